@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup programs chromium clients demo test compiled-tests simulate mutation test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker docker-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
-        seed004 side-by-side known-losses reference clients-table docs docs-serve lint nightly clean
+        seed004 side-by-side known-losses kafka-releases reference clients-table docs docs-serve lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -172,6 +172,9 @@ side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and
 known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
 	-$(BIN)/python -m ackproof.infra.clients.builds java
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
+
+kafka-releases: setup  ## quick on releases of Apache Kafka, VERSIONS="3.9.2 newest"; all of the table in docs/kafka.md: an hour
+	$(BIN)/python docs/kafka_releases.py $(or $(OUT),results/kafka-releases) $(VERSIONS)
 
 reference: $(STAMP)  ## docs/campaigns.md, its JSON Schema, the list of the broker's properties, its messages
 	$(BIN)/python docs/generate.py

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -35,6 +36,7 @@ from ackproof.infra.systems.kafka.releases import (
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _DOWNLOADED = re.compile(r"Downloaded from .*/([^/]+\.jar) ")
+_FROM = ".".join(map(str, FIRST))
 _TOLD_LINES = 20
 _NAMED = 3
 """How many wrong jars a message names."""
@@ -97,13 +99,7 @@ def _fetch(version: str, tell: Callable[[str], None]) -> None:
     wanted = listed(version)
     if wanted is not None and cached(name_of(version, wanted)).is_dir():
         return
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise InfraError(
-            f"the jars of Apache Kafka {version} are fetched by Maven, and there is no mvn in PATH "
-            "(Debian, Ubuntu: apt-get install maven); or unpack Apache Kafka yourself: "
-            "kafka:/DIRECTORY"
-        )
+    maven = _maven(f"Apache Kafka {version}")
     partial = cached(f"kafka-{version}.{os.getpid()}")
     partial.mkdir(parents=True)
     try:
@@ -138,6 +134,28 @@ def resolve(
         _coordinates(path.relative_to(repository)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(repository.rglob("*.jar"))
     }
+
+
+def newest(tell: Callable[[str], None]) -> str:
+    """Return the version of the newest release on Maven Central. Raises InfraError."""
+    maven = _maven("the newest Apache Kafka")
+    with tempfile.TemporaryDirectory() as directory:
+        pom = Path(directory, "pom.xml")
+        pom.write_text(as_pom([f"org.apache.kafka:kafka_2.13:[{_FROM},)"]), encoding="utf-8")
+        # Maven asks for the list of versions anew only when it is told to (-U).
+        _run([maven, "-B", "-U", "-f", str(pom), _COPY, f"-DoutputDirectory={directory}"], "", tell)
+        (jar,) = Path(directory).glob("kafka_2.13-*.jar")
+    return jar.stem.removeprefix("kafka_2.13-")
+
+
+def _maven(what: str) -> str:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise InfraError(
+            f"{what} is fetched by Maven, and there is no mvn in PATH (Debian, Ubuntu: apt-get "
+            "install maven); or unpack Apache Kafka yourself: kafka:/DIRECTORY"
+        )
+    return maven
 
 
 def needed(version: str) -> Iterator[str]:

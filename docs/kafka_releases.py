@@ -1,0 +1,87 @@
+"""``python docs/kafka_releases.py RESULTS [VERSION ...]``: the campaign ``quick`` on releases of
+Apache Kafka, and the table of what came of it in ``docs/kafka.md``.
+
+Each release runs with every metadata quorum that it has, in a directory of its own below RESULTS.
+What has a verdict there is not run again. ``newest`` stands for the newest release on Maven
+Central. Without a version these are the last patch releases of the lines 3.7 to 4.4. Ends with
+status 1 if a run ended otherwise than with a pass, or with too little evidence for one.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from pages import DIRECTORY, place
+
+sys.path.insert(0, str(DIRECTORY.parent))
+
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.report.verdict import FILE
+from ackproof.infra.systems import parse
+from ackproof.infra.systems.kafka.jars import newest
+
+PAGE = DIRECTORY / "kafka.md"
+VERSIONS = ("3.7.2", "3.8.1", "3.9.2", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
+SEED = 1
+ACCEPTED = (ExitStatus.HELD, ExitStatus.INCONCLUSIVE)
+
+
+def run(version: str, results: Path) -> Iterator[Path]:
+    """Run the campaign on a release, with each quorum that it has. Yield the directories."""
+    for quorum in parse(f"kafka:{version}").quorums:
+        directory = results / f"kafka-{version}-{quorum}"
+        yield directory
+        if (directory / FILE).is_file():
+            continue
+        system = ["--system", f"kafka:{version}", "--metadata-quorum", quorum]
+        command = [sys.executable, "-P", "-m", "ackproof.harness", "run", "quick", *system]
+        click.echo(" ".join(command[3:]))
+        subprocess.run(
+            [*command, "--seed", str(SEED), "--out", str(directory)], check=False
+        )
+
+
+def table(found: Sequence[VerdictDocument]) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield "| release | metadata quorum | verdict | records acknowledged | lost with acks=all |"
+    yield "| --- | --- | --- | ---: | ---: |"
+    for one in found:
+        release = one.system.removeprefix("kafka:")
+        acked = sum(cell.acked or 0 for cell in one.cells)
+        lost = [cell.lost for cell in one.cells if cell.acks == "all"]
+        known = [count for count in lost if count is not None]
+        total = f"{sum(known):,}" if len(known) == len(lost) else "not known"
+        yield f"| {release} | {one.metadata_quorum} | {one.verdict} | {acked:,} | {total} |"
+
+
+def main(results: Path, versions: Sequence[str]) -> int:
+    """Run, write the table, and return the exit status."""
+    results.mkdir(parents=True, exist_ok=True)
+    wanted = [newest(click.echo) if one == "newest" else one for one in versions]
+    directories = [directory for version in wanted for directory in run(version, results)]
+    files = [directory / FILE for directory in directories]
+    found = [
+        VerdictDocument.model_validate_json(file.read_text(encoding="utf-8"))
+        for file in files
+        if file.is_file()
+    ]
+    for directory, file in zip(directories, files, strict=True):
+        if not file.is_file():
+            click.echo(f"{directory.name}: no verdict")
+    for one in found:
+        click.echo(f"{one.system} with {one.metadata_quorum}: {one.verdict} ({one.exit_status})")
+    if set(VERSIONS) <= set(wanted) and len(found) == len(files):
+        page = PAGE.read_text(encoding="utf-8")
+        script = "docs/kafka_releases.py"
+        PAGE.write_text(place(page, script, "releases", table(found)), encoding="utf-8")
+    passed = all(one.exit_status in ACCEPTED for one in found) and len(found) == len(files)
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(Path(sys.argv[1]).absolute(), sys.argv[2:] or VERSIONS))
