@@ -39,9 +39,7 @@ def run(version: str, results: Path) -> Iterator[Path]:
         system = ["--system", f"kafka:{version}", "--metadata-quorum", quorum]
         command = [sys.executable, "-P", "-m", "ackproof.harness", "run", "quick", *system]
         click.echo(" ".join(command[3:]))
-        subprocess.run(
-            [*command, "--seed", str(SEED), "--out", str(directory)], check=False
-        )
+        subprocess.run([*command, "--seed", str(SEED), "--out", str(directory)], check=False)
 
 
 def table(found: Sequence[VerdictDocument]) -> Iterator[str]:
