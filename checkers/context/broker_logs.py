@@ -1,5 +1,5 @@
-"""What brokers say in their own state-change logs: leaders, leader epochs and ISRs, and where a
-follower truncated its log."""
+"""The brokers' own state-change logs: leaders, leader epochs, ISRs, and truncations of
+followers."""
 
 import json
 import re
@@ -12,10 +12,10 @@ from ackproof.checkers.context.faults import BROKER, Partition
 from ackproof.history.storage import AnyPath, matching
 
 STRANGE = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
-"""What is raised by whoever makes sense of a line that has none."""
+"""The exceptions that parsing a line without meaning raises."""
 
 _EVENTS = ('"completed"', '"received"', '"Truncate"')
-"""Marks of the lines of the bundled broker that are objects."""
+"""The marks of those lines of the bundled broker that are JSON objects."""
 
 _NUMBERS = ("broker", "leader", "leader_epoch", "leader_epoch_start_offset", "high_watermark")
 _NUMBER_MAX = 2**63
@@ -28,8 +28,8 @@ def said(
     understand: Callable[[Iterable[str]], Iterator[_T]],
     without: Container[AnyPath] = (),
 ) -> Iterator[_T]:
-    """Return what is understood of the lines of each broker's log, one broker after the other, but
-    of the files ``without``."""
+    """Yield what ``understand`` returns for the lines of each broker's log, one broker after the
+    other. The files ``without`` are skipped."""
     for path in _files(logs, without):
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
@@ -39,9 +39,9 @@ def said(
 
 
 def nonsense(logs: AnyPath, without: Container[AnyPath] = ()) -> Iterator[str]:
-    """Yield the logs in which lines were passed over that no broker writes, a sentence each.
+    """Yield a sentence for each log that has lines which no broker writes.
 
-    Half a line is none of these: a broker that was killed leaves one.
+    Half a line is not one of these, because a broker that was killed leaves one.
     """
     for path in _files(logs, without):
         try:
@@ -55,8 +55,9 @@ def nonsense(logs: AnyPath, without: Container[AnyPath] = ()) -> Iterator[str]:
 
 
 def object_in(line: str) -> Mapping[str, Any]:
-    """What stands between the first and the last brace. A broker that was killed may have left half
-    a line, and its next process goes on behind it."""
+    """Return the JSON object between the first and the last brace of a line, or an empty one. A
+    broker that was killed may have left half a line, and its next process continues on the same
+    line."""
     try:
         told = _object(line)
     except STRANGE:
@@ -65,13 +66,14 @@ def object_in(line: str) -> Mapping[str, Any]:
 
 
 def partition_in(told: Mapping[str, Any]) -> Partition:
-    """Return the partition that an object is about. Raises as :func:`number`."""
+    """Return the partition that an object names. Raises as :func:`number`."""
     topic, _, partition = str(told["partition"]).rpartition("-")
     return topic, number(partition)
 
 
 def number(told: Any) -> int:
-    """Return a whole number of at most 63 bits. Raises one of :data:`STRANGE` for anything else."""
+    """Return a whole number of at most 63 bits. Raises one of :data:`STRANGE` for any other
+    value."""
     found = int(told)
     if abs(found) >= _NUMBER_MAX:
         raise OverflowError(f"{found:.3g} is larger than any number of Kafka's")
@@ -106,30 +108,32 @@ def _is_nonsense(line: str) -> bool:
 
 # --- words ----------------------------------------------------------------------------------------
 #
-# What brokers say of themselves: the lines of their state-change logs, as ``collect`` copied them.
+# The roles of brokers, from the lines of their state-change logs as the step ``collect`` copied
+# them.
 #
-# A broker writes a line whenever it has taken a role (Kafka's ``state.change.logger``): which
-# partition, who leads it, in which leader epoch; and of a partition that it leads itself, where its
-# log ended when that epoch began. The bundled broker's lines are one JSON object each. Apache
-# Kafka's are sentences, of which those of leaders count, e.g. ::
+# A broker writes a line whenever it takes a role (Kafka's ``state.change.logger``). The line has the
+# partition, its leader and the leader epoch. If the broker itself is the leader, the line also has
+# the log end offset at which that epoch began. The bundled broker's lines are one JSON object each.
+# Apache Kafka's are sentences, of which those of leaders are read, e.g. ::
 #
-#     [Broker id=1] Leader t-0 with topic id Some(QcD) starts at leader epoch 3 from offset 9 with
-# ...
+#     [Broker id=1] Leader t-0 with topic id Some(QcD) starts at leader epoch 3 from offset 9 ...
 #     [Partition t-0 broker=1] t-0 starts at Leader Epoch 3 from offset 9. ...
 #
-# What the controller tells it the bundled broker writes down before that, as ``received``.
+# The bundled broker first writes what the controller told it, as ``received``.
 #
-# No use is made of their times. They are of the broker's clock, which nobody has compared and
-# faults may set, in its time zone. What counts is the order in one process, and who says what of an
-# epoch.
+# The times of these lines are not used. They come from the broker's clock, which was not compared
+# and which faults may set, in the broker's time zone. Only the order within one process counts, and
+# which broker says what about an epoch.
 
 
 _ORDER = "LeaderAndIsr"
 _ROLES = frozenset({_ORDER, "LeaderChange"})
-"""By whom a broker is told a role: the controller, or what it read where leaders coordinate."""
+"""The sources of a broker's role: the controller, or the metadata that it read where leaders
+coordinate themselves."""
 _BEGINNING = re.compile(r"\bconnecting to ZooKeeper at|\b[Rr]egistered broker \d")
-"""What a process says first, and whenever it has registered. Where leaders coordinate themselves it
-takes roles before it registers, and may be asked for one that its former self had long left."""
+"""The first line of a process, and the line of each registration. Where leaders coordinate
+themselves, a broker takes roles before it registers, and may be asked for one that its former
+process had left long before."""
 _KAFKA = (
     re.compile(
         r"\[Broker id=(?P<broker>\d+)\] Leader (?P<partition>\S+) .*?"
@@ -146,14 +150,17 @@ _KAFKA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A broker has taken a role.
+    """One role that a broker took.
 
     Attributes:
-        life: Counts its beginnings, from 0: what it forgot with its process it forgot between two
-            of them.
-        leader: Whom it takes for the leader; itself, or whom it follows; -1 for nobody.
-        log_end: Where its log ended, where it leads and says so; None otherwise.
-        high_watermark: Likewise, at that moment.
+        broker: The id of the broker.
+        life: The number of the broker's process, from 0. State that is lost with a process is lost
+            between two of these.
+        leader: The leader as the broker knows it: itself, the broker that it follows, or -1 for
+            none.
+        leader_epoch: The leader epoch.
+        log_end: The log end offset if the broker leads and reports it, otherwise None.
+        high_watermark: The high watermark at that moment, likewise.
     """
 
     broker: int
@@ -165,17 +172,16 @@ class Word:
 
     @property
     def leads(self) -> bool:
-        """Whether it leads itself."""
+        """Whether the broker itself is the leader."""
         return self.leader == self.broker
 
 
 def words_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition, tuple[Word, ...]]:
-    """What the brokers said of each partition, each one's words in their order.
+    """Return the roles that brokers took for each partition, those of each broker in their order.
 
     Args:
-        logs: The directory of the nodes' logs; it need not be there. Nothing is said of a file that
-            cannot be read.
-        without: Files that are passed over.
+        logs: The directory of the nodes' logs, which need not exist. Unreadable files are skipped.
+        without: Files to skip.
     """
     found: dict[Partition, list[Word]] = {}
     for partition, word in said(logs, _words, without):
@@ -186,12 +192,12 @@ def words_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition,
 def orders_of(
     logs: AnyPath, without: Container[AnyPath] = ()
 ) -> dict[Partition, dict[int, list[int]]]:
-    """The leader epochs of what the controller told each broker of a partition: by broker, in the
-    order of its log.
+    """Return the leader epochs that the controller sent to each broker, by partition and broker, in
+    the order of the broker's log.
 
-    The bundled broker writes a line (``received``) before it does anything about it, so that it did
-    nothing about what it has no line of. Of Apache Kafka's brokers nothing is known: what they are
-    told of one partition they write at a level (TRACE) that nobody asks for.
+    The bundled broker writes a line (``received``) before it acts, so it did not act on anything
+    without a line. Apache Kafka's brokers write what they are sent about one partition at a level
+    (TRACE) that is not enabled, so nothing is known of them.
 
     Args:
         logs, without: As in :func:`words_of`.
@@ -219,7 +225,8 @@ def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
 
 def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
     for line in lines:
-        # Behind half a line the last object is whole: none that is missed may seem not to be there.
+        # The last object is complete even after half a line. An order must not seem to be absent
+        # because its line was not understood.
         told = object_in(line[line.rfind("{") :]) if '"received"' in line else {}
         if told.get("event") == "received" and told.get("change") == _ORDER:
             try:
@@ -268,17 +275,18 @@ def _number(told: Any) -> int | None:
 
 # --- truncations ----------------------------------------------------------------------------------
 #
-# What brokers say of truncations in their own logs, as ``collect`` copied them.
+# Truncations, as the brokers' own logs report them and the step ``collect`` copied them.
 #
-# A follower cuts what its leader does not have. The bundled broker writes a line of its
-# state-change log, one JSON object (``change``: Truncate). Apache Kafka's followers write
-# sentences, e.g. ::
+# A follower truncates what its leader does not have. The bundled broker then writes a line of its
+# state-change log, one JSON object (``change``: Truncate). Apache Kafka's followers write sentences,
+# e.g. ::
 #
 #     [ReplicaFetcher replicaId=1, leaderId=3, fetcherId=0] Truncating partition t-0 with
 #     TruncationState(offset=9, completed=true) due to leader epoch and offset EpochEndOffset(...)
 #
-# (``AbstractFetcherThread``), which name neither the epoch in which it follows nor where its log
-# ended. The one is in the line before by which it became a follower; the other is not told.
+# (``AbstractFetcherThread``). These name neither the epoch in which the follower follows nor its
+# former log end offset. The epoch is in the earlier line with which it became a follower. The log
+# end offset is unknown.
 
 
 _FOLLOWS = re.compile(
@@ -295,13 +303,15 @@ _EPOCH_END = re.compile(r"leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """A broker cut its log of a partition to ``offset``.
+    """A truncation of a broker's log of a partition to ``offset``.
 
     Attributes:
-        leader, leader_epoch: Whom it followed; -1 where that is not told.
-        log_end: Where its log ended before; None where that is not told, and then it is not known
-            either whether it gave up anything.
-        due_to: On what grounds, in the broker's words.
+        broker: The id of the broker.
+        leader, leader_epoch: The leader that it followed, and its epoch; -1 if unknown.
+        log_end: The log end offset before the truncation. None if it is unknown; then it is also
+            unknown whether the broker discarded any record.
+        offset: The log end offset after the truncation.
+        due_to: The reason, as the broker states it.
     """
 
     broker: int
@@ -315,11 +325,11 @@ class Truncation:
 def truncations_of(
     logs: AnyPath, without: Container[AnyPath] = ()
 ) -> dict[Partition, tuple[Truncation, ...]]:
-    """The truncations that brokers tell of, by partition, each broker's in their order.
+    """Return the truncations that brokers report by partition, those of each broker in their order.
 
     Args:
-        logs: The directory of the nodes' logs; it need not be there.
-        without: Files that are passed over.
+        logs: The directory of the nodes' logs, which need not exist.
+        without: Files to skip.
     """
     found: dict[Partition, list[Truncation]] = {}
     for partition, truncation in said(logs, _truncations, without):
@@ -372,7 +382,7 @@ def _kafka_truncation(
 
 
 def _grounds(words: str) -> str:
-    """The leader's answer in short: ``leader epoch 2 and offset 9``."""
+    """Return the leader's answer in short: ``leader epoch 2 and offset 9``."""
     if told := _EPOCH_END.search(words):
         return f"leader epoch {told['epoch']} and offset {told['end']}"
     return "local high watermark" if "high watermark" in words else words.strip()

@@ -1,8 +1,9 @@
-"""The clocks of the nodes that write rows: how far each may be from the harness's.
+"""The clocks of the nodes that write rows, and how far each may be from the harness's.
 
-Rows of ``sends`` carry the clock of the client's node, faults and observations the harness's.
-Whatever compares the two is widened by the bound of the node's clock. Clocks drift: what is known
-at the start and the end of the workload bounds what lies between."""
+Rows of ``sends`` have the time of the client's node. Faults and observations have the time of the
+harness. A comparison of the two is widened by the bound of the node's clock. Clocks drift, so a
+clock is compared at the start and the end of the workload, which bounds the time between.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 from ackproof.history.manifest import PlannedWriter
 
 SKEW_ALLOWED_NS = 500_000_000
-"""A clock that is further off is a finding: at this bound a fault's edges blur by a second in all,
-and the shortest holds that prove anything are a few seconds."""
+"""The largest clock difference that is not reported. At this bound the start and end of a fault are
+uncertain by one second in all, and the shortest faults that prove anything last a few seconds."""
 
 MOMENTS = frozenset({"start", "end"})
 
@@ -29,21 +30,21 @@ class Clocks:
         self._compared = {node for node, seen in moments.items() if seen >= MOMENTS}
 
     def bound(self, nodes: Iterable[str]) -> int | None:
-        """Nanoseconds within which a time that one of the nodes wrote is the harness's; None where
-        that is not known of each."""
+        """Return the largest difference in nanoseconds between the harness's clock and those of the
+        nodes, or None if it is unknown for one of them."""
         nodes = set(nodes)
         if not nodes or not nodes <= self._compared:
             return None
         return max(self._bounds[node] for node in nodes)
 
     def missing(self, writers: Iterable[PlannedWriter]) -> Iterator[tuple[PlannedWriter, str]]:
-        """The writers whose node's clock was not compared, and what is missing."""
+        """Yield the writers on nodes whose clock was not compared, each with a sentence."""
         for writer in writers:
             if writer.node not in self._compared:
                 yield writer, f"the clock of {writer.node} was not compared at start and end"
 
     def findings(self) -> Iterator[str]:
-        """Clocks further off than is allowed."""
+        """Yield the clocks that differ by more than is allowed."""
         for node, bound in sorted(self._bounds.items()):
             if bound > SKEW_ALLOWED_NS:
                 allowed = f"more than {SKEW_ALLOWED_NS // 10**6} ms"

@@ -1,9 +1,10 @@
-"""Whether the files that were collected from the servers are still as they were collected.
+"""The integrity of the files that were collected from the servers.
 
-Brokers' raw logs and state-change logs are evidence like the history. A bit that flips in a copy
-can look like replicas that differ: the leader epoch of a batch, for example, is not covered by its
-CRC. So the step collect records a digest of each file, and an altered file is not read. Results
-from before there were digests are believed as they are."""
+Brokers' raw logs and state-change logs are evidence like the history. A flipped bit in a copy can
+look like divergent replicas; the CRC of a batch does not cover its leader epoch, for example. The
+step ``collect`` therefore records a digest of each file, and an altered file is not read. Results
+from before there were digests are trusted.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from ackproof.history.manifest import PlannedRun
 from ackproof.history.storage import AnyPath, StoredPath, directories, each
 
 TOLD_MAX = 5
-"""Findings on single files."""
+"""The greatest number of findings about single files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class CollectedFiles:
     """The collected files of a run.
 
     Attributes:
-        altered: What is wrong, by file; files that are missing included.
+        altered: The problem of each altered or missing file.
         absent: The directories of collected files that are missing as a whole.
     """
 
@@ -32,7 +33,7 @@ class CollectedFiles:
 
     @property
     def findings(self) -> Iterator[str]:
-        """Yield what a reader of the report must know, a sentence each."""
+        """The sentences that a reader of the report must know."""
         for name in self.absent:
             yield f"the files that were collected into {name} are missing"
         for path, words in islice(self.altered.items(), TOLD_MAX):
@@ -41,7 +42,7 @@ class CollectedFiles:
             yield f"{more} further collected files are missing or altered, so they are not read"
 
     def is_whole(self, directory: AnyPath) -> bool:
-        """Return whether no file of a log's directory, or of the directory above, which has the
+        """Return whether no file in a log's directory, or in the directory above it with the
         checkpoints, was altered."""
         return not any(path.parent in (directory, directory.parent) for path in self.altered)
 
@@ -52,16 +53,16 @@ def collected_files(
     """Compare the collected files with their digests.
 
     Args:
-        directory: Of the run.
+        directory: The directory of the run.
         planned: If the manifest plans the table ``collected``, a file without a digest is one that
             was not collected.
-        rows: Of that table.
+        rows: The rows of that table.
     """
     has_digests = any(writer.table == "collected" for writer in planned.writers)
     tops = [top for top in ("replicas", "logs") if (directory / top).is_dir()]
     there = [path for top in tops for path in storage.files_below(directory / top)]
     named = {str(row["file"]): row["digest"] for row in rows}
-    # Results may have been copied without the servers' files.
+    # The results may have been copied without the servers' files.
     collected = dict.fromkeys(name.partition("/")[0] for name in named)
     digests = {
         directory / name: digest for name, digest in named.items() if name.partition("/")[0] in tops
@@ -76,7 +77,8 @@ def collected_files(
 
 
 def _counts(path: AnyPath) -> bool:
-    """Whether a check reads a file. The harness goes on writing its own log after the copying."""
+    """Return whether a check reads this file. The harness continues to write its own log after
+    copying."""
     return path.parent.name != "logs"
 
 
@@ -92,20 +94,20 @@ def _altered(look: tuple[AnyPath, str | None]) -> str | None:
 
 # --- directories ----------------------------------------------------------------------------------
 #
-# Where the collected logs of a partition are: below ``broker-<id>``, or below the number of one of
-# a broker's log directories there.
+# The directories of the collected logs of a partition. They are below ``broker-<id>``, or below the
+# number of one of a broker's log directories there.
 #
-# Listed once for all partitions: in a store each look is a request, and there may be thousands of
-# partitions on as many brokers as there are.
+# They are listed once for all partitions. In a store each lookup is a request, and there may be
+# thousands of partitions on every broker.
 
 
 Logs = Mapping[str, Sequence[tuple[int, AnyPath]]]
-"""By the name of a log's directory, ``t-0``: brokers, in order, and where each has one."""
+"""For each log directory name (``t-0``), the brokers in order and the place of their copies."""
 
 
 def logs_of(replicas: AnyPath, is_whole: Callable[[AnyPath], bool]) -> Logs | None:
-    """Return the logs below a directory, as far as they are whole; None where there is no such
-    directory. Nothing is said of what cannot be looked into."""
+    """Return the intact logs below a directory, or None if the directory does not exist.
+    Directories that cannot be read are skipped."""
     if not replicas.is_dir():
         return None
     found: dict[str, list[tuple[int, AnyPath]]] = {}

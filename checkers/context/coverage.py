@@ -1,25 +1,32 @@
-"""Whether a cell lived through the faults: its acks before, during and after each.
+"""The coverage of faults: whether a cell acknowledged records before, during and after each fault.
 
-A partition that was acked something only before the first fault, or that no fault touched, shows
-nothing about faults, whatever became of its records and whatever its neighbours were acked. So, for
-each proven fault and each partition of the cell that it touched, acks of that partition are wanted
+A partition with acks only before the first fault, or one that no fault touched, shows nothing about
+faults, whatever happened to its records and its neighbours. For each proven fault and each
+partition of the cell that it touched, the partition must therefore have acks
 
-- before it was about to be injected,
-- while it was in full strength, where it allowed acks (below),
-- after it was proven healed.
+- before the fault was about to be injected,
+- while the fault was in full strength, where it allowed acks (below),
+- after the fault was proven healed.
 
-A fault takes and gives nothing to a partition that it did not touch. Times are compared with the
-clock bound on the strict side: an ack that may have been given at another time does not count.
+A fault neither requires nor adds acks for a partition that it did not touch. Times are compared
+strictly with the clock bound: an ack that may have been given at another time does not count.
 
-**Where a fault allows acks.** For at least two seconds on end, while it was in full strength, the
-partition was seen to be led by a broker that no fault befell which was on then; and
-with acks=all its whole ISR was such brokers, min.insync.replicas of them at least (the highest
-value, where a fault sets another). Nor did that leader keep the cell's producer waiting for another
-partition meanwhile, nor any other leader while the producer had to hear of this one; and where the
-leader had been another that fell silent with its connections open, clients had the time that they
-take to notice. Nor had the controller that elected it been struck before it was sure to have told
-it. Nothing is asked of what was not seen: while the observer had no ZooKeeper it does not know who
-led. Nor while a fault befell the clients themselves."""
+**Where a fault allows acks.** The observation must show all of the following for at least two
+seconds without interruption, while the fault was in full strength:
+
+- The partition was led by a broker that no active fault affected.
+- With acks=all, every member of its ISR was such a broker, and there were at least
+  min.insync.replicas of them. The highest value counts if a fault sets another one.
+- The leader did not keep the cell's producer waiting for another partition. Neither did any other
+  leader while the producer had to learn of this one.
+- If the leader before had stopped responding with its connections open, the clients had the time
+  that they need to notice.
+- The controller that elected the leader was not affected by a fault before it had certainly
+  informed the leader.
+
+Nothing is required where nothing was observed: without ZooKeeper the observer does not know the
+leader. Nothing is required while a fault affected the clients themselves.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -36,17 +43,17 @@ from ackproof.checkers.context.observed import (
 from ackproof.history.cell import Cell
 
 ALLOWED_FOR_NS = 2_000_000_000
-"""Clients need this much to hear of a new leader and to be answered: their metadata requests and
-retries are up to a second apart."""
+"""The time that clients need to learn of a new leader and to receive an answer. Their metadata
+requests and retries are up to a second apart."""
 
 NOTICED_AFTER_NS = 12_000_000_000
-"""By then clients have noticed that a leader is silent whose connections are open: it answers by
-request.timeout.ms, if at all, and they give it up by socket.timeout.ms, 5 and 6 s of our clients;
-that is looked at once a second."""
+"""The time after which clients have noticed that a leader with open connections does not respond.
+It answers within request.timeout.ms, if at all, and they drop it after socket.timeout.ms. These are
+5 and 6 s for our clients, and librdkafka checks them once a second."""
 
 TOLD_WITHIN_NS = 1_000_000_000
-"""Of an election, until the controller that wrote it to ZooKeeper has told who leads now: it sends
-as soon as it has written, to brokers that may be busy."""
+"""The time from an election until the controller that wrote it to ZooKeeper has sent it to the
+brokers. It sends at once, but to brokers that may be busy."""
 
 BEGINNING = 0
 
@@ -55,7 +62,7 @@ MOMENTS = ("before", "during", "after")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """When acks are counted: ``when`` a word of MOMENTS, of one fault."""
+    """A period in which acks are counted. ``when`` is one of MOMENTS and refers to one fault."""
 
     fault_id: int
     when: str
@@ -63,12 +70,12 @@ class Moment:
 
     @property
     def name(self) -> str:
-        """What the count is called, e.g. ``acked before 1``."""
+        """The name of the count, for example ``acked before 1``."""
         return f"acked {self.when} {self.fault_id}"
 
 
 def moments(faults: Iterable[FaultFacts], bound: int) -> Iterator[Moment]:
-    """The moments around each proven fault, as a clock within ``bound`` of ours tells them."""
+    """Yield the periods around each proven fault, for a clock within ``bound`` of the harness's."""
     for fault in faults:
         if not fault.bit:
             continue
@@ -83,13 +90,13 @@ def moments(faults: Iterable[FaultFacts], bound: int) -> Iterator[Moment]:
 
 
 def full_strength(fault: FaultFacts) -> Span:
-    """From the moment it was injected until it was about to be healed."""
+    """Return the span from the injection of a fault until it was about to be healed."""
     start = fault.start if fault.injected is None else fault.injected
     return Span(start, fault.end if fault.heal is None else fault.heal)
 
 
 def touching(faults: Iterable[FaultFacts], cell: Cell) -> list[FaultFacts]:
-    """The faults that touched a partition of a cell."""
+    """Return the faults that touched a partition of a cell."""
     return [fault for fault in faults if any(map(fault.touches, cell.topic_partitions))]
 
 
@@ -102,15 +109,16 @@ def lacking(
     """Describe the acks that a cell lacks, a sentence for each fault and moment.
 
     Args:
-        faults: Of the run.
+        faults: The faults of the run.
         counts: The acks of each partition by :attr:`Moment.name`. A partition that was not
-            reconciled is left out: that is reported elsewhere.
+            reconciled is left out, because that is reported elsewhere.
     """
     faults = tuple(faults)
     for fault in touching(faults, cell):
         if not fault.bit:
             continue
-        # Whether a fault is over that is not proven healed nobody knows: that is lacking already.
+        # It is unknown whether a fault without a proven heal is over. That is already missing
+        # evidence.
         for when in MOMENTS if fault.over < FOREVER else MOMENTS[:-1]:
             touched = (partition for partition in counts if fault.touches(partition))
             silent = [one for one in touched if not _acked(fault, when, counts[one])]
@@ -137,22 +145,23 @@ def silent_since_heal(
 
 
 def _acked(fault: FaultFacts, when: str, acks: Mapping[str, int]) -> bool:
-    """Return whether a partition acknowledged anything at a moment of a fault."""
+    """Return whether a partition acknowledged anything in a period of a fault."""
     return bool(acks.get(Moment(fault_id=fault.fault_id, when=when, span=NEVER).name))
 
 
 def _allowed(
     cell: Cell, fault: FaultFacts, faults: Iterable[FaultFacts], observation: Observation
 ) -> set[Partition]:
-    """Return the partitions of a cell that a fault allowed acks while it was in full strength."""
+    """Return the partitions of a cell for which a fault allowed acks while it was in full
+    strength."""
     strength = full_strength(fault)
     on = [other for other in faults if Span(other.start, other.end).meets(strength)]
-    # A client that is paused or cut off is acked nothing, whatever the cluster would give.
+    # A client that is paused or cut off receives no acks, whatever the cluster does.
     if any(other.brokers is None or other.on_clients for other in on):
         return set()
     befallen = {broker for other in on for broker in other.brokers or ()}
-    # While its topic's min.insync.replicas is being set, any value may be in force: acks are asked
-    # for where the highest of them would give them.
+    # While its topic's min.insync.replicas is being changed, either value may be in force. Acks are
+    # required where the higher one would allow them.
     set_to = [other.min_isr for other in touching(on, cell) if other.min_isr is not None]
     in_sync = max([cell.min_insync_replicas, *set_to])
     observed = {partition: observation.of(partition) for partition in cell.topic_partitions}
@@ -181,15 +190,17 @@ def _allowed(
 
 
 def _silent(cell: Cell, one: Observed, befallen: set[int], in_sync: int) -> Iterator[Span]:
-    """When a partition could give no acks. ``in_sync``: how many replicas acks=all takes."""
+    """Yield the spans in which a partition could not acknowledge records. ``in_sync`` is the number
+    of replicas that acks=all takes."""
     for span, state in one.spans():
         if not _gives_acks(cell, state, befallen, in_sync):
             yield span
 
 
 def _behind_others(one: Observed, waiting: Iterable[tuple[Span, int]]) -> Iterator[Span]:
-    """When a partition's leader kept its cell's producer waiting for another partition: requests of
-    a connection are answered in their order, so that what is acked at once is not told."""
+    """Yield the spans in which a partition's leader kept its cell's producer waiting for another
+    partition. Requests on a connection are answered in order, so an ack that could be given at once
+    is delayed."""
     for other, leader in waiting:
         for span, state in one.spans():
             if state.leader == leader and span.meets(other):
@@ -197,9 +208,10 @@ def _behind_others(one: Observed, waiting: Iterable[tuple[Span, int]]) -> Iterat
 
 
 def _unheard(one: Observed, waiting: Iterable[tuple[Span, int]]) -> Iterator[Span]:
-    """When clients may not have heard of a partition's new leader: broker 3 dies, which leads t-1
-    and is in the ISR of t-0, led by 1. The producer asks 1 who leads t-1 now, on the connection on
-    which it waits for t-0, and hears of 2 when 1 has dropped 3 from the ISR."""
+    """Yield the spans in which clients may not have learned of a partition's new leader. For
+    example, broker 3 leads t-1 and is in the ISR of t-0, which broker 1 leads. Broker 3 crashes.
+    The producer asks broker 1 for the leader of t-1 on the connection on which it waits for t-0. It
+    learns of broker 2 only when broker 1 has dropped broker 3 from the ISR."""
     for other, asked in waiting:
         for before, after in one.changes():
             has_moved = after.leader not in (before.leader, asked)
@@ -208,7 +220,8 @@ def _unheard(one: Observed, waiting: Iterable[tuple[Span, int]]) -> Iterator[Spa
 
 
 def _unnoticed(one: Observed, on: Iterable[FaultFacts]) -> Iterator[Span]:
-    """When clients may not have noticed yet that a partition's leader had fallen silent."""
+    """Yield the spans in which clients may not have noticed yet that a partition's leader had
+    stopped responding."""
     for fault in on:
         until = fault.start + NOTICED_AFTER_NS
         led_by = {state.leader for state in one.during(Span(fault.start, fault.start + 1))}
@@ -217,9 +230,9 @@ def _unnoticed(one: Observed, on: Iterable[FaultFacts]) -> Iterator[Span]:
 
 
 def _untold(one: Observed, on: Iterable[FaultFacts], observation: Observation) -> Iterator[Span]:
-    """When a partition's leader may not have heard that it leads: broker 2 becomes controller,
-    writes that 4 leads, and is killed 50 ms later. Until the next controller tells 4 of it, it
-    answers that it does not."""
+    """Yield the spans in which a partition's leader may not have learned that it leads. For
+    example, broker 2 becomes controller, writes that broker 4 leads, and is killed 50 ms later.
+    Until the next controller informs it, broker 4 answers that it is not the leader."""
     elected = [after for before, after in one.changes() if after.leader_epoch > before.leader_epoch]
     for fault in on:
         tenure = observation.tenure(fault.start)
@@ -232,7 +245,7 @@ def _untold(one: Observed, on: Iterable[FaultFacts], observation: Observation) -
 
 
 def _longest(within: Span, but: Iterable[Span]) -> int:
-    """The longest time on end in a span that is in none of some others; nanoseconds."""
+    """Return the longest uninterrupted time in a span outside some other spans, in nanoseconds."""
     longest, free = 0, within.start
     for span in sorted(but, key=lambda span: span.start):
         longest = max(longest, min(span.start, within.end) - free)
@@ -245,14 +258,14 @@ def _gives_acks(cell: Cell, state: State, befallen: set[int], in_sync: int) -> b
         return False
     if cell.acks != "all":
         return True
-    # The ISR of three shrinks to two a replica lag after one of them was cut off; until then the
-    # leader waits for it, and nothing is acked.
+    # An ISR of three shrinks to two only a replica lag after one of them was cut off. Until then
+    # the leader waits for it, and nothing is acked.
     return len(state.isr) >= in_sync and not befallen & set(state.isr)
 
 
 def _waits(cell: Cell, state: State, befallen: set[int], in_sync: int) -> bool:
-    """Whether a leader keeps who sends to it waiting: for a replica in the ISR that a fault befell.
-    Where the ISR is too small it does not wait, it refuses."""
+    """Return whether a leader keeps producers waiting for an in-sync replica that a fault affected.
+    If the ISR is too small it does not wait but rejects the request."""
     if cell.acks != "all" or state.leader < 0 or state.leader in befallen:
         return False
     return len(state.isr) >= in_sync and bool(befallen & set(state.isr))

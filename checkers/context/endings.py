@@ -1,8 +1,9 @@
-"""The ends of servers that no fault accounts for.
+"""Ends of server processes that no fault explains.
 
-A fault accounts for the end of a process that it befell: one that ran when the fault struck, and
-ended of it. A broker that a fault has killed, and that crashes when it is started again, has ended
-by itself, though the fault is not proven healed before it runs."""
+A fault explains the end of a process that was running when the fault was injected and that it
+affected. A broker that a fault killed, and that crashes when it is started again, ended by itself,
+although the fault is not proven healed before the broker runs.
+"""
 
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,12 +17,12 @@ from ackproof.history.storage import AnyPath, matching
 Row = Mapping[str, Any]
 
 _OURS = frozenset({-signal.SIGKILL, -signal.SIGTERM})
-"""How a process ends that the nemesis has ended, also where healing had to be tried again."""
+"""The exit codes of a process that the nemesis ended, also if healing had to be repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """An end of a server that no fault accounts for. ``doubt``: or perhaps one does."""
+    """The end of a server that no fault explains. ``doubt`` says that a fault may explain it."""
 
     server: str
     words: str
@@ -30,7 +31,7 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Process:
-    """One process of a server: when it was seen to start, and the row of its end."""
+    """One process of a server: the time at which it was seen to start, and the row of its end."""
 
     started: int
     ended: Row
@@ -51,11 +52,11 @@ def unaccounted(
     """Return the ends of servers that no fault accounts for.
 
     Args:
-        rows: Of the table ``servers``.
-        faults: Of the run.
-        slack_ns: By how much an end may be noticed late.
-        combined: The brokers that keep the metadata, too, by name.
-        logs: Directory of the servers' logs, for the last error of each.
+        rows: The rows of the table ``servers``.
+        faults: The faults of the run.
+        slack_ns: The longest delay with which an end is noticed.
+        combined: The names of the brokers that also keep the metadata.
+        logs: The directory of the servers' logs, for the last error of each.
     """
     by_number = {fault.fault_id: fault for fault in faults}
     ends: list[tuple[_Process, FaultFacts | None]] = []
@@ -93,21 +94,21 @@ def _processes(rows: Sequence[Row]) -> Iterator[_Process]:
 def _accounts(
     fault: FaultFacts, process: _Process, slack_ns: int, combined: frozenset[str]
 ) -> bool:
-    """Return whether a fault accounts for the end of a process that is said to be its doing."""
-    # A broker that is kept from the metadata may end of that, too.
+    """Return whether a fault explains the end of a process that is attributed to it."""
+    # A broker that is cut off from the metadata may end because of that.
     kept = fault.servers is None or fault.befell_keepers(combined)
     if not fault.disturbs or not (kept or process.server in (fault.servers or ())):
         return False
     if not fault.start - slack_ns <= process.ended["time"] <= min(fault.end + slack_ns, FOREVER):
         return False
-    # What a fault has started again ends by itself, unless healing was tried a second time.
+    # A process that the fault started again ended by itself, unless healing was repeated.
     own = fault.name in RESTARTS and process.ended["exit_code"] not in _OURS
     return kept or not own or process.started < _heal(fault)
 
 
 def _may_have_ended(fault: FaultFacts, process: _Process) -> bool:
-    """Return whether a fault may have ended a process though its row does not say so: the fault
-    ends processes, was on that server, and no other row is about what it ended."""
+    """Return whether a fault may have ended a process although its row does not say so: the fault
+    ends processes, affected that server, and no other row is about a process that it ended."""
     return (
         process.ended["fault_id"] is None
         and fault.disturbs
@@ -124,7 +125,7 @@ def _heal(fault: FaultFacts) -> int:
 
 
 def last_error(logs: AnyPath, server: str) -> str | None:
-    """Return the last error in the logs of a server; None where there is none to be read."""
+    """Return the last error in the logs of a server, or None if there is none."""
     found = None
     for path in matching(logs / server, "*.log"):
         try:

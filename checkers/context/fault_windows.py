@@ -1,10 +1,11 @@
-"""Within the reach of which faults a record was acked: what a lost record may be laid to.
+"""Fault windows: the times in which a lost record is attributed to a fault.
 
-A fault reaches back by the replica lag: what was acked that much before it may not have been
-replicated, and a follower that falls behind stays in the ISR for that time. It reaches on by the
-session timeout and the replica lag: a deposed leader that was cut off acks until it hears who leads
-now. Six seconds after a proven heal, with the defaults far behind, a loss is nobody's but its own:
-no fault was on."""
+A window begins one replica lag before the fault. A record that was acked in that time may not have
+been replicated yet, because a follower that falls behind stays in the ISR for as long. The window
+ends a session timeout and a replica lag after the fault. Until then a deposed leader that was cut
+off may ack records, because it has not learned of the new leader. A loss after that, which is six
+seconds after a proven heal with the defaults, happened without a fault.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,13 +26,13 @@ _NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class FaultWindows:
-    """Whose reach it was, by time: ``labels[n]`` from ``bounds[n - 1]`` until ``bounds[n]``."""
+    """The faults by time: those in ``labels[n]`` from ``bounds[n - 1]`` until ``bounds[n]``."""
 
     bounds: tuple[int, ...]
     labels: tuple[str | None, ...]
 
     def at(self, times: npt.NDArray[Any]) -> pa.Array:
-        """The faults at each time, comma-separated; null where none reached."""
+        """Return the faults at each time, comma-separated, or null if there were none."""
         edges, labels = self._columns
         return labels.take(pa.array(np.searchsorted(edges, times, side="right")))
 
@@ -44,12 +45,12 @@ NO_FAULTS = FaultWindows(bounds=(), labels=(None,))
 
 
 def settle_ns(run: PlannedRun) -> int:
-    """By when the last broker has heard of it that a fault is over."""
+    """Return the time after a fault by which every broker has learned that it is over."""
     return (run.session_timeout_ms + run.replica_lag_ms) * _NS_PER_MS
 
 
 def reach(fault: FaultFacts, run: PlannedRun, bound: int, pace: Pace = FULL) -> Span:
-    """Of a fault, for times of a clock within ``bound`` of the harness's."""
+    """Return the window of a fault for times of a clock within ``bound`` of the harness's."""
     lag = run.replica_lag_ms * _NS_PER_MS
     end = min(pace.after(fault.end, settle_ns(run)) + bound + 1, FOREVER)
     return Span(max(fault.start - lag - bound, 0), end)
@@ -58,7 +59,7 @@ def reach(fault: FaultFacts, run: PlannedRun, bound: int, pace: Pace = FULL) -> 
 def windows(
     faults: Iterable[FaultFacts], run: PlannedRun, bound: int, pace: Pace = FULL
 ) -> FaultWindows:
-    """The reaches of some of a run's faults."""
+    """Return the windows of some of a run's faults."""
     reaches = [(fault.label, reach(fault, run, bound, pace)) for fault in faults]
     bounds = sorted({edge for _, span in reaches for edge in (span.start, span.end)})
     on = [

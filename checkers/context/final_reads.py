@@ -1,4 +1,4 @@
-"""What the final read of a partition reports of itself."""
+"""The report of the final read of each partition, and what is missing from it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,15 @@ from ackproof.history.manifest import PlannedRun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalRead:
-    """The final read of a partition: did it get from ``start`` to ``end`` (exclusive)?
+    """The final read of a partition.
 
     Attributes:
-        listed: The end that ListOffsets gave for it; None where that is not known.
-        began: What was acked, or shown to a consumer, before this time was certainly there when
-            the final read began; nanoseconds by the clients' clocks, None where that is not known.
+        complete: Whether it covered the log from ``start`` to ``end`` (exclusive).
+        start: The log start offset, or None if unknown.
+        end: The log end offset, or None if unknown.
+        listed: The end that ListOffsets returned, or None if unknown.
+        began: The time, by the clients' clocks, before which every ack and every consumer's read
+            preceded the start of the final read; in nanoseconds, None if unknown.
     """
 
     complete: bool
@@ -29,14 +32,15 @@ class FinalRead:
     began: int | None = None
 
     def covers(self, times: Array) -> Array:
-        """Return which of these times lie before the final read began, for all that is known."""
+        """Return which of these times are certainly before the start of the final read, or may be
+        if that is unknown."""
         before: Array = np.full(times.shape, True) if self.began is None else times < self.began
         return before
 
 
 # --- final reads ----------------------------------------------------------------------------------
 #
-# The final reads of a run: their reports, and what is missing of them.
+# The final reads of a run: their reports, and what is missing from them.
 
 
 Row = Mapping[str, Any]
@@ -44,7 +48,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFacts:
-    """The final read of a partition, how many records it reported, and why it broke off."""
+    """The final read of a partition, the number of records that it reported, and the reason why it
+    stopped early."""
 
     read: FinalRead
     records: int
@@ -52,7 +57,7 @@ class ReadFacts:
 
 
 def reads_of(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:
-    """Return what the final read reports, by partition, from the rows of the table ``reads``."""
+    """Return the final read of each partition from the rows of the table ``reads``."""
     by_partition: dict[Partition, list[Row]] = {}
     for row in rows:
         by_partition.setdefault((row["topic"], row["partition"]), []).append(row)
@@ -60,7 +65,8 @@ def reads_of(rows: Sequence[Row]) -> dict[Partition, ReadFacts]:
 
 
 def _read(rows: Sequence[Row]) -> ReadFacts:
-    """A partition that was read in several goes was read completely if each go was complete."""
+    """Return the final read of a partition. If it was read in several attempts, it is complete if
+    each attempt was complete."""
     starts = [row["log_start_offset"] for row in rows if row["log_start_offset"] is not None]
     listed = [row["log_end_offset"] for row in rows if row["log_end_offset"] is not None]
     met = [row["read_end_offset"] for row in rows if row["read_end_offset"] is not None]
@@ -68,7 +74,8 @@ def _read(rows: Sequence[Row]) -> ReadFacts:
         read=FinalRead(
             complete=all(row["complete"] for row in rows),
             start=min(starts, default=None),
-            # ListOffsets tells a high watermark that may lag behind, or be of a leader before.
+            # ListOffsets returns a high watermark, which may lag behind or come from a former
+            # leader.
             end=max(met or listed, default=None),
             listed=max(listed, default=None),
         ),
@@ -91,11 +98,12 @@ def read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iter
 
 
 def ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
-    """Yield where a log that was read to its end did not end where ListOffsets had told.
+    """Yield the partitions whose log did not end where ListOffsets had said.
 
-    To end behind that breaks no promise by itself: what is told is the high watermark, and what was
-    appended and not acknowledged by all in sync may be above it for a moment still
-    (:func:`checkers.checks.acks.watermark_regressed` asks the acks)."""
+    An end beyond that offset violates no guarantee by itself. ListOffsets returns the high
+    watermark, and records that not all in-sync replicas have yet may be above it for a moment
+    (:func:`checkers.checks.acks.watermark_regressed` compares the acks).
+    """
     for (topic, number), facts in sorted(reads.items()):
         listed, met = facts.read.listed, facts.read.end
         if listed is not None and met is not None and met != listed:

@@ -1,4 +1,4 @@
-"""What the evidence lacks, and which cells lack it."""
+"""Gaps: missing evidence, and the cells that it concerns."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from ackproof.history.schema import CONSUMPTION, MEASURES
 
 UNJUDGED = CONSUMPTION | MEASURES | {"collected"}
-"""Tables whose evidence no cell lacks: what is missing of them is told. What consumers recorded may
-fail a cell all the same; where it is missing, what was promised to them is unknown."""
+"""Tables whose missing evidence makes no cell inconclusive; it is only reported. Records of
+consumers can make a cell fail. If they are missing, the guarantees to consumers are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Something that the manifest names and the history lacks, or that is not proven.
+    """Evidence that the manifest names and the history lacks, or that is not proven.
 
     Attributes:
-        words: What is missing, a sentence.
-        cells: The names of the cells concerned; None for all of the run.
+        words: A sentence that says what is missing.
+        cells: The names of the cells that it concerns, or None for all cells of the run.
     """
 
     words: str
@@ -24,12 +24,12 @@ class Gap:
 
 
 def of_all(words: Iterable[str]) -> Iterator[Gap]:
-    """Gaps of every cell of the run."""
+    """Return gaps that concern every cell of the run."""
     return (Gap(words=each) for each in words)
 
 
 def concerning(gaps: Iterable[Gap], cell: str) -> Iterator[str]:
-    """What a cell lacks, in words, each once."""
+    """Return the sentences about the gaps of a cell, each once."""
     return iter(dict.fromkeys(g.words for g in gaps if g.cells is None or cell in g.cells))
 
 
@@ -37,8 +37,8 @@ _NAMED_MAX = 3
 
 
 def folded(findings: Iterable[str]) -> Iterator[str]:
-    """Yield findings, with one sentence for many that say the same of different things
-    (``t-0: no final read``): a run that is cut short leaves dozens of them."""
+    """Yield findings, with one sentence in place of many that say the same about different things
+    (``t-0: no final read``). A run that is cut short has dozens of them."""
     alike: dict[str, list[str]] = {}
     for finding in dict.fromkeys(findings):
         alike.setdefault(finding.partition(": ")[2] or finding, []).append(finding)
