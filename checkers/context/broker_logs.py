@@ -111,10 +111,10 @@ def _is_nonsense(line: str) -> bool:
 # The roles of brokers, from the lines of their state-change logs as the step ``collect`` copied
 # them.
 #
-# A broker writes a line whenever it takes a role (Kafka's ``state.change.logger``). The line has the
-# partition, its leader and the leader epoch. If the broker itself is the leader, the line also has
-# the log end offset at which that epoch began. The bundled broker's lines are one JSON object each.
-# Apache Kafka's are sentences, of which those of leaders are read, e.g. ::
+# A broker writes a line whenever it takes a role (Kafka's ``state.change.logger``). The line has
+# the partition, its leader and the leader epoch. If the broker itself is the leader, the line also
+# has the log end offset at which that epoch began. The bundled broker's lines are one JSON object
+# each. Apache Kafka's are sentences, of which those of leaders are read, e.g. ::
 #
 #     [Broker id=1] Leader t-0 with topic id Some(QcD) starts at leader epoch 3 from offset 9 ...
 #     [Partition t-0 broker=1] t-0 starts at Leader Epoch 3 from offset 9. ...
@@ -278,8 +278,8 @@ def _number(told: Any) -> int | None:
 # Truncations, as the brokers' own logs report them and the step ``collect`` copied them.
 #
 # A follower truncates what its leader does not have. The bundled broker then writes a line of its
-# state-change log, one JSON object (``change``: Truncate). Apache Kafka's followers write sentences,
-# e.g. ::
+# state-change log, one JSON object (``change``: Truncate). Apache Kafka's followers write
+# sentences, e.g. ::
 #
 #     [ReplicaFetcher replicaId=1, leaderId=3, fetcherId=0] Truncating partition t-0 with
 #     TruncationState(offset=9, completed=true) due to leader epoch and offset EpochEndOffset(...)

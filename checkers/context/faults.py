@@ -1,8 +1,10 @@
-"""The faults of a run as the history tells them: when each was on, whom it befell, what is proven.
+"""The faults of a run as the history records them: when each was active, which servers it affected,
+and what is proven.
 
-A fault is on from ``inject`` (about to) until it is proven healed; one that was not proven healed
-is on until the end. In between it is in full strength from ``injected`` until ``heal`` (about
-to)."""
+A fault is active from ``inject`` (it is about to be injected) until it is proven healed, or until
+the end if that is never proven. It is in full strength from ``injected`` until ``heal`` (it is
+about to be healed).
+"""
 
 import json
 import re
@@ -13,27 +15,26 @@ from typing import Any
 from ackproof.history.manifest import PlannedFault
 
 Partition = tuple[str, int]
-"""Topic and number."""
+"""The topic and the number of a partition."""
 
 FOREVER = 2**63 - 1
-"""Later than any time of a history."""
+"""A time later than any of a history."""
 
 UNSYNCED = "unsynced"
 SILENTLY = "bits"
-"""What a fault destroys that changes some bits of what was synced: nobody is told."""
+"""The value of ``destroys`` for a fault that changes some bits of synced data without any error."""
 UNCLEANLY = "unclean"
-"""Of a fault that takes nothing from disks, and orders that anybody may lead its partitions."""
+"""The value of ``destroys`` for a fault that takes no data but allows any replica to be elected."""
 
 KEEPERS = ("zookeeper-", "controller-")
-"""How servers are called that keep the metadata and are no brokers: ZooKeeper's, or with KRaft the
-controllers."""
+"""The prefixes of the names of servers that keep the metadata and are no brokers: ZooKeeper
+servers, or controllers with KRaft."""
 
 CLIENT_NODES = "client-"
-"""How nodes are called where clients run."""
+"""The prefix of the names of nodes where clients run."""
 
 CLOCKS = frozenset({"step-clock", "fast-clock", "strobe-clock"})
-"""Faults that change a server's time of day, and nothing else. Sessions are measured by the time
-since boot."""
+"""Faults that only change a server's time of day. Sessions are measured by the time since boot."""
 
 SILENT = frozenset(
     {
@@ -50,7 +51,7 @@ RESTARTS = frozenset(
         *("bit-flip", "corrupt-index", "lose-checkpoint", "lose-epochs"),
     }
 )
-"""Faults that end processes, and start them again when they are healed."""
+"""Faults that end processes and start them again when they are healed."""
 
 ORDERS = frozenset(
     {
@@ -59,7 +60,7 @@ ORDERS = frozenset(
         *("add-partitions", "advance-log-start"),
     }
 )
-"""Faults that are an administrator's orders. They stop, slow and cut off no server."""
+"""Faults that are an administrator's orders. They do not stop, slow or cut off any server."""
 
 TAKE_NOTHING = frozenset(
     {
@@ -69,46 +70,45 @@ TAKE_NOTHING = frozenset(
         *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint", "command"),
     }
 )
-"""Faults that destroy nothing, unless their campaign declares it."""
+"""Faults that destroy no data, unless their campaign declares it."""
 
 COMMAND = "command"
-"""A fault by commands of the user's own. Its campaign declares its effects."""
+"""The name of a fault by the user's own commands. Its campaign declares its effects."""
 
 _WORDS = (None, UNSYNCED, "all", SILENTLY, UNCLEANLY)
-"""What a fault can destroy."""
+"""The values that ``destroys`` can have."""
 
 BROKER = re.compile(r"broker-(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultFacts:
-    """One fault of a run; times in nanoseconds of the Unix epoch.
+    """One fault of a run. Times are in nanoseconds of the Unix epoch.
 
     Attributes:
-        target: The expression it was aimed at.
-        servers: Those that it befell, and nodes of clients; None where the target was not
-            resolved.
-        partitions: What these led, followed or coordinated; None where that is not told.
-        destroys: What it takes from their disks, ``unsynced``, ``all`` or ``bits``; ``unclean``
-            for elections outside the ISR; None for nothing.
-        min_isr: The min.insync.replicas that it set for the topics of its partitions; None where
-            it set none.
-        deleted_before: The offset below which it had records of its partitions deleted; None where
-            it had none.
-        start: When it was about to be injected.
-        injected: When it was; None where it never got so far.
-        heal: When it was about to be healed; None where it never was.
-        healed: When it was proven to be; None where it never was.
-        lifted: When nothing of it was left though it was not proven healed, because the system did
-            not do what was for it to do; None where it was, or something was left.
-        last: Of its last row.
-        begun: Whether it ever was about to be injected; not where its target named nobody.
-        verified: When it was proven to have bitten; None where it never was.
-        consumers_alone: Whether it crashed consumers, and befell nobody else.
+        fault_id: The number of the fault.
+        name: The kind of the fault.
+        target: The expression that it was aimed at.
+        servers: The affected servers and nodes of clients, or None if the target was not resolved.
+        partitions: The partitions that these led, followed or coordinated, or None if unknown.
+        destroys: The data that it takes from their disks, ``unsynced``, ``all`` or ``bits``;
+            ``unclean`` for elections outside the ISR; None for none.
+        start: The time at which it was about to be injected.
+        injected: The time at which it was injected, or None.
+        heal: The time at which it was about to be healed, or None.
+        healed: The time at which it was proven healed, or None.
+        last: The time of its last row.
+        begun: Whether it was ever about to be injected. False if its target matched no server.
+        verified: The time at which it was proven effective, or None.
+        lifted: The time at which nothing of it was left although it was not proven healed, because
+            the system did not do its part. None if it was proven healed or something was left.
+        min_isr: The min.insync.replicas that it set for the topics of its partitions, or None.
+        deleted_before: The offset below which it had records of its partitions deleted, or None.
+        consumers_alone: Whether it only crashed consumers.
         planned: Whether the manifest plans it.
-        title: What its campaign calls it; empty where it has no name of its own.
-        declared: Of a fault by commands, the effects that its campaign declares.
-        complaint: What was said where it could not be injected, or its proof failed.
+        title: The name that its campaign gives it, or an empty string.
+        declared: The effects that its campaign declares, for a fault by commands.
+        complaint: The error output if it could not be injected or its proof failed.
     """
 
     fault_id: int
@@ -135,40 +135,40 @@ class FaultFacts:
 
     @property
     def label(self) -> str:
-        """Return its name and number, such as ``kill#1`` or ``command:az-outage#1``."""
+        """The name and number, such as ``kill#1`` or ``command:az-outage#1``."""
         return label_of(self.name, self.fault_id, self.title)
 
     @property
     def taker(self) -> str:
-        """Return the label of a fault that took data. Of a fault by commands it says that nothing
-        has observed the loss: its campaign declares it."""
+        """The label of a fault that took data. For a fault by commands it says that the loss was
+        not observed but declared by the campaign."""
         return f"{self.label}, as its campaign declares," if self.name == COMMAND else self.label
 
     @property
     def silent(self) -> bool:
-        """Return whether it ends no connection, so that clients take a while to notice it."""
+        """Whether it ends no connection, so that clients take some time to notice it."""
         return self.name in SILENT or "cuts-off" in self.declared
 
     @property
     def bit(self) -> bool:
-        """Whether it is proven to have bitten."""
+        """Whether it is proven effective."""
         return self.verified is not None
 
     @property
     def end(self) -> int:
-        """When it was over; at once where it never began."""
+        """The time at which it was over; its start if it never began."""
         if not self.begun:
             return self.start
         return FOREVER if self.healed is None else self.healed
 
     @property
     def over(self) -> int:
-        """When nothing of it was left, proven to be healed or not."""
+        """The time at which nothing of it was left, whether or not it was proven healed."""
         return self.end if self.lifted is None else self.lifted
 
     @property
     def brokers(self) -> frozenset[int] | None:
-        """The ids of the brokers that it befell; None where the history does not tell."""
+        """The ids of the affected brokers, or None if the history does not have them."""
         if self.servers is None:
             return None
         found = (BROKER.fullmatch(server) for server in self.servers)
@@ -176,33 +176,33 @@ class FaultFacts:
 
     @property
     def proven(self) -> bool:
-        """Whether it is known to have happened, and can excuse anything."""
+        """Whether it is known to have happened, so that it can excuse a loss."""
         return self.bit and self.injected is not None and self.trusted
 
     @property
     def trusted(self) -> bool:
-        """Whether it can excuse anything.
+        """Whether it can excuse a loss.
 
-        A fault that the manifest does not plan, or that destroys what is no word of the schema, may
-        leave a promise unknown. It never ends one for certain. Nor does a loss by commands that
-        their campaign does not declare.
+        A fault that the manifest does not plan, or whose ``destroys`` is not in the schema, may
+        make a guarantee unknown but never ends one for certain. The same holds for a loss by
+        commands that their campaign does not declare.
         """
         declared = self.name != COMMAND or self.destroys == _declared_loss(self.declared)
         return self.planned and self.destroys in _WORDS and declared
 
     @property
     def disturbs(self) -> bool:
-        """Whether it may keep a server that it befell from hearing of anything."""
+        """Whether it may keep an affected server from learning of a change."""
         return self.begun and self.name not in CLOCKS | ORDERS and self.min_isr is None
 
     def befell_keepers(self, combined: Collection[str]) -> bool:
-        """Return whether it befell a server that keeps the metadata.
+        """Return whether it affected a server that keeps the metadata.
 
-        A fault on the links between these and brokers is the brokers' own: the others hear as
-        before.
+        A fault on the links between these and brokers only affects those brokers. The others learn
+        of changes as before.
 
         Args:
-            combined: The brokers that keep the metadata, too, by name.
+            combined: The names of the brokers that also keep the metadata.
         """
         servers = set(self.servers or ())
         keepers = {one for one in servers if one.startswith(KEEPERS) or one in combined}
@@ -210,15 +210,15 @@ class FaultFacts:
 
     @property
     def on_clients(self) -> bool:
-        """Whether it befell nodes where clients run."""
+        """Whether it affected nodes where clients run."""
         return any(server.startswith(CLIENT_NODES) for server in self.servers or ())
 
     def touches(self, partition: Partition) -> bool:
-        """Whether it befell a server that led, followed or coordinated the partition.
+        """Return whether it affected a server that led, followed or coordinated the partition.
 
-        What it befell is unknown: it may have been any partition. A server that is no broker
-        keeps the metadata of all, or is a client's, which may write to any. Consumers
-        write to none.
+        If the affected partitions are unknown, any partition may be one of them. A server that is
+        no broker keeps the metadata of all partitions, or belongs to a client that may write to
+        any. Consumers write to none.
         """
         if self.consumers_alone:
             return False
@@ -232,10 +232,11 @@ class FaultFacts:
 def faults_of(
     rows: Sequence[Mapping[str, Any]], planned: Sequence[PlannedFault] | None = None
 ) -> tuple[FaultFacts, ...]:
-    """Return the faults that rows of the table ``faults`` tell of, by their number.
+    """Return the faults that rows of the table ``faults`` describe, by their number.
 
     Args:
-        planned: What the manifest says of them; None: it is not asked.
+        rows: The rows.
+        planned: The planned faults of the manifest. With None, every fault counts as planned.
     """
     events: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -259,8 +260,8 @@ def faults_of(
 
 
 def possible(plan: PlannedFault) -> FaultFacts:
-    """Return what a planned fault may have done of which the history does not tell everything:
-    whatever its kind can do, to any server and at any time. It excuses nothing for certain."""
+    """Return everything that a planned fault may have done if the history is incomplete: whatever
+    its kind can do, to any server and at any time. It excuses nothing for certain."""
     destroys: str | None = UNCLEANLY if plan.fault == "elect-unclean" else "all"
     declared = _declared(plan.fault, plan.parameters)
     if plan.fault in TAKE_NOTHING:
@@ -288,8 +289,8 @@ def possible(plan: PlannedFault) -> FaultFacts:
 
 
 def deleted_before(faults: Sequence[FaultFacts], partition: Partition) -> int:
-    """Below which offset an administrator had the records of a partition deleted, or may have; 0
-    where nobody had. An order that was given and is not proven may have been carried out."""
+    """Return the offset below which an administrator had the records of a partition deleted, or may
+    have, or 0. An order that was given and is not proven may have been executed."""
     ordered = (
         fault.deleted_before or 0 for fault in faults if fault.begun and fault.touches(partition)
     )
@@ -302,12 +303,13 @@ def _number(parameters: Mapping[str, Any], name: str) -> int | None:
 
 
 def title_of(fault: str, parameters: Mapping[str, Any]) -> str:
-    """Return what a campaign calls a fault by commands; empty for any other."""
+    """Return the name that a campaign gives to a fault by commands, or an empty string for any
+    other."""
     return str(parameters.get("name") or "") if fault == COMMAND else ""
 
 
 def label_of(fault: str, number: int, title: str) -> str:
-    """Return how a report names a fault."""
+    """Return the name of a fault in a report."""
     return f"{fault}:{title}#{number}" if title else f"{fault}#{number}"
 
 
@@ -335,7 +337,8 @@ def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:
         injected=_time(rows, "injected"),
         heal=_time(rows, "heal"),
         healed=_time(proven, "healed"),
-        # The last word on it: healed once more at the end of the run, it may be another.
+        # The last row counts: a fault that is healed again at the end of the run may get another
+        # one.
         lifted=rows[-1]["time"] if rows[-1]["event"] == "lifted" else None,
         last=rows[-1]["time"],
         begun=any(row["event"] != "failed" for row in rows),
@@ -345,7 +348,8 @@ def _facts(number: int, rows: Sequence[Mapping[str, Any]]) -> FaultFacts:
 
 
 def _complaint(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the commands of a fault said where one of them failed; empty where none did."""
+    """Return the error output of the commands of a fault if one of them failed, or an empty
+    string."""
     failed = [row for row in rows if row["event"] == "failed" or row["proven"] is False]
     try:
         told = json.loads(failed[-1]["evidence"] or "{}") if failed else {}
@@ -370,7 +374,8 @@ def _servers(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...] | None:
 
 
 def _partitions(rows: Sequence[Mapping[str, Any]]) -> frozenset[Partition] | None:
-    """None, too, where one of them has no number: then nobody knows which was meant."""
+    """Return the affected partitions. Return None also if one of the names has no number, because
+    the partition is then unknown."""
     told = [row["partitions"] for row in rows if row["partitions"] is not None]
     names = [str(name).rpartition("-") for partitions in told for name in partitions]
     if not told or not all(number.isdecimal() for _, _, number in names):

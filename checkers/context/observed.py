@@ -1,9 +1,10 @@
-"""What the observer saw of each partition in ZooKeeper: leader, leader epoch, ISR, and when.
+"""The observer's view of each partition in ZooKeeper: leader, leader epoch and ISR over time.
 
-ZooKeeper's watches tell that something changed, not how often: of two changes in quick succession
-the first may go unseen. The leader epoch gives that away, since every election raises it by one.
-While the observer's own connection was broken, or it did not come to look (a hole), nothing was
-seen at all; what changed meanwhile is seen, as one change, when it is back."""
+ZooKeeper's watches signal that something changed, not how often. Of two changes in quick succession
+the first may go unobserved. The leader epoch reveals that, because every election raises it by one.
+While the observer's own connection was broken, or it did not look (a hole), nothing was observed. A
+change in that time is observed as one change when the observer is back.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,32 +14,34 @@ from typing import Any
 from ackproof.checkers.context.faults import FOREVER, Partition
 
 OBSERVATION_LAG_NS = 1_000_000_000
-"""A change is in the table within this time after it took place. Reading the view takes
-milliseconds; a machine at its limit may be slow to begin."""
+"""The time after a change by which it is in the table. Reading it takes milliseconds, but a busy
+machine may be slow to begin."""
 
 NO_LEADER = -1
-"""Kafka's word for a partition without a leader."""
+"""Kafka's number for a missing leader."""
 UNKNOWN = -2
-"""A leader or an epoch that a row does not tell."""
+"""A leader or an epoch that a row does not have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Of a partition, from ``time`` on until the next one."""
+    """The state of a partition from ``time`` on until the next state."""
 
     time: int
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     version: int | None = None
-    """Of the znode with the ISR, which each write raises by one; None where it is not told."""
+    """The version of the znode with the ISR, which each write raises by one, or None if it is
+    unknown."""
     by_controller: bool = False
-    """Whether a controller wrote it: leader, epoch and ISR in one znode, and so of one moment."""
+    """Whether a controller wrote it. Leader, epoch and ISR are then in one znode and belong to the
+    same moment."""
 
 
 def adjacent(before: State, after: State) -> bool:
-    """Whether their versions say that no ISR was written between them: none went unseen, even if
-    nobody looked meanwhile."""
+    """Return whether the versions show that no ISR was written between two states, so that none
+    went unobserved even if the observer did not look."""
     if before.version is None or after.version is None:
         return False
     return 0 <= after.version - before.version <= 1
@@ -46,17 +49,17 @@ def adjacent(before: State, after: State) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From ``start`` to ``end``, exclusive; nanoseconds of the Unix epoch."""
+    """A time span from ``start`` to ``end``, exclusive, in nanoseconds of the Unix epoch."""
 
     start: int
     end: int
 
     def meets(self, other: "Span") -> bool:
-        """Whether they have a moment in common."""
+        """Return whether the two spans overlap."""
         return self.start < other.end and other.start < self.end
 
     def delays(self, time: int) -> bool:
-        """As a hole: whether what was seen at a time may be as old as it."""
+        """Return whether an observation at this time may be as old as this hole."""
         return self.start <= time <= self.end + OBSERVATION_LAG_NS
 
 
@@ -66,54 +69,56 @@ ALWAYS = Span(0, FOREVER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One partition's states in the order of time, and the holes of the observation."""
+    """The observed states of one partition in the order of time, and the holes of the
+    observation."""
 
     states: tuple[State, ...] = ()
     holes: tuple[Span, ...] = ()
 
     def until(self, end: int) -> "Observed":
-        """Return what was seen before a time. A hole that began before it stays as it is."""
+        """Return what was observed before a time. A hole that began before it is unchanged."""
         return Observed(
             states=tuple(state for state in self.states if state.time < end),
             holes=tuple(hole for hole in self.holes if hole.start < end),
         )
 
     def changes(self) -> Iterator[tuple[State, State]]:
-        """Each state and the one after it."""
+        """Return each state with the next one."""
         return pairwise(self.states)
 
     def successions(self) -> Iterator[tuple[State, State, int | None]]:
-        """Yield each state, the one after it, and the broker that was seen last to lead before the
-        second; None where none was."""
+        """Yield each state, the next one, and the last broker that was observed to lead before the
+        second, or None."""
         leader: int | None = None
         for before, after in self.changes():
             leader = before.leader if before.leader >= 0 else leader
             yield before, after, leader
 
     def spans(self) -> Iterator[tuple[Span, State]]:
-        """Each state with the time for which it was the last that was seen."""
+        """Yield each state with the span in which it was the last one observed."""
         times = (*(state.time for state in self.states), FOREVER)
         for state, (since, until) in zip(self.states, pairwise(times), strict=True):
             yield Span(since, until), state
 
     def during(self, span: Span) -> list[State]:
-        """The states that were in force at some moment of a span."""
+        """Return the states that were in force at some moment of a span."""
         return [state for in_force, state in self.spans() if in_force.meets(span)]
 
     def blind(self, span: Span) -> bool:
-        """Whether it was not seen at some moment of a span."""
+        """Return whether there was no observation at some moment of a span."""
         first = self.states[0].time if self.states else FOREVER
         return span.start < first or any(hole.meets(span) for hole in self.holes)
 
     def missed(self, before: State, after: State) -> bool:
-        """Whether a state may have come between two and gone unseen. Not where a controller wrote
-        all of both, and the second right after the first, however long nobody looked."""
+        """Return whether a state between two may have gone unobserved. If a controller wrote
+        both completely and the versions are adjacent, none did, however long the observer did
+        not look."""
         at_once = before.by_controller and after.by_controller and adjacent(before, after)
         return not at_once and self.blind(Span(before.time, after.time))
 
     def not_before(self, state: State) -> int:
-        """When a state was written at the earliest. What is found when the observer is back may be
-        as old as the hole is long; a server of ZooKeeper's that lags tells it later still."""
+        """Return the earliest time at which a state can have been written. A state found after a
+        hole may be as old as the hole is long, and a lagging ZooKeeper server delays it further."""
         holes = (hole.start for hole in self.holes if hole.delays(state.time))
         return min(holes, default=state.time)
 
@@ -124,14 +129,15 @@ class Observed:
 
     @property
     def brokers(self) -> frozenset[int]:
-        """All that were ever seen to lead it or to be in its ISR: they have replicas of it."""
+        """The brokers that were ever observed to lead the partition or to be in its ISR, and so
+        have replicas of it."""
         members = {broker for state in self.states for broker in (state.leader, *state.isr)}
         return frozenset(broker for broker in members if broker >= 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """A broker was seen to have no ZooKeeper session."""
+    """A time in which a broker was observed to have no ZooKeeper session."""
 
     broker: int
     since: int
@@ -139,11 +145,12 @@ class Absence:
 
 
 class Observation:
-    """All partitions of a run, from the rows of its table ``cluster``.
+    """The observation of all partitions of a run, from the rows of its table ``cluster``.
 
     Args:
-        whole: Whether these are all rows that were written. Where some are missing, any state may
-            be among them: that is a hole in the observation over all of the time.
+        rows: The rows.
+        whole: Whether these are all rows that were written. If some are missing, any state may be
+            among them, which is a hole over the whole time.
     """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], *, whole: bool = True) -> None:
@@ -161,21 +168,21 @@ class Observation:
                 self._states.setdefault((row["topic"], row["partition"]), []).append(_state(row))
 
     def partitions(self, topic: str) -> int:
-        """How many partitions of a topic were seen."""
+        """Return the number of observed partitions of a topic."""
         return sum(name == topic for name, _ in self._states)
 
     def of(self, partition: Partition) -> Observed:
-        """What was seen of a partition."""
+        """Return the observation of a partition."""
         return Observed(states=tuple(self._states.get(partition, ())), holes=self._holes)
 
     def tenure(self, time: int) -> tuple[int, Span] | None:
-        """The broker that was seen to be the last controller at a time, and until when it was;
-        None: there had been none."""
+        """Return the last broker that was observed to be the controller at a time, and its time in
+        office, or None if there was none."""
         return next((one for one in self.tenures if one[1].start <= time < one[1].end), None)
 
     @property
     def tenures(self) -> tuple[tuple[int, Span], ...]:
-        """The brokers that were seen to be the controller, each with its time in office."""
+        """The brokers that were observed to be the controller, each with its time in office."""
         followed = pairwise([*self._controllers, (FOREVER, -1)])
         return tuple((broker, Span(since, end)) for (since, broker), (end, _) in followed)
 
@@ -205,7 +212,7 @@ def _holes(rows: Sequence[Mapping[str, Any]]) -> Iterator[Span]:
 
 
 def absences(rows: Sequence[Mapping[str, Any]]) -> list[Absence]:
-    """Of all brokers, from the rows of a run's table ``cluster``."""
+    """Return the absences of all brokers, from the rows of a run's table ``cluster``."""
     since: dict[int, int] = {}
     found = []
     for row in sorted(rows, key=lambda row: row["time"]):

@@ -1,10 +1,12 @@
-"""How much of a span servers could use: what they had to wait for a processor is no time of theirs.
+"""The pace of servers: the share of a time span that they could use. Time spent waiting for a
+processor does not count.
 
-Kafka's time-outs, and the promises that rest on them, expect servers that run when they are ready
-to. On a machine that is too small, or busy with other work, a broker that was cut off and is healed
-may need 18 s for what takes it 2 s, and has no bug. Table ``scheduling`` tells how long each server
-waited; the slowest one of each moment sets the pace, since what a change of leader takes goes over
-ZooKeeper, the controller and the brokers."""
+Kafka's timeouts, and the guarantees that depend on them, assume that servers run when they are
+ready to. On a machine that is too small or busy, a broker that was cut off and healed may take 18 s
+for work of 2 s without any bug. The table ``scheduling`` has the waiting time of each server. The
+slowest server at each moment sets the pace, because a change of leader involves ZooKeeper, the
+controller and the brokers.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +16,13 @@ from typing import Any
 from ackproof.checkers.context.faults import FOREVER
 
 STARVED = 0.5
-"""Above this share of a run, waiting is worth a finding."""
+"""The share of a run that servers may wait without a finding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """From ``start`` until ``end``, nanoseconds of the Unix epoch, the slowest server lost the
-    share ``lost`` (0 to 1) of its time."""
+    """A period from ``start`` until ``end``, in nanoseconds of the Unix epoch, in which the slowest
+    server lost the share ``lost`` (0 to 1) of its time."""
 
     start: int
     end: int
@@ -29,15 +31,16 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The windows of a run in which servers had to wait, in order and without overlaps."""
+    """The periods of a run in which servers waited, in order and without overlaps."""
 
     windows: tuple[Window, ...] = ()
 
     def after(self, time: int, duration_ns: int) -> int:
-        """Return by when a server has had ``duration_ns`` of its own since ``time``.
+        """Return the time at which a server has had ``duration_ns`` of processor time since
+        ``time``.
 
-        Example: in a window in which servers waited for three quarters of their time, 7 s of
-        their own take 28 s.
+        Example: in a period in which servers waited for three quarters of their time, 7 s of
+        processor time take 28 s.
         """
         if time >= FOREVER:
             return FOREVER
@@ -57,7 +60,7 @@ class Pace:
         return min(at + max(round(left), 0), FOREVER)
 
     def lost_ns(self, start: int, end: int) -> int:
-        """Return how much of a span the slowest server waited for a processor."""
+        """Return how long the slowest server waited for a processor in a span."""
         return int(
             sum(
                 max(min(end, window.end) - max(start, window.start), 0) * window.lost
@@ -67,11 +70,11 @@ class Pace:
 
 
 FULL = Pace()
-"""Nobody had to wait, or nobody measured it."""
+"""The pace of servers that never waited, or whose waiting was not measured."""
 
 
 def pace_of(rows: Iterable[Mapping[str, Any]]) -> Pace:
-    """Return the pace that rows of the table ``scheduling`` tell."""
+    """Return the pace from the rows of the table ``scheduling``."""
     looks = [(row["time"] - row["span_ns"], row["time"], lost_share(row)) for row in rows]
     edges = sorted({edge for start, end, _ in looks for edge in (start, end)})
     looks.sort()
@@ -91,11 +94,11 @@ def pace_of(rows: Iterable[Mapping[str, Any]]) -> Pace:
 
 
 def lost_share(row: Mapping[str, Any]) -> float:
-    """Return which share of a look's span a server had to wait.
+    """Return the share of a measured span that a server waited.
 
-    One thread that waits 0.8 s of a second loses 0.8 of it. Of many threads, which wait for more
-    than the span together, each loses what they waited as a share of what they wanted: those that
-    ran 1 s and waited 3 s are served at a quarter of the speed.
+    One thread that waits 0.8 s of a second loses a share of 0.8. Several threads may wait for more
+    than the span in total. Each then loses its waiting time as a share of the time that it wanted:
+    threads that ran for 1 s and waited for 3 s run at a quarter of the speed.
     """
     wanted = max(row["span_ns"], row["ran_ns"] + row["waited_ns"])
     return min(row["waited_ns"] / wanted, 0.999) if wanted > 0 else 0.0
@@ -105,8 +108,8 @@ def findings(rows: Iterable[Mapping[str, Any]], pace: Pace, start: int, end: int
     """Yield a sentence for a run whose servers waited for more than :data:`STARVED` of a span.
 
     Args:
-        rows: Of the table ``scheduling``.
-        pace: What these rows come to.
+        rows: The rows of the table ``scheduling``.
+        pace: The pace from these rows.
     """
     if end <= start or pace.lost_ns(start, end) <= STARVED * (end - start):
         return

@@ -1,4 +1,4 @@
-"""What is promised of one partition of a run: its acks, its reads, the agreement of its
+"""The guarantees for one partition of a run: for its acks, its reads, and the agreement of its
 replicas."""
 
 from collections.abc import Iterator
@@ -32,14 +32,15 @@ from ackproof.history.manifest import PlannedGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Whether it is promised of a partition, and why not, or perhaps not: a sentence each."""
+    """The status of the guarantee that a partition's replicas agree, and the reasons why it does
+    not or may not apply, a sentence each."""
 
     standing: Standing = Standing.PROMISED
     why: tuple[str, ...] = ()
 
 
 def agreement(cell: Cell, partition: Partition, around: Surroundings) -> Agreement:
-    """Of one partition."""
+    """Return the status of the guarantee for one partition."""
     excuses = list(_excuses(cell, partition, around))
     certain = [why for why, proven_ in excuses if proven_]
     if certain:
@@ -50,7 +51,7 @@ def agreement(cell: Cell, partition: Partition, around: Surroundings) -> Agreeme
 
 
 def _excuses(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[tuple[str, bool]]:
-    """What may excuse it, and whether that is certain."""
+    """Yield the possible excuses for a disagreement, and whether each is certain."""
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
     spared = UNSYNCED if cell.flushes_every_record else None
     for fault in faults:
@@ -70,8 +71,8 @@ def _excuses(cell: Cell, partition: Partition, around: Surroundings) -> Iterator
 
 
 def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]:
-    """Whether a broker led that data was taken from, after it was started again and before it was
-    seen out of the ISR: whoever comes back into it has caught up."""
+    """Yield an excuse if a broker led that a fault had taken data from, after its restart and
+    before it was observed out of the ISR. A broker that joins the ISR again has caught up."""
     why = f"{fault.taker} took data from the disk of one that led before it had caught up"
     back = fault.start if fault.heal is None else fault.heal
     if fault.brokers is None:
@@ -80,7 +81,7 @@ def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]
         whole = (span.start for span, state in observed.spans() if _left(broker, span, state, back))
         damaged = Span(back, max(next(whole, FOREVER), back))
         during = observed.during(damaged)
-        # Epoch 5 leader B, epoch 7 leader C: in epoch 6 it may have been whoever was damaged.
+        # If epoch 5 had leader B and epoch 7 leader C, the damaged broker may have led in epoch 6.
         jumps = any(
             after.leader_epoch - before.leader_epoch > 1 or before.leader_epoch < 0
             for before, after in pairwise(during)
@@ -92,43 +93,45 @@ def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]
 
 
 def _left(broker: int, span: Span, state: State, since: int) -> bool:
-    """Whether a broker was seen out of an ISR in a state that was in force since then. With
-    KIP-966 the last member leaves it, too, when it is gone, and stays eligible."""
+    """Return whether a broker was observed out of the ISR in a state that was in force after
+    ``since``. With KIP-966 the last member also leaves the ISR when it stops, and stays
+    eligible."""
     return span.end > since and bool(state.isr) and broker not in state.isr
 
 
 def _unseen(observed: Observed) -> bool:
-    """Whether elections may have gone unseen, before the first state or after the last."""
+    """Return whether elections may have gone unobserved before the first state or after the
+    last."""
     led_before = not observed.states or observed.states[0].leader_epoch > 0
     return led_before or observed.forsaken
 
 
 # --- promised -------------------------------------------------------------------------------------
 #
-# What is promised of each partition of a run, and to the groups that read it: from what the run's
-# tables tell.
+# The guarantees for each partition of a run and for the groups that read it, from the run's tables.
 
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 _OFFSETS = Cell(name=OFFSETS_TOPIC, topic=OFFSETS_TOPIC, settings={"acks": "all"})
-"""What groups commit is written with acks=all (``offsets.commit.required.acks``)."""
+"""The cell that stands for the offsets topic. Offsets are written with acks=all
+(``offsets.commit.required.acks``)."""
 
 
 def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
-    """From when on a partition's acked records are promised to be kept."""
+    """Return the validity window in which a partition's acked records are kept."""
     return terms(cell, partition, _until_read(run, around(run, partition)))
 
 
 def shown_terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
-    """From when on what consumers were shown of a partition is promised to stay."""
+    """Return the validity window in which reads of a partition stay."""
     bound = run.clock_bound_ns(partition, "sends", "polls")
     befell = _until_read(run, around(run, partition))
     return shown_terms(cell, partition, replace(befell, clock_bound_ns=bound))
 
 
 def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Terms:
-    """From when on what a group committed of a partition is promised to be kept."""
+    """Return the validity window in which a group's committed offsets of a partition are kept."""
     kept_in = offsets_partition(run, group)
     if kept_in is None:
         why = f"nobody watched who coordinated {group.name}"
@@ -137,9 +140,9 @@ def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partiti
 
 
 def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
-    """From when on what transactions of a cell committed is promised to stand, and what they
-    aborted not to: they go over all its partitions, and rest on those that keep their coordinators'
-    state and the groups' offsets (both written with acks=all)."""
+    """Return the validity window in which the outcome of a cell's transactions stands. Transactions
+    extend over all partitions of the cell. They depend on the partitions with their coordinators'
+    state and the groups' offsets, which are both written with acks=all."""
     bound = run.clock_bound_ns(cell.topic_partitions[0], "sends", "polls")
     found = []
     for topic, many in _rests_on(run, cell).items():
@@ -158,7 +161,7 @@ def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
 
 
 def _rests_on(run: RunEvidence, cell: Cell) -> dict[str, int]:
-    """How many partitions of each topic."""
+    """Return the number of partitions of each topic that transactions depend on."""
     internal = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
     seen = run.observation
     counts = {topic: seen.partitions(topic) if seen.whole else 0 for topic in internal}
@@ -166,17 +169,18 @@ def _rests_on(run: RunEvidence, cell: Cell) -> dict[str, int]:
 
 
 def agreement_of(run: RunEvidence, cell: Cell, partition: Partition) -> Agreement:
-    """Whether a partition's replicas are promised to hold the same log."""
+    """Return whether a partition's replicas are guaranteed to hold the same log."""
     return agreement(cell, partition, around(run, partition))
 
 
 def within_int64(time: int) -> int:
-    """A history may hold any time; what lies beyond all of them is as good as the last."""
+    """Return a time within the range of int64. A history may contain any time."""
     return max(0, min(time, FOREVER))
 
 
 def around(run: RunEvidence, partition: Partition) -> Surroundings:
-    """What befell a partition; its clocks are those of who sent to it."""
+    """Return the surroundings of a partition, with the clock bound of the clients that sent to
+    it."""
     return Surroundings(
         observed=run.observation.of(partition),
         faults=(*run.faults, *run.unrecorded),
@@ -189,8 +193,8 @@ def around(run: RunEvidence, partition: Partition) -> Surroundings:
 
 
 def _until_read(run: RunEvidence, befell: Surroundings) -> Surroundings:
-    """Return what came before the final read had ended: what came later excuses nothing that the
-    read did not find. A change is seen up to a moment after it took place."""
+    """Return what happened before the final read had ended. Later events cannot excuse that the
+    read missed a record. A change is observed up to a moment after it took place."""
     if run.read_over is None:
         return befell
     end = min(run.read_over + OBSERVATION_LAG_NS, FOREVER)
@@ -199,20 +203,21 @@ def _until_read(run: RunEvidence, befell: Surroundings) -> Surroundings:
 
 
 def around_group(run: RunEvidence, kept_in: Partition, read: Partition) -> Surroundings:
-    """Times of commits are of the clocks of those who read."""
+    """Return the surroundings of the partition with a group's offsets. The times of commits are
+    those of the readers' clocks."""
     return replace(around(run, kept_in), clock_bound_ns=run.clock_bound_ns(read, "polls"))
 
 
 def offsets_partition(run: RunEvidence, group: PlannedGroup) -> Partition | None:
-    """The partition that keeps what a group commits, as Kafka's *GroupMetadataManager* chooses it
-    (``partitionFor``); None where none was seen."""
+    """Return the partition that stores a group's offsets, as Kafka's *GroupMetadataManager* chooses
+    it (``partitionFor``), or None if no such partition was observed."""
     count = run.observation.partitions(OFFSETS_TOPIC) if run.observation.whole else 0
     return (OFFSETS_TOPIC, abs(_java_hash(group.name)) % count) if count else None
 
 
 def _java_hash(text: str) -> int:
-    """Java's ``String.hashCode``, of what Kafka takes the absolute value of: 0 for the one number
-    that has none."""
+    """Return the absolute value of Java's ``String.hashCode`` as Kafka computes it: 0 for the one
+    number that has none."""
     code = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):

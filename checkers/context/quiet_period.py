@@ -1,5 +1,5 @@
-"""The peace of a run: from when its cluster had recovered from the last fault until its clients
-were asked to end. Nothing keeps anybody from going on then."""
+"""The quiet period of a run: the time after the cluster has recovered from the last fault and
+before the clients are asked to end. Nothing then keeps a client from making progress."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from ackproof.history.cell import Cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peace:
-    """Of a cell. ``span``: ``NEVER`` where there was none, or nobody knows; ``why`` that is so,
-    a sentence each."""
+    """The quiet period of a cell. ``span`` is ``NEVER`` if there was none or it is unknown, and
+    ``why`` has the reasons, a sentence each."""
 
     span: Span
     why: tuple[str, ...] = ()
 
 
 def peace_of(run: RunEvidence, cell: Cell) -> Peace:
-    """When a cell had it. A fault on clients alone, too, is one to wait for: who hung for longer
-    than its session has to join its group again."""
+    """Return the quiet period of a cell. It begins after every fault, including those on clients
+    alone, because a client that hung for longer than its session must join its group again."""
     if why := tuple(_why_not(run, cell)):
         return Peace(span=NEVER, why=why)
     begun = max(row["time"] for row in _looks(run, cell).values())

@@ -1,9 +1,10 @@
-"""Whether rows can be of their run, and of their cell: by the times and the cell that they carry.
+"""The check whether rows belong to their run and cell, by the times and the cell that they contain.
 
-The steps of a run say from when to when it was. A send of another year is damage, or of another
-run: it would lie before every fault, or behind every one, and whoever counts acks by the second
-would count for years. A send of another cell than the one whose topic it went to is damage, too:
-nothing follows from it for the one cell or the other."""
+The steps of a run say when it took place. A send of another year is damaged or belongs to another
+run. It would precede or follow every fault, and a count of acks by the second would extend over
+years. A send of another cell than that of its topic is damaged, too. Nothing follows from it for
+either cell.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,8 +22,8 @@ EVER = Span(0, FOREVER)
 
 _DAY_NS = 86_400 * 1_000_000_000
 SLACK_NS = _DAY_NS
-"""So much before the first step and after the last one rows may be: far more than any clock is off
-that could be compared, and than a client takes to end."""
+"""The time before the first step and after the last one in which rows may lie. It is far longer
+than the difference of any compared clock, and than a client takes to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +32,15 @@ class Expected:
 
     Attributes:
         within: The span in which their times lie, in nanoseconds of the Unix epoch.
-        cell: The cell that the manifest names; None where the rows may name any.
+        cell: The cell that the manifest names, or None if the rows may name any.
     """
 
     within: Span = EVER
     cell: str | None = None
 
     def problem(self, rows: pa.Table) -> str | None:
-        """Return the first value that is not as expected, in words; None if all are."""
+        """Return a sentence about the first unexpected value, or None if all values are as
+        expected."""
         if self.cell is not None and (strange := other(rows, "cell", self.cell)) is not None:
             return f"the column cell holds {strange!r}, the manifest says {self.cell!r}"
         return untimely(rows, self.within)
@@ -48,8 +50,8 @@ ANY = Expected()
 
 
 def recorded(phases: Iterable[Mapping[str, Any]]) -> Span:
-    """Return the span in which rows of a run may be, from its steps. A run of which no step ended
-    last may have gone on for any time; one without steps may have been at any time."""
+    """Return the span in which rows of a run may lie, from its steps. A run whose last step did not
+    end may have continued for any time. A run without steps may have taken place at any time."""
     rows = list(phases)
     times = [row["time"] for row in rows]
     if not times:
@@ -60,12 +62,13 @@ def recorded(phases: Iterable[Mapping[str, Any]]) -> Span:
 
 
 def widened(span: Span, bound_ns: int) -> Span:
-    """Return a span as a clock may tell it that is off by so much."""
+    """Return a span as it appears on a clock that differs by up to ``bound_ns``."""
     return Span(max(span.start - bound_ns, 0), min(span.end + bound_ns, FOREVER))
 
 
 def untimely(rows: pa.Table, within: Span) -> str | None:
-    """Return which time of some rows is not within a span; None where all are."""
+    """Return a sentence about a time of these rows that is outside a span, or None if there is
+    none."""
     if within == EVER:
         return None
     for name in TIMES.intersection(rows.column_names):

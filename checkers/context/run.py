@@ -1,7 +1,8 @@
-"""The evidence of one run: what the manifest planned of it, and what its history tells.
+"""The evidence of one run: what the manifest planned, and what the history records.
 
-What cannot be read, or is not there, is a gap of the cells that it concerns, and a finding for the
-reader. Nothing in here raises because of what a history holds or lacks."""
+Evidence that is missing or unreadable becomes a gap of the cells that it concerns, and a finding
+for the reader. Nothing in this module raises because of the contents of a history.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +46,7 @@ from ackproof.history.schema import MEASURES
 from ackproof.history.storage import AnyPath
 
 SMALL_TABLES = (
-    "phases",  # first: they say within which time the rows of the others may be
+    "phases",  # The steps come first, because they bound the times of the other tables' rows.
     "reads",
     "faults",
     "cluster",
@@ -63,34 +64,37 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvidence:
-    """One run.
+    """The evidence of one run.
 
     Attributes:
-        planned: What the manifest says of it.
-        baseline: Whether the campaign says that it breaks nothing, and plans nothing.
-        history: Directory of its tables.
-        reads: The final reads and how many records each got.
-        faults: Those that the history tells of, planned or not.
-        unrecorded: Planned faults that the history may have lost rows of, as what they may have
+        planned: The run as the manifest plans it.
+        baseline: Whether the campaign is declared as a baseline and plans no faults.
+        history: The directory of its tables.
+        reads: The final reads.
+        faults: The faults that the history records, planned or not.
+        unrecorded: The planned faults whose rows may be missing, with everything that they may have
             done.
-        words, orders, truncations: What the brokers' own logs say of each partition; of the leader
-            epochs that each broker was told; of truncations.
-        absences: When brokers were seen to have no ZooKeeper session.
-        recorded: The span in which rows of it may be (:mod:`checkers.context.row_times`).
-        recovery, servers, zookeeper, failovers: Rows of these tables.
-        pace: How much of the time servers could use.
-        ends: The ends of servers that no fault accounts for.
-        logs: The brokers' logs that were collected; None where there is no such directory.
-        collected: When the brokers' logs were copied; None where that did not end well.
-        read_began: When the final read began; None where the steps do not tell.
-        read_over: When it ended well; None where the steps do not tell.
-        asked_to_end: When clients were about to be; None where that is not known.
+        observation: The observer's view of the partitions.
+        clocks: The bounds of the clocks.
+        recorded: The span in which its rows may lie (:mod:`checkers.context.row_times`).
+        writers: The writers of its tables.
+        words, orders, truncations: The roles, received leader epochs and truncations of each
+            partition, from the brokers' own logs.
+        absences: The times in which brokers had no ZooKeeper session.
+        recovery, servers, zookeeper, failovers: The rows of these tables.
+        ends: The ends of servers that no fault explains.
+        pace: The share of the time that servers could use.
+        logs: The collected logs of the brokers, or None if their directory does not exist.
+        collected: The span in which the brokers' logs were copied, or None if copying failed.
+        read_began: The time at which the final read began, or None if unknown.
+        read_over: The time at which it completed, or None if unknown.
+        asked_to_end: The time just before the clients were asked to end, or None if unknown.
         flushed: Whether the clients are known to have closed their histories.
-        incomplete: The tables of the run as a whole that are not what their writers closed: what
-            rests on one of them is unknown.
-        infrastructure_failed, stopped: As :mod:`checkers.context.steps` has it.
-        gaps: What the evidence lacks, and of which cells.
-        findings: What else a reader must know.
+        incomplete: The tables of the whole run that differ from what their writers closed.
+            Everything that depends on one of them is unknown.
+        infrastructure_failed, stopped: As in :mod:`checkers.context.steps`.
+        gaps: The missing evidence, with the cells that it concerns.
+        findings: Further facts that a reader must know.
     """
 
     planned: PlannedRun
@@ -127,47 +131,49 @@ class RunEvidence:
 
     @property
     def number(self) -> int:
-        """The run's number."""
+        """The number of the run."""
         return self.planned.number
 
     def final_read(self, partition: Partition) -> FinalRead:
-        """Return what the final read of a partition tells, with the time at which it began by the
-        clocks of the clients that sent to the partition."""
+        """Return the final read of a partition, with the time at which it began by the clocks of
+        the clients that sent to the partition."""
         facts = self.reads.get(partition)
         if facts is None:
             return FinalRead(complete=False)
-        # Of a partition that was read in several goes, the one that broke off may be missing.
+        # If a partition was read in several attempts, the row of the interrupted one may be
+        # missing.
         complete = facts.read.complete and "reads" not in self.incomplete
         read = replace(facts.read, complete=complete)
         if self.read_began is None:
             return read
-        # A client's clock that is ahead by the bound gives a record a time that is as much later.
+        # A client's clock that is ahead by the bound gives a record a time that is later by the
+        # bound.
         bound = self.clock_bound_ns(partition, "sends", "polls") or 0
         return replace(read, began=max(self.read_began - bound, 0))
 
     @property
     def zookeepers(self) -> int:
-        """How many ZooKeeper servers were watched; 0 where that is not known."""
+        """The number of ZooKeeper servers that were watched, or 0 if it is unknown."""
         names = {str(row["server"]) for row in self.servers}
         return sum(name.startswith("zookeeper") for name in names)
 
     def clock_bound_ns(self, partition: Partition, *tables: str) -> int | None:
-        """Of those who send to a partition, or write these tables of it; None where that is not
-        known."""
+        """Return the clock bound of the clients that send to a partition, or that write these
+        tables of it, or None if it is unknown."""
         nodes = (self.writers.nodes(partition, table) for table in tables or ("sends",))
         return self.clocks.bound(set().union(*nodes))
 
     def expected(
         self, table: str, where: Partition | None = None, cell: str | None = None
     ) -> row_times.Expected:
-        """Return what rows of a table, or of one partition of it, must say: times within the run,
-        as the clocks of their writers tell them, and the cell."""
+        """Return the values that rows of a table, or of one partition of it, must have: times
+        within the run by the clocks of their writers, and the cell."""
         bound = self.clocks.bound(self.writers.nodes(where, table)) or 0
         return row_times.Expected(within=row_times.widened(self.recorded, bound), cell=cell)
 
 
 def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> RunEvidence:
-    """The evidence of one run from the directory of its tables."""
+    """Return the evidence of one run from the directory of its tables."""
     listed, closed, unclosed = _closed(history)
     tables, damaged, within = _tables(listed)
     faults = faults_of(tables["faults"], planned.faults)
@@ -240,8 +246,8 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
 def _closed(
     history: AnyPath,
 ) -> tuple[Mapping[str, Listed], writers.Closings, Mapping[AnyPath, str]]:
-    """Return the files of each table that are as their writers closed them, with these closings,
-    and the files of closings that cannot be read."""
+    """Return the files of each table that are as their writers closed them, these closings, and the
+    files of closings that cannot be read."""
     listed = reader.listed_by_table(history)
     closed, unread = writers.read_closings(listed["closings"])
     return closed.held_against(listed), closed, unread
@@ -250,9 +256,9 @@ def _closed(
 def _tables(
     listed: Mapping[str, Listed],
 ) -> tuple[dict[str, list[Row]], Mapping[str, Gap], Span]:
-    """Return the rows of each table, what is wrong with those that cannot be read, and the span in
-    which rows of the run may be. Files that are damaged, or whose names tell nobody whose they are,
-    do not count: the writers' gaps name them."""
+    """Return the rows of each table, the problems of tables that cannot be read, and the span in
+    which rows of the run may lie. Damaged files, and files whose name does not identify their
+    writer, do not count here: the gaps of the writers name them."""
     tables: dict[str, list[Row]] = {}
     damaged = {}
     within = row_times.EVER
@@ -276,8 +282,8 @@ def _tables(
 def _measured(
     planned: PlannedRun, tables: Mapping[str, Sequence[Row]], pace: Pace
 ) -> Iterator[str]:
-    """Tell whether servers had to wait while clients wrote, and what was not measured. A manifest
-    from before there were measurements plans none."""
+    """Yield whether servers waited while clients wrote, and which measurements are missing. A
+    manifest from before there were measurements plans none."""
     start, end = steps.begun(tables["phases"], "workload"), steps.begun(tables["phases"], "flush")
     if start is not None and end is not None:
         yield from servers_pace.findings(tables["scheduling"], pace, start, end)
@@ -288,8 +294,8 @@ def _measured(
 def _unchecked(
     planned: PlannedRun, logs: Logs | None, collected: Span | None, files: CollectedFiles
 ) -> Iterator[str]:
-    """Describe which logs were not compared, and what no cluster of your own tells. A manifest from
-    before logs were collected plans none."""
+    """Yield which logs were not compared, and what an external cluster does not reveal. A manifest
+    from before logs were collected plans none."""
     if planned.replicas and collected is None:
         yield "replicas not compared: the step collect did not end well"
     elif planned.replicas and logs is None:
@@ -306,7 +312,8 @@ def _lacking(
     clocks: Clocks,
     observation: Observation,
 ) -> Iterator[Gap]:
-    """Yield which faults are not proven, and what was not read back, compared or observed."""
+    """Yield the faults that are not proven, and the partitions that were not read back, compared or
+    observed."""
     yield from fault_gaps(planned, faults)
     yield from read_gaps(planned, reads)
     yield from _clock_gaps(planned, clocks)
@@ -321,7 +328,8 @@ def _ends(
 
 
 def _unobserved(planned: PlannedRun, observation: Observation) -> Iterator[Gap]:
-    """Yield the partitions of which the observer saw no state: who led them is unknown."""
+    """Yield the partitions of which the observer saw no state, so that their leaders are
+    unknown."""
     for cell in _cells(planned):
         for partition in cell.topic_partitions:
             if not observation.of(partition).states:
@@ -343,11 +351,12 @@ def _cells(planned: PlannedRun) -> list[Cell]:
 
 # --- outside --------------------------------------------------------------------------------------
 #
-# What cannot be told of a cluster that was there before: not checked, and so never passed.
+# Guarantees that cannot be checked on an external cluster, and that therefore never count as
+# passed.
 
 
 def external_findings(planned: PlannedRun) -> Iterator[str]:
-    """A sentence each, where the run was on such a cluster."""
+    """Yield a sentence for each guarantee that cannot be checked, if the cluster was external."""
     if not planned.external:
         return
     yield "not checked: replicas-agree: the logs of a cluster of your own are not read"

@@ -1,4 +1,4 @@
-"""Whether what was found was promised: counts of offences, by where they stand to the promise."""
+"""The guarantee status of anomalies: counts by whether the guarantee applied."""
 
 from collections import Counter
 from enum import StrEnum
@@ -9,64 +9,66 @@ from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.context.validity import Terms
 
 REORDERED_ACKED = "reordered acked"
-"""What the acked ones of the reordered records are counted as."""
+"""The name of the count of acked records among the reordered ones."""
 
 REPLICAS = "replicas"
-"""What a partition is counted as by whether its replicas are promised to agree."""
+"""The name of the count of partitions by whether their replicas are guaranteed to agree."""
 
 COMPARED = "replicas compared"
-"""What a partition is counted as of which all replicas were compared, from where they start to the
-end of the final read."""
+"""The name of the count of partitions whose replicas were all compared, from their start to the end
+of the final read."""
 
 
 READABLE = "readable"
-"""What a partition is counted as by whether what consumers were shown of it is promised to stay."""
+"""The name of the count of partitions by whether reads of consumers are guaranteed to stay."""
 
 COORDINATED = "coordinated"
-"""What a group's share of a partition is counted as by whether what is committed is promised to be
+"""The name of the count of groups' partitions by whether committed offsets are guaranteed to be
 kept."""
 
 BY_THE_DEPOSED = "read back from a deposed coordinator"
-"""What an answer is counted as that a coordinator may have given which had been deposed."""
+"""The name of the count of answers that a deposed coordinator may have given."""
 
 WATCHED = "partitions watched"
-"""What a partition is counted as whose states in ZooKeeper were seen until the end."""
+"""The name of the count of partitions whose states in ZooKeeper were observed until the end."""
 
 VERSIONED = "partitions watched by version"
-"""And of whose ISR no change could go unseen."""
+"""The name of the count of those among them whose ISR could not change unobserved."""
 
 SPOKEN = "partitions spoken of"
-"""What a partition is counted as of which brokers' own logs tell."""
+"""The name of the count of partitions that brokers' own logs mention."""
 
 
 def examined(checker: str) -> str:
-    """What the things are counted as that a checker examined: acks, records of the final log,
-    states, what consumers were shown. Of none of them nothing can be said."""
+    """Return the name of the count of things that a checker examined: acks, records of the final
+    log, states, reads of consumers. If it is 0, the checker says nothing."""
     return f"{checker} examined"
 
 
 def looked(checker: str) -> str:
-    """What a partition is counted as at which a checker of consumers could look in full."""
+    """Return the name of the count of partitions that a checker of consumers could examine
+    completely."""
     return f"{checker} looked"
 
 
 class Standing(StrEnum):
-    """Of an acked record, or of a partition."""
+    """The guarantee status of an acked record or a partition."""
 
     PROMISED = "promised"
     UNPROMISED = "unpromised"
     UNKNOWN = "unknown"
-    """The observation does not tell: neither a broken promise nor an excuse."""
+    """The observation does not show whether the guarantee applied. This is neither a violation nor
+    an excuse."""
 
 
 def count_name(what: str, standing: Standing) -> str:
-    """What a count is called, e.g. ``lost promised``."""
+    """Return the name of a count, for example ``lost promised``."""
     return f"{what} {standing}"
 
 
 def by_time(what: str, times: Array, terms: Terms, earliest: Array | None = None) -> Counter[str]:
-    """How many of the times (of acks) stand how to the terms. ``earliest``: where each may have
-    been as early as that."""
+    """Count the times (of acks) by guarantee status. ``earliest`` has a lower bound for each
+    time."""
     unpromised, unknown = standings(times, terms, earliest)
     return Counter(
         {
@@ -78,7 +80,8 @@ def by_time(what: str, times: Array, terms: Terms, earliest: Array | None = None
 
 
 def standings(times: Array, terms: Terms, earliest: Array | None = None) -> tuple[Array, Array]:
-    """Which of the times are not promised, and of which nobody knows; as :func:`by_time`."""
+    """Return which of the times are not covered by the guarantee, and for which that is unknown; as
+    :func:`by_time`."""
     unpromised: Array = times < terms.unpromised_before
     since = times if earliest is None else np.minimum(times, earliest)
     unknown: Array = since < terms.unknown_before
@@ -88,10 +91,11 @@ def standings(times: Array, terms: Terms, earliest: Array | None = None) -> tupl
 
 
 def of_partition(begun: int, terms: Terms) -> Standing:
-    """How a whole partition stands, whose first send was at ``begun``.
+    """Return the guarantee status of a whole partition whose first send was at ``begun``.
 
-    What tells a retry from a new record is remembered by the log: once a part of the log is gone, a
-    producer may go on in another order, and with copies, of records that were acked much later.
+    The log itself stores what distinguishes a retry from a new record. Once a part of the log is
+    lost, a producer may continue in another order, and with copies of records that were acked much
+    later.
     """
     if begun != NONE and begun < terms.unpromised_before:
         return Standing.UNPROMISED

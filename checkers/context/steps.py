@@ -1,5 +1,5 @@
-"""The steps of a run: what each means for evidence, what the rows of its faults prove, and what the
-servers that keep the metadata were asked."""
+"""The steps of a run and their meaning for the evidence, the proofs of its faults, and the load on
+the servers that keep the metadata."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,13 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """Of a step.
+    """The meaning of a step for the evidence.
 
     Attributes:
-        evidence: Without its end, and with a failure of it, the experiment is incomplete.
-        ours: It does nothing to the system under test: its failure is the infrastructure's.
-        last: Without its end the run did not come to its own.
+        evidence: Whether the experiment is incomplete if the step failed or did not end.
+        ours: Whether it does not touch the system under test, so that its failure is one of the
+            infrastructure.
+        last: Whether the run is incomplete without the end of this step.
     """
 
     evidence: bool = True
@@ -43,22 +44,23 @@ STEPS: Mapping[str, Meaning] = {
     "collect": Meaning(evidence=False, ours=True),
     "teardown": Meaning(evidence=False, ours=True, last=True),
 }
-"""By the names in :data:`history.schema.PHASES`. A step that is not here is taken for evidence."""
+"""The meaning of each step by its name in :data:`history.schema.PHASES`. An unknown step counts as
+evidence."""
 
 LAST = frozenset(step for step, meaning in STEPS.items() if meaning.last)
-"""The steps that have ended when a run has come to its end."""
+"""The steps that have ended when a run is complete."""
 
 
 def failures(rows: Sequence[Row]) -> Iterator[str]:
-    """What the steps told of, all of them."""
+    """Yield a sentence for each failure of a step."""
     for row in rows:
         if row["event"] == "failed":
             yield f"the step {row['phase']} failed: {row['detail'] or 'no detail'}"
 
 
 def gaps(rows: Sequence[Row], identity: str) -> Iterator[str]:
-    """What the evidence of every cell lacks for the steps' sake. ``identity``: of the run
-    (:func:`history.manifest.identity_of`), which a history of former days does not tell."""
+    """Yield the evidence that every cell lacks because of the steps. ``identity`` is that of the
+    run (:func:`history.manifest.identity_of`); older histories do not record it."""
     for row in rows:
         if (row["phase"], row["event"]) == ("deploy", "start") and row["detail"] not in (
             None,
@@ -73,8 +75,8 @@ def gaps(rows: Sequence[Row], identity: str) -> Iterator[str]:
 
 
 def infrastructure_failures(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield why the infrastructure failed: a step of ours failed, or the run did not come to its
-    end. A run that the user stopped is incomplete, but nothing failed."""
+    """Yield why the infrastructure failed: one of the harness's own steps failed, or the run is not
+    complete. A run that the user stopped is incomplete, but nothing failed."""
     yield from failures([r for r in rows if _meaning(r).ours and r["detail"] != INTERRUPTED])
     for step, meaning in STEPS.items():
         if meaning.last and not stopped(rows) and step not in ended(rows):
@@ -82,12 +84,12 @@ def infrastructure_failures(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def stopped(rows: Sequence[Row]) -> bool:
-    """Return whether the user asked the run to stop."""
+    """Return whether the user stopped the run."""
     return any(row["event"] == "failed" and row["detail"] == INTERRUPTED for row in rows)
 
 
 def span(rows: Sequence[Row], step: str) -> Span | None:
-    """From when to when a step was on; None where it did not end well."""
+    """Return the span of a step, or None if it did not complete."""
     mine = [row for row in rows if row["phase"] == step]
     times = {row["event"]: row["time"] for row in mine}
     if times.keys() != {"start", "end"}:
@@ -96,26 +98,26 @@ def span(rows: Sequence[Row], step: str) -> Span | None:
 
 
 def begun(rows: Sequence[Row], step: str) -> int | None:
-    """When a step began; None where it did not."""
+    """Return the time at which a step began, or None if it did not."""
     starts = [row["time"] for row in rows if row["phase"] == step and row["event"] == "start"]
     return min(starts, default=None)
 
 
 def began_after(rows: Sequence[Row], step: str, before: str) -> int | None:
-    """Return when a step began, if that was later than another step began; None where the times of
-    the steps do not tell the two apart."""
+    """Return the time at which a step began if that was later than the begin of another step, or
+    None if the times do not show that."""
     start, earlier = begun(rows, step), begun(rows, before)
     return start if start is not None and earlier is not None and start > earlier else None
 
 
 def ended_after(rows: Sequence[Row], step: str, before: str) -> int | None:
-    """Return when such a step ended well; None where the times of the steps do not tell."""
+    """Return the time at which such a step completed, or None if the times do not show it."""
     told = span(rows, step)
     return None if told is None or began_after(rows, step, before) is None else told.end
 
 
 def ended(rows: Sequence[Row]) -> set[str]:
-    """The steps that came to their end, well or not."""
+    """Return the steps that ended, whether or not they succeeded."""
     return {row["phase"] for row in rows if row["event"] == "end"}
 
 
@@ -125,12 +127,11 @@ def _meaning(row: Row) -> Meaning:
 
 # --- fault proofs ---------------------------------------------------------------------------------
 #
-# What is proven of the faults of a run, and what planned ones may have done of which rows may be
-# missing.
+# The proofs of a run's faults, and what planned faults may have done if rows are missing.
 
 
 def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Gap]:
-    """Yield which planned faults the history has nothing of, and what is not proven of others."""
+    """Yield the planned faults without any row, and what is not proven of the others."""
     told = {(fault.fault_id, fault.name) for fault in faults}
     for plan in planned.faults:
         if (plan.fault_id, plan.fault) not in told:
@@ -139,8 +140,8 @@ def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Ga
             )
     cells = [planned_cell.cell for planned_cell in planned.cells]
     for fault in faults:
-        # What was not injected did not happen, what has not bitten neither; but the cells that it
-        # was to touch have not lived through it. Others lose nothing.
+        # A fault that was not injected or not effective did not happen, so the cells that it was
+        # meant to touch were not tested by it. Other cells lose nothing.
         touched = frozenset(c.name for c in cells if any(map(fault.touches, c.topic_partitions)))
         said = f": {fault.complaint}" if fault.complaint else ""
         for words in _unproven(fault):
@@ -148,8 +149,8 @@ def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Ga
 
 
 def not_settled(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield which faults struck though the cluster had not settled in the time that the campaign
-    allows for it, from rows of the table ``faults``."""
+    """Yield the faults that were injected although the cluster had not settled in the time that the
+    campaign allows, from rows of the table ``faults``."""
     for row in rows:
         if row["event"] == "inject" and row["evidence"] is not None:
             yield f"{row['fault']}#{row['fault_id']}: struck before the cluster had settled"
@@ -176,10 +177,10 @@ def unrecorded(
     phases: Sequence[Mapping[str, Any]],
     incomplete: frozenset[str],
 ) -> Iterator[FaultFacts]:
-    """Yield what planned faults may have done of which rows may be missing.
+    """Yield what planned faults may have done if some of their rows may be missing.
 
-    A fault is written down before it is injected. So none is missing of a whole table where the run
-    was interrupted before all of them had their turn.
+    A fault is recorded before it is injected. If the table is complete and the run was interrupted
+    before all faults were injected, no row is missing.
     """
     told = {(fault.fault_id, fault.name) for fault in faults}
     interrupted = "phases" not in incomplete and span(phases, "faults") is None
@@ -190,20 +191,20 @@ def unrecorded(
 
 # --- costs ----------------------------------------------------------------------------------------
 #
-# What a run cost, beside what it kept: work for ZooKeeper, and failover times.
+# The costs of a run: the load on ZooKeeper, and failover times.
 #
-# Nothing here makes a verdict. What is not there, or not whole, is None: unknown is not 0.
+# No verdict depends on these. A figure that is missing or incomplete is None and not 0.
 
 
 _NS_PER_MS = 1_000_000
 _EPOCH_BITS = 32
 
 MOMENTS = ("deployed", "ready", "faults", "recovered")
-"""At which ZooKeeper is asked in every run (:data:`history.schema.ZOOKEEPER`)."""
+"""The moments at which ZooKeeper is asked in every run (:data:`history.schema.ZOOKEEPER`)."""
 
 
 def zookeeper_work(rows: Sequence[Row]) -> ZooKeeperWork:
-    """Of a run, from its table ``zookeeper``."""
+    """Return the load of a run on ZooKeeper, from its table ``zookeeper``."""
     at = _moments(rows)
     return ZooKeeperWork(
         writes_to_create=_writes(at, ("deployed", None), ("ready", None)),
@@ -215,13 +216,13 @@ def zookeeper_work(rows: Sequence[Row]) -> ZooKeeperWork:
 def failovers(
     planned: Sequence[PlannedFailover], rows: Sequence[Row], zookeeper: Sequence[Row]
 ) -> tuple[Failover, ...]:
-    """The failovers that were planned, from the tables ``failovers`` and ``zookeeper``."""
+    """Return the planned failovers, from the tables ``failovers`` and ``zookeeper``."""
     at = _moments(zookeeper)
     return tuple(_failover(plan.partitions, rows, at) for plan in planned)
 
 
 def findings(run: PlannedRun, rows: Sequence[Row], zookeeper: Sequence[Row]) -> Iterator[str]:
-    """What is missing of the measurements."""
+    """Yield a sentence for each missing measurement."""
     at = _moments(zookeeper)
     missing = [moment for moment in MOMENTS if (moment, None) not in at]
     if missing and run.zookeeper:
@@ -244,8 +245,9 @@ def _moments(rows: Sequence[Row]) -> Moments:
 def _writes(
     at: Moments, before: tuple[str, int | None], after: tuple[str, int | None]
 ) -> int | None:
-    """The transactions between two moments; None where one of them was not recorded, and where
-    the ensemble had another leader in between: it counts from 0."""
+    """Return the number of transactions between two moments. Return None if one of them was not
+    recorded, or if the ensemble changed its leader in between, because the count then restarts from
+    0."""
     if not at.get(before) or not at.get(after):
         return None
     first, last = (max(int(row["zxid"]) for row in at[moment]) for moment in (before, after))
@@ -253,7 +255,8 @@ def _writes(
 
 
 def _watches(at: Moments, moment: tuple[str, int | None]) -> int | None:
-    """All of the ensemble's but the harness's own."""
+    """Return the number of watches of the ensemble without the harness's own, or None if
+    unknown."""
     rows = at.get(moment)
     if not rows:
         return None
@@ -275,7 +278,8 @@ def _failover(partitions: int, rows: Sequence[Row], at: Moments) -> Failover:
 
 
 def _slowest(rows: Sequence[Row], what: str) -> int | None:
-    """Milliseconds from the kill until the last of the partitions; None where one never was."""
+    """Return the time in milliseconds from the kill until the last of the partitions, or None if
+    one of them never recovered."""
     if any(row[what] is None for row in rows):
         return None
     return max(int(row[what]) - int(row["killed"]) for row in rows) // _NS_PER_MS

@@ -1,10 +1,12 @@
-"""What befell a partition and was seen of it, and by when a broker has heard of a change.
+"""The surroundings of a partition: the faults and observations around it, and the time by which a
+broker has learned of a change.
 
-A broker hears from those who keep the metadata (ZooKeeper, or KRaft's controllers), or from the
-broker that is the controller, that another one leads or that another ISR is in force. A session
-timeout and a replica lag are enough for that. Only a fault on that broker, on a keeper of the
-metadata, or on the controller while it is in office, keeps it from hearing. What befalls a
-follower, a client or a topic does not."""
+A broker learns of a new leader or a new ISR from the servers that keep the metadata (ZooKeeper, or
+KRaft's controllers), or from the controller broker. A session timeout and a replica lag are enough
+for that. Only three kinds of faults delay it: those on the broker itself, on a server that keeps
+the metadata, or on the controller while it is in office. Faults on followers, clients or topics do
+not.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,26 +16,26 @@ from ackproof.checkers.context.observed import Observed, Span
 from ackproof.checkers.context.pace import FULL, Pace
 
 DISKS_THAT_SERVE = frozenset({"slow-disk", "disk-full"})
-"""Faults of a disk that keep no controller from telling what it has decided: it writes that to
-ZooKeeper."""
+"""Disk faults that do not keep a controller from announcing what it has decided, because it writes
+that to ZooKeeper."""
 
 NOBODY = -1
-"""A broker that no fault befell."""
+"""Stands for a broker that no fault affected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the terms of a partition follow from, beside its cell.
+    """Everything besides its cell that the validity window of a partition depends on.
 
     Attributes:
-        observed: What was seen of it.
-        faults: Of the run.
-        settle_ns: Session timeout and replica lag: within this time after whatever kept a deposed
-            leader from hearing of it is over, it has heard.
-        clock_bound_ns: Of those who sent to it; None where that is not known.
-        tenures: The brokers that were seen to be the controller, each with its time in office.
-        combined: The brokers that keep the metadata, too, by name.
-        pace: How much of the time servers could use.
+        observed: The observation of the partition.
+        faults: The faults of the run.
+        settle_ns: The session timeout plus the replica lag. This long after the end of whatever
+            kept a deposed leader from learning of a change, it has learned of it.
+        clock_bound_ns: The clock bound of the clients that sent to it, or None if it is unknown.
+        tenures: The brokers that were observed to be the controller, each with its time in office.
+        combined: The names of the brokers that also keep the metadata.
+        pace: The share of the time that servers could use.
     """
 
     observed: Observed
@@ -45,28 +47,31 @@ class Surroundings:
     pace: Pace = FULL
 
     def heard(self, time: int, broker: int | None, faults: Iterable[FaultFacts]) -> int:
-        """Return by when a broker has heard of a change that was seen at ``time``.
+        """Return the time by which a broker has learned of a change that was observed at ``time``.
 
-        Servers that had to wait for a processor have as much more time. Arguments as of
+        Servers that waited for a processor get as much more time. The arguments are those of
         :meth:`due`.
         """
         return self._told(time, broker, tuple(faults), self.pace)
 
     def due(self, time: int, broker: int | None, faults: Iterable[FaultFacts]) -> int:
-        """Return by when a broker should have heard of a change that was seen at ``time``, whether
-        or not servers had to wait for a processor.
+        """Return the time by which a broker should have learned of a change that was observed at
+        ``time``, without extra time for servers that waited for a processor.
 
-        Cut off from ZooKeeper and the others, a deposed leader goes on acknowledging to clients
-        that reach it until the links are healed and it hears who leads now.
+        A deposed leader that is cut off from ZooKeeper and the other brokers continues to
+        acknowledge the records of clients that reach it. It stops when the links are healed and it
+        learns of the new leader.
 
         Args:
-            broker: None for every broker.
-            faults: Those that may have kept it from hearing, as far as each reaches.
+            time: The time of the observation.
+            broker: The broker, or None for every broker.
+            faults: The faults that may have delayed it.
         """
         return self._told(time, broker, tuple(faults), FULL)
 
     def settled(self, time: int) -> int:
-        """Return by when servers that were kept from hearing until ``time`` have heard."""
+        """Return the time by which servers that were kept from learning until ``time`` have
+        learned."""
         return self.pace.after(time, self.settle_ns)
 
     def _told(self, time: int, broker: int | None, faults: Sequence[FaultFacts], pace: Pace) -> int:
@@ -85,18 +90,18 @@ class Surroundings:
         return min(time + (self.clock_bound_ns or 0), FOREVER)
 
     def _kept(self, fault: FaultFacts, broker: int) -> Span | None:
-        """Return for how long a fault may have kept a broker from hearing; None: it did not."""
+        """Return the span in which a fault may have kept a broker from learning, or None."""
         if not fault.disturbs:
             return None
         everyone = fault.brokers is None or fault.befell_keepers(self.combined)
         if everyone or broker in (fault.brokers or ()):
             return Span(fault.start, fault.end)
-        # The next controller tells every broker who leads when it takes office.
+        # A controller informs every broker of all leaders when it takes office.
         last = max((end for end in self._in_office(fault)), default=fault.start)
         return Span(fault.start, min(last, fault.end)) if last > fault.start else None
 
     def _in_office(self, fault: FaultFacts) -> Iterable[int]:
-        """Return the ends of the terms of office that a fault met."""
+        """Return the ends of the controllers' times in office that a fault overlapped."""
         if fault.name in DISKS_THAT_SERVE:
             return ()
         on = Span(fault.start, fault.end)

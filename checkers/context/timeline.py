@@ -1,8 +1,9 @@
-"""The observed timeline of one partition: leaders, leader epochs and ISRs, by two witnesses.
+"""The observed timeline of one partition: its leaders, leader epochs and ISRs, from two sources.
 
-ZooKeeper tells them to the observer (``checkers.context.observed``), and brokers their own
-state-change logs (:mod:`checkers.context.broker_logs`). What follows for certain from these, and
-what they say of acks, is worked out for each partition and given to the rules."""
+The sources are the observer's view of ZooKeeper (``checkers.context.observed``) and the brokers'
+own state-change logs (:mod:`checkers.context.broker_logs`). The conclusions that are certain are
+computed for each partition and passed to the rules.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +29,8 @@ from ackproof.history.cell import Cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """An anomaly that follows from what was observed alone. ``time``: when it was seen, on the
-    harness's clock; -1 where a broker's log tells it, whose clock is not known."""
+    """An anomaly that follows from the observation alone. ``time`` is when it was observed, by the
+    harness's clock, or -1 if it comes from a broker's log, whose clock is unknown."""
 
     anomaly: str
     time: int
@@ -38,12 +39,12 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thin:
-    """When fewer than min.insync.replicas were in sync, by whatever whoever led knew.
+    """A period in which the ISR, as known to the leader, was smaller than min.insync.replicas.
 
     Attributes:
-        start, end: From when until when.
-        epoch: Of the leader that is meant; None: of any.
-        isr: Who was in sync, in words.
+        start, end: The bounds of the period.
+        epoch: The epoch of the leader concerned, or None for any leader.
+        isr: A description of the ISR.
     """
 
     start: int
@@ -54,24 +55,27 @@ class Thin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Of one partition.
+    """The timeline of one partition.
 
     Attributes:
-        acks: Of its cell.
-        clock_bound_ns: How far a client's clock may be from the harness's; None where that is not
-            known, and then nothing is concluded from times.
-        disks_kept: Whether no fault took or changed what brokers had on their disks.
-        epochs: The leader epochs that were seen, ascending.
-        elected_after: Of each, before when certainly nobody was elected in it or a later one.
-        deposed: Of each, from when on its leader must have heard that another one leads.
-        log_ends: Of each, where the log of its leader ended when that one began to lead, by its own
-            word; -1 where that is not told.
-        watched_until: Until when certainly nobody was elected in a later epoch than the last.
-        thin: When too few were in sync.
-        watched: Whether ZooKeeper's states of it were seen until the end, epochs and all.
-        versioned: And a change of its ISR that went unseen would show.
-        spoken: Whether brokers' own logs tell of it.
-        told: What is no matter of acks.
+        acks: The ``acks`` of its cell.
+        clock_bound_ns: The clock bound of its clients, or None if it is unknown. Nothing is then
+            concluded from times.
+        disks_kept: Whether no fault took or changed data on brokers' disks.
+        epochs: The leader epochs that were observed, ascending.
+        elected_after: For each epoch, the time before which certainly no leader was elected in it
+            or a later one.
+        deposed: For each epoch, the time from which on its leader must have learned that another
+            broker leads.
+        log_ends: For each epoch, the log end offset with which its leader began, as that reported
+            it; -1 if unknown.
+        watched_until: The time until which certainly no leader was elected in a later epoch than
+            the last.
+        thin: The periods under min ISR.
+        watched: Whether its states in ZooKeeper, with epochs, were observed until the end.
+        versioned: Whether, in addition, an unobserved change of its ISR would show.
+        spoken: Whether brokers' own logs mention it.
+        told: The anomalies that do not depend on acks.
     """
 
     acks: str = ""
@@ -90,24 +94,23 @@ class Timeline:
 
     @property
     def tells_of_acks(self) -> bool:
-        """Whether acks say something of the ISR (acks=all), at times that are known."""
+        """Whether its acks say something about the ISR (acks=all) at known times."""
         return self.acks == "all" and self.clock_bound_ns is not None
 
 
 UNSEEN = Timeline()
-"""Nothing is known."""
+"""The timeline of a partition of which nothing is known."""
 
 
 # --- seen -----------------------------------------------------------------------------------------
 #
-# A partition's states as they were seen, on the strict side.
+# The observed states of a partition, with strict bounds on their times.
 #
-# The observation tells a state late, up to :data:`checkers.context.observed.OBSERVATION_LAG_NS`,
-# and not while its connection to ZooKeeper was broken. Nor while a fault was on one of several
-# servers of ZooKeeper's: the one that it is connected to may be cut off from the others, and go on
-# telling what was. So of a state that was seen it is certain that it had come by then, and not
-# when; and a state held until that lag before the next one was seen, but for the blind times
-# between.
+# A state may be observed up to :data:`checkers.context.observed.OBSERVATION_LAG_NS` late, and is
+# not observed while the connection to ZooKeeper is broken. While a fault affects one of several
+# ZooKeeper servers, the observer's server may be cut off from the others and return old states. An
+# observed state therefore certainly existed by its time, but may have begun earlier. It lasted
+# until one lag before the next state was observed, except for unobserved times in between.
 
 
 _UNKNOWN_TIME = -1
@@ -115,7 +118,7 @@ _UNKNOWN_TIME = -1
 
 @dataclass(kw_only=True)
 class Seen:
-    """A partition's states, with the times of the clients' clock on the strict side."""
+    """The states of a partition, with strict bounds on the clients' clock."""
 
     around: Surroundings
     faults: tuple[FaultFacts, ...]
@@ -123,7 +126,7 @@ class Seen:
 
     @cached_property
     def holes(self) -> list[Span]:
-        """When it could not be seen, or not for certain, without overlaps."""
+        """The times in which the partition was not observed, or not reliably, without overlaps."""
         spans = [*self.around.observed.holes, *map(self._reach, self._on_zookeeper())]
         merged: list[Span] = []
         for span in sorted(spans, key=lambda span: span.start):
@@ -134,7 +137,8 @@ class Seen:
         return merged
 
     def elected_after(self, epoch: int) -> int:
-        """Before when certainly nobody was elected in this epoch or a later one."""
+        """Return the time before which certainly no leader was elected in this epoch or a later
+        one."""
         before = _UNKNOWN_TIME
         for state in self.around.observed.states:
             if state.leader_epoch >= epoch:
@@ -143,22 +147,23 @@ class Seen:
         return self.watched_until()
 
     def watched_until(self) -> int:
-        """Until when nobody was elected whom nobody saw."""
+        """Return the time until which no election went unobserved."""
         if not self.around.observed.states:
             return 0
         last = self.around.observed.states[-1].time
         return self.not_before(Span(last, FOREVER))
 
     def not_before(self, change: Span) -> int:
-        """Before when a change did not take place that was not there at the span's start, and was
-        seen at its end."""
+        """Return the time before which a change certainly had not happened. It was absent at the
+        span's start and observed at its end."""
         first = min([change.end - 1, *(h.start for h in self.holes if h.meets(change))])
         if first >= FOREVER - 1:
             return FOREVER
         return max(0, first - OBSERVATION_LAG_NS - (self.around.clock_bound_ns or 0))
 
     def deposed(self, epoch: int) -> int:
-        """From when on the leader of an epoch must have heard that another one leads."""
+        """Return the time from which on the leader of an epoch must have learned that another one
+        leads."""
         leaders = self._leaders
         if epoch not in leaders:
             return FOREVER
@@ -171,35 +176,38 @@ class Seen:
 
     @property
     def watched(self) -> bool:
-        """Whether its states were seen until the end, epochs and all."""
+        """Whether the states were observed until the end, with epochs."""
         observed = self.around.observed
         told = any(state.leader_epoch != UNKNOWN for state in observed.states)
         return told and not observed.forsaken
 
     @property
     def versioned(self) -> bool:
-        """And a change of its ISR that went unseen would show."""
+        """Whether, in addition, an unobserved change of the ISR would show."""
         states = self.around.observed.states
         return self.watched and all(s.version is not None for s in states if s.leader_epoch >= 0)
 
     def settled(self, time: int) -> int:
-        """Return by when every broker has heard of a change that was seen then."""
+        """Return the time by which every broker has learned of a change that was observed at
+        ``time``."""
         return self.around.heard(time, None, self.faults)
 
     def heard(self, time: int, broker: int) -> int:
-        """Return by when a broker has heard of a change that was seen then."""
+        """Return the time by which a broker has learned of a change that was observed at
+        ``time``."""
         return self.around.heard(time, broker, self.faults)
 
     @cached_property
     def _leaders(self) -> Mapping[int, int]:
-        """Who was seen last to lead in each epoch. Where leaders coordinate themselves, epoch and
-        leader are read one after the other, and the first that is seen may be of two moments."""
+        """The broker that was last observed to lead in each epoch. If leaders coordinate
+        themselves, epoch and leader are read one after the other, and the first observation may mix
+        two moments."""
         states = self.around.observed.states
         return {state.leader_epoch: state.leader for state in states if state.leader >= 0}
 
     @cached_property
     def _first_seen(self) -> Mapping[int, int]:
-        """When the leader of each epoch was first seen to lead."""
+        """The time at which the leader of each epoch was first observed."""
         first: dict[int, int] = {}
         for state in self.around.observed.states:
             if self._leaders.get(state.leader_epoch) == state.leader:
@@ -221,27 +229,26 @@ class Seen:
 
 # --- thin -----------------------------------------------------------------------------------------
 #
-# When fewer than min.insync.replicas were in sync, and whoever led knew it.
+# Periods under min ISR that the leader knew of.
 #
-# It is known in three ways:
+# There are three ways to know that:
 #
-# - By time, whatever the epoch: from when all must have heard of an ISR until the lag before
-# another
-#   one was seen. Where faults come close together nobody must have heard of anything for long.
-# - By epoch, if one began with such an ISR: whoever appends in it has been told with which ISR it
-#   leads, however late that was. No fault is in the way, and no clock at its beginning.
-# - By leader, if such an ISR came within an epoch: it wrote it itself, or has it from those who
-# keep
-#   the metadata. What befalls other brokers, such as the one that fell out, does not keep it from
-#   knowing.
+# - By time, for any epoch: from the time by which every broker must have learned of an ISR until
+#   one lag before the next ISR was observed. If faults come close together, that time may not come
+#   for long.
+# - By epoch, if it began with such an ISR: a leader that appends in an epoch has been told the ISR
+#   with which it leads, however late. This needs no bound for faults or clocks at its beginning.
+# - By leader, if such an ISR came within an epoch: the leader wrote it itself, or has it from the
+#   servers that keep the metadata. Faults on other brokers, such as the one that left the ISR, do
+#   not keep it from knowing.
 #
-# An ISR that grew and shrank again before it was read shows in the version: what was seen before
-# and after is not taken for one time.
+# An ISR that grew and shrank again before it was read shows in the version. The periods before and
+# after are then not joined.
 
 
 def thin(cell: Cell, seen: Seen) -> list[Thin]:
-    """Of one partition; nothing where the clients' clocks are not known, or a change of the ISR may
-    have gone unseen."""
+    """Return the periods of one partition under min ISR. Return none if the clients' clocks are
+    unknown or a change of the ISR may have gone unobserved."""
     if seen.around.clock_bound_ns is None or not seen.versioned:
         return []
     found = [*_by_time(cell, seen), *_by_epoch(cell, seen)]
@@ -257,8 +264,8 @@ def _words(isr: Sequence[int], needed: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What was in sync from then on, None: nobody knows. ``next``: whether nothing can have been
-    between it and the look before."""
+    """The ISR from ``time`` on, or None if it is unknown. ``next`` says whether no other ISR can
+    have been between it and the look before."""
 
     time: int
     isr: tuple[int, ...] | None
@@ -266,7 +273,7 @@ class _Look:
 
 
 def _by_time(cell: Cell, seen: Seen) -> Iterator[Thin]:
-    # While its topic's min.insync.replicas is being set any value may be in force.
+    # While its topic's min.insync.replicas is being changed, either value may be in force.
     needed = min([cell.min_insync_replicas, *(value for _, value in _set_to(seen))])
     since, words = None, ""
     for look in _looks(seen):
@@ -283,7 +290,7 @@ def _by_time(cell: Cell, seen: Seen) -> Iterator[Thin]:
 
 
 def _looks(seen: Seen) -> Iterator[_Look]:
-    """The states that are known, in the order of time, and the holes between them."""
+    """Return the known states in the order of time, and the holes between them."""
     states, holes = seen.around.observed.states, seen.holes
     found = [
         _Look(time=state.time, isr=state.isr, next=before is not None and adjacent(before, state))
@@ -303,9 +310,10 @@ def _looks(seen: Seen) -> Iterator[_Look]:
 
 
 def _by_epoch(cell: Cell, seen: Seen) -> Iterator[Thin]:
-    """Epoch 5 begins with [1], and 2 comes into the ISR a minute later. What was appended in epoch
-    5, and acked before that, was acked by 1 alone, though 1 had been cut off all the time: before
-    it heard of epoch 5 it appended nothing in it."""
+    """Yield the periods by epoch and by leader. For example, epoch 5 begins with the ISR [1], and
+    broker 2 joins it a minute later. Records that were appended in epoch 5 and acked before that
+    were acked by broker 1 alone, even if it had been cut off all the time. Before it learned of
+    epoch 5 it appended nothing in that epoch."""
     states = seen.around.observed.states
     for place, (before, after) in enumerate(pairwise(states), start=1):
         if not (before.by_controller and after.by_controller):  # of two znodes nobody knows
@@ -322,11 +330,11 @@ def _by_epoch(cell: Cell, seen: Seen) -> Iterator[Thin]:
 
 
 def _known(seen: Seen, before: State, after: State) -> int:
-    """From when on whoever appends in the epoch of a state knows its ISR; of a state that began
-    another epoch, and may not have been its first, that is left open.
+    """Return the time from which on the leader that appends in the epoch of a state knows its ISR.
+    If the state began another epoch but may not have been its first one, no such time is known.
 
-    Epoch 5 with [1], which was seen, may have begun with [1, 2], unless that was the state right
-    after the last one of epoch 4.
+    For example, an epoch 5 that was observed with [1] may have begun with [1, 2], unless that state
+    directly followed the last one of epoch 4.
     """
     if after.leader_epoch == before.leader_epoch:
         return seen.heard(after.time, after.leader)
@@ -335,7 +343,8 @@ def _known(seen: Seen, before: State, after: State) -> int:
 
 
 def _until(seen: Seen, states: Sequence[State], needed: int) -> int:
-    """Until when fewer were in sync, from the first of these states on, and nothing went unseen."""
+    """Return the time until which the ISR stayed too small, from the first of these states on,
+    without an unobserved change."""
     if len(states[0].isr) >= needed:
         return 0
     for before, after in pairwise(states):
@@ -345,7 +354,7 @@ def _until(seen: Seen, states: Sequence[State], needed: int) -> int:
 
 
 def _needed(cell: Cell, seen: Seen, leader: int) -> Iterator[tuple[Span, int]]:
-    """What min.insync.replicas was at least, by what this leader knew; of all time."""
+    """Yield the lowest min.insync.replicas that this leader can have known, by span of time."""
     orders = [_Order.of(fault, value, seen, leader) for fault, value in _set_to(seen)]
     edges = {0, FOREVER}.union(*(order.edges for order in orders))
     for start, end in pairwise(sorted(edges)):
@@ -359,7 +368,8 @@ def _needed(cell: Cell, seen: Seen, leader: int) -> Iterator[tuple[Span, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
-    """A value that was set: when it may have been in force, and when it was for certain."""
+    """A value that was set: the span in which it may have been in force, and the span in which it
+    certainly was."""
 
     value: int
     possible: Span
@@ -384,7 +394,7 @@ class _Order:
 
 
 def _set_to(seen: Seen) -> list[tuple[FaultFacts, int]]:
-    """The faults that set another number, and the number."""
+    """Return the faults that set another value, with the value."""
     return [(one, one.min_isr) for one in seen.faults if one.min_isr is not None and one.begun]
 
 
@@ -411,7 +421,7 @@ def timeline(
         ensemble: Whether ZooKeeper is, or may be, several servers.
     """
     if ALWAYS in around.observed.holes:
-        # By what brokers say alone: of states, any that are missing may have come between others.
+        # Only the brokers' own logs count, because a missing state may lie between any two others.
         told = [*_regressed(Observed(), words), *_two_leaders(Observed(), words)]
         return Timeline(acks=cell.acks, spoken=bool(words), told=told)
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
@@ -439,9 +449,10 @@ def _takes_or_changes(fault: FaultFacts) -> bool:
 
 
 def _regressed(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
-    """Leader epochs that went back, in ZooKeeper or at a broker."""
+    """Yield the leader epochs that went back, in ZooKeeper or at a broker."""
     for before, after in observed.changes():
-        # In a session ZooKeeper never shows an older state; in a new one another server may.
+        # Within a session ZooKeeper never returns an older state. In a new session another server
+        # may.
         blind = observed.blind(Span(before.time, after.time + 1))
         if 0 <= after.leader_epoch < before.leader_epoch and not blind:
             epochs = f"from {before.leader_epoch} to {after.leader_epoch}"
@@ -458,11 +469,12 @@ def _regressed(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
 
 
 def _two_leaders(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
-    """Epochs with several leaders, by ZooKeeper and by the brokers' own word."""
+    """Yield the epochs with several leaders, from ZooKeeper and from the brokers' own logs."""
     leaders: dict[int, dict[int, str]] = defaultdict(dict)
     since: dict[int, int] = {}
     for state in observed.states:
-        # Of two znodes leader and epoch may be of two moments, and nobody has led so.
+        # With two znodes, leader and epoch may belong to two moments and never have been in force
+        # together.
         if state.by_controller and state.leader >= 0 and state.leader_epoch >= 0:
             leaders[state.leader_epoch].setdefault(state.leader, "by ZooKeeper")
             since[state.leader_epoch] = state.time
@@ -477,7 +489,8 @@ def _two_leaders(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
 
 
 def _log_end(epoch: int, words: Sequence[Word]) -> int:
-    """Where the log of the epoch's leader ended when it said first that it leads."""
+    """Return the log end offset of the epoch's leader when it first reported that it leads, or
+    -1."""
     said = [word for word in words if word.leads and word.leader_epoch == epoch]
     if len({word.broker for word in said}) != 1 or said[0].log_end is None:
         return _NOWHERE

@@ -1,5 +1,5 @@
-"""Validity windows of guarantees: from when on acks are kept and what is shown stays, by the
-settings of a partition and by what befell the cluster."""
+"""Validity windows of guarantees: the times from which on acks are kept and reads stay, from the
+settings of a partition and the events in the cluster."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,8 +26,9 @@ from ackproof.history.cell import Cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Void:
-    """No member of ``isr`` is known to have what was acked before ``before``; ``certain``: none
-    has. ``fault``: the last that damaged one of them. Nobody in ``isr``: it is not known."""
+    """A moment after which no member of ``isr`` is known to have the records acked before
+    ``before``. ``certain`` says that certainly none has them. ``fault`` is the last fault that
+    damaged a member. If ``isr`` is empty, the members are unknown."""
 
     before: int
     certain: bool
@@ -37,7 +38,8 @@ class Void:
 
 @dataclass(slots=True)
 class _Damage:
-    """Of one replica: by what, when at the latest, and whether it has left the ISR since."""
+    """The damage of one replica: the fault, the latest time, and whether the replica has left the
+    ISR since."""
 
     fault: FaultFacts
     at: Span
@@ -46,7 +48,7 @@ class _Damage:
 
 @dataclass(slots=True)
 class _Replicas:
-    """The damaged replicas of a partition, as time goes by."""
+    """The damaged replicas of a partition over time."""
 
     observed: Observed
     damaged: dict[int, _Damage] = field(default_factory=dict)
@@ -60,7 +62,7 @@ class _Replicas:
             self.damaged[broker] = _Damage(fault=fault, at=at, left=out)
         void = [isr for isr in in_force if self._all_damaged(isr)]
         if void:
-            # The ISR of that very moment is not known when it changed around it.
+            # The ISR at that very moment is unknown if it changed around it.
             certain = void == in_force and self._seen_since(void[0], at.end)
             yield Void(before=at.end, certain=certain, isr=void[0], fault=fault)
 
@@ -71,7 +73,8 @@ class _Replicas:
             elif damage.left and state.time >= damage.at.end:
                 del self.damaged[broker]
             else:
-                # Out and in again while it was struck: the loss may have come after.
+                # The replica left and joined while the fault was active. The loss may have come
+                # afterwards.
                 damage.left = False
         if self._all_damaged(state.isr):
             latest = max((self.damaged[broker] for broker in state.isr), key=lambda d: d.at.end)
@@ -86,23 +89,24 @@ class _Replicas:
         return bool(isr) and self.damaged.keys() >= set(isr)
 
     def _seen_since(self, isr: Sequence[int], until: int) -> bool:
-        """Return whether each member is proven to have been damaged, and was watched since then: in
-        a hole one of them may have left the ISR and come back whole."""
+        """Return whether each member is proven to be damaged and was observed since then. In a
+        hole, one of them may have left the ISR and joined again with all data."""
         since = min(self.damaged[broker].at.start for broker in isr)
         proven = all(self.damaged[broker].fault.proven for broker in isr)
         return proven and not self.observed.blind(Span(since, until))
 
 
 def voided(observed: Observed, strikes: Sequence[tuple[Span, FaultFacts]]) -> Iterator[Void]:
-    """The moments at which no member of the ISR was left with its data.
+    """Yield the moments at which no member of the ISR had its data.
 
     Args:
-        observed: The partition.
-        strikes: Faults that took data from disks, and when.
+        observed: The observation of the partition.
+        strikes: The faults that took data from disks, with the time spans.
     """
     observed = replace(observed, states=tuple(_with_members(observed.states)))
     replicas = _Replicas(observed)
-    # A state that was seen within a strike's span stands behind it: it may be the fault's doing.
+    # A state that was observed within the span of a fault comes after it, because it may be the
+    # fault's effect.
     order: list[tuple[int, int, tuple[Span, FaultFacts] | State]] = sorted(
         [(state.time, 1, state) for state in observed.states]
         + [(span.start, 0, (span, fault)) for span, fault in strikes],
@@ -116,9 +120,10 @@ def voided(observed: Observed, strikes: Sequence[tuple[Span, FaultFacts]]) -> It
 
 
 def _with_members(states: Iterable[State]) -> Iterator[State]:
-    """The states, each with an ISR of somebody. With KIP-966 the last member leaves it, too, when
-    it is gone, and stays eligible: A, alone in the ISR, is killed, the ISR is empty, and power
-    fails where A was. A is elected all the same, and has not caught up with anybody meanwhile."""
+    """Yield the states, each with a non-empty ISR. With KIP-966 the last member also leaves the ISR
+    when it stops, and stays eligible. For example, broker A, alone in the ISR, is killed, the ISR
+    is empty, and the power of A's host fails. Broker A is elected all the same, and has not caught
+    up with any replica."""
     last: tuple[int, ...] = ()
     for state in states:
         last = state.isr or last
@@ -127,29 +132,30 @@ def _with_members(states: Iterable[State]) -> Iterator[State]:
 
 # --- terms ----------------------------------------------------------------------------------------
 #
-# From what time on the acked records of a partition are promised to be kept (docs/guarantees.md).
+# The time from which on the acked records of a partition are kept (docs/guarantees.md).
 #
-# Whatever ends the promise (an election outside the ISR, a change of leader under acks=1, data
-# taken from every member of the ISR) ends it for all records acked before. So the terms of a
-# partition are two times: what was acked before the one is not promised, what was acked before the
-# other may or may not have been, and all later acks are promised.
+# An event that ends the guarantee (an election outside the ISR, a change of leader with acks=1, or
+# data taken from every member of the ISR) ends it for all records acked before. The validity window
+# of a partition is therefore two times: records acked before the first are not covered, for those
+# acked before the second it is unknown, and all later acks are covered.
 #
-# Acks carry a client's clock, and are compared with what the harness did and saw, a moment early or
-# late. An ack that was given just before the event, and recorded just after it, must not become a
-# broken promise: every boundary is moved later by the clock bound, that of a loss by the
-# observation's lag, that of an election by the time until a deposed leader has heard of it.
+# Acks have the time of a client's clock and are compared with the harness's actions and
+# observations. An ack that was given just before an event and recorded just after it must not
+# become a violation. Every boundary is therefore moved later by the clock bound, that of a loss by
+# the observation lag, and that of an election by the time until a deposed leader has learned of it.
 
 
 PAUSE_CLIENT = "pause-client"
 
 GIVEN_UP_NS = 12_000_000_000
-"""By then a client has given up a request that was not answered: request.timeout.ms and
-socket.timeout.ms are 5 and 6 s of our clients, and are looked at once a second."""
+"""The time after which a client has given up a request without an answer. request.timeout.ms and
+socket.timeout.ms of our clients are 5 and 6 s, and librdkafka checks them once a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What was acked before ``before`` is not promised (``certain``), or perhaps not."""
+    """A limit of a validity window. Records acked before ``before`` are not covered if ``certain``;
+    otherwise it is unknown whether they are."""
 
     before: int
     certain: bool
@@ -158,14 +164,14 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Of a partition; nanoseconds of the Unix epoch.
+    """The validity window of a guarantee for a partition, in nanoseconds of the Unix epoch.
 
     Attributes:
-        unpromised_before: What was acked earlier is not promised.
-        unknown_before: Of what was acked earlier, and not earlier than that, nobody knows.
-        unknown_in: Likewise of what is recorded as acked in these spans: a client may have been
-            kept from recording it earlier.
-        why: The reasons for these, a sentence each.
+        unpromised_before: Acks before this time are not covered.
+        unknown_before: For acks before this time, and not before the first, it is unknown.
+        unknown_in: It is also unknown for acks recorded in these spans, because a client may have
+            been kept from recording them earlier.
+        why: The reasons, a sentence each.
     """
 
     unpromised_before: int = 0
@@ -178,7 +184,7 @@ ALL_PROMISED = Terms()
 
 
 def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
-    """The terms of one partition."""
+    """Return the validity window for acked records of one partition."""
     limits = [limit for limit in _limits(cell, partition, around) if limit.before > 0]
     if limits and around.clock_bound_ns is None:
         why = "the clocks of its clients are not known, so nobody knows what was acked before that"
@@ -195,10 +201,10 @@ def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
 
 
 def _recorded_late(around: Surroundings, boundary: int) -> Iterator[Span]:
-    """Yield when a client may have recorded acks that it was given before a boundary.
+    """Yield the spans in which a client may have recorded acks that it received before a boundary.
 
-    A client that is paused records what its socket holds when it goes on. One that is cut off, or
-    whose links are slow, is given an ack within the time after which it gives the request up.
+    A paused client records what is in its socket when it continues. A client that is cut off or has
+    slow links receives an ack at the latest when it gives up the request.
     """
     for fault in around.faults:
         if not (fault.on_clients and fault.disturbs):
@@ -214,15 +220,15 @@ def _recorded_late(around: Surroundings, boundary: int) -> Iterator[Span]:
 
 
 def shown_terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
-    """Likewise of what consumers were shown: whatever acks ask for, that is what is below the high
-    watermark, and so what every member of the ISR had. ``around``: with the clocks of those who
-    were shown it."""
+    """Return the validity window for reads of consumers. Whatever ``acks`` is, a read record is
+    below the high watermark, so every member of the ISR had it. ``around`` has the clock bound of
+    the readers."""
     return terms(replace(cell, settings={**cell.settings, "acks": "all"}), partition, around)
 
 
 def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[Limit]:
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
-    # What takes the unsynced takes nothing where everything is synced before it is acknowledged.
+    # A fault that takes unsynced data takes nothing if every record is synced before its ack.
     spared = UNSYNCED if cell.flushes_every_record else None
     not_from_disks = (None, SILENTLY, spared, UNCLEANLY)
     taking = tuple(fault for fault in faults if fault.destroys not in not_from_disks)
@@ -245,13 +251,13 @@ def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[
 
 
 def _unseen(observed: Observed) -> Iterator[Limit]:
-    """A promise that ends with an election is unknown where elections could not be seen: before
-    the first state, and for ever once the observer did not come back."""
+    """Yield limits for unobserved elections. A guarantee that ends with an election is unknown
+    before the first state, and for ever if the observer did not come back."""
     if not observed.states or observed.forsaken:
         why = "nobody watched who led it until the end"
         yield Limit(before=FOREVER, certain=False, why=why)
     elif all(state.leader_epoch == UNKNOWN for state in observed.states):
-        # A leads, then B, then A, between two looks: without epochs nothing shows that.
+        # Without epochs, nothing shows that A led, then B, then A again between two observations.
         why = "leader epochs were not told, so that a change of leader may have gone unseen"
         yield Limit(before=FOREVER, certain=False, why=why)
     else:
@@ -261,12 +267,12 @@ def _unseen(observed: Observed) -> Iterator[Limit]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stale:
-    """When a leader that was deposed may have gone on telling what it knew.
+    """A period in which a deposed leader may have continued to answer from its memory.
 
     Attributes:
-        start: What was written before, it knew.
-        seen: When its successor was seen to lead: what was asked for later, it never knew.
-        end: When it had heard of that.
+        start: The time before which it knew every write.
+        seen: The time at which its successor was observed to lead. It never knew later writes.
+        end: The time by which it had learned of its successor.
     """
 
     start: int
@@ -275,8 +281,8 @@ class Stale:
 
 
 def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Stale]:
-    """Yield when a deposed leader may have gone on telling what it knew, for each change of leader,
-    as if nothing had been written since."""
+    """Yield, for each change of leader, the period in which the deposed leader may have answered as
+    if nothing had been written since."""
     faults = [fault for fault in around.faults if fault.touches(partition)]
     for before, after, deposed in around.observed.successions():
         if after.leader != before.leader or after.leader_epoch - before.leader_epoch > 1:
@@ -291,9 +297,9 @@ def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Stale]:
 def _leader_changes(around: Surroundings, faults: Sequence[FaultFacts]) -> Iterator[Limit]:
     for before, after, deposed in around.observed.successions():
         raised = after.leader_epoch - before.leader_epoch
-        # The controller raises the epoch by one, too, when it takes a dead follower out of the
-        # ISR: the same leader and one epoch more is no change of leader. Two more, and somebody
-        # else (or nobody) led in between.
+        # The controller also raises the epoch by one when it removes a stopped follower from the
+        # ISR, so the same leader with one epoch more is no change of leader. After two more,
+        # another broker (or none) led in between.
         if after.leader == before.leader >= 0 and raised <= 1:
             continue
         if _led_for_the_first_time(before, after):
@@ -303,7 +309,8 @@ def _leader_changes(around: Surroundings, faults: Sequence[FaultFacts]) -> Itera
 
 
 def _changed(before: int, after: int) -> str:
-    """Return in words how one leader followed another; a negative number is none, or unknown."""
+    """Return a sentence about how one leader followed another. A negative number stands for none or
+    an unknown one."""
     if before < 0 and after < 0:
         return "it had no leader that is known"
     if before < 0:
@@ -318,13 +325,14 @@ def _changed(before: int, after: int) -> str:
 
 
 def _led_for_the_first_time(before: State, after: State) -> bool:
-    """Of a new partition: nobody led before who could go on acking. Epoch 1 at first sight is
-    another matter: whoever led in epoch 0 may."""
+    """Return whether this is the first leader of a new partition, so that no former leader can go
+    on acking. If epoch 1 is observed first, the leader of epoch 0 may."""
     return (before.leader, before.leader_epoch, after.leader_epoch) == (-1, -1, 0)
 
 
 def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
-    """A killed leader has what it acked in the page cache; one that lost its disk has not."""
+    """Yield limits for leaders that lost data. A killed leader still has its acked records in the
+    page cache; one that lost its disk has not."""
     for fault in faults:
         struck = strike(fault)
         if struck is None:
@@ -341,8 +349,9 @@ def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterato
 
 
 def ordered_elections(around: Surroundings, faults: Sequence[FaultFacts]) -> Iterator[Limit]:
-    """Where unclean.leader.election.enable is off, an administrator who orders an unclean election
-    has chosen the loss. One that came before the order, or long after it, is the brokers' own."""
+    """Yield limits for unclean elections that an administrator ordered although
+    unclean.leader.election.enable is off. The administrator has accepted the loss. An election
+    before the order, or long after it, is not covered by it."""
     for fault in faults:
         if fault.destroys != UNCLEANLY or not fault.begun:
             continue
@@ -369,8 +378,8 @@ def unclean_elections(
         if is_clean is None:
             span = f"epochs {before.leader_epoch} and {after.leader_epoch}"
             why = f"an election outside the ISR may have gone unseen between {span}"
-        # Found after a hole from 10 to 20, it may be of second 11, and what was acked in second 15
-        # have been acked by the one that was elected.
+        # A state found after a hole from second 10 to 20 may be from second 11. A record acked in
+        # second 15 may have been acked by the leader that was elected then.
         since = replace(after, time=around.observed.not_before(after))
         certain = is_clean is False
         yield from _until_heard(around, faults, (before, since, deposed), certain=certain, why=why)
@@ -378,20 +387,21 @@ def unclean_elections(
 
 
 def clean(before: State, after: State, observed: Observed) -> bool | None:
-    """Whether all elections between two states were of members of the ISR; None: nobody knows."""
-    # Epoch 5 leader 1, epoch 7 leader 1: in epoch 6 a replica outside the ISR may have led, and 1
-    # has then cut its log to that one's. An epoch that was not told may be any.
+    """Return whether all elections between two states were of members of the ISR, or None if it is
+    unknown."""
+    # If epoch 5 and epoch 7 have leader 1, a replica outside the ISR may have led in epoch 6, and
+    # broker 1 has then truncated its log to that one's. An unknown epoch may be any.
     if after.leader_epoch - before.leader_epoch > 1 or before.leader_epoch < 0:
         return None
-    # Without a controller an unclean election is two writes: epoch 5, nobody leads, the ISR is 1;
-    # still 5, still nobody, the ISR is 2; then 2 leads, being the ISR. Nobody who has caught up
-    # comes into an ISR that nobody leads.
+    # Without a controller an unclean election is two writes. First, epoch 5 has no leader and the
+    # ISR [1]. Then epoch 5 still has no leader and the ISR [2]. At last broker 2 leads as the only
+    # member of the ISR. A replica that has caught up never joins an ISR without a leader.
     unled = before.leader == after.leader == -1 and before.leader_epoch == after.leader_epoch
     if unled and set(after.isr) - set(before.isr):
         return False
     if after.leader in (before.leader, -1):
         return True
-    # The ISR may have shrunk unseen before the election that was seen.
+    # The ISR may have shrunk unobserved before the observed election.
     if observed.missed(before, after):
         return None
     return after.leader in before.isr
@@ -410,9 +420,9 @@ def _survivors(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[L
 
 
 def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
-    """A replica whose synced data was damaged does not know it: it leads, is read from and followed
-    as before, and to leave the ISR and come back mends nothing below its log end. It matters as
-    soon as it leads, and for good."""
+    """Yield limits for replicas whose synced data was damaged. Such a replica does not know it: it
+    leads, and is read and followed, as before. Leaving the ISR and joining again repairs nothing
+    below its log end. The damage matters as soon as it leads, and from then on."""
     for fault in faults:
         struck = strike(fault)
         if struck is None or fault.destroys != SILENTLY:
@@ -430,9 +440,10 @@ def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterat
 
 
 def strike(fault: FaultFacts) -> Span | None:
-    """When a fault took data from disks, as far as observations tell it; None: it did not.
+    """Return the span in which a fault took data from disks, as far as it is known, or None if it
+    took none.
 
-    One that never got to ``injected`` may have done so until its last row.
+    A fault without the event ``injected`` may have taken data until its last row.
     """
     if fault.destroys is None:
         return None
@@ -448,10 +459,12 @@ def _until_heard(
     certain: bool,
     why: str,
 ) -> Iterator[Limit]:
-    """Yield until when a deposed leader may have gone on acknowledging, and may have perhaps.
+    """Yield the time until which a deposed leader may have continued to acknowledge, once as a
+    certain and once as a possible limit.
 
-    ``change``: as from :meth:`Observed.successions`. Whom nobody saw lead in between may have gone
-    on, too, and so may anybody while a fault was on that the manifest does not plan.
+    ``change`` is a result of :meth:`Observed.successions`. A leader in between that was not
+    observed may also have continued, and so may any broker during a fault that the manifest does
+    not plan.
     """
     before, after, deposed = change
     known = [fault for fault in faults if fault.trusted] if deposed is not None else ()
@@ -466,5 +479,5 @@ def _until_heard(
 
 
 def _known(before: State, after: State, deposed: int | None) -> int | None:
-    """Return the broker that was deposed between two states; None: it may have been any."""
+    """Return the broker that was deposed between two states, or None if it may have been any."""
     return None if after.leader_epoch - before.leader_epoch > 1 else deposed

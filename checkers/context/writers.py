@@ -1,5 +1,5 @@
-"""The writers of a run's tables: what each left of what the manifest planned, how each was closed,
-and which were crashed."""
+"""The writers of a run's tables: the files of each, compared with the manifest; how each was
+closed; and which writers were crashed."""
 
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,11 +24,12 @@ from ackproof.history.storage import AnyPath, StoredPath, each
 def crashes_of(
     rows: Iterable[Mapping[str, Any]], faults: Iterable[FaultFacts]
 ) -> Mapping[str, FaultFacts]:
-    """Return the fault that crashed each client, where that is proven: the kernel tells signal 9,
-    and the fault that sent it has bitten, was planned, and befell a node of clients.
+    """Return the fault that crashed each client, if that is proven: the kernel reports signal 9,
+    and the fault that sent it was planned, is proven effective, and affected a node of clients.
 
     Args:
-        rows: Of the table ``clients``.
+        rows: The rows of the table ``clients``.
+        faults: The faults of the run.
     """
     bitten = {fault.fault_id: fault for fault in faults if fault.proven and fault.on_clients}
     return {
@@ -41,8 +42,8 @@ def crashes_of(
 def told_apart(
     faults: Iterable[FaultFacts], crashes: Mapping[str, FaultFacts], run: PlannedRun
 ) -> tuple[FaultFacts, ...]:
-    """The faults, and of each whether it crashed consumers alone: nobody on whose tables a verdict
-    rests. ``crashes``: as from :func:`crashes_of`."""
+    """Return the faults, and mark those that only crashed consumers, that is, clients on whose
+    tables no verdict depends. ``crashes`` is the result of :func:`crashes_of`."""
     judged = {writer.client for writer in run.writers if writer.table not in UNJUDGED}
     crashed = {fault.fault_id for fault in crashes.values()}
     others = {fault.fault_id for client, fault in crashes.items() if client in judged}
@@ -52,8 +53,8 @@ def told_apart(
 
 
 def came(run: PlannedRun, crashes: Mapping[str, FaultFacts]) -> PlannedRun:
-    """The run without the writers of clients that never had to come in anybody's place: nothing is
-    missing of them. ``crashes``: as from :func:`crashes_of`."""
+    """Return the run without the writers of replacement clients that were never needed. Nothing is
+    missing of them. ``crashes`` is the result of :func:`crashes_of`."""
     brings_back = {plan.fault_id for plan in run.faults if plan.parameters.get("comes_back")}
     followed = {client for client, fault in crashes.items() if fault.fault_id in brings_back}
     writers = [one for one in run.writers if one.instead_of in {None, *followed}]
@@ -61,8 +62,8 @@ def came(run: PlannedRun, crashes: Mapping[str, FaultFacts]) -> PlannedRun:
 
 
 def lack_of_crashed(paths: Sequence[AnyPath]) -> str | None:
-    """Why these files of a crashed writer, in their order, are not the beginning of what it wrote;
-    None where they are."""
+    """Return why these files of a crashed writer, in their order, are not the beginning of what it
+    wrote, or None if they are."""
     try:
         rows = reader.count_rows(paths)
         torn = [path.name for path in paths[:-1] if reader.cut_short(path)]
@@ -80,21 +81,22 @@ def lack_of_crashed(paths: Sequence[AnyPath]) -> str | None:
 
 # --- closings -------------------------------------------------------------------------------------
 #
-# The closings of a run's writers, and whether each closed file is still as its writer left it.
+# The closings of a run's writers, and the check that each closed file is as its writer left it.
 #
-# A file that a writer closed has as many bytes, and the same, when it is checked. A bit that
-# flipped meanwhile may decode to another offset, and an acknowledged record would seem lost. So
-# every closing has a digest of its file, and a file with another digest is not read. A history from
-# before there were digests is held against the numbers of rows alone.
+# A closed file must have the same content when it is checked. A flipped bit may decode to another
+# offset, and an acknowledged record would seem to be lost. Every closing therefore has a digest of
+# its file, and a file with another digest is not read. A history from before there were digests is
+# only compared with the numbers of rows.
 
 
 File = tuple[str, str, Partition | None]
-"""Table, writer and, of a partitioned table, topic and partition."""
+"""The table, the writer and, for a partitioned table, the topic and partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """The number of rows in a file and its digest (None in older histories), by its writer."""
+    """The number of rows in a file and its digest (None in older histories), as its writer recorded
+    them."""
 
     rows: int
     digest: str | None
@@ -115,16 +117,17 @@ class Closings:
         return frozenset(self._of)
 
     def of(self, file: File) -> Closing | None:
-        """Return a file's closing, any where they contradict each other; None without one."""
+        """Return a closing of a file, or None. If several contradict each other, any of them is
+        returned."""
         return next(iter(self._of.get(file, ())), None)
 
     def contradict(self, file: File) -> bool:
-        """Return whether a file has closings that say different things."""
+        """Return whether a file has contradictory closings."""
         return len(self._of.get(file, ())) > 1
 
     def held_against(self, listed: Mapping[str, Listed]) -> Mapping[str, Listed]:
-        """Return the listing of a history's files in which each file that is not as its writer
-        closed it is among those with which something is wrong."""
+        """Return the listing of a history's files, with each file that differs from its closing
+        moved to the damaged ones."""
         looks = list(self._looks(listed))
         stored = any(isinstance(path, StoredPath) for path, _ in looks)
         found = zip(looks, each(_altered, looks, stored=stored), strict=True)
@@ -132,8 +135,8 @@ class Closings:
         return {table: _parted(altered, *files) for table, files in listed.items()}
 
     def _looks(self, listed: Mapping[str, Listed]) -> Iterator[tuple[AnyPath, Closing | str]]:
-        """Yield the closed files of a history that has digests, each with its closing, or with why
-        none can be believed."""
+        """Yield the closed files of a history with digests, each with its closing, or with the
+        reason why it has no trustworthy one."""
         if not any(one.digest for several in self._of.values() for one in several):
             return
         for table, (sound, _) in listed.items():
@@ -150,8 +153,8 @@ class Closings:
 
 
 def read_closings(listed: Listed) -> tuple[Closings, Mapping[AnyPath, str]]:
-    """Return the closings that a history has, and what is wrong with the files that cannot be read.
-    One damaged file must not cost the digests of all others."""
+    """Return the closings of a history, and the problems of the files of closings that cannot be
+    read. One damaged file must not invalidate the digests of all others."""
     sound, wrong = listed
     files = [path for paths in sound.values() for path in paths]
     stored = any(isinstance(path, StoredPath) for path in files)
@@ -174,12 +177,13 @@ def _rows(path: AnyPath) -> Sequence[Mapping[str, Any]] | str:
 
 
 def file_of(stem: Stem) -> File:
-    """Return what a stem names."""
+    """Return the file that a stem names."""
     return stem.table, stem.writer, stem.partition
 
 
 def other_length(rows: int, paths: Sequence[AnyPath]) -> str | None:
-    """Return how many rows files hold where they are not so many. Raises DamagedFiles."""
+    """Return a sentence about the number of rows in these files if it is not ``rows``, otherwise
+    None. Raises DamagedFiles."""
     held = reader.count_rows(paths)
     return None if held == rows else f"holds {held} rows, its writer closed it with {rows}"
 
@@ -218,17 +222,17 @@ def _named(row: Mapping[str, Any]) -> File:
 
 # --- writers --------------------------------------------------------------------------------------
 #
-# Who should have written, who did, and how much: manifest, closings and files side by side.
+# The planned writers, their closings and their files, compared with each other.
 #
-# Two producers write to a partition, and the file of one is missing: its records are in nobody's
-# ``sends``, and those of them that are lost are in no log either. What is left agrees with itself.
-# Only the plan knows that there were two.
+# Suppose that two producers write to a partition and the file of one is missing. Its records are in
+# no ``sends``, and those of them that are lost are in no log either. The rest is consistent. Only
+# the plan shows that there were two producers.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a writer left: its files, whether they are all that was planned (but for the last
-    moments of who was crashed), and whether it was crashed before it closed them."""
+    """The files of one writer, whether they are complete (except for the last moments of a crashed
+    client), and whether the writer was crashed before it closed them."""
 
     files: Sequence[AnyPath]
     whole: bool
@@ -236,14 +240,14 @@ class Left:
 
 
 class Writers:
-    """A run's.
+    """All writers of a run.
 
     Args:
-        run: Planned.
-        history: What there is of each of its tables.
-        closings: What writers said when they closed their files.
+        run: The planned run.
+        history: The files of each of its tables.
+        closings: The closings of its writers.
         crashed: The faults that crashed clients, by client (:mod:`checkers.context.writers`).
-        ends: Rows of the table ``clients``.
+        ends: The rows of the table ``clients``.
     """
 
     def __init__(
@@ -277,7 +281,7 @@ class Writers:
             for file, writer in self._planned.items()
             if writer.client and writer.client in crashed and file not in closings.files
         }
-        """What was not closed for the sake of a fault."""
+        """The files that were not closed because of a fault."""
         self._unplanned = sorted(self._files.keys() - self._planned.keys(), key=str)
         self._planned_of = _by_partition(self._planned)
         self._files_of = _by_partition(self._files)
@@ -290,7 +294,7 @@ class Writers:
         }
 
     def gaps(self) -> Iterator[Gap]:
-        """What of the plan is not there, as it was when its writer closed."""
+        """Yield the planned evidence that is missing or differs from what its writer closed."""
         for words, table in self._misnamed.items():
             yield Gap(words=words, cells=frozenset() if table in UNJUDGED else None)
         for file in self._damaged.keys() - self._planned.keys():
@@ -302,21 +306,21 @@ class Writers:
             yield Gap(words=words, cells=_joined(concerned))
         for row in self._ends:
             how = row["detail"] or "did not end as it was told to"
-            # Of who only read there is no cell whose evidence ends with it.
+            # A client that only read belongs to no cell whose evidence ends with it.
             mine = [file for file, who in self._planned.items() if who.client == row["client"]]
             mine_alone = _joined([self._cells(file) for file in mine])
             yield Gap(words=f"the client {row['client']} {how}", cells=mine_alone)
         for file in self._unplanned:
             if file[0] != "closings":
-                # What it holds may be the only copy of a record, or excuse a loss.
+                # Such a file may have the only copy of a record, or excuse a loss.
                 yield Gap(words=_unplanned(file), cells=self._cells(file))
         for planned in self._run.cells:
             yield from self._unplanned_partitions(planned.cell.name, planned.cell.topic_partitions)
             yield from self._silenced(planned.cell.name, planned.cell.topic_partitions)
 
     def findings(self) -> Iterator[str]:
-        """Describe closings of writers that are not planned, what crashes cut off, and sessions
-        that ended before their clients did."""
+        """Yield sentences about unplanned closings, records that crashes cut off, and sessions that
+        ended before their clients did."""
         yield from map(_ended, self._sessions)
         for file, fault in self._cut.items():
             if file not in self._lacking:
@@ -327,45 +331,45 @@ class Writers:
             yield _unplanned(file)
 
     def fatal(self, cell: str) -> Iterator[str]:
-        """The sessions of a cell's producers that ended by a fatal error, a sentence each."""
+        """Yield a sentence for each session of a cell's producers that ended by a fatal error."""
         for row in self._sessions:
             theirs = {who.cell for who in self._planned.values() if who.client == row["client"]}
             if cell in theirs and row["detail"] not in LIBRARY:
                 yield _ended(row)
 
     def went_on(self, client: str, until: int) -> bool:
-        """Whether a client ran, and polled, until then, for all that is known: it has not ended
-        before, by a fault or by itself, and has not fallen silent but for what it was to be
-        shown."""
+        """Return whether a client ran and polled until a time, as far as is known: it did not end
+        before, by a fault or by itself, and it did not stop polling, except if it only had nothing
+        to read."""
         return not any(who == client and time < until for time, who in self._stopped)
 
     def incomplete(self, table: str) -> bool:
-        """Return whether a table of the run as a whole is not what its planned writers closed: some
-        of it is missing or damaged, or there are files beside it that nobody planned."""
+        """Return whether a table of the whole run differs from what its planned writers closed: a
+        part is missing or damaged, or there are unplanned files."""
         planned = {file for file in self._planned if file[0] == table}
         there = {file for file in (*self._files, *self._damaged) if file[0] == table}
-        # Of a table that nobody plans to write nothing can be missing.
+        # Nothing can be missing from a table without planned writers.
         strange = there - planned if planned else set()
         return bool(strange or planned & self._lacking.keys()) or table in self._misnamed.values()
 
     def whole(self, table: str, partition: Partition) -> bool:
-        """Whether everything that was planned to be written of a partition's table is there, but
-        for the last moments of who was crashed (:meth:`cut`)."""
+        """Return whether all planned files of a partition's table are complete, except for the last
+        moments of crashed clients (:meth:`cut`)."""
         mine = self._planned_of.get((table, partition), ())
         return bool(mine) and not any(file in self._lacking for file in mine)
 
     def files(self, table: str, partition: Partition | None = None) -> list[AnyPath]:
-        """The files of a table, or of a partition's, whoever wrote them."""
+        """Return the files of a table, or of one partition of it, by any writer."""
         mine = self._files_of.get((table, partition), ())
         return [path for file in mine for path in self._files[file]]
 
     def cut(self, table: str, partition: Partition) -> list[AnyPath]:
-        """Those of them whose writers were crashed."""
+        """Return those of these files whose writers were crashed."""
         mine = self._planned_of.get((table, partition), ())
         return [path for file in mine if file in self._cut for path in self._files.get(file, ())]
 
     def left(self, writer: PlannedWriter, partition: Partition | None) -> Left:
-        """What one of those who are planned left, of a partitioned table of one partition."""
+        """Return the files of a planned writer, for a partitioned table those of one partition."""
         file = (writer.table, writer.writer, partition)
         return Left(
             files=tuple(self._files.get(file, ())),
@@ -374,13 +378,13 @@ class Writers:
         )
 
     def nodes(self, partition: Partition | None, table: str = "sends") -> set[str]:
-        """Whose clock the rows of a partition's table carry, or of a table that is not written by
-        partition."""
+        """Return the nodes whose clocks the rows of a partition's table have, or of a table that is
+        not partitioned."""
         mine = self._planned_of.get((table, partition), ())
         return {self._planned[file].node for file in mine}
 
     def _lack(self, file: File) -> str | None:
-        """What is wrong with a planned file first of all, a sentence."""
+        """Return a sentence about the first problem of a planned file, or None."""
         return next(self._lacks(file), None)
 
     def _lacks(self, file: File) -> Iterator[str]:
@@ -390,7 +394,7 @@ class Writers:
         elif self._closings.contradict(file):
             yield f"{_words(file)}: its writer's closings contradict each other"
         elif file in self._cut:
-            # A consumer may have had nothing of a partition, or committed nothing yet.
+            # A consumer may have read nothing from a partition, or may not have committed yet.
             silent = file[0] in CONSUMPTION and not paths
             if not silent and (lack := lack_of_crashed(paths)) is not None:
                 yield f"{_words(file)}: {lack} by {self._cut[file].label}"
@@ -418,7 +422,8 @@ class Writers:
                 yield Gap(words=words, cells=frozenset({cell}))
 
     def _silenced(self, cell: str, partitions: Sequence[Partition]) -> Iterator[Gap]:
-        """That all who send to a cell were crashed: of what came later it tells nothing."""
+        """Yield a gap if all clients that send to a cell were crashed, because it then shows
+        nothing about later times."""
         senders = [file for one in partitions for file in self._planned_of.get(("sends", one), ())]
         if senders and all(file in self._cut for file in senders):
             last = max((self._cut[file] for file in senders), key=lambda fault: fault.start)
@@ -431,7 +436,8 @@ def _ended(session: Mapping[str, Any]) -> str:
 
 
 def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
-    """All of them; every cell of the run, None, where one is that, or there is none."""
+    """Return the union of the cells, or None for every cell of the run if one of them is None or
+    there are none."""
     known = [names for names in cells if names is not None]
     return frozenset().union(*known) if cells and len(known) == len(cells) else None
 
@@ -439,8 +445,8 @@ def _joined(cells: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
 def _files(
     history: Mapping[str, Listed],
 ) -> tuple[dict[File, Sequence[AnyPath]], dict[File, str], dict[str, str]]:
-    """Return what is there; what is wrong with the other files, by file; and of those whose name
-    does not tell whose they are the table, by what is wrong."""
+    """Return the files, the problems of damaged files, and for files whose name does not identify
+    their writer the table by the problem."""
     found: dict[File, Sequence[AnyPath]] = {}
     damaged: dict[File, str] = {}
     misnamed: dict[str, str] = {}
@@ -482,7 +488,7 @@ def _other_than(rows: int, file: File, paths: Sequence[AnyPath]) -> Iterator[str
 
 
 def _words(file: File) -> str:
-    """E.g. ``sends of t-0 by c-0``."""
+    """Return the name of a file, for example ``sends of t-0 by c-0``."""
     table, writer, partition = file
     return f"{table}{f' of {_dashed(partition)}' if partition else ''} by {writer}"
 
