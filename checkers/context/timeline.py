@@ -414,11 +414,14 @@ def timeline(
     *,
     ensemble: bool,
 ) -> Timeline:
-    """Return what follows from the states of one partition.
+    """Return the conclusions from the states of one partition.
 
     Args:
-        words: What its brokers said.
-        ensemble: Whether ZooKeeper is, or may be, several servers.
+        cell: The cell.
+        partition: The partition.
+        around: Its surroundings.
+        words: The roles that brokers took, from their own logs.
+        ensemble: Whether ZooKeeper has, or may have, several servers.
     """
     if ALWAYS in around.observed.holes:
         # Only the brokers' own logs count, because a missing state may lie between any two others.

@@ -1,2 +1,2 @@
-"""From evidence and totals to verdicts: the facts of a cell, what became of each guarantee
-(``table``), and which verdict follows. ``decisions`` decides it; nothing else does."""
+"""Guarantees and verdicts: the facts of a cell, the finding for each guarantee (``table``), and the
+verdict that follows. ``decisions`` is the only module that decides it."""

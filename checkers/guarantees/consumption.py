@@ -1,4 +1,4 @@
-"""What consumers and groups of a cell did, judged."""
+"""The consumers and groups of a cell: their counts, and the guarantee that groups recover."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,11 +17,11 @@ from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedCell, PlannedGroup, PlannedWriter
 
 Partitions = Sequence[Sequence[Counted] | None]
-"""What was counted of each partition of a cell; None of one that was not reconciled."""
+"""The counts of each partition of a cell, or None for one that was not reconciled."""
 
 
 def consumption(runs: Sequence[RunEvidence], totals: Totals) -> Consumption:
-    """What was counted of every client and group of a campaign, by run and cell."""
+    """Return the counts of every client and group of a campaign, by run and cell."""
     clients: list[ClientCounts] = []
     groups: list[GroupCounts] = []
     for run in runs:
@@ -68,7 +68,7 @@ def _groups(run: int, cell: Cell, partitions: Partitions) -> Iterator[GroupCount
 def _one(
     counted: Sequence[Counted] | None, client: str | None, group: str | None
 ) -> Counted | None:
-    """A client's, or without one a group's."""
+    """Return the counts of a client, or those of a group if ``client`` is None."""
     of = (
         one
         for one in counted or ()
@@ -86,14 +86,14 @@ def _summed(partitions: Sequence[Counted | None], names: Sequence[str]) -> dict[
 
 # --- groups ---------------------------------------------------------------------------------------
 #
-# What is owed to groups: that they go on when the cluster has recovered.
+# The guarantee that groups make progress again after the cluster has recovered.
 #
-# A group that is stuck (in rebalances without end, with a partition that nobody is assigned, with a
-# coordinator that answers nothing) is shown nothing wrong, since it is shown nothing. How long it
-# may take is in the manifest: what the campaign gives the cluster itself, and what the classic
-# protocol gives a group, its members' ``session.timeout.ms`` and ``max.poll.interval.ms`` (the
-# rebalance timeout, KIP-62). So the harness waits for groups before it ends a run (its step
-# ``recover``); where it did not, too little time passed to blame anybody.
+# A stuck group (in endless rebalances, with an unassigned partition, or with a coordinator that
+# does not answer) reads nothing and therefore reads nothing wrong. The manifest says how long
+# recovery may take: the time that the campaign allows the cluster, plus the time of the classic
+# protocol, which is ``session.timeout.ms`` and ``max.poll.interval.ms`` of the members (the
+# rebalance timeout, KIP-62). The harness waits for groups before it ends a run (its step
+# ``recover``). If it did not, too little time passed to blame a group.
 
 
 Counts = Mapping[str, int | None]
@@ -104,11 +104,12 @@ _NS_PER_MS = 1_000_000
 def groups_recover(
     run: RunEvidence, planned: PlannedCell, found: Sequence[PartitionTotals | None]
 ) -> Living:
-    """Whether every group of a cell was shown what was acked of each partition in peace, in time.
+    """Judge whether every group of a cell read, in time, the records of each partition that were
+    acked in the quiet period.
 
-    It takes a record that the group was owed for all of its time to say that it was not, and one
-    that was sent in peace and shown to say that it was: of a partition that has neither nobody
-    knows. ``found``: of each of the cell's partitions, what reconciling found.
+    The guarantee is violated if the group was owed a record for the whole of its time. It holds if
+    the group read a record that was sent in the quiet period. For a partition with neither, it is
+    unknown. ``found`` has the totals of each of the cell's partitions.
     """
     peace = peace_of(run, planned.cell)
     if peace.why:
@@ -121,7 +122,8 @@ def groups_recover(
         for (topic, number), counts in zip(
             planned.cell.topic_partitions, _counted(group, found), strict=True
         ):
-            # Whose members have all ended has nobody left to go on; other findings tell of that.
+            # If all members have ended, no member is left to make progress. Other findings report
+            # that.
             stuck_ms = 0 if deserted else _stuck_ms(counts, peace.span.end, run.pace)
             if group.recovery_ms is not None and stuck_ms > group.recovery_ms:
                 name = f"{group.name} on {topic}-{number}"
@@ -134,7 +136,7 @@ def groups_recover(
 
 
 def _counted(group: PlannedGroup, found: Sequence[PartitionTotals | None]) -> Iterator[Counts]:
-    """What was counted of a group in each partition; nothing where that is not known."""
+    """Yield the counts of a group in each partition, empty if they are unknown."""
     for totals in found:
         mine = (
             one.counts
@@ -154,8 +156,8 @@ def _members(group: PlannedGroup, found: Sequence[PartitionTotals | None]) -> se
 
 
 def _stuck_ms(counts: Counts, end: int, pace: Pace) -> int:
-    """For how long it has been owed a record when clients were asked to end, less what servers had
-    to wait for a processor; 0 where it was owed none."""
+    """Return for how long the group had been owed a record when clients were asked to end, minus
+    the time that servers waited for a processor, in milliseconds. Return 0 if it was owed none."""
     since = counts.get("owed_since")
     if since is None or since == NONE:
         return 0

@@ -1,9 +1,10 @@
-"""Facts to verdicts: the only place where an anomaly becomes a failure.
+"""The decision on verdicts. Only this module turns an anomaly into a failure.
 
 The guarantees are a table (:mod:`checkers.guarantees.table`), to which plug-ins add theirs.
 
-A promise that is broken fails its cell however thin the evidence; it takes all the evidence to
-pass; and a loss of which nobody knows whether it was promised is neither."""
+A violated guarantee fails its cell even if other evidence is missing. A pass takes all the
+evidence. A loss for which it is unknown whether the guarantee applied leads to neither.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -25,14 +26,15 @@ def _of_plugin(check: PluginCheck) -> Promise:
 
 
 def guarantees() -> Mapping[str, str]:
-    """Return every guarantee in words, by its name: the built-in ones, then those of plug-ins."""
+    """Return the sentence of every guarantee by its name: the built-in ones, then those of
+    plug-ins."""
     plugged = {guarantee_of(name): one.guarantee for name, one in plugin_checkers().items()}
     return {**PROMISES, **plugged}
 
 
 def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
-    """What was promised of a cell and what became of it, promised or not; and what its offences
-    leave open, a sentence each."""
+    """Return the guarantees of a cell and whether they held, and a sentence for each violation that
+    leaves something undecided."""
     concerned = [promise for promise in BUILT_IN if promise.concerns(facts)]
     concerned += map(_of_plugin, facts.plugin_checks)
     findings = [(promise, promise.judge(facts)) for promise in concerned]
@@ -45,9 +47,9 @@ def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
 def verdict(
     facts: Facts, guarantees: Iterable[Guarantee], doubtful: Iterable[str]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict of a cell and the reasons for it, the decisive ones first."""
+    """Return the verdict of a cell and the reasons for it, the decisive ones first."""
     found = list(guarantees)
-    # That a server crashed may be why of everything else.
+    # The crash of a server may be the cause of everything else.
     in_order = sorted(found, key=lambda one: one.name != STAYS_UP)
     broken = [f"{g.name}: {g.reason}" for g in in_order if g.broken]
     crashed = [f"the checker {name} failed" for name in sorted(facts.crashed)]
@@ -60,14 +62,14 @@ def verdict(
 
 
 def campaign_verdict(cells: Iterable[Verdict], gaps: Iterable[str]) -> Verdict:
-    """The verdict of a campaign: the worst of what its cells count as.
+    """Return the verdict of a campaign, which is the worst of those that its cells count as.
 
-    A campaign whose every cell is not-guaranteed is so itself: nothing promised was broken, and
-    to call it ``pass`` would claim that a promise about loss was kept.
+    If every cell is not-guaranteed, so is the campaign. No guarantee was violated, but ``pass``
+    would claim that a guarantee about loss was kept.
 
     Args:
         cells: :attr:`checkers.verdict.CellResult.counts_as` of the cells.
-        gaps: What the campaign as a whole lacks.
+        gaps: The evidence that the whole campaign lacks.
     """
     seen = set(cells)
     if Verdict.FAIL in seen:
@@ -91,7 +93,8 @@ def _conclusion(
 def _guarantee(promise: Promise, found: Finding, facts: Facts) -> Guarantee:
     held = _held(found, facts)
     offences = found.broken or found.seen
-    # Of what is promised as a whole, such as that acked records stand in order: others need not.
+    # A guarantee may cover only some records, for example that acked records are in order. Others
+    # need not be.
     excused = f"; {found.seen:,} {found.what} where that is not promised" if found.seen else ""
     seen = {
         False: f"{offences:,} {found.what}",
@@ -115,7 +118,7 @@ def _guarantee(promise: Promise, found: Finding, facts: Facts) -> Guarantee:
 
 
 def _checked(found: Finding, facts: Facts) -> bool:
-    """Return whether nothing was left out that could have shown that a promise was broken."""
+    """Return whether nothing was left out that could have shown a violation."""
     if not facts.whole or found.untold or found.what in facts.crashed:
         return False
     return bool(found.looked and found.examined) or not found.applies

@@ -1,4 +1,5 @@
-"""The facts of a cell that its guarantees are judged by, of the checkers of plug-ins, too."""
+"""The facts from which the guarantees of a cell are judged, including those of plug-ins'
+checkers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +22,11 @@ class PluginCheck:
 
     Attributes:
         checker: The name of the checker.
-        plugin: The plug-in that it is of, with its version.
-        guarantee: The guarantee in words.
-        promised: While what it is promised.
-        not_promised: Why the settings of the cell do not promise it; None if they do.
-        totals: What it found.
+        plugin: The plug-in that provides it, with its version.
+        guarantee: The guarantee as a sentence.
+        promised: Its validity window.
+        not_promised: The reason why the settings of the cell do not promise it, or None.
+        totals: Its counts.
     """
 
     checker: str
@@ -42,12 +43,14 @@ def plugin_checks(
     found: Sequence[PartitionTotals | None],
     of_cell: Mapping[str, Examination],
 ) -> Iterator[PluginCheck]:
-    """Yield what came of each checker that concerns a cell, and then of those that the run was
-    planned with and that cannot be used now.
+    """Yield the result of each checker that applies to a cell, and then those of checkers that the
+    run was planned with and that cannot be used now.
 
     Args:
-        found: What was found in each of the cell's partitions.
-        of_cell: What checkers found that look at whole cells.
+        run: The run.
+        planned: The cell.
+        found: The totals of each of the cell's partitions.
+        of_cell: The results of checkers that examine whole cells.
     """
     checkers = concerned(run.planned, planned)
     for checker_name, checker in checkers.items():
@@ -108,7 +111,7 @@ def _absent(name: str, plugin: str) -> str:
 
 
 def findings(runs: Sequence[RunEvidence]) -> Iterator[str]:
-    """Yield which checkers of plug-ins are installed and cannot be used, and which are of another
+    """Yield the checkers of plug-ins that are installed but cannot be used, and those of another
     version than the one that a run was planned with."""
     yield from (str(one) for one in CATALOGUE.registrations if one.problem is not None)
     cells = [cell for run in runs for cell in run.planned.cells]
@@ -120,7 +123,7 @@ def findings(runs: Sequence[RunEvidence]) -> Iterator[str]:
 
 
 def plugins_of(runs: Sequence[RunEvidence], checks: Iterable[PluginCheck]) -> Mapping[str, str]:
-    """Return the plug-ins whose objects the runs used, or this check, each with its version."""
+    """Return the plug-ins that the runs or this check used, each with its version."""
     used = filter(None, (CATALOGUE.plugin(one.checker) for one in checks))
     planned = {name: version for run in runs for name, version in run.planned.plugins.items()}
     return {**planned, **{one.name: one.version for one in used}}
@@ -128,12 +131,12 @@ def plugins_of(runs: Sequence[RunEvidence], checks: Iterable[PluginCheck]) -> Ma
 
 # --- facts ----------------------------------------------------------------------------------------
 #
-# All that a cell is judged by.
+# The facts of a cell.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
-    """Whether anybody was to read a cell; tail readers, groups, at-least-once groups."""
+    """Which kinds of consumers a cell has: any, tail readers, groups, at-least-once groups."""
 
     any: bool = False
     tail: bool = False
@@ -143,23 +146,26 @@ class Readers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that a cell is judged by.
+    """All facts from which a cell is judged.
 
     Attributes:
-        counts: The sums of its partitions, as in :func:`checkers.engine.reconcile.metrics`.
-        why: Why acks in it are not promised to be kept, or perhaps not; a sentence each.
-        apart: Why replicas of it are not promised to agree, or perhaps not; a sentence each.
-        withdrawn: Likewise why what consumers were shown of it need not stay.
-        uncommitted: Likewise why what groups committed of it need not be kept.
+        cell: The cell.
+        counts: The sums of the counts of its partitions, as in :mod:`checkers.engine.reconcile`.
+        why: The reasons why acked records need not be kept, or perhaps not, a sentence each.
+        apart: The reasons why its replicas need not agree, or perhaps not, a sentence each.
+        withdrawn: The reasons why reads of it need not stay, or perhaps not, a sentence each.
+        uncommitted: The reasons why committed offsets of groups need not be kept, or perhaps not, a
+            sentence each.
         transactional: Whether it is written in transactions.
-        undecided: Likewise why what these committed, or aborted, need not stay so.
-        whole: Whether every send and all of the final log could be read.
-        crashed: Checkers that threw while they looked at this cell.
-        gaps: What the evidence lacks, one sentence each.
-        recovers, groups_recover, stays_up: What became of the liveness guarantees.
-        readers: Who was to read it.
-        plugin_checks: What the checkers of plug-ins found, one each.
-        baseline: Whether nothing was to be broken.
+        undecided: The reasons why the outcome of transactions need not stay, or perhaps not, a
+            sentence each.
+        whole: Whether every send and the complete final log could be read.
+        crashed: The checkers that raised an exception for this cell.
+        gaps: The missing evidence, a sentence each.
+        recovers, groups_recover, stays_up: The results of the liveness guarantees.
+        readers: The kinds of its consumers.
+        plugin_checks: The results of plug-ins' checkers.
+        baseline: Whether the campaign was planned without faults.
     """
 
     cell: Cell
@@ -185,5 +191,5 @@ class Facts:
         return self.counts.get(examined(checker), 0)
 
     def count(self, what: str, standing: Standing | None = None) -> int:
-        """One of the counts; absent is 0."""
+        """Return one of the counts. A missing count is 0."""
         return self.counts.get(what if standing is None else count_name(what, standing), 0)

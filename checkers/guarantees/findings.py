@@ -1,8 +1,10 @@
-"""What became of a promise: one judge for each kind, from the counts of a cell.
+"""Findings: the judgement of each kind of guarantee, from the counts of a cell.
 
-Whether a promise's condition held is known of each record, or of each partition
-(``checkers.context.status``): an acks=1 cell whose leader never changed is promised everything,
-one whose leader changed is promised what was acked later. Here these are counted, and said why."""
+Whether a guarantee applied is known for each record or each partition
+(``checkers.context.status``). For example, an acks=1 cell whose leader never changed has the
+guarantee for all records. If the leader changed, it has the guarantee for those that were acked
+later. This module adds these up and states the reasons.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -30,17 +32,20 @@ from ackproof.history.cell import Cell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What became of a promise.
+    """The finding for a guarantee.
 
     Attributes:
-        broken: How often it was broken where it was promised.
-        doubtful: How often where nobody knows whether it was promised.
-        seen: How often at all.
-        promised: Whether all of the cell was promised; ``why`` (not).
-        examined: How many things were looked at, each of which might have broken it.
-        untold: What is missing to conclude.
-        looked: Whether nothing is missing to say that it held.
-        applies: Whether there is anything to look at.
+        broken: The number of violations where the guarantee applied.
+        doubtful: The number of anomalies for which it is unknown whether the guarantee applied.
+        seen: The number of all anomalies.
+        promised: Whether the guarantee applied to everything in the cell.
+        why: The reason for that.
+        examined: The number of things that were examined, each of which might have been a
+            violation.
+        untold: The evidence that is missing to conclude, a sentence each.
+        looked: Whether the evidence suffices to say that the guarantee held.
+        applies: Whether there is anything to examine.
+        what: The name of the anomaly.
     """
 
     broken: int
@@ -56,7 +61,7 @@ class Finding:
 
 
 def kept(checker: str) -> Callable[[Facts], Finding]:
-    """Of acked records: promised or not by when each was acked."""
+    """Judge a guarantee for acked records. Whether it applied depends on the time of each ack."""
 
     def judge(facts: Facts) -> Finding:
         unpromised = facts.count("acked", Standing.UNPROMISED)
@@ -89,14 +94,14 @@ def _terms(facts: Facts, unpromised: int) -> str:
 def of_producer(
     checker: str, condition: Callable[[Cell], tuple[bool, str]]
 ) -> Callable[[Facts], Finding]:
-    """Of what the log remembers of producers: promised while no acked record of the partition may
-    be lost, since it is lost with the log."""
+    """Judge a guarantee that depends on the producer state in the log. It applies while no acked
+    record of the partition may be lost, because that state is lost with the log."""
 
     def judge(facts: Facts) -> Finding:
         cell = facts.cell
         promised, why = condition(cell)
-        # A request that the client gave up may still be appended behind later ones, so without
-        # idempotence order is promised of acked records alone.
+        # A request that the client gave up may still be appended after later ones. Without
+        # idempotence, order is therefore guaranteed for acked records only.
         acked_alone = checker == "reordered" and not cell.enable_idempotence
         what = REORDERED_ACKED if acked_alone else checker
         voided = facts.count("partitions", Standing.UNPROMISED)
@@ -114,14 +119,15 @@ def of_producer(
 
 
 def recognises_retries(cell: Cell) -> tuple[bool, str]:
-    """Whether a producer's retry is told from a new record, and why (not)."""
+    """Return whether the log recognises a producer's retry, and the reason."""
     if cell.enable_idempotence:
         return True, "enable.idempotence=true"
     return False, "enable.idempotence=false: a retry may be appended a second time"
 
 
 def keeps_order(cell: Cell) -> tuple[bool, str]:
-    """Whether a producer's records are appended in the order of its sends, and why (not)."""
+    """Return whether a producer's records are appended in the order of its sends, and the
+    reason."""
     if cell.enable_idempotence:
         return True, "enable.idempotence=true"
     if cell.max_in_flight == 1:
@@ -131,8 +137,9 @@ def keeps_order(cell: Cell) -> tuple[bool, str]:
 
 
 def acks_ascend(cell: Cell) -> tuple[bool, str]:
-    """Whether a producer's acks name rising offsets, and why (not). Without retries, too: what was
-    sent over a connection is appended in that order, and over one that broke nothing is acked."""
+    """Return whether a producer's acks have ascending offsets, and the reason. They also have
+    without retries: records sent over one connection are appended in that order, and nothing is
+    acked over a broken one."""
     if cell.acks == "0":
         return False, "acks=0: the client is told no offset"
     if cell.retries == 0 and not cell.enable_idempotence:
@@ -141,7 +148,7 @@ def acks_ascend(cell: Cell) -> tuple[bool, str]:
 
 
 def always(checker: str) -> Callable[[Facts], Finding]:
-    """Of what every configuration promises."""
+    """Judge a guarantee that every configuration has."""
 
     def judge(facts: Facts) -> Finding:
         found = facts.count(checker)
@@ -158,8 +165,8 @@ def always(checker: str) -> Callable[[Facts], Finding]:
 
 
 def told_by_all_in_sync(checker: str) -> Callable[[Facts], Finding]:
-    """Of acks of all in sync: promised or not as that they are kept. Others tell of one log only,
-    and what became of them is no word on the cluster."""
+    """Judge a guarantee about acks of all in-sync replicas. It applies while acked records are
+    kept. Other acks only concern one log and say nothing about the cluster."""
     of_records = kept(checker)
 
     def judge(facts: Facts) -> Finding:
@@ -177,7 +184,7 @@ def _not_all(cell: Cell) -> str:
 
 
 def min_isr(facts: Facts) -> Finding:
-    """Of the number of those in sync, whatever becomes of the records."""
+    """Judge the guarantee about the size of the ISR, whatever happens to the records."""
     found = facts.count("acked-below-min-isr")
     by_all = facts.cell.acks == "all"
     return Finding(
@@ -193,7 +200,8 @@ def min_isr(facts: Facts) -> Finding:
 
 
 def epochs_rise(facts: Facts) -> Finding:
-    """What is found in the final log is promised as that replicas agree."""
+    """Judge whether leader epochs never went back. For anomalies in the final log the guarantee
+    applies while replicas are guaranteed to agree."""
     return Finding(
         broken=facts.count("epoch-regressed", Standing.PROMISED),
         doubtful=facts.count("epoch-regressed", Standing.UNKNOWN),
@@ -207,19 +215,21 @@ def epochs_rise(facts: Facts) -> Finding:
 
 
 def one_leader(facts: Facts) -> Finding:
-    """ZooKeeper and the brokers' logs have to be there, to say that none was seen."""
+    """Judge whether each epoch had one leader. To say so takes both the observation of ZooKeeper
+    and the brokers' logs."""
     found = always("two-leaders")(facts)
     return replace(found, looked=_everywhere(facts, WATCHED) and _everywhere(facts, SPOKEN))
 
 
 def _everywhere(facts: Facts, counted: str) -> bool:
-    """Whether all partitions of the cell are counted as that."""
+    """Return whether all partitions of the cell have this count."""
     return facts.count(counted) == facts.cell.partitions
 
 
 def agreeing(facts: Facts) -> Finding:
-    """Of replicas. Where not all could be compared it is unknown whether they agree, which is told,
-    and costs the cell no verdict: what was kept is seen by the final read alone."""
+    """Judge whether replicas agree. If not all of them could be compared, that is reported as
+    unknown and does not change the cell's verdict, because the final read alone shows what was
+    kept."""
     why = "promised by every configuration"
     return Finding(
         broken=facts.count(DIVERGENT, Standing.PROMISED),
@@ -237,9 +247,9 @@ def agreeing(facts: Facts) -> Finding:
 def of_readers(
     checker: str, counted: str, why_not: Callable[[Facts], tuple[str, ...]]
 ) -> Callable[[Facts], Finding]:
-    """Of consumers. Where it is not known what all of them were shown or told, it is unknown
-    whether it held, which is told, and costs the cell no verdict. ``counted``: what partitions, or
-    groups, are counted as by whether it is promised."""
+    """Judge a guarantee for consumers. If the records of any consumer are incomplete, it is
+    reported as unknown, which does not change the cell's verdict. ``counted`` is the name of the
+    count of partitions or groups by guarantee status."""
 
     def judge(facts: Facts) -> Finding:
         return Finding(
@@ -257,19 +267,19 @@ def of_readers(
 
 
 def _unexcused(doubtful: int) -> str:
-    """Return why a guarantee is promised of which nothing tells that it is not."""
+    """Return why a guarantee applies if no reason against it is known."""
     if doubtful:
         return "the manifest does not plan the group, or the consumer, that was told"
     return "promised by every configuration"
 
 
 def shown(checker: str) -> Callable[[Facts], Finding]:
-    """Of what consumers were shown."""
+    """Judge a guarantee for reads of consumers."""
     return of_readers(checker, READABLE, lambda facts: facts.withdrawn)
 
 
 def committed(checker: str) -> Callable[[Facts], Finding]:
-    """Judge what groups committed."""
+    """Judge a guarantee for committed offsets of groups."""
 
     def why_not(facts: Facts) -> tuple[str, ...]:
         deposed = facts.count(BY_THE_DEPOSED)
@@ -280,8 +290,8 @@ def committed(checker: str) -> Callable[[Facts], Finding]:
 
 
 def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Finding]:
-    """Of transactions: promised or not by when each was committed, or was shown. ``isolated``: to
-    those alone who ask for what is committed."""
+    """Judge a guarantee for transactions. Whether it applied depends on the time of each commit or
+    read. With ``isolated`` it only applies to read_committed consumers."""
 
     def judge(facts: Facts) -> Finding:
         asked = facts.cell.reads_committed or not isolated
@@ -302,7 +312,7 @@ def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Fin
 
 
 def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
-    """Of what ``checkers.guarantees.liveness`` has judged."""
+    """Return the judge of a guarantee that ``checkers.guarantees.liveness`` has evaluated."""
 
     def judge(facts: Facts) -> Finding:
         found = of(facts)
@@ -322,8 +332,8 @@ def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
 
 
 def of_plugin(check: PluginCheck) -> Callable[[Facts], Finding]:
-    """Judge what a plug-in's checker found. Where it lacks evidence, or examined nothing, its
-    guarantee is not checked."""
+    """Judge the guarantee of a plug-in's checker. If the checker lacks evidence or examined
+    nothing, its guarantee is not checked."""
 
     def judge(facts: Facts) -> Finding:
         totals, is_promised = check.totals, check.not_promised is None
@@ -346,7 +356,7 @@ def of_plugin(check: PluginCheck) -> Callable[[Facts], Finding]:
 
 
 def _promised_by(promised: Promised, facts: Facts) -> tuple[bool, tuple[str, ...]]:
-    """Return whether all of a cell is promised a guarantee, and what is said of that."""
+    """Return whether the guarantee applied to everything in a cell, and the reasons."""
     if promised is Promised.WHILE_ACKS_ARE_KEPT:
         unpromised = facts.count("acked", Standing.UNPROMISED)
         return facts.cell.acks != "0" and not unpromised, (_terms(facts, unpromised),)

@@ -1,7 +1,8 @@
-"""From evidence and totals to the result of a campaign.
+"""The result of a campaign, from the evidence and the totals.
 
-Joins what the runs' small tables tell with what reconciling found; what follows from that is
-decided in ``checkers.guarantees.decisions`` alone."""
+This module joins the small tables of the runs with the totals of reconciling. The conclusions are
+drawn in ``checkers.guarantees.decisions`` alone.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,15 +62,15 @@ def campaign_result(
     gaps: tuple[str, ...],
     findings: tuple[str, ...] = (),
 ) -> CampaignResult:
-    """The result of a campaign.
+    """Return the result of a campaign.
 
     Args:
         runs: The evidence of each run of the manifest.
-        totals: What reconciling found.
-        transactions: What was found of those of cells that have any, by run and cell.
-        plugged: What plug-ins' checkers of whole cells found, by run and cell.
-        gaps: What the campaign as a whole lacks, one sentence each.
-        findings: What else is to be told of the campaign as a whole.
+        totals: The totals of reconciling.
+        transactions: The results of transactional cells, by run and cell.
+        plugged: The results of plug-ins' checkers of whole cells, by run and cell.
+        gaps: The evidence that the whole campaign lacks, a sentence each.
+        findings: Further facts about the whole campaign.
     """
     of_cells = transactions or {}
     cells: list[CellResult] = []
@@ -107,7 +108,7 @@ def campaign_result(
 
 
 def _runs(runs: Sequence[RunEvidence]) -> Iterator[RunResult]:
-    """Yield the result of each run. A run that was not begun because the user had stopped the
+    """Yield the result of each run. A run that did not begin because the user had stopped the
     campaign did not fail."""
     stopped = False
     for run in runs:
@@ -202,8 +203,9 @@ def _cell(
 
 
 def _shown_min(run: RunEvidence, result: CellResult) -> int:
-    """Return how many records the tail readers of a cell must have been shown in all: each of them
-    those that were acknowledged and are not lost. A reader that replaces another is not counted."""
+    """Return the number of records that the tail readers of a cell must have read in all: each of
+    them all records that were acknowledged and are not lost. A reader that replaces another is not
+    counted."""
     partition = result.settings.topic_partitions[0]
     readers = [
         tables["polls"]
@@ -245,13 +247,13 @@ def _known(
     found: Sequence[PartitionTotals | None],
     counts: Mapping[str, int],
 ) -> int | None:
-    """What was found; None where that is nothing, and not everything was looked at."""
+    """Return a count, or None if it is 0 and not everything was examined."""
     looked = all(totals is not None and what in totals.counts for totals in found)
     return counts[what] if counts.get(what) or (looked and _whole(run, cell, found)) else None
 
 
 def _whole(run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]) -> bool:
-    """Return whether every send of a cell and all of its final log could be read."""
+    """Return whether every send of a cell and its complete final log could be read."""
     judged = all(
         totals is not None and not any(doubt.checker == HISTORY for doubt in totals.doubts)
         for totals in found
@@ -283,8 +285,8 @@ def _unavailable(
 def _speed(
     run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]
 ) -> Mapping[str, Any]:
-    """How many acks a second, and the latencies, as far as they are known. What a client did in its
-    last moments, before it was crashed, is not in it."""
+    """Return the throughput of acks and the latencies, as far as they are known. The last moments
+    of a crashed client are not included."""
 
     def told(table: str) -> bool:
         return all(run.writers.whole(table, partition) for partition in cell.topic_partitions)
@@ -300,8 +302,8 @@ def _speed(
 
 
 def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:
-    """Why acks of a cell are not promised to be kept, or perhaps not: of the partitions that have
-    such acks."""
+    """Yield why acked records of a cell need not be kept, or perhaps not, for partitions with such
+    records."""
     for partition in cell.topic_partitions:
         found = totals.partitions.get((run.number, partition))
         concerned = (
@@ -313,21 +315,21 @@ def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:
 
 
 def _apart(run: RunEvidence, cell: Cell) -> Iterator[str]:
-    """Why replicas of a cell need not agree, or perhaps not."""
+    """Yield why replicas of a cell need not agree, or perhaps not."""
     for partition in cell.topic_partitions:
         for why in agreement_of(run, cell, partition).why:
             yield f"{partition[0]}-{partition[1]}: {why}"
 
 
 def _withdrawn(run: RunEvidence, cell: Cell) -> Iterator[str]:
-    """Why what consumers were shown of a cell need not stay, or perhaps not."""
+    """Yield why reads of a cell need not stay, or perhaps not."""
     for partition in cell.topic_partitions:
         for why in shown_terms_of(run, cell, partition).why:
             yield f"{partition[0]}-{partition[1]}: {why}"
 
 
 def _uncommitted(run: RunEvidence, planned: PlannedCell) -> Iterator[str]:
-    """Why what groups of a cell committed need not be kept, or perhaps not."""
+    """Yield why committed offsets of a cell's groups need not be kept, or perhaps not."""
     for group in planned.groups:
         read = planned.cell.topic_partitions[0]
         yield from (f"{group.name}: {why}" for why in committed_terms_of(run, group, read).why)
@@ -345,7 +347,8 @@ def _readers(run: RunEvidence, planned: PlannedCell) -> Readers:
 
 def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
     for totals in found:
-        # What of consumers could not be read, or of replicas not compared, is told elsewhere.
+        # Unreadable records of consumers and replicas that were not compared are reported
+        # elsewhere.
         doubts = totals.doubts if totals else ()
         told = (HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT)
         yield from (doubt.checker for doubt in doubts if doubt.checker not in told)
@@ -357,7 +360,7 @@ def _cell_gaps(
     found: Sequence[PartitionTotals | None],
     counts: Mapping[str, int],
 ) -> Iterator[str]:
-    """What the evidence of a cell lacks."""
+    """Yield the evidence that a cell lacks."""
     cell = planned.cell
     yield from gaps.concerning(run.gaps, cell.name)
     for totals in found:
@@ -374,7 +377,7 @@ def _cell_gaps(
             yield f"{topic}-{number}: nothing was acknowledged"
     if not run.baseline:
         yield from _untouched(run, cell)
-    # A log that has lost no acked record knows its producers' sessions, too.
+    # A log that has lost no acked record also has the sessions of its producers.
     if counts[count_name("partitions", Standing.PROMISED)] == len(found):
         yield from run.writers.fatal(cell.name)
     yield from coverage.lacking(cell, run.faults, run.observation, _by_partition(cell, found))
@@ -386,8 +389,8 @@ def _cell_gaps(
 def _missing_sends(
     run: RunEvidence, planned: PlannedCell, found: Sequence[PartitionTotals | None]
 ) -> Iterator[str]:
-    """Yield which sends are missing from files that are as their writers left them: of others it is
-    told already that rows are missing."""
+    """Yield the sends that are missing from files that are as their writers left them. For other
+    files, missing rows are already reported."""
     cell = planned.cell
     told = {
         f"{topic}-{number}": totals.sequences

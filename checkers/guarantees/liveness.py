@@ -1,7 +1,8 @@
-"""What a cluster owes beside the records: to serve again, and that no server ends by itself.
+"""Liveness guarantees: the cluster serves again after faults, and no server ends by itself.
 
-Safety alone is kept by a cluster that answers nobody. Both guarantees are for every configuration,
-counted per cell by the partitions and servers that broke them."""
+A cluster that never answers keeps every safety guarantee. Both liveness guarantees hold for every
+configuration. Violations are counted by cell, as partitions and servers.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +22,14 @@ _NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Living:
-    """What became of a liveness guarantee in one cell.
+    """The result of a liveness guarantee in one cell.
 
     Attributes:
-        broken: What broke it, a sentence each.
-        untold: What is missing to say that it held, a sentence each.
-        suspended: Why it is not promised, a sentence each.
-        looked: Whether anybody could look; where nobody could, nothing is missing.
-        examined: How many partitions or servers were looked at.
+        broken: The violations, a sentence each.
+        untold: The evidence that is missing to say that it held, a sentence each.
+        suspended: The reasons why it does not apply, a sentence each.
+        looked: Whether it could be examined. If not, nothing counts as missing.
+        examined: The number of partitions or servers that were examined.
     """
 
     broken: tuple[str, ...] = ()
@@ -39,8 +40,8 @@ class Living:
 
 
 def resting_on(living: Living, tables: Iterable[str], incomplete: Collection[str]) -> Living:
-    """Return what became of a guarantee, as far as that is known without tables that are not whole:
-    what is missing of them may excuse what broke it, or break it."""
+    """Return the result of a guarantee, or an undecided one if a table that it depends on is
+    incomplete. The missing rows may excuse a violation or contain one."""
     torn = tuple(f"the table {one} is not whole" for one in tables if one in incomplete)
     return replace(living, broken=(), untold=torn) if torn else living
 
@@ -55,19 +56,23 @@ def recovers(
     servers: Sequence[Row] = (),
     pace: Pace = FULL,
 ) -> Living:
-    """Judge whether every partition of a cell was led, with a full ISR, within ``recovery_ms``
+    """Judge whether every partition of a cell had a leader and a full ISR within ``recovery_ms``
     after the last heal.
 
-    What metadata say is not enough to say that it did: a partition that has acknowledged nothing
-    since then was not seen to serve.
+    Metadata alone does not prove recovery. A partition that has acknowledged nothing since the last
+    heal was not seen to serve.
 
     Args:
-        rows: Of the table ``recovery``.
+        run: The planned run.
+        cell: The cell.
+        faults: The faults of the run.
+        rows: The rows of the table ``recovery``.
+        observation: The observation of the partitions.
         silent: The partitions that acknowledged nothing after the last fault on them was healed.
-        servers: Rows of the table ``servers``.
-        pace: Servers that had to wait for a processor have as much more time.
+        servers: The rows of the table ``servers``.
+        pace: The pace of the servers. Servers that waited for a processor get as much more time.
 
-    A fault of which nothing is left is over, whatever the system made of that: a broker that was
+    A fault of which nothing is left is over, whatever the system did in response. A broker that was
     killed, runs again and never registers is no excuse for a partition that waits for it.
     """
     faults = tuple(faults)
@@ -90,8 +95,8 @@ def recovers(
             and row["time"] + OBSERVATION_LAG_NS < due < FOREVER
             and not _all_ended(servers)
         ):
-            # Ctrl-C half a second after the heal: it had no time to recover yet. Brokers that have
-            # all ended have no use for more time.
+            # If the user stops the run half a second after the heal, the partition had no time to
+            # recover. More time would not help brokers that have all ended.
             untold.append(f"{name}: not whole when last looked at, before its time was up")
         elif not row["whole"]:
             broken.append(f"{name} {_state(row)}")
@@ -108,14 +113,17 @@ def stays_up(
     recovery: Sequence[Row],
     observation: Observation,
 ) -> Living:
-    """Judge whether no server that a cell rests on ended by itself.
+    """Judge whether no server that a cell depends on ended by itself.
 
-    A broker's end concerns the cells that have replicas on it, which are those that were seen in
-    an ISR or leading; any other server's end (ZooKeeper's) concerns all.
+    The end of a broker concerns the cells that have replicas on it, as observed in ISRs and
+    leaders. The end of any other server (ZooKeeper) concerns all cells.
 
     Args:
-        ends: Those that no fault accounts for, or perhaps none.
-        rows: Of the table ``servers``.
+        cell: The cell.
+        ends: The ends that no fault explains, or perhaps none.
+        rows: The rows of the table ``servers``.
+        recovery: The rows of the table ``recovery``.
+        observation: The observation of the partitions.
     """
     started = sum(row["event"] == "started" for row in rows)
     if not started:
@@ -133,7 +141,7 @@ def stays_up(
 
 
 def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iterator[str]:
-    """Faults that may still be on a cell's partitions, a sentence each."""
+    """Yield a sentence for each fault that may still affect a cell's partitions."""
     told = {fault.fault_id for fault in faults}
     for plan in run.faults:
         if plan.fault_id not in told:
@@ -146,10 +154,11 @@ def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iter
 def _late(
     cell: Cell, partition: Partition, row: Row, due: int, observation: Observation
 ) -> str | None:
-    """None where it was whole in time, else in words how late; empty where nobody knows.
+    """Return a sentence that says how late a partition recovered, None if it was in time, or an
+    empty string if that is unknown.
 
-    The look itself may be late: it comes after whatever the steps in between took. What was seen
-    of the partition says when it became whole.
+    The look itself may be late, because it comes after other steps. The observation of the
+    partition says when it recovered.
     """
     if row["time"] <= due:
         return None
@@ -167,8 +176,7 @@ def _late(
 
 
 def _all_ended(servers: Iterable[Row]) -> bool:
-    """Return whether every broker whose process was watched has ended, and none was started
-    again."""
+    """Return whether every broker whose process was watched has ended without a restart."""
     last = {row["server"]: row["event"] for row in sorted(servers, key=lambda row: row["time"])}
     brokers = [event for server, event in last.items() if server.startswith("broker-")]
     return bool(brokers) and all(event == "ended" for event in brokers)

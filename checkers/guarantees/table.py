@@ -1,7 +1,8 @@
-"""The built-in guarantees: a line each, with the judge of what became of it.
+"""The table of built-in guarantees, each with its judge.
 
-What a configuration promises, under what conditions and by whose word, is one table:
-docs/guarantees.md. What became of each is found out by :mod:`checkers.guarantees.findings`."""
+docs/guarantees.md lists what each configuration promises, under which conditions, and with which
+source. The judges are in :mod:`checkers.guarantees.findings`.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,8 +52,8 @@ from ackproof.checkers.guarantees.findings import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """``concerns``: whether it is about a cell at all; ``plugin``: the plug-in whose checker looks
-    after it, None of a built-in one."""
+    """A guarantee. ``concerns`` returns whether it applies to a cell at all. ``plugin`` is the
+    plug-in that provides its checker, or None for a built-in one."""
 
     name: str
     words: str
@@ -281,4 +282,4 @@ BUILT_IN: Sequence[Promise] = (
 )
 
 PROMISES = {one.name: one.words for one in BUILT_IN}
-"""Each built-in guarantee in words, by its name."""
+"""The sentence of each built-in guarantee by its name."""

@@ -1,7 +1,8 @@
-"""A partition's tables as they are stored: names stay numbers of a dictionary.
+"""The tables of a partition in their stored form, in which names are codes of a dictionary.
 
-A cell's name stands in each of ten million rows: as strings that is most of the memory that a task
-needs, and of the time that reading takes. Who reads a closed file needs a few numbers a row."""
+The name of a cell is in each of ten million rows. As strings, these names would take most of a
+task's memory and reading time. A task that reads a closed file needs a few numbers for each row.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -19,7 +20,7 @@ from ackproof.history.storage import AnyPath, located
 def read(
     table: str, files: Iterable[str], columns: Iterable[str], expected: Expected = ANY
 ) -> tuple[pa.Table, list[str]]:
-    """Return what can be read of files of a table, and what is wrong with the others, as
+    """Return the rows of the readable files of a table, and the problems of the others, as
     :func:`sound`."""
     wanted = tuple(columns)
     found, problems = sound(files, lambda file: read_file(table, file, wanted), expected)
@@ -31,8 +32,8 @@ def read(
 def sound(
     files: Iterable[str], read: Callable[[AnyPath], pa.Table], expected: Expected = ANY
 ) -> tuple[list[pa.Table], list[str]]:
-    """Return the rows of each file that can be read and says what is expected, and what is wrong
-    with each other file. ``read`` raises DamagedFiles."""
+    """Return the rows of each file that can be read and has the expected values, and the problem of
+    each other file. ``read`` raises DamagedFiles."""
     found, problems = [], []
     for file in map(located, files):
         try:
@@ -46,27 +47,27 @@ def sound(
 
 
 def schema_of(table: str, columns: Iterable[str]) -> pa.Schema:
-    """Of some columns of a table, as they are stored."""
+    """Return the stored schema of some columns of a table."""
     return _schema(table, tuple(columns))
 
 
 @cache
 def _schema(table: str, columns: tuple[str, ...]) -> pa.Schema:
-    """Made once, not for each of thousands of files."""
+    """Create the schema once and not for each of thousands of files."""
     return pa.schema([TABLES[table].field(name) for name in columns])
 
 
 def read_file(
     table: str, path: AnyPath, columns: Sequence[str], row_group: int | None = None
 ) -> pa.Table:
-    """Some columns of a file, or of one of its row groups. Raises DamagedFiles."""
+    """Read some columns of a file, or of one of its row groups. Raises DamagedFiles."""
     schema = schema_of(table, columns)
     if path.suffix == CLOSED_SUFFIX:
         try:
             file = storage.parquet(path)
             problem = validation.place_of_closed(file, names.parse(path.name)[0])
             groups = range(file.num_row_groups) if row_group is None else [row_group]
-            # A task has a core, and each core has a task: threads would take turns.
+            # Each core has a task of its own, so further threads would only compete.
             rows = file.read_row_groups(groups, schema.names, use_threads=False)
             problem = problem or validation.problem(table, rows)
             if problem is not None:
@@ -77,5 +78,5 @@ def read_file(
                 return rows.select(schema.names).cast(schema)
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:
             raise DamagedFiles({path: str(error)}) from None
-    # A writer's that has not closed, or of a former day: who knows how to read that is the reader.
+    # The file was not closed, or has an older format. The general reader knows both.
     return reader.read_files(table, [path], schema.names).cast(schema)

@@ -1,10 +1,12 @@
-"""Building the histories of partitions of their tables, ``sends`` and ``log``.
+"""Construction of partition histories from the tables ``sends`` and ``log``.
 
-Small partitions are indexed together, as one table: what an operation on a column costs however
-short that is, is paid once, and not for each of thousands. A partition's cells are numbered behind
-those of the one before, so that nobody's record is another one's; what is found of its records, and
-of its log, lies behind what is found of the one before. Then it is cut: each has its part of the
-same arrays, and counts records, cells and rows of the log from 0. One alone is some of one."""
+Small partitions are indexed together as one table. The fixed cost of an operation on a column is
+then paid once and not for each of thousands of partitions. The cells of a partition are numbered
+after those of the one before, so that no two partitions share a record. The results for its records
+and its log follow those of the one before. At the end the arrays are divided: each partition gets
+its part of them, and counts records, cells and log rows from 0. A single partition is handled in
+the same way.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,10 +34,15 @@ _IDENTITY = ["cell", "producer", "sequence"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unindexed:
-    """One partition. ``sends``, ``log``: SEND_COLUMNS and LOG_COLUMNS of its rows;
-    ``last_recorded``: by cell and number, of the producers that were crashed, the last sequence
-    number that they recorded of this partition; all else as in
-    :class:`checkers.index.partition_history.PartitionHistory`."""
+    """The tables of one partition.
+
+    Attributes:
+        sends, log: The rows, with SEND_COLUMNS and LOG_COLUMNS.
+        last_recorded: The last sequence number that each crashed producer recorded for this
+            partition, by cell and producer number.
+        cell, topic, partition, read, sends_whole, deleted_before, faults, timeline: As in
+            :class:`checkers.index.partition_history.PartitionHistory`.
+    """
 
     cell: str
     topic: str
@@ -52,13 +59,15 @@ class Unindexed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Indexed:
-    """All of some partitions, one behind the other, by the names of :class:`PartitionHistory`.
+    """Several indexed partitions, one after the other, by the attribute names of
+    :class:`PartitionHistory`.
 
     Attributes:
-        by_record, log: Arrays; numbers in them are those of all.
-        cell_names: Of each partition.
-        begun: Likewise.
-        cells_from, records_from, log_from: Where each begins, and where the last one ends.
+        by_record, log: Arrays. Numbers in them count over all partitions.
+        cell_names: The cell names of each partition.
+        begun: The time of the first send to each partition.
+        cells_from, records_from, log_from: The place where each partition begins, and the end of
+            the last one.
     """
 
     by_record: Mapping[str, Array]
@@ -70,7 +79,7 @@ class _Indexed:
     log_from: Sequence[int]
 
     def cut(self, place: int, one: Unindexed) -> PartitionHistory:
-        """Of one of them, by its place."""
+        """Return the history of the partition at this place."""
         first, last = self.records_from[place : place + 2]
         top, bottom = self.log_from[place : place + 2]
         mine: dict[str, Any] = {name: of[first:last] for name, of in self.by_record.items()}
@@ -96,9 +105,13 @@ class _Indexed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Numbered:
-    """What rows name, of all partitions. ``records``: the number of the record of each row;
-    ``identity``: by record number, cell, producer and sequence number; ``records_from`` to
-    ``cell_names``: as in :class:`_Indexed`."""
+    """The names in the rows of all partitions.
+
+    Attributes:
+        records: The record number of each row.
+        identity: The cell, producer and sequence number by record number.
+        records_from, cells_from, cell_names: As in :class:`_Indexed`.
+    """
 
     records: Array
     identity: Mapping[str, Array]
@@ -108,9 +121,9 @@ class _Numbered:
 
 
 def index(some: Iterable[Unindexed]) -> list[PartitionHistory]:
-    """The histories of some partitions, at least one; their tables have the same types. Where
-    nobody else holds them they are let go of on the way, column by column: they are a third of
-    what it takes."""
+    """Return the histories of some partitions, at least one, whose tables have the same types.
+    Tables without other references are freed column by column on the way, because they are a third
+    of the memory that indexing takes."""
     left: list[Unindexed] = []
     sends: list[pa.Table] = []
     log: list[pa.Table] = []
@@ -129,7 +142,7 @@ _NO_TABLE = pa.table({})
 def _indexed(
     some: Sequence[Unindexed], sends_of: list[pa.Table], log_of: list[pa.Table]
 ) -> _Indexed:
-    """``sends_of``, ``log_of``: their tables, which are taken out of the lists."""
+    """Index the partitions. Their tables are removed from the lists ``sends_of`` and ``log_of``."""
     sent_from = _begins(map(len, sends_of))
     log_from = _begins(map(len, log_of))
     sends, log = (pa.concat_tables(tables) for tables in (sends_of, log_of))
@@ -171,8 +184,9 @@ def _indexed(
 def _numbered(
     sends: pa.Table, named: pa.Table, begins: tuple[Sequence[int], Sequence[int]]
 ) -> _Numbered:
-    """Rows of ``sends``, and of the log those that name a record. ``begins``: where in each of the
-    two each partition begins, and where the last one ends."""
+    """Number the records of rows of ``sends`` and of those log rows that name a record. For each of
+    the two tables, ``begins`` has the place where each partition begins and the end of the last
+    one."""
     tables = sends, named
     cells, cells_from, cell_names = _cells(
         [(table["cell"], begin) for table, begin in zip(tables, begins, strict=True)]
@@ -192,12 +206,12 @@ def _numbered(
 
 
 def _begins(lengths: Iterable[int]) -> list[int]:
-    """Where each begins, and where the last one ends."""
+    """Return the place where each part begins, and the end of the last one."""
     return list(accumulate(lengths, initial=0))
 
 
 def _left(begins: Sequence[int], kept: Array | slice) -> list[int]:
-    """Where they begin when those rows alone are kept."""
+    """Return the place where each part begins if only these rows are kept."""
     if isinstance(kept, slice):
         return list(begins)
     left: list[int] = np.append(0, np.cumsum(kept))[begins].tolist()
@@ -205,15 +219,16 @@ def _left(begins: Sequence[int], kept: Array | slice) -> list[int]:
 
 
 def _from(begin: int, numbers: Array) -> Array:
-    """Numbers that are counted from there on; nothing is copied of what begins at 0."""
+    """Return numbers that count from ``begin`` on. Nothing is copied if ``begin`` is 0."""
     return np.where(numbers == NONE, NONE, numbers - begin) if begin else numbers
 
 
 def _cells(
     columns: Sequence[tuple[pa.ChunkedArray, Sequence[int]]],
 ) -> tuple[Array, list[int], list[list[str]]]:
-    """Numbers of the cells of all rows, column by column; from which on they are a partition's, and
-    its cells' names. Columns come with where the partitions begin in them."""
+    """Return the cell numbers of all rows, column by column, the first number of each partition,
+    and the cell names of each partition. Each column comes with the places where the partitions
+    begin."""
     names: list[dict[str, int]] = [{} for _ in columns[0][1][1:]]
     codes = [
         codes_of(column.slice(begin, end - begin), known)
@@ -246,7 +261,7 @@ def _fates(sends: pa.Table, times: Array, sent: Array, count: int) -> Mapping[st
     invoked, acks, failed = (
         codes == types.get(kind, NONE) for kind in (SendType.INVOKE, SendType.OK, SendType.FAIL)
     )
-    # Where rows disagree: of what an ack tells nothing is overruled.
+    # If rows contradict each other, those of an ack prevail.
     of_invoke, of_ack, of_other = (
         np.flatnonzero(rows) for rows in (invoked, acks, ~invoked & ~acks)
     )
@@ -260,7 +275,8 @@ def _fates(sends: pa.Table, times: Array, sent: Array, count: int) -> Mapping[st
     due[asks] = numbers_of(sends["due"])[of_invoke]
     answered[others] = times[of_other]
     answered[acked] = times[of_ack]
-    # Of the completion where it never was invoked, of the invoke where it was not acked.
+    # The time is that of the ack, or of the invoke if the record was not acked, or of the
+    # completion if it was never invoked.
     time = np.where((fate != Fate.ACKED) & (asked != NONE), asked, answered)
     acked_offset = np.full(count, NONE, dtype=np.int64)
     acked_offset[acked] = numbers_of(sends["offset"])[of_ack]
@@ -276,10 +292,10 @@ def _fates(sends: pa.Table, times: Array, sent: Array, count: int) -> Mapping[st
 
 
 def _contradicted(asks: Array, acked: Array, others: Array, count: int) -> Array:
-    """Which of so many records were invoked or completed twice, or completed and never invoked."""
+    """Return which records were invoked or completed twice, or completed without an invoke."""
     invoked, completed = np.zeros((2, count), dtype=bool)
     invoked[asks] = completed[acked] = completed[others] = True
-    # As many as there are events: none of them is of a record that had one.
+    # If there are as many records as events, no record had two events.
     if len(asks) == np.count_nonzero(invoked) and (
         len(acked) + len(others) == np.count_nonzero(completed)
     ):
@@ -297,12 +313,13 @@ def _too_early(asked: Array, answered: Array) -> Array:
 
 
 def _where(which: Array) -> Array | slice:
-    """To pick by; where it holds of all, as it mostly does, nothing is copied."""
+    """Return an index that selects these rows. If it selects all of them, as usual, nothing is
+    copied."""
     return slice(None) if which.all() else which
 
 
 def _named(log: pa.Table) -> Array:
-    """Which rows of a log name a record."""
+    """Return which rows of a log name a record."""
     named = np.ones(len(log), dtype=bool)
     for column in ("cell", "producer", "sequence"):
         if log[column].null_count:
@@ -318,10 +335,10 @@ def _in_offset_order(log: pa.Table) -> pa.Table:
 
 
 def _without_repeats(offsets: Array, records: Array, begins: Sequence[int]) -> Array:
-    """Which rows count: a final read that was taken up again may tell the same record at the same
-    offset twice."""
+    """Return which rows count. A resumed final read may have the same record at the same offset
+    twice."""
     new = np.ones(len(offsets), dtype=bool)
     new[1:] = (offsets[1:] != offsets[:-1]) | (records[1:] != records[:-1])
-    # A log may begin with a payload of no client at the offset at which the one before ends so.
+    # A log may begin with an unnamed payload at the offset at which the log before ends with one.
     new[[begin for begin in begins if begin < len(new)]] = True
     return new

@@ -1,5 +1,5 @@
-"""The history of one partition: its records, each with its number and what became of it, and the
-final log, as columns. All rules share it; nothing here judges."""
+"""The history of one partition: its records, each with its number and outcome, and the final log,
+as columns. All rules share it. Nothing here judges."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +18,9 @@ from ackproof.checkers.index.raw_logs import UNTOLD, Written
 from ackproof.history.payload import Identity
 
 ADDRESSES_A_ROW = 4
-"""Of so many no more than one need be in use. A quarter is not rare: the rows are of sends and of
-the log, and half of the partitions' records may be recorded elsewhere."""
+"""The number of possible addresses for each row. At most one in so many may be unused. A quarter in
+use is not rare, because the rows are those of sends and of the log, and half of the partition's
+records may be recorded elsewhere."""
 _BLOCK = 1 << 16
 _FEW = 1_024
 _SAMPLE = 4_096
@@ -27,8 +28,8 @@ _FAR = 2**62
 
 
 def record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Array, Array]:
-    """Of each row the number of its record, and of each record its first row. Numbers are dense and
-    in the order of these. Exact whatever the values are."""
+    """Return the record number of each row, and the first row of each record. The numbers are dense
+    and in the order of first rows. The result is exact for any values."""
     stream, streams = dense(streams_of(cell_of, producer))
     addressed = addresses(stream, len(streams), sequence)
     if addressed is not None:
@@ -39,16 +40,20 @@ def record_numbers(cell_of: Array, producer: Array, sequence: Array) -> tuple[Ar
 def part_by_part(
     numbers: Array, first: Array, begins: Sequence[Sequence[int]]
 ) -> tuple[Array, Array, list[int]]:
-    """What :func:`record_numbers` tells of rows of several partitions, none of which names a record
-    of another one, numbered so that each one's records follow those of the one before; and from
-    which number on they are its own. ``begins``: the rows are so many tables, one behind the other,
-    in each of which partitions begin there, and the last one ends."""
+    """Divide the result of :func:`record_numbers` for several partitions that share no record.
+    Renumber the records so that those of each partition follow those of the one before. Return the
+    numbers, the first rows, and the first number of each partition.
+
+    The rows are those of several tables, one after the other. For each table, ``begins`` has the
+    place where each partition begins and the end of the last one.
+    """
     count = len(begins[0]) - 1
     if count == 1:
         return numbers, first, [0, len(first)]
     places = np.tile(np.arange(count), len(begins))
     whose = np.repeat(places, np.concatenate([np.diff(one) for one in begins]))[first]
-    # Mostly so as it is: who is in a log was sent, and all that was sent comes first.
+    # This is usually the case already, because records in the log were also sent, and all sends
+    # come first.
     if (whose[1:] < whose[:-1]).any():
         order = np.argsort(whose, kind="stable")
         place = np.empty_like(order)
@@ -58,8 +63,8 @@ def part_by_part(
 
 
 def streams_of(cell_of: Array, producer: Array) -> Array:
-    """A number for cell and producer of each row, the same for the same alone, and small where
-    these are. Cells are numbered from 0, and a producer's number has 32 bits."""
+    """Return a distinct number for the cell and producer of each row, which is small if these are
+    small. Cells are numbered from 0, and a producer's number has 32 bits."""
     if not cell_of.any():
         return producer
     cells, producers = cell_of.astype(np.int64), producer.astype(np.int64)
@@ -69,7 +74,8 @@ def streams_of(cell_of: Array, producer: Array) -> Array:
 
 
 def hashed(stream: Array, sequence: Array) -> tuple[Array, Array]:
-    """As :func:`record_numbers`, of rows whose ``stream`` is a number for cell and producer."""
+    """Return the same as :func:`record_numbers` for rows whose ``stream`` is a number for cell and
+    producer."""
     place, _ = dense(sequence)
     # Two numbers below 2**31 fit one int64.
     numbers, found = dense(stream.astype(np.int64) << 32 | place)
@@ -77,14 +83,14 @@ def hashed(stream: Array, sequence: Array) -> tuple[Array, Array]:
 
 
 def addresses(stream: Array, streams: int, sequence: Array) -> tuple[Array, int] | None:
-    """An address for each row, the same for the same record alone, and how many addresses there
-    are; None where there would be too many."""
+    """Return a distinct address for each record, by row, and the number of addresses. Return None
+    if there would be too many."""
     if not len(sequence):
         return sequence, 0
     least, greatest = _bounds(stream, streams, sequence)
     if max(map(int, greatest)) - min(map(int, least)) > _FAR:
         return None
-    # Where the stride of the first ones is not that of all, that of all.
+    # The stride of the first rows is tried before that of all rows.
     for some in (slice(_SAMPLE), slice(None)):
         stride = max(int(np.gcd.reduce(sequence[some] - least[stream[some]])), 1)
         ends = np.cumsum((greatest - least) // stride + 1)
@@ -97,7 +103,7 @@ def addresses(stream: Array, streams: int, sequence: Array) -> tuple[Array, int]
 
 
 def _bounds(stream: Array, streams: int, sequence: Array) -> tuple[Array, Array]:
-    """The least and the greatest sequence number of each stream."""
+    """Return the lowest and the highest sequence number of each stream."""
     int64 = np.iinfo(np.int64)
     least, greatest = np.full(streams, int64.max), np.full(streams, int64.min)
     for block in _blocks(len(sequence)):
@@ -110,8 +116,9 @@ def _bounds(stream: Array, streams: int, sequence: Array) -> tuple[Array, Array]
 def _strided(
     stream: Array, sequence: Array, begins: tuple[Array, Array], stride: int
 ) -> Array | None:
-    """An address for each row; None where one is not a multiple of the stride away from where its
-    stream begins. ``begins``: by stream, its first sequence number, and the address of that."""
+    """Return an address for each row, or None if the distance of a row from the beginning of its
+    stream is not a multiple of the stride. ``begins`` has the first sequence number of each stream,
+    and its address."""
     address = np.empty(len(sequence), dtype=np.int64)
     for block in _blocks(len(sequence)):
         first, first_address = (of[stream[block]] for of in begins)
@@ -124,14 +131,14 @@ def _strided(
 
 
 def first_positions(numbers: Array, count: int) -> Array:
-    """Position of the first occurrence of each number; -1 of those that do not occur. Of the
-    numbers, -1 is none."""
+    """Return the position of the first occurrence of each number, or -1 if it does not occur. A -1
+    among the numbers is ignored."""
     return _first_positions(numbers, count, np.int64)
 
 
 def _first_positions(numbers: Array, count: int, kind: type[np.signedinteger[Any]]) -> Array:
     first = np.full(count + 1, -1, dtype=kind)  # the last place takes those
-    # From the end, so that whoever comes first is written last.
+    # The blocks are taken from the end, so that the first occurrence is written last.
     for block in reversed([*_blocks(len(numbers))]):
         first[numbers[block][::-1]] = np.arange(block.stop - 1, block.start - 1, -1)
     return first[:count]
@@ -143,7 +150,8 @@ def _blocks(rows: int) -> Iterator[slice]:
 
 
 def _by_appearance(address: Array, size: int) -> tuple[Array, Array]:
-    """As :func:`record_numbers`, of rows with these addresses, whose place the numbers take."""
+    """Return the same as :func:`record_numbers` for rows with these addresses. The numbers
+    overwrite the addresses."""
     number = _first_positions(address, size, np.int32)  # a task has less than 2**31 rows
     first = np.zeros(len(address), dtype=bool)
     first[number[number >= 0]] = True
@@ -155,7 +163,7 @@ def _by_appearance(address: Array, size: int) -> tuple[Array, Array]:
 
 
 def dense(values: Array) -> tuple[Array, Array]:
-    """A number for each value, the same for the same alone; and the values, by these numbers."""
+    """Return a dense number for each value, and the values by these numbers."""
     least, greatest = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     if greatest - least < _FEW:
         seen = np.zeros(greatest - least + 1, dtype=bool)
@@ -172,39 +180,40 @@ def dense(values: Array) -> tuple[Array, Array]:
 
 # --- overtaking -----------------------------------------------------------------------------------
 #
-# Which records come behind one that their producer sent later.
+# Records that come after one that their producer sent later.
 
 
 _NARROW = 2**15
 
 
 def stream_numbers(cell_of: Array, producer: Array) -> Array:
-    """Of each record a number for its cell and producer, as narrow as can be, for
+    """Return a number for the cell and producer of each record, in the narrowest possible type, for
     :func:`overtaken`."""
     codes, streams = dense(streams_of(cell_of, producer))
     rank = np.argsort(np.argsort(streams))
-    # What is that narrow NumPy sorts by counting, in linear time.
+    # NumPy sorts such narrow integers by counting, in linear time.
     return rank.astype(np.int16 if len(streams) < _NARROW else np.int64)[codes]
 
 
 def overtaken(stream: Array, rank: Array) -> tuple[Array, Array]:
-    """Of records in some order: producer by producer, the places of those that rank lower than one
-    of the same producer before them, and for each the place of the one before it that ranks
-    highest. ``stream``: :func:`stream_numbers` of them."""
+    """Return the places of records that rank lower than an earlier record of the same producer, and
+    for each of them the place of the highest-ranking earlier one, producer by producer. ``stream``
+    has the :func:`stream_numbers` of the records."""
     by_stream = np.argsort(stream, kind="stable")
     least, greatest = (int(rank.min()), int(rank.max())) if len(rank) else (0, 0)
     span = greatest - least + 1
     last = int(stream[by_stream[-1]]) if len(stream) else 0
     if span * (last + 1) > _FAR:
         return one_by_one(stream, rank, by_stream)
-    # Whoever comes later in this order ranks above all of the producers before, so that one running
-    # maximum is each producer's own.
+    # A producer that comes later in this order ranks above all producers before it. One running
+    # maximum therefore serves each of them.
     above = (rank[by_stream] - least) + stream[by_stream].astype(np.int64) * span
     return _of_one(by_stream, above)
 
 
 def one_by_one(stream: Array, rank: Array, by_stream: Array) -> tuple[Array, Array]:
-    """Likewise whatever the ranks are. ``by_stream``: the places in the order of streams."""
+    """Return the same for ranks of any size. ``by_stream`` has the places in the order of
+    streams."""
     ends = np.flatnonzero(np.diff(stream[by_stream])) + 1
     pairs = [_of_one(group, rank[group]) for group in np.split(by_stream, ends)]
     return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
@@ -222,16 +231,16 @@ def _of_one(places: Array, rank: Array) -> tuple[Array, Array]:
 
 # --- the history ----------------------------------------------------------------------------------
 #
-# What became of every record of one partition: built once (:mod:`checkers.index.indexing`),
-# shared by all rules.
+# The outcome of every record of one partition. It is built once (:mod:`checkers.index.indexing`)
+# and shared by all rules.
 #
-# The tables of a partition (``sends``, ``log``) become arrays. Every record that either of them
-# names, (cell, producer, sequence), gets a dense number, so that reconciling is indexing of arrays:
-# linear in time, and memory grows with this partition alone. Nothing here judges.
+# The tables of a partition (``sends``, ``log``) become arrays. Every record that one of them names
+# by (cell, producer, sequence) gets a dense number, so that reconciling is the indexing of arrays.
+# This takes linear time, and memory grows with this partition alone. Nothing here judges.
 #
-# A record that was invoked and has no completion, or ``info``, is INDETERMINATE. Where a damaged
-# history holds two completions of one record, ``ok`` beats ``fail`` beats ``info``, and the record
-# is counted as contradictory: no rule blames the cluster for what became of it.
+# A record that was invoked and has no completion, or ``info``, is INDETERMINATE. If a damaged
+# history has two completions of one record, ``ok`` prevails over ``fail``, and ``fail`` over
+# ``info``. The record then counts as contradictory, and no rule blames the cluster for its outcome.
 
 
 SEND_COLUMNS = ("cell", "producer", "sequence", "type", "time", "offset", "due")
@@ -239,7 +248,7 @@ LOG_COLUMNS = ("offset", "leader_epoch", "cell", "producer", "sequence")
 
 
 class Fate(IntEnum):
-    """What the client knows of a record in the end."""
+    """The outcome of a record as its client knows it."""
 
     NEVER_SENT = 0
     INDETERMINATE = 1
@@ -249,42 +258,47 @@ class Fate(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionHistory:
-    """One partition of one run.
+    """The history of one partition of one run.
 
     Attributes:
-        cell: The cell whose topic this is.
+        cell: The cell of this topic.
+        topic, partition: The partition.
         read: The final read.
         sends_whole: Whether every send to this partition is known to be recorded.
-        faults: The faults of the run, to label anomalies with.
-        cell_names: Name by cell number.
-        cell_of, producer, sequence: Identity by record number.
-        fate: :class:`Fate` by record number.
-        acked_offset: By record number, NONE where the ack told none or there is no ack.
-        time: By record number: of the ack, else of the invoke, else NONE; nanoseconds.
-        asked: By record number: of the invoke, NONE where there is none; nanoseconds.
-        answered: By record number: of the completion, likewise.
-        due: By record number: when its producer's schedule had it sent, NONE where it has none.
-        begun: The earliest time of a send, NONE where nothing was sent.
-        untold: By record number: whether its producer was crashed, and may have sent it after the
-            last that it recorded.
+        faults: The faults of the run, to which anomalies are attributed.
+        cell_names: The name of each cell by its number.
+        cell_of, producer, sequence: The identity of each record by its number.
+        fate: The :class:`Fate` by record number.
+        acked_offset: The offset of the ack by record number, or NONE if there is no ack or it has
+            no offset.
+        time: The time of the ack, or else of the invoke, or else NONE, by record number;
+            nanoseconds.
+        asked: The time of the invoke by record number, or NONE; nanoseconds.
+        answered: The time of the completion by record number, or NONE; nanoseconds.
+        due: The time at which the producer's schedule had the record sent, by record number, or
+            NONE without a schedule.
+        begun: The earliest time of a send, or NONE if nothing was sent.
+        untold: Whether the record's producer was crashed and may have sent it after its last
+            recorded send, by record number.
         crashed: The numbers of the producers that were crashed.
-        contradicted: By record number: invoked or completed twice, completed and never invoked, or
-            completed before it was invoked. Such a record tells nothing of the cluster.
-        log_offset: The final log, in offset order.
-        log_epoch: The leader epoch in which each of these was appended, NONE where it is not told.
-        log_record: Record number at each of these, NONE where the payload is none of ours.
-        first: By record number: position in the log arrays of its first copy, or NONE.
-        timeline: What is known of its leaders, epochs and ISR, and of the clock of its acks.
-        seen: By record number, of those that are lost: 1 where a consumer was shown it, 0 where
-            none was, NONE where nobody knows; None where nobody looked.
+        contradicted: Whether the record was invoked or completed twice, completed without an
+            invoke, or completed before its invoke, by record number. Such a record says nothing
+            about the cluster.
+        log_offset: The offsets of the final log, in order.
+        log_epoch: The leader epoch in which each of these was appended, or NONE if unknown.
+        log_record: The record number at each of these, or NONE if no client wrote the payload.
+        first: The position of the record's first copy in the log arrays by record number, or NONE.
+        timeline: The observations of its leaders, epochs and ISR, and the clock bound of its acks.
+        seen: For the lost records by number: 1 if a consumer read it, 0 if none did, NONE if that
+            is unknown. None if it was not examined.
         transactional: Whether it was written in transactions, whose markers take offsets.
-        visible: By position in the log arrays: whether its consumers are to be shown it; None where
-            they are to be shown all.
-        deleted_before: The offset below which records were deleted by order.
-        rare: By record number: whether :attr:`lost` and :attr:`repeated` are to tell of it; None
-            where they are to tell of all (:mod:`checkers.engine.reconcile`).
-        written: By offset, what raw logs say of how a record was written that stands in the log
-            more than once; empty where that is not told.
+        visible: Whether consumers may read the record at each position of the log arrays. None if
+            they may read all.
+        deleted_before: The offset below which records were deleted by an administrator's order.
+        rare: Whether :attr:`lost` and :attr:`repeated` include the record, by record number. None
+            if they include all (:mod:`checkers.engine.reconcile`).
+        written: The session and number with which a repeated record was written, by offset, from
+            raw logs. Empty if unknown.
     """
 
     cell: str
@@ -321,42 +335,44 @@ class PartitionHistory:
 
     @property
     def contradictory(self) -> int:
-        """How many records have contradictory events."""
+        """The number of records with contradictory events."""
         return int(np.count_nonzero(self.contradicted))
 
     @property
     def contested(self) -> int:
-        """Return at how many offsets of the final log another record stands than the one before:
-        a log has one record at an offset, so that one of the two was never read there."""
+        """The number of offsets of the final log at which there is another record than at the place
+        before. A log has one record at an offset, so one of the two was never read there."""
         return int(np.count_nonzero(np.diff(self.log_offset) == 0))
 
     @cached_property
     def named_acks(self) -> Array:
-        """The numbers of the records whose acks name an offset, and are not contradicted."""
+        """The numbers of the records whose acks have an offset and are not contradicted."""
         named = (self.fate == Fate.ACKED) & (self.acked_offset != NONE) & ~self.contradicted
         return np.flatnonzero(named)
 
     @cached_property
     def absent(self) -> Array:
-        """The numbers of the acked records that are absent from the final log, ascending; none
-        where it was not read completely, or where events of the record contradict each other."""
+        """The numbers of the acked records that are absent from the final log, ascending. Empty if
+        the log was not read completely. Records with contradictory events are left out."""
         acked = (self.fate == Fate.ACKED) & ~self.contradicted
         return np.flatnonzero(acked & (self.first == NONE) & self.read.complete)
 
     @cached_property
     def gone(self) -> Array:
-        """The numbers of those of them that were acked before the final read began."""
+        """The numbers of those absent records that were acked before the final read began."""
         return self.absent[self.read.covers(self.time[self.absent])]
 
     @cached_property
     def unread(self) -> Array:
-        """The numbers of the others: what became of them the final read does not tell."""
+        """The numbers of the other absent records. The final read does not show whether they were
+        kept."""
         return self.absent[~self.read.covers(self.time[self.absent])]
 
     @cached_property
     def lost(self) -> Array:
-        """Those of them that were not deleted by order. Of one that was acked without an offset
-        nobody can tell, where records were deleted (:attr:`lost_or_deleted`)."""
+        """The numbers of the absent records that were not deleted by order. Where records were
+        deleted, it is unknown for one that was acked without an offset
+        (:attr:`lost_or_deleted`)."""
         gone = self.gone
         if self.deleted_before:
             # NONE is below every offset.
@@ -365,22 +381,22 @@ class PartitionHistory:
 
     @property
     def lost_or_deleted(self) -> int:
-        """How many of them are the one or the other, and nobody can tell which."""
+        """The number of absent records that were either lost or deleted by order."""
         if not self.deleted_before:
             return 0
         return int(np.count_nonzero(self.acked_offset[self.gone] == NONE))
 
     @cached_property
     def stream(self) -> Array:
-        """By record number: whose it is,
+        """The stream number of each record,
         :func:`checkers.index.partition_history.stream_numbers`."""
         return stream_numbers(self.cell_of, self.producer)
 
     @cached_property
     def out_of_order(self) -> tuple[Array, Array]:
-        """Numbers of the records that stand behind one that their producer sent later, in log
-        order, and for each of the latest-sent one of its producer that stands before it. First
-        copies count."""
+        """The numbers of the records that follow in the log a record that their producer sent
+        later, in log order, and for each of them the latest-sent record of its producer that
+        precedes it. First copies count."""
         first = np.zeros(len(self.log_record), dtype=bool)
         first[self.first[(self.first != NONE) & (self.fate != Fate.NEVER_SENT)]] = True
         records = self.log_record[first]
@@ -390,7 +406,7 @@ class PartitionHistory:
 
     @cached_property
     def repeated(self) -> Array:
-        """The numbers of the sent records that stand in the log more than once, ascending."""
+        """The numbers of the sent records that are in the log more than once, ascending."""
         ours = self.log_record[self.log_record != NONE]
         often = np.bincount(ours, minlength=len(self.fate))
         repeated = np.flatnonzero((often > 1) & (self.fate != Fate.NEVER_SENT))
@@ -398,10 +414,10 @@ class PartitionHistory:
 
     @cached_property
     def copies(self) -> Mapping[int, Sequence[int]]:
-        """The offsets of :attr:`repeated`, by record number."""
+        """The offsets of the repeated records, by record number."""
         if not len(self.repeated):
             return {}
-        repeated = np.zeros(len(self.fate) + 1, dtype=bool)  # the last place is NONE's
+        repeated = np.zeros(len(self.fate) + 1, dtype=bool)  # the last place is for NONE
         repeated[self.repeated] = True
         positions = np.flatnonzero(repeated[self.log_record])
         offsets_by_record: dict[int, list[int]] = {}
@@ -411,12 +427,12 @@ class PartitionHistory:
         return offsets_by_record
 
     def shown_to_consumers(self, positions: Array) -> Array:
-        """Those of these positions in the log arrays that its consumers are to be shown."""
+        """Return those of these positions in the log arrays that consumers may read."""
         shown: Array = positions if self.visible is None else positions[self.visible[positions]]
         return shown
 
     def identity(self, record: int) -> Identity:
-        """Return whose a record is, as its payload says it."""
+        """Return the identity of a record, as its payload has it."""
         return Identity(
             cell=self.cell_names[self.cell_of[record]],
             producer=int(self.producer[record]),
@@ -424,13 +440,13 @@ class PartitionHistory:
         )
 
     def name(self, record: int) -> str:
-        """A record in words, e.g. ``producer 3 sequence 17``."""
+        """Return the name of a record, for example ``producer 3 sequence 17``."""
         words = f"producer {self.producer[record]} sequence {self.sequence[record]}"
         cell = self.cell_names[self.cell_of[record]]
         return words if cell == self.cell else f"cell {cell} {words}"
 
     def standing_at(self, offset: int) -> str:
-        """What the final log holds at an offset, in words."""
+        """Return a description of what the final log holds at an offset."""
         position = int(np.searchsorted(self.log_offset, offset))
         if position == len(self.log_offset) or self.log_offset[position] != offset:
             return "no record"
@@ -438,8 +454,8 @@ class PartitionHistory:
         return "a payload of no client" if record == NONE else self.name(record)
 
     def epoch_at(self, offsets: Sequence[int] | Array) -> Array:
-        """The leader epoch of what the final log holds at each offset; NONE for nothing, and where
-        that is not told."""
+        """Return the leader epoch of the record at each offset of the final log, or NONE if there
+        is none or it is unknown."""
         offsets = np.asarray(offsets, dtype=np.int64)
         found = np.full(len(offsets), NONE, dtype=np.int64)
         if len(self.log_offset):
@@ -451,8 +467,8 @@ class PartitionHistory:
 
     @cached_property
     def at_acked_offset(self) -> Array:
-        """By record number: the position in the log arrays at which it stands at the offset of its
-        ack, or NONE."""
+        """For each record by number, the position in the log arrays at which it is at the offset of
+        its ack, or NONE."""
         found = np.full(len(self.fate), NONE, dtype=np.int64)
         ours = np.flatnonzero(self.log_record != NONE)
         records = self.log_record[ours]
@@ -461,5 +477,6 @@ class PartitionHistory:
         return found
 
     def first_offset(self, records: Array) -> Array:
-        """Offset of the first copy of records that stand in the log."""
+        """Return the offset of the first copy of each of these records, which must be in the
+        log."""
         return self.log_offset[self.first[records]]

@@ -1,5 +1,5 @@
-"""Brokers' raw logs, as ``collect`` has fetched them: batches of their segments, the records in
-these, and in which sessions of producers they were written. Nothing of a broker's code."""
+"""Brokers' raw logs, as the step ``collect`` copied them: the batches of their segments, the
+records in these, and the producer sessions that wrote them. No code of a broker is used."""
 
 import struct
 import sys
@@ -18,28 +18,38 @@ from ackproof.history.storage import AnyPath, matching
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qiib")
-"""As far as the byte that tells the format: all formats have it at the same place."""
+"""The beginning of a batch up to the byte with the format version. It is at the same place in all
+formats."""
 _BEFORE_LENGTH_COUNTS = 12
 _CHECKED_FROM = 21
-"""The CRC covers all from the attributes on: neither base offset nor leader epoch."""
+"""The first byte that the CRC covers. It covers the attributes and everything after them, but not
+the base offset and the leader epoch."""
 _BATCH_BYTES_MAX = 100 << 20
-"""``socket.request.max.bytes``: no request could have brought more. By a damaged length a gigabyte
-would be read into memory."""
+"""The limit on a batch, ``socket.request.max.bytes``, because no larger one could have been sent.
+Without it, a damaged length could make the reader load a gigabyte."""
 
 _NO_END = 1 << 62
-"""No log gets as far as that offset."""
+"""An offset beyond the end of any log."""
 
 _TORN = "the file ends within a batch"
 
 
 class OtherFormat(Exception):
-    """A log of message format v0 or v1."""
+    """A log in message format v0 or v1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One record batch. ``crc``: as it is written there; ``base_sequence``: the number that its
-    producer gave the first record; ``data``: all of its bytes."""
+    """One record batch.
+
+    Attributes:
+        base_offset, last_offset: The offsets of its first and last record.
+        leader_epoch: The leader epoch in which it was appended.
+        crc: The CRC as it is stored.
+        attributes, base_timestamp, producer_id, producer_epoch, count: As in the message format.
+        base_sequence: The sequence number that its producer gave the first record.
+        data: All of its bytes.
+    """
 
     base_offset: int
     last_offset: int
@@ -55,7 +65,7 @@ class Batch:
 
     @property
     def intact(self) -> bool:
-        """Whether its bytes are those that its CRC was made of."""
+        """Whether its bytes match its CRC."""
         return bool(crc32c(memoryview(self.data)[_CHECKED_FROM:]) == self.crc)
 
     @property
@@ -69,9 +79,10 @@ class RawLog:
     """The log in a partition's directory.
 
     Attributes:
-        damage: What of it could not be read so far, a sentence each.
-        unread: The offsets that lie there: from one on, and before another one.
-        reached: The offset behind the last batch so far.
+        directory: The directory.
+        damage: The parts that could not be read so far, a sentence each.
+        unread: The ranges of offsets in these parts: the first offset, and the one after the last.
+        reached: The offset after the last batch read so far.
     """
 
     directory: AnyPath
@@ -81,14 +92,14 @@ class RawLog:
 
     @property
     def start(self) -> int | None:
-        """Where its first segment starts; None where there is none."""
+        """The offset of its first segment, or None if there is none."""
         return next((int(path.stem) for path in self._segments()), None)
 
     def batches(self, start: int, end: int) -> Iterator[Batch]:
-        """The batches with an offset from ``start`` on and before ``end``, in their order.
+        """Yield the batches with an offset from ``start`` to ``end`` (exclusive), in their order.
 
         Raises:
-            OtherFormat: It is not of format v2.
+            OtherFormat: The log is not in format v2.
             OSError: A file cannot be read.
         """
         after = -1
@@ -109,12 +120,13 @@ class RawLog:
                     if batch.last_offset >= start:
                         yield batch
                     if after >= end - 1:
-                        return  # what follows is being written, for all anybody knows
+                        return  # what follows may be in the middle of a write
             if len(self.damage) > damaged:
                 self.unread.append((max(after + 1, int(path.stem)), following))
 
     def _segments(self) -> list[AnyPath]:
-        """By base offset. Files beside them have other names: ``.index``, ``.log.deleted``."""
+        """Return the segments by base offset. Other files in the directory have other names:
+        ``.index``, ``.log.deleted``."""
         return [path for path in matching(self.directory, "*.log") if path.stem.isdecimal()]
 
     def _segment(self, file: BinaryIO, name: str, after: int) -> Iterator[Batch]:
@@ -149,15 +161,16 @@ class RawLog:
 
 
 def _misfit(header: bytes, left: int, after: int) -> str | None:
-    """Why a header is none; None where it is one. ``left``: bytes to the end of the file, the
-    header's among them; ``after``: the last offset so far.
+    """Return why these bytes are no header of a batch, or None if they are one. ``left`` is the
+    number of bytes to the end of the file, including the header. ``after`` is the last offset so
+    far.
 
     Raises OtherFormat.
     """
     if len(header) < _PREFIX.size:
         return _TORN
     base, length, _, magic = _PREFIX.unpack_from(header)
-    # Zeros, which a file system gives back for blocks that it lost, are no message of format v0.
+    # A file system returns zeros for lost blocks. They must not be taken for message format v0.
     if length <= 0 or _BEFORE_LENGTH_COUNTS + length > _BATCH_BYTES_MAX:
         return f"no batch is {length} bytes long"
     if magic in (0, 1):
@@ -174,11 +187,11 @@ def _misfit(header: bytes, left: int, after: int) -> str | None:
 
 # --- kio records ----------------------------------------------------------------------------------
 #
-# kio's reader of records, imported as if hypothesis were not there.
+# kio's reader of records, imported as if hypothesis were not installed.
 #
-# Where that library for tests is installed, kio imports it, and it makes itself a table of Unicode
-# in ``.hypothesis`` of the working directory: seconds of computing, left where somebody runs a
-# check.
+# If hypothesis is installed, kio imports it, and hypothesis then computes a table of Unicode in
+# ``.hypothesis`` of the working directory. That takes seconds and leaves files wherever a check
+# runs.
 
 
 _HIDDEN = "hypothesis" not in sys.modules
@@ -197,11 +210,11 @@ __all__ = ["SerialError", "i64", "read_record"]
 
 # --- records --------------------------------------------------------------------------------------
 #
-# The records within a batch: decompressed by Arrow, taken apart by kio.
+# The records of a batch, decompressed by Arrow and parsed by kio.
 #
-# Only batches that differ are opened, to tell which of their records do. The formats of compressed
-# payloads are those of KIP-98; snappy comes raw from librdkafka, and from Java in the frames of
-# xerial's snappy-java (*SnappyOutputStream*).
+# Only batches that differ are decoded, to find the records that differ. The formats of compressed
+# payloads are those of KIP-98. Snappy is raw from librdkafka, and framed by xerial's snappy-java
+# (*SnappyOutputStream*) from Java.
 
 
 _CODEC = 0x07
@@ -214,17 +227,18 @@ _LENGTH = struct.Struct(">i")
 
 
 class Undecodable(Exception):
-    """A batch whose CRC does not fit, or whose payload is none, or of an unknown codec; in words,
-    what it is."""
+    """A batch whose CRC is wrong, or whose payload cannot be parsed or has an unknown codec. The
+    message says which."""
 
 
 _UNDECODABLE = (SerialError, ValueError, IndexError, OverflowError, OSError, struct.error)
-"""What kio and Arrow raise; Arrow's own errors are some of these."""
+"""The exceptions that kio and Arrow raise; Arrow's own errors are among these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a record says, wherever it stands. ``timestamp``: seconds, as kio gives it."""
+    """The content of a record, independent of its place. ``timestamp`` is in seconds, as kio
+    returns it."""
 
     key: bytes | None
     value: bytes | None
@@ -233,14 +247,15 @@ class Content:
 
     @property
     def identity(self) -> Identity | None:
-        """Whose it is; None for what is no client's of ours."""
+        """The identity of the record, or None if no client wrote it."""
         return decode(self.value)
 
 
-# A batch of each log is asked again for each of its records that differ: its CRC is made once, too.
+# The two batches at an offset are needed again for each of their records that differ. The cache
+# also saves computing the CRC again.
 @lru_cache(maxsize=2)
 def contents(batch: Batch) -> Mapping[int, Content]:
-    """The records of a batch, by offset. Raises Undecodable."""
+    """Return the records of a batch by offset. Raises Undecodable."""
     if not batch.intact:
         raise Undecodable("a batch that its CRC does not fit")
     try:
@@ -250,7 +265,8 @@ def contents(batch: Batch) -> Mapping[int, Content]:
 
 
 def holds(batch: Batch, offset: int) -> tuple[str, Identity | None]:
-    """What a replica holds at an offset of this batch, in words; and whose that is."""
+    """Return a description of what a replica holds at an offset of this batch, and the identity of
+    the record."""
     where = f"(leader epoch {batch.leader_epoch}, CRC {batch.crc:#010x})"
     try:
         content = contents(batch).get(offset)
@@ -313,7 +329,7 @@ def _snappy_blocks(payload: bytes) -> Iterator[bytes]:
 
 
 def _unsnapped(block: bytes) -> bytes:
-    """A raw block says first, as a varint, how long it becomes."""
+    """Decompress a raw block, which begins with its decompressed length as a varint."""
     length = 0
     for number, byte in enumerate(block[:5]):
         length |= (byte & 0x7F) << (7 * number)
@@ -324,24 +340,26 @@ def _unsnapped(block: bytes) -> bytes:
 
 # --- sessions -------------------------------------------------------------------------------------
 #
-# Which session of its producer wrote a record, as the raw logs tell and consumers are not told.
+# The producer session that wrote a record. The raw logs have it, but consumers do not receive it.
 #
-# Idempotence holds within one session, that is one producer id and epoch (KIP-98). A client may
-# begin another by itself (KIP-360), and sends again what it has no answer of: librdkafka 2.16 does
-# whenever a request is refused because one before it failed (confluentinc/librdkafka#4953).
+# Idempotence holds within one session, that is, one producer id and epoch (KIP-98). A client may
+# begin another session by itself (KIP-360) and send its unanswered records again. librdkafka 2.16
+# does so whenever a request is refused because an earlier one failed
+# (confluentinc/librdkafka#4953).
 
 
 _UNKNOWN = -1
 _SEQUENCES = 2**31
-"""From 0 on again behind the highest int32, as Kafka's *DefaultRecordBatch* counts."""
+"""The number of sequence numbers. After the highest int32 they begin again at 0, as in Kafka's
+*DefaultRecordBatch*."""
 
 Session: TypeAlias = tuple[int, int]
-"""Producer id and producer epoch."""
+"""The producer id and producer epoch."""
 
 
 class Written(NamedTuple):
-    """What a batch says of one of its records: in which session it was written, and which number it
-    has there. All of a producer that is not idempotent are -1."""
+    """The session of a record, and its sequence number in it, as its batch has them. All of them
+    are -1 for a producer that is not idempotent."""
 
     producer_id: int
     producer_epoch: int
@@ -349,7 +367,7 @@ class Written(NamedTuple):
 
     @property
     def session(self) -> Session:
-        """In which session."""
+        """The producer session."""
         return self.producer_id, self.producer_epoch
 
 
@@ -357,9 +375,9 @@ UNTOLD: Mapping[int, Written] = MappingProxyType({})
 
 
 def written(copies: Sequence[AnyPath], epochs: Mapping[int, int]) -> Mapping[int, Written]:
-    """By offset, as far as the first of a partition's raw logs tells that has all of them;
-    :data:`UNTOLD` where none has. ``epochs``: by offset, the leader epoch of what is asked for
-    there, -1 where nobody knows: a batch of another epoch is another one."""
+    """Return the sessions by offset, from the first raw log of a partition that has all of the
+    offsets, or :data:`UNTOLD` if none has. ``epochs`` has the leader epoch expected at each offset,
+    or -1 if it is unknown. A batch with another epoch is another batch."""
     for directory in copies if epochs else ():
         try:
             found = _of(RawLog(directory), epochs)

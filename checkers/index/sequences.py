@@ -1,16 +1,17 @@
 """The sequence numbers of a partition's sends, counted so that those of all partitions of a cell
 can be added up.
 
-A producer numbers its records one by one from 0, over all partitions of its cell. So the numbers of
-its sends leave no hole, whichever partitions they went to. A hole means that sends are missing from
-the history. Their outcomes are unknown, and each of these records may be lost. One partition alone
-cannot show this, since it has only some of the numbers.
+A producer numbers its records one by one from 0, over all partitions of its cell. The numbers of
+its sends therefore have no gap, whichever partitions they went to. A gap means that sends are
+missing from the history. Their outcomes are unknown, and each of these records may be lost. One
+partition alone cannot show this, because it has only some of the numbers.
 
-- The sessions of a producer (:mod:`history.sessions`) go on counting. A transactional session
-  counts for itself.
+- The sessions of a producer (:mod:`history.sessions`) continue the count. A transactional session
+  has a count of its own.
 - A producer whose client was crashed has recorded the beginning of what it sent to each partition.
-  It wrote the partitions one after the other, so that these beginnings may differ in length. Up to
-  the shortest of them there is no hole."""
+  It wrote the partitions one after the other, so that these beginnings may differ in length. There
+  is no gap up to the shortest of them.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,8 @@ from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.history.sessions import producer_of_session
 
 RANGE = 64
-"""Numbers that are counted together, for each partition of a cell: a range then holds about so many
-sends of each partition, however many partitions there are."""
+"""The number of sequence numbers that are counted together, for each partition of a cell. A range
+then holds about so many sends of each partition, whatever the number of partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,8 @@ class Numbers:
     """The sequence numbers of a producer's sends to one partition, or to several.
 
     Attributes:
-        last: The greatest of them.
-        counts: By range, how many of them lie in it; ranges without any are left out.
+        last: The greatest sequence number.
+        counts: The number of them in each range. Empty ranges are left out.
         crashed: Whether its client was crashed, so that its last sends may be missing.
     """
 
@@ -46,8 +47,8 @@ ByProducer = Mapping[int, Numbers]
 
 
 def sequences_of(history: PartitionHistory, width: int) -> ByProducer:
-    """Return the sequence numbers of the sends that are recorded of a partition, or of a slice of
-    it, by producer. ``width``: of a range."""
+    """Return the sequence numbers of the recorded sends to a partition, or to a slice of it, by
+    producer. ``width`` is the width of a range."""
     sent = np.flatnonzero(history.asked != NONE)
     sequence, producer = history.sequence[sent], history.producer[sent]
     found: dict[int, Numbers] = {}
@@ -69,7 +70,7 @@ def _counted(sequence: Array, width: int, *, crashed: bool) -> Numbers:
 
 
 def together(some: Sequence[Numbers]) -> Numbers:
-    """Return the numbers of several, at least one, as those of one."""
+    """Return the sum of the numbers of several, at least one."""
     counts: dict[int, int] = {}
     for one in some:
         for place, many in one.counts.items():
@@ -82,7 +83,7 @@ def together(some: Sequence[Numbers]) -> Numbers:
 
 
 def all_together(some: Sequence[ByProducer]) -> ByProducer:
-    """Return the numbers of several partitions as those of one, for each producer."""
+    """Return the sum of the numbers of several partitions for each producer."""
     producers = dict.fromkeys(number for one in some for number in one)
     return {
         number: together([one[number] for one in some if number in one]) for number in producers
@@ -90,11 +91,11 @@ def all_together(some: Sequence[ByProducer]) -> ByProducer:
 
 
 def missing(partitions: Mapping[str, ByProducer], width: int, *, in_turn: bool) -> Iterator[str]:
-    """Yield which sends are missing from the history of a cell, a sentence each.
+    """Yield the sends that are missing from the history of a cell, a sentence each.
 
     Args:
-        partitions: What each partition of the cell has, by its name.
-        width: Of a range.
+        partitions: The numbers of each partition of the cell, by its name.
+        width: The width of a range.
         in_turn: Whether each producer sends to all partitions in turn.
     """
     for number, whole in sorted(all_together(list(partitions.values())).items()):
@@ -108,7 +109,7 @@ def missing(partitions: Mapping[str, ByProducer], width: int, *, in_turn: bool) 
 
 
 def _hole(whole: Numbers, have: Sequence[Numbers], partitions: int, width: int) -> str | None:
-    """Return which numbers are missing first; None where none are."""
+    """Return a description of the first missing numbers, or None if none are missing."""
     end = whole.last + 1
     if whole.crashed:
         shortest = min(one.last for one in have) if len(have) == partitions else NONE
@@ -125,8 +126,8 @@ def _hole(whole: Numbers, have: Sequence[Numbers], partitions: int, width: int) 
 
 
 def _first_gap(counts: Mapping[int, int], end: int, width: int) -> int | None:
-    """Return the first number of the first range below ``end`` that lacks some of its numbers; None
-    where none does."""
+    """Return the first number of the first range below ``end`` that lacks some of its numbers, or
+    None."""
     full, rest = divmod(end, width)
     for place in range(full):
         if counts.get(place, 0) < width:

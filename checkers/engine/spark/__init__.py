@@ -1,2 +1,2 @@
-"""Spark: a session, the classes it starts with and the modules it ships, and the jobs that carry
-out the tasks."""
+"""The use of Spark: a session, the archive of classes with which it starts, the modules that it
+ships, and the jobs that run the tasks."""

@@ -1,8 +1,9 @@
-"""Makes the archive of classes that sessions of Spark share: ``python -m
+"""The archive of classes that Spark sessions share, created by ``python -m
 checkers.engine.spark.class_data``.
 
-A JVM maps the archive, instead of reading, verifying and linking some 15,000 classes anew (JEP 350,
-dynamic CDS archives): a session is ready in half the time, for half of the work."""
+A JVM maps the archive instead of reading, verifying and linking some 15,000 classes (JEP 350,
+dynamic CDS archives). A session then starts in half the time, with half of the work.
+"""
 
 import tempfile
 from collections.abc import Sequence
@@ -52,17 +53,18 @@ _NOTHING = WorkItem(
 
 
 def main() -> None:
-    """Takes most of a minute. Raises what PySpark raises without Java, and OSError."""
+    """Create the archive, which takes most of a minute. Raises what PySpark raises without Java,
+    and OSError."""
     CLASSES.parent.mkdir(parents=True, exist_ok=True)
     with written_aside(CLASSES) as aside:
         _reconcile([f"-XX:ArchiveClassesAtExit={aside}"])
-        # A JVM goes without an archive that another Java made, but ends over one that is not
-        # whole, as on a full disk: no check would ever start again.
+        # A JVM ignores an archive that another Java created, but it ends if the archive is
+        # incomplete, for example after a full disk. No check would ever start again.
         _reconcile([f"-XX:SharedArchiveFile={aside}"])
 
 
 def _reconcile(java_options: Sequence[str]) -> None:
-    """What a check does with Spark, on nothing."""
+    """Use Spark as a check does, without any data."""
     with (
         tempfile.TemporaryDirectory(prefix="ackproof-") as scratch,
         session(Path(scratch) / "spark", java_options) as spark,

@@ -1,4 +1,4 @@
-"""Running the reconciliation on Spark and adding up what it finds, partition by partition."""
+"""The jobs that run the reconciliation on Spark and add up its results, partition by partition."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,29 +18,29 @@ from ackproof.checkers.root_cause.rows import AUTOPSIES
 from ackproof.history.storage import AnyPath
 
 _TASKS = 8
-"""Tasks of a job, unless they would be too small or too large. The number of cores is unknown:
-Spark Connect does not tell it. On two cores a task that takes longer than the others keeps the
-other core waiting a quarter of the time at most."""
+"""The number of tasks of a job, unless they would be too small or too large. The number of cores is
+unknown, because Spark Connect does not reveal it. On two cores, one slow task keeps the other core
+waiting for a quarter of the time at most."""
 
 _TASK_BYTES_MIN = 2_000_000
-"""Bytes of files in a task at least: a worker takes as long to start as to reconcile so many. A
-small check needs one task."""
+"""The least size of the files of a task in bytes. A worker takes as long to start as to reconcile
+so much. A small check needs one task."""
 
 _TASK_BYTES_MAX = 16_000_000
-"""Bytes of files in a task at most, so that large histories occupy many cores: half a second of
-work, beside some 30 ms that a task costs."""
+"""The greatest size of the files of a task in bytes, so that large histories occupy many cores. It
+is half a second of work, and a task costs some 30 ms."""
 
 
 def reconcile_all(
     spark: SparkSession, items: Sequence[WorkItem], rows: AnyPath, slice_rows: int = SLICE_ROWS
 ) -> Totals:
-    """Reconcile all items, in groups or, the giants, in slices, and leave the resulting rows
-    (FOUND) in directories below ``rows``, one a job. ``slice_rows``: of ``sends`` and ``log``
-    that a slice holds at the most.
+    """Reconcile all items, in groups, or in slices if they are oversized. Write the resulting rows
+    (FOUND) into directories below ``rows``, one for each job. ``slice_rows`` is the greatest number
+    of rows of ``sends`` and ``log`` in a slice.
 
-    A task that dies takes Spark's job with it, whoever else had work in it. Then each half of the
-    items is a job of its own, and so on, until the item that is to blame is alone: it becomes a
-    doubt, and all others count. Raises nothing for what happens in Spark.
+    A task that fails ends its Spark job, including the work of other tasks. Each half of the items
+    then becomes a job of its own, and so on, until the item at fault is alone. It becomes a check
+    error, and all others count. Raises nothing for failures in Spark.
     """
     run = runner(spark)
     jobs = _Jobs(run, rows)
@@ -60,13 +60,13 @@ def _split(run: Run, items: Sequence[WorkItem], slice_rows: int) -> dict[int, Sp
 
 
 def anomalies(directory: AnyPath, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The anomalies among the rows that one job left."""
+    """Yield the anomalies among the rows that one job wrote."""
     for batch in rows_of(directory):
         yield batch.select(list(columns))
 
 
 def autopsies(directory: AnyPath) -> Iterator[pa.RecordBatch]:
-    """The autopsies among them (AUTOPSIES)."""
+    """Yield the root causes among the rows that one job wrote (AUTOPSIES)."""
     named = [name for name in AUTOPSIES.names if name in FOUND.names]
     for batch in rows_of(directory):
         performed = batch.filter(batch["autopsy"].is_valid())
@@ -77,8 +77,15 @@ def autopsies(directory: AnyPath) -> Iterator[pa.RecordBatch]:
 
 @dataclass(slots=True)
 class _Jobs:
-    """The jobs that it took: the directories of rows, in the order of the items, what they told,
-    and what stands for items that could not be reconciled."""
+    """The jobs of a check.
+
+    Attributes:
+        run: The executor of tasks.
+        rows: The directory for rows.
+        directories: The directories of rows, in the order of the items.
+        told: The totals of the reconciled items.
+        given_up: The check errors of items that could not be reconciled.
+    """
 
     run: Run
     rows: AnyPath
@@ -102,8 +109,8 @@ class _Jobs:
             self.told.update(found)
 
     def in_slices(self, split: Split, place: int) -> bool:
-        """Reconcile a giant; False where it is to be reconciled as a whole, so that the file that
-        cannot be read is told."""
+        """Reconcile an oversized partition. Return False if it must be reconciled as a whole, so
+        that the unreadable file is reported."""
         item = split.item
         directory = self.rows / f"giant-{place}"
         try:

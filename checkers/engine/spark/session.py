@@ -1,15 +1,16 @@
 """Spark sessions: in this process, on a cluster, or of a Spark Connect server.
 
-A session of this machine is small, quiet, and leaves nothing behind. Everything that Spark and its
-JVM put on this machine's disk goes to a scratch directory of the caller's. The JVM dies with this
-process, by kill -9 too: it ends when the pipe to it closes.
+A local session is small and quiet and leaves nothing behind. All files that Spark and its JVM write
+on this machine are in a scratch directory of the caller. The JVM ends with this process, even after
+kill -9, because it ends when its pipe closes.
 
-On a cluster the user's own settings hold, as for any application: ``SPARK_CONF_DIR`` with
-``spark-defaults.conf``, and ``PYSPARK_PYTHON`` for the Python of the workers. Under
-``spark-submit`` master and settings are given there, and the JVM is spark-submit's.
+On a cluster the user's own settings apply, as for any application: ``SPARK_CONF_DIR`` with
+``spark-defaults.conf``, and ``PYSPARK_PYTHON`` for the Python of the workers. With
+``spark-submit``, the master and the settings come from there, and the JVM is spark-submit's.
 
-With Spark Connect there is no JVM here at all: settings, scratch space and workers are those of the
-server. Its client needs packages of the extra ``connect``."""
+With Spark Connect there is no local JVM. Settings, scratch space and workers are those of the
+server. Its client needs the packages of the extra ``connect``.
+"""
 
 import os
 import sys
@@ -30,21 +31,21 @@ from ackproof.checkers.engine.spark.tasks import cause, runner
 from ackproof.history.storage import AnyPath, located
 
 DRIVER_MEMORY = "1g"
-"""Heap of the JVM. It holds work items and sums; histories are read by the Python workers."""
+"""The heap of the JVM. It holds work items and sums. The Python workers read the histories."""
 
 CLASSES = Path(sys.prefix) / "var" / "ackproof" / f"spark-{pyspark.__version__}.jsa"
-"""The classes that sessions share (:mod:`checkers.engine.spark.class_data`), some 200 MB. Where it
-is missing, or another Java made it, a session takes twice as long to start."""
+"""The archive of classes that sessions share (:mod:`checkers.engine.spark.class_data`), some 200
+MB. If it is missing or was created by another Java, a session takes twice as long to start."""
 
 LOCAL = "local[*]"
-"""The master where none is given: all cores of this machine, in one JVM."""
+"""The default master: all cores of this machine, in one JVM."""
 
 CONNECT = "sc://"
 """The scheme of Spark Connect's URLs."""
 
 _ANSWER_S = 15
-"""Seconds that a Spark Connect server has to accept a connection. PySpark alone retries for ten
-minutes before it gives up."""
+"""The time in seconds within which a Spark Connect server must accept a connection. PySpark itself
+retries for ten minutes."""
 
 _SHIPPED = ("checkers", "history", "plugins")
 """The packages that tasks import. Libraries (PyArrow, NumPy, kio) must be installed on workers."""
@@ -54,7 +55,8 @@ _OF_MODULES = b"WARNING: Using incubator modules"
 
 
 class SparkUnavailable(ConnectionError):
-    """A session that cannot be had, or whose workers cannot check: the reason, and what to do."""
+    """A session that cannot be started, or whose workers cannot run a check. The message has the
+    reason and what to do."""
 
 
 @contextmanager
@@ -88,8 +90,8 @@ def session(
 
 
 def is_local(master: str | None) -> bool:
-    """Return whether the workers of a session with this master are processes of this machine,
-    started here."""
+    """Return whether the workers of a session with this master are local processes that it
+    starts."""
     return (master or LOCAL).startswith("local") and not _is_submitted()
 
 
@@ -99,8 +101,8 @@ def _is_submitted() -> bool:
 
 
 def require_workers(spark: SparkSession, directory: AnyPath) -> None:
-    """Raise SparkUnavailable unless the session's workers carry out a task, with the modules that
-    were shipped, and find this directory."""
+    """Raise SparkUnavailable unless the session's workers can run a task with the shipped modules
+    and find this directory."""
     with _unavailable("Spark's workers carry out no task"):
         (there,) = runner(spark)(_is_directory, [str(directory)])
     if not there:
@@ -127,7 +129,7 @@ def _packed(path: Path) -> Path:
 
 @contextmanager
 def _connected(url: str) -> Iterator[SparkSession]:
-    """A session of the Spark Connect server at ``url``. Raises SparkUnavailable."""
+    """Start a session of the Spark Connect server at ``url``. Raises SparkUnavailable."""
     with _environment(_OF_CONNECT):
         endpoint = _answering(url)
         refused = f"no session of the Spark Connect server at {endpoint}"
@@ -137,7 +139,7 @@ def _connected(url: str) -> Iterator[SparkSession]:
             with _unavailable(refused):
                 theirs = spark.version
             if not is_same_release(theirs, pyspark.__version__):
-                # Functions are pickled here, and carried out by its PySpark.
+                # Functions are pickled here and run by the server's PySpark.
                 raise SparkUnavailable(
                     f"{refused}: it runs Spark {theirs}, and here is PySpark "
                     f"{pyspark.__version__}: pip install pyspark=={theirs}, or name another server"
@@ -148,10 +150,10 @@ def _connected(url: str) -> Iterator[SparkSession]:
 
 
 _OF_CONNECT: Mapping[str, str | None] = {
-    # PySpark sets it with the first such session and leaves it: later sessions of this process
-    # would be Spark Connect's, too.
+    # PySpark sets this variable with the first such session and leaves it. Later sessions of this
+    # process would then use Spark Connect, too.
     "SPARK_CONNECT_MODE_ENABLED": "1",
-    # They would name another master, or another server.
+    # These variables would name another master or another server.
     "MASTER": None,
     "SPARK_REMOTE": None,
 }
@@ -159,7 +161,7 @@ _OF_CONNECT: Mapping[str, str | None] = {
 
 @contextmanager
 def _unavailable(what: str) -> Iterator[None]:
-    """Turn what PySpark raises into SparkUnavailable, which says what failed and why."""
+    """Turn what PySpark raises into SparkUnavailable, with what failed and why."""
     try:
         yield
     except Exception as error:
@@ -167,8 +169,8 @@ def _unavailable(what: str) -> Iterator[None]:
 
 
 def _answering(url: str) -> str:
-    """Return host and port of the server, once it accepts a connection: not the URL, which may
-    hold a token. Raises SparkUnavailable."""
+    """Return the host and port of the server once it accepts a connection. The URL itself may
+    contain a token. Raises SparkUnavailable."""
     try:
         import grpc
         from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -198,8 +200,8 @@ def is_same_release(theirs: str, ours: str) -> bool:
 def _started(
     directory: Path, java_options: Sequence[str] | None, master: str | None
 ) -> Iterator[SparkSession]:
-    """A session with a driver on this machine: in a JVM that is started here and ends with the
-    context, or in that of spark-submit or of a caller. Raises SparkUnavailable."""
+    """Start a session with a driver on this machine. Its JVM is started here and ends with the
+    context, or it is that of spark-submit or of a caller. Raises SparkUnavailable."""
     ours = SparkContext._gateway is None and not _is_submitted()
     try:
         spark = _start(directory, java_options, master, with_jvm=ours)
@@ -234,49 +236,50 @@ def _start(
 
 
 def _of_driver(scratch: Path, *, local: bool) -> Mapping[str, str | None]:
-    """Return the environment of a driver. On a cluster the Python of the workers is the user's to
-    choose."""
+    """Return the environment of a driver. On a cluster, the user chooses the Python of the
+    workers."""
     if not local:
         return {**_CLASSIC, "SPARK_LOCAL_DIRS": str(scratch)}
     return {**_CLASSIC, "SPARK_LOCAL_IP": _LOOPBACK, "PYSPARK_PYTHON": sys.executable}
 
 
 _CLASSIC: Mapping[str, str | None] = {"SPARK_REMOTE": None, "SPARK_API_MODE": None}
-"""With these PySpark would ask a Spark Connect server, which only ``--spark-master`` names."""
+"""Variables to unset. With them, PySpark would use a Spark Connect server, which only
+``--spark-master`` may choose."""
 
 
 KEPT_MEMORY = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the most that every glibc takes
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the greatest value that every glibc accepts
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
-"""The environment of the workers: what they free they keep (mallopt(3); Arrow with it). A worker
-builds the same columns for one partition after the other, and the kernel would clear each page for
-each of them anew: that was up to a third of its time. What it holds at most stays what its largest
-partition takes."""
+"""The environment of the workers, which makes them keep freed memory (mallopt(3), and Arrow
+likewise). A worker builds the same columns for one partition after the other. Without these
+settings the kernel would clear the pages for each of them again, which took up to a third of the
+time. The greatest use of memory is still that of the largest partition."""
 
 _ALWAYS = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.shuffle.partitions": "2",
-    # A plan runs once and on few rows: to compile it takes longer than to interpret it.
+    # A plan runs once and on few rows. Compiling it takes longer than interpreting it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.showConsoleProgress": "false",
     **{f"spark.executorEnv.{name}": value for name, value in KEPT_MEMORY.items()},
-    # Workers start in the user's working directory, and import nothing from it.
+    # Workers start in the user's working directory and must not import anything from it.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
 
 def _settings(scratch: Path, log_file: Path, java_options: Sequence[str]) -> dict[str, str]:
-    """Of the JVM that we start."""
+    """Return the settings of a JVM that is started here."""
     options = (
         f"-Djava.io.tmpdir={scratch}",
         f"-Dlog4j2.configurationFile={log_file.as_uri()}",
         "-XX:-UsePerfData",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # the JVM only hands data on: a quick start beats hot code
-        "-Xlog:cds*=error",  # nothing of an archive that cannot be used
+        "-XX:TieredStopAtLevel=1",  # the JVM only passes data on: a quick start is better than optimised code
+        "-Xlog:cds*=error",  # no message about an archive that cannot be used
         *java_options,
     )
     return {
@@ -288,7 +291,7 @@ def _settings(scratch: Path, log_file: Path, java_options: Sequence[str]) -> dic
 
 
 def _here(scratch: Path) -> dict[str, str]:
-    """Where nobody else is to reach it."""
+    """Return settings that make Spark reachable from this machine only."""
     return {
         "spark.driver.host": _LOOPBACK,
         "spark.driver.bindAddress": _LOOPBACK,
@@ -298,8 +301,8 @@ def _here(scratch: Path) -> dict[str, str]:
 
 @contextmanager
 def _environment(settings: Mapping[str, str | None]) -> Iterator[None]:
-    """Set environment variables, or unset those that are None, and restore them in the end. PySpark
-    hands some settings to the JVM and to its workers through the environment alone."""
+    """Set environment variables, or unset those that are None, and restore them at the end. PySpark
+    passes some settings to the JVM and to its workers through the environment only."""
     before = {name: os.environ.get(name) for name in settings}
     _set_variables(settings)
     try:
@@ -317,8 +320,8 @@ def _set_variables(values: Mapping[str, str | None]) -> None:
 
 
 def _start_jvm(conf: SparkConf) -> None:
-    """As PySpark does, but for what the JVM says of Spark's modules each time, to everybody's
-    terminal. Raises what PySpark raises."""
+    """Start the JVM as PySpark does, but drop its warning about Spark's modules, which would appear
+    on the terminal at every start. Raises what PySpark raises."""
     said, saying = os.pipe()
     try:
         gateway = launch_gateway(conf, {"stderr": saying})  # type: ignore[no-untyped-call]
@@ -336,8 +339,8 @@ def _relay(said: int) -> None:
 
 
 def _end_jvm() -> None:
-    """End our JVM, if it started. PySpark would keep it for the next session, with files open in a
-    scratch directory that is about to go."""
+    """End the JVM if it was started here. PySpark would keep it for the next session, with open
+    files in a scratch directory that is about to be removed."""
     gateway: Any = SparkContext._gateway
     if gateway is None:
         return

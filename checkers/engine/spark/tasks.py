@@ -1,13 +1,14 @@
-"""Functions carried out on Spark's workers, one Spark task each.
+"""The execution of functions on Spark's workers, one Spark task each.
 
 Tasks go through Spark's DataFrame API, so that the same code serves a session in this process, a
 cluster, and Spark Connect, which has no RDDs. Each task is one row of a local relation: its place,
-and its argument, pickled. A Python UDF carries it out and returns the result, pickled. Spark
-partitions a local relation by ``spark.sql.leafNodeDefaultParallelism``: with one partition for each
-row, each task is a Spark task of its own.
+and its pickled argument. A Python UDF runs it and returns the pickled result. Spark partitions a
+local relation by ``spark.sql.leafNodeDefaultParallelism``. With one partition for each row, each
+task is a Spark task of its own.
 
 The UDF exchanges bytes instead of Arrow batches. ``mapInArrow`` needs pandas in the driver of a
-classic session, and every process with pandas imports it as soon as it uses Arrow."""
+classic session, and every process with pandas imports it as soon as it uses Arrow.
+"""
 
 import pickle
 import re
@@ -34,7 +35,7 @@ _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:(?:[ \t].*)?\n)*
 _LAST_ATTEMPT = re.compile(
     r"most recent failure: (?:Lost task \S+ in stage \S+ \(TID \d+\) \(.*?\): )?(\S.*)"
 )
-"""What Spark says of the last attempt of a task that failed."""
+"""The reason that Spark gives for the last attempt of a failed task."""
 
 _JAVA = re.compile(r"^: (\S.*)", re.MULTILINE)
 """The Java exception that Py4J reports, below the method that was called."""
@@ -43,13 +44,13 @@ _PACKAGE = re.compile(r"^(?:[a-z]\w*\.)+(?=[A-Z])")
 """The Java package before the name of an exception."""
 
 CAUSE_MAX = 300
-"""Characters of a cause that are shown."""
+"""The greatest length of a cause in a message."""
 
 
 def runner(spark: SparkSession) -> Run:
-    """Return a function that carries out tasks in one job of this session.
+    """Return a function that runs tasks in one job of this session.
 
-    It raises what PySpark raises when a task fails as often as Spark tries it (:func:`cause`).
+    It raises what PySpark raises if a task fails as often as Spark tries it (:func:`cause`).
     """
 
     def run(function: Callable[[_Task], _Result], tasks: Sequence[_Task]) -> list[_Result]:
@@ -59,8 +60,8 @@ def runner(spark: SparkSession) -> Run:
         def carried_out(task: bytes) -> bytes:
             return pickle.dumps(function(pickle.loads(task)))
 
-        # A chunk each: Spark makes a partition of each chunk when all are too much for a local
-        # relation (spark.sql.execution.arrow.localRelationThreshold).
+        # Each task is a chunk of its own. If all are too large for a local relation
+        # (spark.sql.execution.arrow.localRelationThreshold), Spark makes a partition of each chunk.
         pickled = pa.chunked_array([[pickle.dumps(task)] for task in tasks], pa.binary())
         frame = spark.createDataFrame(pa.table({"place": range(len(tasks)), "task": pickled}))
         result = udf(carried_out, BinaryType(), useArrow=False)("task")
@@ -73,8 +74,8 @@ def runner(spark: SparkSession) -> Run:
 
 @contextmanager
 def _partitions(spark: SparkSession, number: int) -> Iterator[None]:
-    """Have Spark divide a local relation into this many partitions; the session may be the
-    caller's, and keeps its own setting."""
+    """Make Spark divide a local relation into this many partitions. The session may be the
+    caller's, so its own setting is restored."""
     before = spark.conf.get(_PARALLELISM, None)
     spark.conf.set(_PARALLELISM, number)
     try:
@@ -87,7 +88,7 @@ def _partitions(spark: SparkSession, number: int) -> Iterator[None]:
 
 
 def cause(error: Exception) -> str:
-    """Return in one line why Spark failed: the exception that Python code raised, what became of
+    """Return in one line why Spark failed: the exception that Python code raised, the reason for
     the last attempt of a task, the exception of the JVM, or else the first line of the message."""
     text = str(error)
     for pattern in (_RAISED, _LAST_ATTEMPT, _JAVA):
