@@ -1,12 +1,12 @@
-"""Root causes: the story of each anomaly (its *autopsy*), and what these stories have in common.
+"""Root causes: the narrative of each anomaly, and the causes that anomalies share.
 
-``partition_context`` puts together what is known of a partition.
+``partition_context`` collects the context of a partition.
 
-- Records that are gone, lost or shown (``missing_records``): ``attribution`` says in which leader
-  epoch each was acked and which leader came without it, ``stories`` what follows of that, and a
-  sentence that says it.
-- Records that stand more than once: ``duplicates``.
+- Missing records, lost or read (``missing_records``): ``attribution`` determines the leader epoch
+  in which each was acked and the leader that came without it. ``stories`` draws the conclusions and
+  writes the sentence.
+- Records that are in the log more than once: ``duplicates``.
 - Replicas that differ: ``divergence``.
 
-No verdict rests on an autopsy.
+No verdict depends on a root cause.
 """

@@ -1,31 +1,32 @@
-"""In which leader epoch each lost record was acked, and which later leader came without it.
+"""Attribution of lost records: the leader epoch in which each was acked, and the later leader that
+came without it.
 
-An ack names an offset and has a time, and no epoch. An epoch is possible where
+An ack has an offset and a time but no epoch. An epoch is possible under the following conditions:
 
-- the ack did not come before its leader was elected, by the strict bound of the observation;
-- its leader had heard of no other one for certain (``deposed``). Who acks on after that is broken;
-  such an epoch is kept for where no other one explains anything;
-- the offset lies where its leader's log ended when it began, or above. And, where the same broker
-  went on to lead in the next epoch, below where that one began: a leader's log does not shrink
-  while it leads. Unless a fault took data from its disk in between. Where no offset tells, the ack
-  came before that epoch was seen.
+- The ack did not come before the election of its leader, by the strict bound of the observation.
+- Its leader had not certainly learned of another one (``deposed``). A leader that acks after that
+  is broken; such an epoch is only used if no other one explains the loss.
+- The offset is at or above the log end with which its leader began. If the same broker also led the
+  next epoch, the offset is below the log end with which that epoch began, because a leader's log
+  does not shrink while it leads. A fault that took data from its disk in between is an exception.
+  Without a known offset, the ack came before that epoch was observed.
+- Its leader is not known never to have learned that it leads (``unheard``). Such an epoch explains
+  no loss either, as if it had had no leader.
+- The record right below the offset may have been sent before by the same producer, acked there
+  before, and be in the log. Then the epoch is not earlier than that record's. Otherwise the log of
+  an earlier epoch's leader would have had to grow in step without that record.
 
-- its leader is not known never to have heard that it leads (``unheard``): as if nobody had led in
-  it, it explains no loss either;
-- what stands right below the offset was sent by the same producer before it, and acked there before
-  it, in this epoch or an earlier one. The log of an earlier epoch's leader would have to have grown
-  in step without it.
+Possible epochs that explain the loss are preferred: a later leader began at this offset or below,
+and so without the record. For example, broker 1 leads epoch 3 from offset 100. Broker 2 leads epoch
+4 from offset 150 and receives requests at once, while other clients still reach broker 1. Both may
+have acked offset 160. The log has the record of epoch 4, so the lost record was acked in epoch 3.
 
-Of the possible ones those are preferred that explain the loss: a later leader began at this offset
-or below, and so without the record. E.g. broker 1 leads epoch 3 from offset 100, broker 2 leads
-epoch 4 from offset 150 and is asked by clients at once, while others still reach broker 1: both may
-have acked offset 160. Of epoch 4 it stands in the log; the one that is lost was acked in epoch 3.
+In an unbroken run each record of a producer is one offset after its previous one. Such a run
+belongs to one leader, because two logs would otherwise have had to grow in step. The attribution of
+one record of a run therefore holds for the whole run.
 
-And an unbroken run, in which each record of a producer stands one offset behind its last one, is
-one leader's: two logs would have to have grown in step. What is known of one of a run is known of
-all of it.
-
-Where several are left nobody knows which of them it was, and all of them are told."""
+If several epochs remain, it is unknown which of them it was, and all of them are reported.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,16 +37,22 @@ from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign
 
 UNTOLD = -2
-"""A later leader may have come without it: where its log ended is not told."""
+"""A later leader may have come without the record, but its log end offset is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """Lost records. ``producer``, ``sequence``: whose they are; ``offset``: NONE where the client
-    was told none (acks=0); ``time``: of the acks; ``stands``: the epoch of what the final log holds
-    at that offset, NONE for nothing; ``epoch``: in which each was appended, NONE where nobody was
-    told, as with acks; ``behind``: the epoch of the record of the same producer that was acked
-    right below it before it, and stands there, NONE where there is none."""
+    """Lost records.
+
+    Attributes:
+        producer, sequence: The identity of each record.
+        offset: The offset of the ack, or NONE if it has none (acks=0).
+        time: The time of the ack.
+        stands: The epoch of the final log's record at that offset, or NONE if there is none.
+        epoch: The epoch in which the record was appended, or NONE if unknown, as for acks.
+        behind: The epoch of the record of the same producer that was acked right below it before it
+            and is in the log, or NONE if there is none.
+    """
 
     producer: Array
     sequence: Array
@@ -56,7 +63,7 @@ class Lost:
     behind: Array | None = None
 
     def at(self, places: Array) -> "Lost":
-        """Some of them."""
+        """Return the records at these places."""
         return Lost(
             producer=self.producer[places],
             sequence=self.sequence[places],
@@ -70,9 +77,15 @@ class Lost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Records of the same story. ``records``: places in :class:`Lost`; ``first``, ``last``: the
-    first and the last epoch that may have acked them, as places in the reigns, NONE where none may
-    have; ``after``: the next leader that came without them, NONE where none did, or UNTOLD."""
+    """Records with the same narrative.
+
+    Attributes:
+        records: Their places in :class:`Lost`.
+        first, last: The first and the last epoch that may have acked them, as places in the
+            leadership terms, or NONE.
+        after: The next leader that came without them, as a place in the terms; NONE if none did, or
+            UNTOLD.
+    """
 
     records: Array
     first: int
@@ -82,7 +95,8 @@ class Group:
 
 @dataclass(slots=True)
 class _Best:
-    """By record: how well the best reign so far explains it, which ones do, and who came after."""
+    """For each record, the rank of the best leadership term so far, the terms with that rank, and
+    the term after them."""
 
     rank: Array
     first: Array
@@ -90,24 +104,25 @@ class _Best:
     after: Array
 
     def offer(self, number: int, rank: Array, after: Array) -> None:
-        """Another reign; earlier ones are offered later."""
+        """Compare another leadership term with the best ones. Terms are offered from the last to
+        the first."""
         better = rank > self.rank
         same = (rank == self.rank) & (rank > 0)
         self.rank[better] = rank[better]
         self.last[better] = number
         self.first[better | same] = number
-        # Who came after the earliest of them: it is the first that was without the record.
+        # The term after the earliest of them counts, because it is the first without the record.
         self.after[better | same] = after[better | same]
 
 
 def groups(lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]) -> list[Group]:
-    """The records by story, in the order of their first acks."""
+    """Return the records by narrative, in the order of their first acks."""
     best = _attributed(lost, reigns, faults, _anywhere(lost))
     if len(lost.time) > 1:
         best = _attributed(lost, reigns, faults, _in_runs(lost, best))
     if not len(lost.time):
         return []
-    # One number for the three, each of them UNTOLD at the least.
+    # The three numbers, each at least UNTOLD, are combined into one.
     base = len(reigns) - UNTOLD
     keys = ((best.first - UNTOLD) * base + (best.last - UNTOLD)) * base + (best.after - UNTOLD)
     _, begins, places = np.unique(keys, return_index=True, return_inverse=True)
@@ -128,7 +143,8 @@ def _anywhere(lost: Lost) -> tuple[Array, Array]:
 
 
 def _in_runs(lost: Lost, best: _Best) -> tuple[Array, Array]:
-    """From which to which reign each record was acked, by what is known of its whole run."""
+    """Return the first and the last leadership term in which each record may have been acked, as
+    far as its whole run shows."""
     least, most = _anywhere(lost)
     order = np.lexsort((lost.sequence, lost.producer))
     offset, producer = lost.offset[order], lost.producer[order]
@@ -172,8 +188,8 @@ def _attributed(
 def _followed(
     lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]
 ) -> Iterator[tuple[int, Array]]:
-    """Each reign in which somebody led, the last one first, with the next one that came without
-    each record."""
+    """Yield each term with a leader, the last one first, with the next term that came without each
+    record."""
     after = np.full(len(lost.time), NONE, dtype=np.int64)
     nameless = lost.offset == NONE
     next_ = len(reigns)
@@ -182,15 +198,17 @@ def _followed(
             continue
         if next_ < len(reigns):
             later = reigns[next_]
-            # Whoever was elected in between may have been followed, by whoever led before, too.
+            # If another broker may have been elected in between, others may have followed it,
+            # including the former leader.
             same = next_ == number + 1 and later.leader == reigns[number].leader
             if later.log_end >= 0:
                 after = np.where(~nameless & (lost.offset >= later.log_end), next_, after)
             elif not same or _disk_taken(reigns, number, faults):
                 after = np.where(nameless, after, UNTOLD)
             if not same:
-                # No offset tells where it stood: what was acked when its leader was about to fall
-                # may have gone with it, what was acked long before has not.
+                # Without an offset the place of the record is unknown. A record that was acked
+                # shortly before its leader failed may have been lost with it; one that was acked
+                # long before was not.
                 failing = reigns[number].failing
                 at_risk = (failing >= 0) & (lost.time >= failing)
                 after = np.where(nameless, np.where(at_risk, next_, NONE), after)
@@ -199,7 +217,8 @@ def _followed(
 
 
 def _led_on(lost: Lost, reigns: Sequence[Reign], number: int, faults: Sequence[FaultSeen]) -> Array:
-    """Which records were acked in the next epoch if in one of the two, whose leader is the same."""
+    """Return which records were acked in the next epoch if they were acked in one of the two,
+    because both have the same leader."""
     nothing = np.zeros(len(lost.time), dtype=bool)
     if number + 1 == len(reigns):
         return nothing
@@ -215,7 +234,8 @@ def _led_on(lost: Lost, reigns: Sequence[Reign], number: int, faults: Sequence[F
 
 
 def _disk_taken(reigns: Sequence[Reign], number: int, faults: Sequence[FaultSeen]) -> bool:
-    """Whether data may have gone from the disk of a reign's leader before the next one."""
+    """Return whether data may have been lost from the disk of a term's leader before the next
+    term."""
     reign, later = reigns[number], reigns[number + 1]
     return any(
         fault.took >= reign.seen and fault.start <= later.seen and fault.befell(reign.leader)

@@ -1,4 +1,5 @@
-"""What anomalies of a partition have in common: few lines, which go back to the driver."""
+"""The causes that anomalies of a partition share, as a few lines that are returned to the
+driver."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,14 +15,14 @@ from ackproof.checkers.root_cause.stories import Story, sentence
 from ackproof.checkers.verdict import Cause
 
 TOLD_MAX = 20
-"""Of each partition and anomaly; a driver is given no more, however long the history is."""
+"""The greatest number of causes for each partition and anomaly, however long the history is."""
 
 MORE = "more"
-"""The kind of the line that stands for those that are not told."""
+"""The kind of the line that stands for the causes that are not reported."""
 
 
 class Place(NamedTuple):
-    """Of which anomaly of which partition."""
+    """The anomaly and the partition of a cause."""
 
     run: int
     cell: str
@@ -33,8 +34,8 @@ class Place(NamedTuple):
 def cause(
     number: int, story: Story, lost: Lost, place: Place, promised: Array, copies: Copies | None
 ) -> Cause:
-    """A story without its records. ``promised``: of each of ``lost``, whether it was promised to
-    stay; ``copies``: of all of them."""
+    """Return the cause of a narrative, without its records. ``promised`` says of each of ``lost``
+    whether it was guaranteed to stay. ``copies`` has the remaining copies of all of them."""
     after = story.next
     first, last = story.offsets or (None, None)
     return Cause(
@@ -58,7 +59,8 @@ def cause(
 
 
 def _held(offsets: Array, copies: Copies) -> dict[int, int]:
-    """Of how many of them each broker holds a copy; those that hold none are left out."""
+    """Return how many of the records each broker still holds. Brokers that hold none are left
+    out."""
     brokers = sorted({broker for held in copies.values() for broker in held})
     places = {one: [at for at, held in copies.items() if one in held] for one in brokers}
     counts = {one: int(np.isin(offsets, held).sum()) for one, held in places.items()}
@@ -66,17 +68,19 @@ def _held(offsets: Array, copies: Copies) -> dict[int, int]:
 
 
 _NO_CAUSE = (Kind.UNEXPLAINED, Kind.UNKNOWN)
-"""The faults of these were on at some time, and need not have to do with every record."""
+"""Kinds without a known cause. The faults of these were active at some time, but may be unrelated
+to some of the records."""
 
 
 def held_responsible(cause: Cause) -> str | None:
-    """Return the faults that the records of a cause are laid to, comma-separated; None for none."""
+    """Return the faults to which the records of a cause are attributed, comma-separated, or
+    None."""
     return None if cause.kind in _NO_CAUSE else ",".join(cause.faults) or None
 
 
 def in_order(causes: Iterable[Cause]) -> list[Cause]:
-    """The most damning first: what breaks a promise, then what nothing explains. What the settings
-    let expect comes last."""
+    """Return the causes, the most severe first: violations of guarantees, then unexplained
+    anomalies. Effects that the settings allow come last."""
     return sorted(
         causes,
         key=lambda one: (
@@ -90,7 +94,7 @@ def in_order(causes: Iterable[Cause]) -> list[Cause]:
 
 
 def told(causes: Sequence[Cause]) -> list[Cause]:
-    """Those that are told; the last line stands for all that are not."""
+    """Return the causes that are reported. The last line stands for all others."""
     ordered = in_order(causes)
     kept, left = ordered[:TOLD_MAX], ordered[TOLD_MAX:]
     if left:

@@ -1,9 +1,11 @@
-"""Where copies of lost records remain: in the raw logs that were collected of all replicas.
+"""Remaining copies of lost records in the raw logs that were collected of all replicas.
 
-A record is looked for at the offset at which it was acked, in every replica's log, in sync or not.
-A batch of the same leader epoch as what the final log holds at that offset is the same batch, and
-is not opened. What is not seen: a copy at another offset, one behind the end of the final log of a
-replica that was copied before, and one that had been cut before the logs were collected."""
+A record is searched at the offset at which it was acked, in the log of every replica, in sync or
+not. A batch of the same leader epoch as the final log's record at that offset is the same batch,
+and is not decoded. Three kinds of copies are not found: one at another offset, one beyond the end
+of the final log on a replica that was copied earlier, and one that was truncated before the logs
+were collected.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,22 +17,23 @@ from ackproof.history.payload import Identity
 from ackproof.history.storage import AnyPath
 
 Copies = Mapping[int, Sequence[int]]
-"""By offset, the brokers whose logs hold the record that was acked there, if any does."""
+"""For each offset, the brokers whose logs hold the record that was acked there, if any."""
 
 LOOKED_FOR_MAX = 20_000
-"""Lost records of a partition that are looked for; opening batches takes a task's time."""
+"""The greatest number of lost records of a partition that are searched, because decoding batches
+takes time."""
 
 
 def copies(
     logs: Sequence[tuple[int, AnyPath]], wanted: Mapping[int, Identity], stands: Mapping[int, int]
 ) -> Copies | None:
-    """Which brokers' logs hold which records: by offset, those of which a copy was found. None
-    where nothing could be looked at.
+    """Return the brokers whose logs hold the wanted records, by offset, for records with a copy.
+    Return None if no log could be examined.
 
     Args:
-        logs: Broker and directory.
-        wanted: Whose record it is that was acked at an offset.
-        stands: The epoch of what the final log holds at an offset.
+        logs: The broker and the directory of each log.
+        wanted: The record that was acked at each offset.
+        stands: The epoch of the final log's record at each offset.
     """
     if not logs or not wanted or len(wanted) > LOOKED_FOR_MAX:
         return None

@@ -1,9 +1,10 @@
-"""Why replicas in sync do not hold the same: what follows of where their raw logs part.
+"""Root causes of divergent replicas, from the offsets and epochs at which their raw logs differ.
 
-A follower cuts its log where it parts from its leader's, and fetches from there on. So what stands
-there in an earlier epoch than another one's was not cut when it should have been; what differs in
-one epoch came of two who wrote in it, or was changed later; and what is missing was taken, or was
-cut and not fetched again."""
+A follower truncates its log where it diverges from its leader's, and fetches from there on. A
+record of an earlier epoch than the other replica's was therefore not truncated when it should have
+been. A difference within one epoch comes from two writers in it, or from a later change. A missing
+record was taken from the disk, or truncated and not fetched again.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +24,15 @@ _NO_EPOCH = -1
 
 
 class Story(NamedTuple):
-    """How two logs came to differ. ``strange``: of the two the one that holds what it should not,
-    or lacks what it should have; None where nobody knows which. ``epochs``: of what each holds,
-    where they begin to differ, -1 for nothing."""
+    """The way in which two logs came to differ.
+
+    Attributes:
+        kind: The kind of the cause.
+        one, other: The brokers.
+        epochs: The epochs of what each holds where they begin to differ, or -1 for nothing.
+        strange: The broker that holds what it should not, or lacks what it should have; None if
+            that is unknown.
+    """
 
     kind: Kind
     one: int
@@ -36,7 +43,7 @@ class Story(NamedTuple):
 
 @dataclass(slots=True)
 class _Range:
-    """What partings of one story have in common."""
+    """The offsets of all divergences with one narrative."""
 
     number: int
     offsets: int = 0
@@ -52,8 +59,9 @@ class _Range:
 
 @dataclass(slots=True, kw_only=True)
 class Partings:
-    """The autopsies of one partition's replicas, as partings come, some at a time: what is kept of
-    them is their stories. ``promised``: whether it is promised that replicas agree."""
+    """The root causes of the divergences of one partition's replicas. Divergences arrive in groups,
+    and only their narratives are kept. ``promised`` says whether the replicas are guaranteed to
+    agree."""
 
     scene: Scene
     cell: str
@@ -64,11 +72,12 @@ class Partings:
     _stories: dict[Story, _Range] = field(default_factory=dict)
 
     def performed(self, partings: Sequence[Parting]) -> Autopsies:
-        """Of these; their causes are told when all have come."""
+        """Return the rows of these divergences. Their causes are reported after all of them have
+        come."""
         return Autopsies(of_records=of_rows([self._row(one) for one in partings]), causes=())
 
     def causes(self) -> list[Cause]:
-        """The few that are told."""
+        """Return the causes that are reported."""
         return told([self._cause(story, range_) for story, range_ in self._stories.items()])
 
     def _row(self, parting: Parting) -> dict[str, Any]:
@@ -111,7 +120,7 @@ class Partings:
 
 
 def explained(parting: Parting, scene: Scene) -> Story:
-    """How it came about, as far as can be told."""
+    """Return how a divergence came about, as far as it is known."""
     one, other = parting.difference.sides
     epochs = (
         _NO_EPOCH if one is None else one.leader_epoch,
@@ -158,7 +167,7 @@ def _lacking(parting: Parting, strange: int | None, scene: Scene) -> Kind:
 
 
 def _of_one_epoch(epoch: int, scene: Scene) -> Kind:
-    """Both hold what is whole, of one epoch, and it is not the same."""
+    """Return the kind if both replicas hold intact but different batches of one epoch."""
     if epoch in scene.contended:
         return Kind.TWO_LEADERS
     leaders = [reign.leader for reign in scene.reigns if reign.epoch == epoch]
@@ -172,14 +181,14 @@ def _is_of_disks(kind: Kind) -> bool:
 
 
 def _disks(broker: int | None, scene: Scene) -> list[FaultSeen]:
-    """Faults that took or changed data on its disk."""
+    """Return the faults that took or changed data on the broker's disk."""
     if broker is None:
         return []
     return [fault for fault in scene.faults if fault.took >= 0 and fault.befell(broker)]
 
 
 def _last_truncations(scene: Scene) -> dict[int, Truncation]:
-    """Of each broker its last truncation, as it tells them."""
+    """Return the last truncation that each broker reports."""
     return {truncation.broker: truncation for truncation in scene.truncations}
 
 
@@ -187,7 +196,7 @@ def _last_truncations(scene: Scene) -> dict[int, Truncation]:
 
 
 def sentence(story: Story, first: int, scene: Scene) -> str:
-    """What became of these offsets; ``first``: the lowest of them."""
+    """Return a sentence about these offsets, of which ``first`` is the lowest."""
     return "; ".join(_parts(story, first, scene)) + "."
 
 
@@ -240,7 +249,8 @@ def _held(story: Story, first: int) -> str:
 
 
 def _truncation(story: Story, scene: Scene) -> Iterator[str]:
-    """The last truncation of each; that none is known of is told of whose log tells at all."""
+    """Yield the last truncation of each broker. A broker without one is mentioned only if its log
+    was collected."""
     truncations = _last_truncations(scene)
     for broker in (story.one, story.other):
         if broker in truncations:

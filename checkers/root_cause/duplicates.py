@@ -1,4 +1,4 @@
-"""The autopsies of records that stand in the log more than once."""
+"""Root causes of records that are in the log more than once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,13 +28,15 @@ from ackproof.history.storage import located
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """A record that stands in the log more than once.
+    """A record that is in the log more than once.
 
     Attributes:
         record: Its number.
-        offsets, epochs: Of its copies, in the order of the log; NONE for an epoch that is not told.
-        written: What raw logs say of each; none where they do not tell of all.
-        asked, answered: When it was sent, and when the client had its answer; NONE for never.
+        offsets, epochs: The offsets and epochs of its copies in the order of the log; NONE for an
+            unknown epoch.
+        written: The session and sequence number of each copy from raw logs. Empty if those of a
+            copy are unknown.
+        asked, answered: The time of the send, and of the answer to the client, or NONE.
     """
 
     record: int
@@ -46,7 +48,7 @@ class Repeat:
 
     @property
     def sessions(self) -> tuple[Session, ...]:
-        """In which it was written, each once."""
+        """The sessions in which it was written, each once."""
         return tuple(dict.fromkeys(one.session for one in self.written))
 
     @property
@@ -57,17 +59,19 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatStory:
-    """Of several of them, which were under way at one time.
+    """The narrative of several repeated records that were in progress at the same time.
 
     Attributes:
-        reigns: The epochs that hold them; those of which nobody knows who led are left out.
-        epochs: Likewise, but all.
+        kind: The kind of the cause.
+        repeats: The records.
+        reigns: The leadership terms that hold them. Terms with an unknown leader are left out.
+        epochs: The epochs that hold them.
         sessions: As in :class:`Repeat`.
-        acked: Whether the acks name the last copy of each; None where that differs, and where there
-            are none.
-        faults: Those that were on while they were under way.
-        disks: Those that took data from the disk of who appended a later copy.
-        why: What nothing explains, or what is missing; a clause.
+        acked: Whether the acks name the last copy of each record. None if that differs, or there
+            are no acks.
+        faults: The faults that were active while they were in progress.
+        disks: The faults that took data from the disk of the leader that appended a later copy.
+        why: A clause that says what is unexplained or missing.
     """
 
     kind: Kind
@@ -84,7 +88,7 @@ class RepeatStory:
 def stories(
     repeats: Sequence[Repeat], history: PartitionHistory, scene: Scene
 ) -> list[RepeatStory]:
-    """The stories of all of them, in the order in which they were sent."""
+    """Return the narratives of all records, in the order of the sends."""
     found = []
     for burst in _bursts(repeats):
         explained = [(_explained(one, history, scene), one) for one in burst]
@@ -101,7 +105,8 @@ def _key(explained: tuple[Kind, str], one: Repeat) -> tuple[object, ...]:
 
 
 def _bursts(repeats: Sequence[Repeat]) -> Iterator[list[Repeat]]:
-    """Those that were under way at one time: none of them was answered before the next was sent."""
+    """Yield groups of records that were in progress at the same time: each was sent before all of
+    the earlier ones were answered."""
     some: list[Repeat] = []
     end = NONE
     for one in sorted(repeats, key=lambda one: one.asked):
@@ -142,7 +147,7 @@ def _story(
 
 
 def _explained(one: Repeat, history: PartitionHistory, scene: Scene) -> tuple[Kind, str]:
-    """The kind, and for one that does not explain it what speaks against the others."""
+    """Return the kind, and for an unexplained or unknown one the reason."""
     numbered = [told.producer_id != NONE for told in one.written]
     if not scene.sender.idempotent and not any(numbered):
         against = _never_resent(one, history, scene)
@@ -159,7 +164,8 @@ def _explained(one: Repeat, history: PartitionHistory, scene: Scene) -> tuple[Ki
 
 
 def _numbered(one: Repeat, scene: Scene) -> tuple[Kind, str]:
-    # Session and number are the client's own writing: that it sent it again is no question.
+    # The client itself writes the session and the sequence number, so it certainly sent the record
+    # again.
     if len(one.sessions) == len(one.written):
         return Kind.NEW_SESSION, ""
     if len(set(one.written)) == len(one.written):
@@ -171,7 +177,8 @@ def _numbered(one: Repeat, scene: Scene) -> tuple[Kind, str]:
 
 
 def _never_resent(one: Repeat, history: PartitionHistory, scene: Scene) -> str:
-    """Why its client cannot have sent it again; empty where it may have."""
+    """Return why the client cannot have sent the record again, or an empty string if it may
+    have."""
     if scene.sender.retries == 0:
         return "with retries=0 nothing is sent again"
     if history.fate[one.record] != Fate.ACKED or one.answered == NONE:
@@ -186,8 +193,8 @@ def _never_resent(one: Repeat, history: PartitionHistory, scene: Scene) -> str:
 
 
 def _disks(one: Repeat, scene: Scene) -> list[FaultSeen]:
-    """Faults that took data from the disk of who appended a copy that is not the first, from when
-    it was sent on: what a log remembers of its producers may have gone with that."""
+    """Return the faults that took data, after the send, from the disk of a leader that appended a
+    later copy. The log's producer state may have been lost with it."""
     known = _reigns(scene)
     leaders = {known[epoch].leader for epoch in one.epochs[1:] if epoch in known}
     until = max(one.asked, one.answered)
@@ -205,7 +212,8 @@ def _reigns(scene: Scene) -> Mapping[int, Reign]:
 def repeats_of(
     found: Mapping[int, Sequence[int]], history: PartitionHistory, written: Mapping[int, Written]
 ) -> list[Repeat]:
-    """Of :attr:`checkers.index.partition_history.PartitionHistory.copies`, in its order."""
+    """Return the records of :attr:`checkers.index.partition_history.PartitionHistory.copies`, in
+    its order."""
     offsets = [offset for of_one in found.values() for offset in of_one]
     epochs = iter(history.epoch_at(np.array(offsets, dtype=np.int64)).tolist())
     return [
@@ -225,7 +233,7 @@ def repeats_of(
 
 # --- telling --------------------------------------------------------------------------------------
 #
-# The story of records that stand in the log more than once, in one sentence of plain words.
+# The narrative of records that are in the log more than once, in one sentence.
 
 
 _TIMES = {2: "twice", 3: "three times"}
@@ -233,8 +241,8 @@ _NAMED_MAX = 3
 
 
 def sentence(story: RepeatStory, client: str = "", acks: str = "") -> str:
-    """How these records came to stand there more than once; ``client``: the library that sent
-    them; ``acks``: of its cell."""
+    """Return a sentence that says why these records are in the log more than once. ``client`` is
+    the library that sent them, and ``acks`` the setting of its cell."""
     return "; ".join(_parts(story, client, acks)) + "."
 
 
@@ -321,7 +329,7 @@ def _acked(story: RepeatStory) -> Iterator[str]:
 
 # --- performing -----------------------------------------------------------------------------------
 #
-# The autopsies of records that stand in a partition's log more than once.
+# The root causes of records that are in a partition's log more than once.
 
 
 DUPLICATED = "duplicated"
@@ -330,7 +338,7 @@ DUPLICATED = "duplicated"
 def perform_repeated(
     history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1
 ) -> Autopsies:
-    """Of all records that the rule ``duplicated`` finds in a partition."""
+    """Return the root causes of all records that the rule ``duplicated`` finds in a partition."""
     found = history.copies
     repeats = repeats_of(found, history, _written(found, history, scene))
     place = Place(run, history.cell, DUPLICATED, history.topic, history.partition)
@@ -365,13 +373,13 @@ def perform_repeated(
 def _written(
     found: Mapping[int, Sequence[int]], history: PartitionHistory, scene: Scene
 ) -> Mapping[int, Written]:
-    """By the logs of replicas that were in sync, or else of any: a batch of the same epoch at the
-    same offset is the same batch."""
+    """Return the sessions of the copies, from the logs of in-sync replicas, or else of any replica.
+    A batch of the same epoch at the same offset is the same batch."""
     if history.written:
         return history.written
     offsets = [offset for of_one in found.values() for offset in of_one]
     epochs = history.epoch_at(np.array(offsets, dtype=np.int64)).tolist()
-    # Of an epoch that is not told another batch may be taken for it.
+    # If an epoch is unknown, another batch could be taken for the copy.
     if NONE in epochs:
         return {}
     return written(list(map(located, scene.directories)), dict(zip(offsets, epochs, strict=True)))
@@ -402,10 +410,11 @@ def _cause(
     *,
     promised: bool,
 ) -> Cause:
-    """Without its sentence: of many causes few are told, and it takes as long as all else."""
+    """Return the cause without its sentence, which takes as long as the rest. Of many causes few
+    are reported."""
     times = [int(history.time[one.record]) for one in story.repeats]
     firsts = [one.offsets[0] for one in story.repeats]
-    # As the rule excuses them: who began another session is no log's to know again.
+    # This agrees with the rule: no log can recognise a record that was sent in another session.
     broken = sum(not renewed(history, one.offsets) for one in story.repeats)
     return Cause(
         **place._asdict(),

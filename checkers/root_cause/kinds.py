@@ -1,64 +1,67 @@
-"""The kinds of causes: by which of the known ways an anomaly came about (docs/root-causes.md)."""
+"""The kinds of root causes (docs/root-causes.md)."""
 
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """Of what became of records, one of the first ones; of copies that are too many, and of
-    replicas that differ, one of those that name them; of any, one of the last."""
+    """The kind of a root cause. The first ones are for missing records, the next for repeated
+    records and for divergent replicas, and the last two for any anomaly."""
 
     DEPOSED_LEADER = "deposed-leader"
-    """Their leader went on acking when another one had been elected, who did not have them."""
+    """Their leader continued to ack after the election of another leader, which did not have
+    them."""
     UNCLEAN_ELECTION = "unclean-election"
-    """The next leader was none of those in sync."""
+    """The next leader was not in the ISR."""
     LOST_FROM_DISK = "lost-from-disk"
-    """A fault took data from the disk of the next leader, or of the one that led on; or of the
+    """A fault took data from the disk of the next leader, of the leader that remained, or of the
     replica that lacks them."""
     CUT_BEFORE_LEADING = "cut-before-leading"
-    """The next leader had cut its own log, as a follower, before it led."""
+    """The next leader had truncated its own log as a follower before it became leader."""
     LET_IN_TOO_EARLY = "let-in-too-early"
-    """A leader that had them let the next one into the ISR before that one had all that was in its
-    log when its own epoch began (KAFKA-7128)."""
+    """A leader that had them added the next leader to the ISR before that one had everything that
+    was in its log when its own epoch began (KAFKA-7128)."""
     NOT_REPLICATED = "not-replicated"
-    """The ack did not wait for the followers (acks=0 or 1), and the next leader, one of those in
-    sync, had not fetched them yet."""
+    """The ack did not wait for the followers (acks=0 or 1), and the next leader, an in-sync
+    replica, had not fetched them yet."""
     UNANSWERED = "unanswered"
-    """No broker answered for them (acks=0): nobody knows whether one ever had them."""
+    """No broker answered for them (acks=0), so it is unknown whether one ever had them."""
     DEDUPLICATED = "deduplicated"
-    """Their leader took them for what their producer had sent before and given up, acked them at
-    the offsets of that, and never appended them."""
+    """Their leader took them for records that their producer had sent before and given up, acked
+    them at the offsets of those, and never appended them."""
     BELOW_LOG_START = "below-log-start"
-    """The log starts above them: retention, or DeleteRecords."""
+    """The log starts above them because of retention or DeleteRecords."""
 
     RETRIED = "retried"
-    """Copies. The producer, which is not idempotent, sent again what it had no answer of, and the
-    same leader appended it again."""
+    """The producer is not idempotent and sent unanswered records again. The same leader appended
+    them again."""
     RETRIED_AT_NEXT_LEADER = "retried-at-next-leader"
-    """Likewise, and another leader did, or the same one in a later epoch."""
+    """The producer is not idempotent and sent unanswered records again. Another leader, or the same
+    one in a later epoch, appended them again."""
     NEW_SESSION = "new-session"
-    """The idempotent producer began another session, and sent them again in that one."""
+    """The idempotent producer began another session and sent them again in it."""
     RENUMBERED = "renumbered"
-    """The idempotent producer sent them again in the same session, under other numbers."""
+    """The idempotent producer sent them again in the same session, with other sequence numbers."""
     FORGOTTEN = "forgotten"
-    """Of the same session and number; a fault took data from the disk of the leader that did not
-    know them again."""
+    """The copies have the same session and sequence number. A fault took data from the disk of the
+    leader that did not recognise them."""
 
     NOT_CUT = "not-cut"
-    """Replicas. One kept what it had of an earlier epoch where a later one began."""
+    """A replica kept records of an earlier epoch at offsets where a later epoch began."""
     REFILLED = "refilled"
     """A fault took data from the disk of the epoch's leader, which filled these offsets again."""
     TWO_LEADERS = "two-leaders"
-    """In the epoch two brokers led."""
+    """Two brokers led in the epoch."""
     DAMAGED = "damaged"
-    """A fault changed data on the disk of one of them."""
+    """A fault changed data on the disk of one of the replicas."""
     NOT_FETCHED = "not-fetched"
-    """One cut its log there and did not fetch again what was behind."""
+    """A replica truncated its log there and did not fetch the following records again."""
 
     UNEXPLAINED = "unexplained"
-    """What was recorded should tell, and does not: none of these ways. The most interesting."""
+    """The records of the run should show the cause, but it is none of these. This is the most
+    interesting kind."""
     UNKNOWN = "unknown"
-    """What was recorded does not suffice to tell."""
+    """The records of the run do not suffice to find the cause."""
 
 
 EXPECTED = frozenset({Kind.UNANSWERED, Kind.RETRIED, Kind.RETRIED_AT_NEXT_LEADER})
-"""What comes of the settings alone whenever anything goes wrong: told last."""
+"""Kinds that follow from the settings alone whenever a failure occurs. They are reported last."""

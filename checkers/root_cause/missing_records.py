@@ -1,5 +1,5 @@
-"""The autopsies of what a partition's log does not have, from the rows of those who found it: of
-acked records that are lost, and of what consumers were shown that does not stand there."""
+"""Root causes of missing records: acked records that are lost, and records that consumers read and
+that are not in the log."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,10 +30,10 @@ from ackproof.history.storage import located
 def deduplicated(
     history: PartitionHistory, records: Array, lost: Lost, scene: Scene, held: Collection[int]
 ) -> Iterator[Story]:
-    """A story for all that were acked in the same epochs; none of a partition that is not written
-    in transactions: of such a one the history may be in slices, and not all be here that stands
-    above. ``records``: whose each of ``lost`` is; ``held``: the offsets at which a replica still
-    holds what was acked there."""
+    """Yield a narrative for all records that were acked in the same epochs and taken for earlier
+    ones. Partitions without transactions have none, because their history may be a slice that lacks
+    records above. ``records`` has the number of each of ``lost``. ``held`` has the offsets at which
+    a replica still holds the acked record."""
     bound = history.timeline.clock_bound_ns
     if not history.transactional or bound is None:
         return
@@ -62,8 +62,8 @@ def deduplicated(
 
 
 def _given_up_before(history: PartitionHistory, records: Array) -> Array:
-    """By record: which one of its producer stands at the offset of its ack, and was answered
-    otherwise than by an ack before this one was sent; NONE where there is none."""
+    """Return, for each record, the record of the same producer that is at the offset of its ack and
+    was answered without an ack before this one was sent, or NONE."""
     if not len(history.log_offset):
         return np.full(len(records), NONE, dtype=np.int64)
     offsets = history.acked_offset[records]
@@ -80,8 +80,9 @@ def _given_up_before(history: PartitionHistory, records: Array) -> Array:
 def _acked_in(
     history: PartitionHistory, records: Array, given_up: Array, scene: Scene, bound: int
 ) -> tuple[Array, Array]:
-    """By record: the first and the last reign that may have acked it; NONE where one of them may
-    have appended it where the one that was given up stands, or one may have gone unseen."""
+    """Return the first and the last leadership term in which each record may have been acked.
+    Return NONE if one of them may have appended it where the other record is, or if one may have
+    gone unobserved."""
     offsets, asked = history.acked_offset[records], history.asked[records]
     answered, stands = history.answered[records], history.epoch_at(offsets)
     settled = np.maximum(answered, _acked_above(history, offsets))
@@ -102,7 +103,8 @@ def _acked_in(
 
 
 def _acked_above(history: PartitionHistory, offsets: Array) -> Array:
-    """By offset: when the first of those was acked that stand above it; FOREVER where none was."""
+    """Return, for each offset, the time of the first ack of a record above it that is in the log,
+    or FOREVER."""
     acked = np.full(len(history.log_offset) + 1, FOREVER, dtype=np.int64)
     standing = np.flatnonzero(history.at_acked_offset != NONE)
     acked[history.at_acked_offset[standing]] = history.answered[standing]
@@ -111,10 +113,10 @@ def _acked_above(history: PartitionHistory, offsets: Array) -> Array:
 
 
 def _seen_until(history: PartitionHistory, scene: Scene) -> int:
-    """Before when certainly nobody led in an epoch of which nothing is known.
+    """Return the time before which certainly no unknown leader was elected.
 
-    Whoever was elected in a hole of the observation shows in the number of what is seen after it;
-    where that is still the last one, nobody was.
+    A leader that was elected in a hole of the observation shows in the epoch observed after it. If
+    that epoch has not risen, none was.
     """
     seen = history.timeline
     known = {*seen.epochs, *(reign.epoch for reign in scene.reigns)}
@@ -126,20 +128,20 @@ def _seen_until(history: PartitionHistory, scene: Scene) -> int:
 
 # --- shown ----------------------------------------------------------------------------------------
 #
-# What consumers were shown and the final log does not have there: who was shown it when, by which
-# leader of which epoch, and whether a leader's own word is that it was below the high watermark.
+# Records that consumers read and that the final log does not have at that offset: which consumers
+# read them and when, under which leader and epoch, and whether a leader's own log shows that they
+# were below the high watermark.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Of the rows of an anomaly those of what somebody was shown.
+    """The rows of an anomaly that are about reads of consumers.
 
     Attributes:
-        rows: Which rows.
-        gone: What each is about. Its time is when the first consumer was shown it for the last
-            time.
-        records: Whose it is; NONE for nobody's of whom the history tells.
-        to: Who was shown it.
+        rows: The places of the rows.
+        gone: The record of each row. Its time is that of the first consumer's last read.
+        records: The number of each record, or NONE if the history does not know it.
+        to: The consumers that read it.
     """
 
     rows: Array
@@ -149,7 +151,7 @@ class Shown:
 
     @classmethod
     def of(cls, found: Found, history: PartitionHistory, clients: Sequence[str]) -> "Shown":
-        """``clients``: by number."""
+        """Return the reads among the rows of ``found``. ``clients`` has the names by number."""
         told = found.shown
         if told is None:
             raise ValueError(f"{found.anomaly} is not about what somebody was shown")
@@ -179,7 +181,8 @@ class Shown:
 
 
 def watermark(story: Story, scene: Scene) -> Reign | None:
-    """The first leader that had them whose high watermark was beyond all of them when it began."""
+    """Return the first leader that had the records and whose high watermark was beyond all of them
+    when its term began, or None."""
     if story.offsets is None or len(story.epochs) != 1:
         return None
     for reign in _had(story, scene):
@@ -189,7 +192,7 @@ def watermark(story: Story, scene: Scene) -> Reign | None:
 
 
 def _had(story: Story, scene: Scene) -> list[Reign]:
-    """The reigns whose leaders had them, as far as that is known."""
+    """Return the terms whose leaders had the records, as far as is known."""
     end = story.next.epoch if story.next else story.epochs[-1].epoch + 1
     return [
         one for one in scene.reigns if story.epochs[0].epoch <= one.epoch < end and not one.unheard
@@ -197,7 +200,7 @@ def _had(story: Story, scene: Scene) -> list[Reign]:
 
 
 def seen_columns(shown: Shown, stories: Sequence[Story], scene: Scene) -> Mapping[str, pa.Array]:
-    """What rows tell of them alone."""
+    """Return the columns that only reads have."""
     count = len(shown.rows)
     by, epoch = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
     below = np.zeros(count, dtype=bool)
@@ -205,7 +208,8 @@ def seen_columns(shown: Shown, stories: Sequence[Story], scene: Scene) -> Mappin
         had = _had(one_story, scene) if len(one_story.epochs) == 1 else []
         if had:
             mine = one_story.records
-            # Before the first was seen at all it was the first; who came later did not have them.
+            # A term counts from its first observation, and the first term also before that. Later
+            # leaders did not have the records.
             seen = np.array([one.seen for one in had], dtype=np.int64)
             at = np.searchsorted(np.maximum.accumulate(seen), shown.gone.time[mine], "right")
             at = np.maximum(at - 1, 0)
@@ -229,9 +233,14 @@ LOST = "lost"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autopsies:
-    """``of_records``: an :data:`~checkers.root_cause.rows.AUTOPSY` a row of the anomaly, in their
-    order, null where it is none's; ``causes``: the few that are told; ``faults``: the faults of the
-    cause of each row, comma-separated, null where it has none; None where no row's are known."""
+    """The root causes of the rows of an anomaly.
+
+    Attributes:
+        of_records: One :data:`~checkers.root_cause.rows.AUTOPSY` for each row, in their order, or
+            null.
+        causes: The causes that are reported.
+        faults: The faults of each row's cause, comma-separated, or null; None if none are known.
+    """
 
     of_records: pa.Array
     causes: Sequence[Cause]
@@ -239,7 +248,7 @@ class Autopsies:
 
 
 def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1) -> Autopsies:
-    """Of all records that the rule ``lost`` finds in a partition."""
+    """Return the root causes of all records that the rule ``lost`` finds in a partition."""
     records = history.lost
     lost = Lost(
         producer=history.producer[records],
@@ -277,11 +286,11 @@ def _faults(causes: Sequence[Cause], stories: Sequence[Story], count: int) -> pa
 def perform_shown(
     history: PartitionHistory, scene: Scene, found: Found, clients: Sequence[str], run: int = 1
 ) -> Autopsies:
-    """Of what consumers were shown that the final log does not have there. Where an ack alone is
-    overruled there is none: what became of that record is told where it is lost.
+    """Return the root causes of reads that the final log does not have. If only an ack is overruled
+    there is none, because that record is explained where it is lost.
 
-    What is shown is below the high watermark of who shows it, so that all in sync have it: it goes
-    as what was acked with acks=all goes, whatever acks ask for.
+    A read record is below the high watermark of its leader, so all in-sync replicas have it. It is
+    therefore treated like a record with acks=all, whatever ``acks`` is.
     """
     shown = Shown.of(found, history, clients)
     gone = shown.gone
@@ -292,7 +301,7 @@ def perform_shown(
         replace(one, shown=True, committed=watermark(one, scene))
         for one in _stories(history, scene, gone, acks="all", shown=True)
     ]
-    # Of two records that were shown at one offset a copy there is one's alone.
+    # If two records were read at one offset, a copy there belongs to only one of them.
     alone = len(np.unique(gone.offset)) == len(gone.offset)
     left = _copies(history, scene, gone, shown.records) if alone else None
     place = Place(run, history.cell, found.anomaly, history.topic, history.partition)
@@ -323,7 +332,8 @@ def _stories(
     shown: bool = False,
     but: Sequence[Story] = (),
 ) -> list[Story]:
-    """``but``: those that some of them have already."""
+    """Return the narratives of the records. ``but`` has the narratives that some of them already
+    have."""
     bound = history.timeline.clock_bound_ns
     if shown:
         bound = None if scene.readers_bound == NONE else scene.readers_bound
@@ -344,8 +354,8 @@ def _stories(
 
 
 def _behind(history: PartitionHistory, records: Array) -> Array:
-    """By record: the epoch of the one of its producer that was acked right below it, no later than
-    it, and stands there; NONE where there is none."""
+    """Return, for each record, the epoch of its producer's record that was acked right below it, no
+    later than it, and is in the log; NONE if there is none."""
     found = np.full(len(records), NONE, dtype=np.int64)
     if not len(history.log_offset) or not len(records):
         return found
@@ -365,9 +375,10 @@ def _behind(history: PartitionHistory, records: Array) -> Array:
 def _copies(
     history: PartitionHistory, scene: Scene, lost: Lost, records: Array
 ) -> Mapping[int, Sequence[int]] | None:
-    """``records``: whose each of ``lost`` is, NONE for nobody's of whom the history tells."""
+    """Return the remaining copies of the records. ``records`` has the number of each of ``lost``,
+    or NONE if the history does not know it."""
     named = np.flatnonzero((lost.offset != NONE) & (records != NONE))
-    # To name them all, for nobody, would take longer and more memory than all else.
+    # Building the names of so many records would take more time and memory than everything else.
     if not scene.brokers or len(np.unique(lost.offset[named])) > LOOKED_FOR_MAX:
         return None
     return copies(
@@ -391,12 +402,14 @@ def _wanted(history: PartitionHistory, offsets: Array, records: Array) -> Mappin
 def _appended(
     reigns: Sequence[Reign], history: PartitionHistory, shown: Array | None = None
 ) -> list[Reign]:
-    """The reigns, by what was appended in them, too. In whose epoch the final log, or what was
-    ``shown``, has a record, that leader has led, whatever its own log lacks.
+    """Return the leadership terms, completed by what was appended in them. A leader certainly led
+    if the final log, or a record that was read (``shown``), has its epoch, whatever its own log
+    lacks.
 
-    Where a leader did not say itself where its log ended when it began: the first record that the
-    final log has of its epoch stands there. Not of the log's first epoch, of which the beginning
-    may have been deleted."""
+    If a leader did not report the log end with which it began, the first record of its epoch in the
+    final log counts. This does not hold for the log's first epoch, whose beginning may have been
+    deleted.
+    """
     changes = np.flatnonzero(np.diff(history.log_epoch)) + 1
     places = np.append(0, changes)[: len(history.log_epoch)]
     begun: dict[int, int] = {}

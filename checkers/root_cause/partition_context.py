@@ -1,5 +1,5 @@
-"""What is known of a partition around its anomalies: faults, leaders and epochs, where copies were
-truncated; and how it is gathered from the evidence of a run."""
+"""The context of a partition's anomalies: faults, leaders and epochs, and truncations of copies. It
+is gathered from the evidence of a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,19 +17,22 @@ from ackproof.history.storage import AnyPath
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reign:
-    """A leader epoch and who led in it.
+    """A leadership term: a leader epoch and its leader.
 
     Attributes:
-        seen: When it was first seen in ZooKeeper; -1 where only a broker's log tells of it.
-        elected_after: Before when certainly nobody was elected in it.
-        deposed: From when on its leader must have heard that another one leads.
-        failing: From when on the fault was at work that was on when it ended; -1 where none was.
-        log_end: Where its leader's log ended when it began to lead, by its own word.
-        high_watermark: That leader's at this moment, likewise.
-        isr_before: Who was last seen in sync before it.
-        clean: Whether its leader was among these; None where nobody knows.
-        unheard: Whether that one was, and certainly never heard that it leads: in this epoch nobody
-            was served, and nothing was appended.
+        epoch: The leader epoch.
+        leader: The id of the leader.
+        seen: The time at which it was first observed in ZooKeeper, or -1 if only a broker's log
+            shows it.
+        elected_after: The time before which certainly no leader was elected in it.
+        deposed: The time from which on its leader must have learned that another one leads.
+        failing: The time from which on the fault was active that was active at its end, or -1.
+        log_end: The log end offset with which its leader began, as that reported it.
+        high_watermark: The high watermark of its leader at that moment, likewise.
+        isr_before: The last ISR that was observed before it.
+        clean: Whether its leader was in that ISR, or None if unknown.
+        unheard: Whether that leader was in the ISR and certainly never learned that it leads. No
+            request was then served in this epoch, and nothing was appended.
     """
 
     epoch: int
@@ -47,8 +50,8 @@ class Reign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetIn:
-    """A broker was seen to come into the ISR in a leader epoch that had begun before; ``time``:
-    when it was first seen there."""
+    """An observed expansion of the ISR in an epoch that had begun before. ``time`` is when the
+    broker was first observed in it."""
 
     broker: int
     epoch: int
@@ -57,8 +60,14 @@ class LetIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSeen:
-    """A fault that befell the partition. ``servers``: None where nobody knows whom; ``took``: by
-    when at the latest it had taken data from their disks, -1 where it takes none."""
+    """A fault that affected the partition.
+
+    Attributes:
+        label: The label of the fault.
+        servers: The affected servers, or None if unknown.
+        start, end: The times between which it was active.
+        took: The time by which it had taken data from their disks, or -1 if it takes none.
+    """
 
     label: str
     servers: Sequence[str] | None
@@ -67,7 +76,7 @@ class FaultSeen:
     took: int = -1
 
     def befell(self, broker: int) -> bool:
-        """Whether it befell a broker, for all that is known."""
+        """Return whether it affected a broker, or may have."""
         return self.servers is None or f"broker-{broker}" in self.servers
 
 
@@ -76,11 +85,11 @@ class Sender:
     """The producers of the partition.
 
     Attributes:
-        client: Their library, as in the cell; empty where nobody knows.
-        idempotent: Whether the cell asks for ``enable.idempotence``.
-        retries: How often a record is sent again; -1 for as often as there is time.
-        resends_after: How soon at the earliest, in nanoseconds after it was sent; 0: at once, for
-            all that is known.
+        client: Their library, as in the cell, or an empty string if unknown.
+        idempotent: Whether the cell sets ``enable.idempotence``.
+        retries: The number of times that a record is sent again, or -1 if only time limits it.
+        resends_after: The shortest time after which a record is sent again, in nanoseconds. 0
+            stands for at once, or unknown.
     """
 
     client: str = ""
@@ -91,17 +100,21 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Of one partition.
+    """The context of one partition.
 
     Attributes:
-        reigns: By epoch; those of nobody are left out.
-        isr_times, isrs: From when on who was seen in sync.
-        let_in: Who came into the ISR when, by time.
-        brokers, directories: Whose copies of the log were collected, in sync or not, and where.
-        sender: Who sent to it.
-        readers_bound: How far the clocks of those who read it may be off.
-        contended: The epochs in which more than one broker led, by its own word.
-        speak: The brokers whose own logs tell of it.
+        reigns: The leadership terms by epoch, without those of no leader.
+        faults: The faults that affected it.
+        absences: The times in which brokers had no ZooKeeper session.
+        truncations: The truncations that its brokers report.
+        isr_times, isrs: The observed ISRs, and the time of each.
+        let_in: The expansions of the ISR, by time.
+        brokers, directories: The brokers whose logs were collected, in sync or not, and the
+            directories.
+        sender: The producers.
+        readers_bound: The clock bound of its consumers.
+        contended: The epochs in which more than one broker led by its own log.
+        speak: The brokers whose own logs mention it.
     """
 
     reigns: Sequence[Reign] = ()
@@ -124,22 +137,29 @@ NOTHING_KNOWN = Scene()
 
 # --- gathering ------------------------------------------------------------------------------------
 #
-# Putting together what is known around the anomalies of a partition, from a run's small tables.
+# The context of a partition's anomalies, from the small tables of a run.
 
 
 _UNKNOWN = -1
 _NS_PER_MS = 1_000_000
 _BACKOFF_MS = 100
-"""``retry.backoff.ms`` of librdkafka, Java and aiokafka where nothing is said; franz-go waits
-longer."""
+"""The default ``retry.backoff.ms`` of librdkafka, Java and aiokafka; franz-go waits longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a run tells of a partition. ``words``, ``truncations``: by its brokers; ``orders``: the
-    leader epochs of what the controller told each of them, in this order; ``absences``: of all
-    brokers; ``replicas``: the directory of the copies of their logs; ``readers_bound``: of the
-    clocks of those who read it, nanoseconds, None where that is not known."""
+    """The facts about a partition that a run provides.
+
+    Attributes:
+        cell, partition: The cell and the partition.
+        around: The surroundings of the partition.
+        timeline: Its timeline.
+        words, truncations: The roles and truncations that its brokers report.
+        orders: The leader epochs that the controller sent to each broker, in order.
+        absences: The absences of all brokers.
+        logs: The brokers with collected logs, and the directories.
+        readers_bound: The clock bound of its consumers in nanoseconds, or None if unknown.
+    """
 
     cell: Cell
     partition: Partition
@@ -154,7 +174,7 @@ class Told:
 
 
 def scene(told: Told) -> Scene:
-    """Of one partition."""
+    """Return the context of one partition."""
     faults = [fault for fault in told.around.faults if fault.touches(told.partition)]
     states = told.around.observed.states
     return Scene(
@@ -184,7 +204,7 @@ def _sender(cell: Cell) -> Sender:
         client=cell.client,
         idempotent=cell.enable_idempotence,
         retries=_UNKNOWN if cell.retries is None else cell.retries,
-        # Libraries take up to 20 % off it, by chance (KIP-580).
+        # Libraries shorten it by up to 20 % at random (KIP-580).
         resends_after=backoff_ms * _NS_PER_MS // 2,
     )
 
@@ -243,15 +263,17 @@ def _reigns(told: Told, faults: Sequence[FaultFacts]) -> Iterator[Reign]:
 
 
 def _unheard(reign: Reign, told: Told) -> bool:
-    """Whether a reign's leader, one of the ISR, certainly never heard that it leads: of what the
-    controller told it, it wrote down what is of earlier and then what is of later epochs.
+    """Return whether a term's leader, a member of the ISR, certainly never learned that it leads.
+    Its log must have orders of the controller with an earlier epoch and then with a later one,
+    without this one.
 
-    Nothing follows where nothing later is written: it may have ended as soon as it led. Nor:
+    Without a later order nothing follows, because the broker may have ended as soon as it led. Two
+    further cases are excluded:
 
-    - Broker 4 leads epoch 2 and loses power, and with it the last lines of its log, perhaps. Back
-      again, it is told of epoch 3.
-    - Broker 4 is elected in epoch 2, outside the ISR, and never hears of it. As the ISR has nobody
-      else now, it leads epoch 3: it was the election before that which lost the records.
+    - Broker 4 leads epoch 2 and loses power, and perhaps the last lines of its log. After its
+      restart it receives the order for epoch 3.
+    - Broker 4 is elected in epoch 2 outside the ISR and never learns of it. As the only member of
+      the ISR, it leads epoch 3. The election in epoch 2 is the one that lost the records.
     """
     if reign.clean is not True or reign.log_end >= 0:
         return False
@@ -267,8 +289,8 @@ def _unheard(reign: Reign, told: Told) -> bool:
 
 
 def _leaders(observed: Observed, words: Sequence[Word]) -> dict[int, int]:
-    """Who led in each epoch: by ZooKeeper, and where that showed none, by the broker's own word.
-    Of two that led in one epoch the one that ZooKeeper showed."""
+    """Return the leader of each epoch: from ZooKeeper, or from the broker's own log if ZooKeeper
+    showed none. If two brokers led in one epoch, ZooKeeper's counts."""
     said = {word.leader_epoch: word.broker for word in words if word.leads}
     seen = {state.leader_epoch: state.leader for state in observed.states if state.leader >= 0}
     return {epoch: leader for epoch, leader in (said | seen).items() if epoch >= 0}
@@ -280,8 +302,8 @@ def _of_epoch(timeline: Timeline, values: Sequence[int], epoch: int, otherwise: 
 
 
 def _bounds(epoch: int, leader: int, told: Told) -> tuple[int, int]:
-    """Between what an epoch's acks were given. Nothing is concluded from clocks that nobody has
-    compared."""
+    """Return the times between which an epoch's acks were given. Nothing is concluded from clocks
+    that were not compared."""
     if told.timeline.clock_bound_ns is None:
         return 0, FOREVER
     heard = _of_epoch(told.timeline, told.timeline.deposed, epoch, FOREVER)
@@ -290,8 +312,8 @@ def _bounds(epoch: int, leader: int, told: Told) -> tuple[int, int]:
 
 
 def _followed(epoch: int, leader: int, around: Surroundings) -> int:
-    """From when on the leader of an epoch certainly followed a later one: it was seen out of that
-    one's ISR, and then in it, where nobody comes who does not fetch in that leader's epoch."""
+    """Return the time from which on the leader of an epoch certainly followed a later one. It was
+    observed out of that one's ISR and then in it, which takes fetching in the later epoch."""
     out = False
     for state in around.observed.states:
         if state.leader_epoch <= epoch or state.leader == leader:
@@ -303,7 +325,8 @@ def _followed(epoch: int, leader: int, around: Surroundings) -> int:
 
 
 def _said(epoch: int, told: Told) -> int:
-    """Where the log of the leader of an epoch ended that ZooKeeper never showed."""
+    """Return the log end offset that the leader of an epoch reported if ZooKeeper never showed that
+    epoch."""
     said = [word.log_end for word in told.words if word.leads and word.leader_epoch == epoch]
     return said[0] if said and said[0] is not None else _UNKNOWN
 
@@ -315,7 +338,7 @@ def _watermark(epoch: int, words: Sequence[Word]) -> int:
 
 
 def _election(observed: Observed, state: State | None) -> tuple[list[int], bool | None]:
-    """Who was last seen in sync before a state, and whether its leader was one of them."""
+    """Return the last observed ISR before a state, and whether its leader was a member."""
     for before, after in observed.changes():
         if after is state:
             in_sync = [] if observed.missed(before, after) else list(before.isr)
@@ -324,9 +347,11 @@ def _election(observed: Observed, state: State | None) -> tuple[list[int], bool 
 
 
 def _failing(end: int, around: Surroundings, faults: Sequence[FaultFacts]) -> int:
-    """Since when a fault was at work that was on within the settling time before ``end``."""
+    """Return the time since which a fault was active that was active within the settling time
+    before ``end``."""
     if end == FOREVER:
         return _UNKNOWN
     on = [one.start for one in faults if one.start <= end <= around.settled(one.end)]
-    # What was acked up to the replica lag before it may not have been fetched by anybody.
+    # Records acked up to one replica lag before the fault may not have been fetched by any
+    # follower.
     return max(min(on) - around.settle_ns, 0) if on else _UNKNOWN

@@ -1,4 +1,4 @@
-"""The autopsy of one anomaly: a row of ``autopsies.parquet``."""
+"""The root cause of one anomaly, as a row of ``autopsies.parquet``."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -47,23 +47,25 @@ AUTOPSY = pa.struct(
         pa.field("cut_to", pa.list_(pa.int64())),
     ]
 )
-"""What is found of one; docs/root-causes.md says what each column means."""
+"""The columns of a root cause; docs/root-causes.md explains each."""
 
 _FEW = 100
 _NONE = {field.name: pa.nulls(_FEW, field.type) for field in AUTOPSY.fields}
-"""Made once: of a few records, to make what is not known took longer than what is."""
+"""Null columns for a few records, which are created once. Creating them each time took longer than
+the known columns."""
 
 _OF_STORIES = ("kind", "epochs", "leaders", "high_watermark")
 _OF_NEXT = ("next_epoch", "next_leader", "next_offset", "let_in", "let_in_by")
 _ALIKE = pa.schema([AUTOPSY.field(name) for name in (*_OF_STORIES, *_OF_NEXT)])
-"""What all records of a story have in common."""
+"""The columns that all records of a narrative share."""
 
 _WHOSE = (
     *("run", "cell", "anomaly", "topic", "partition", "offset", "producer", "sequence", "time"),
     "fault",
 )
 AUTOPSIES = pa.schema([*(ANOMALIES.field(name) for name in _WHOSE), *AUTOPSY.fields])
-"""``autopsies.parquet``: whose it is, as in ``anomalies.parquet``, and what was found."""
+"""The schema of ``autopsies.parquet``: the record, as in ``anomalies.parquet``, and its root
+cause."""
 
 
 def autopsies(
@@ -74,10 +76,11 @@ def autopsies(
     copies: Copies | None,
     more: Mapping[str, pa.Array] = MappingProxyType({}),
 ) -> pa.Array:
-    """One :data:`AUTOPSY` a record, in the order of ``lost``; a story's number is its place.
-    ``sent``: when each was; ``copies``: by offset, where one was found; ``more``: further columns.
+    """Return one :data:`AUTOPSY` for each record, in the order of ``lost``. The number of a
+    narrative is its place, from 1. ``sent`` has the times of the sends, ``copies`` the remaining
+    copies by offset, and ``more`` further columns.
 
-    What records have in common is made once and taken by each: no list of Python's is made for
+    Shared values are created once and taken by each record, so that no Python list is created for
     every record of a long log.
     """
     of_story = np.full(len(lost.time), NONE, dtype=np.int64)
@@ -101,7 +104,8 @@ def autopsies(
 
 
 def of_columns(known: Mapping[str, pa.Array], count: int) -> pa.Array:
-    """So many of :data:`AUTOPSY`, of the columns that are known; the others are null."""
+    """Return ``count`` values of :data:`AUTOPSY` from the known columns. The other columns are
+    null."""
     few = count <= _FEW
     arrays = [
         known[name] if name in known else none[:count] if few else pa.nulls(count, none.type)
@@ -111,12 +115,12 @@ def of_columns(known: Mapping[str, pa.Array], count: int) -> pa.Array:
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Array:
-    """Likewise, row by row: of anomalies of which each has facts of its own."""
+    """Return the values of :data:`AUTOPSY` for these rows, for anomalies with individual facts."""
     return pa.array([dict(row) for row in rows], AUTOPSY)
 
 
 def _alike(story: Story) -> dict[str, Any]:
-    """What the records of a story have in common."""
+    """Return the values that the records of a narrative share."""
     after = story.next
     watermark = story.epochs[0].high_watermark if len(story.epochs) == 1 else NONE
     return {
@@ -133,7 +137,7 @@ def _alike(story: Story) -> dict[str, Any]:
 
 
 def isrs(times: Array, scene: Scene) -> pa.Array:
-    """Who was last seen in sync before each moment; null before anybody was seen."""
+    """Return the last observed ISR before each time, or null before the first observation."""
     places = np.searchsorted(np.array(scene.isr_times, np.int64), times, side="right")
     return pa.array([None, *map(list, scene.isrs)], _BROKERS).take(pa.array(places))
 
@@ -145,8 +149,9 @@ def _late(stories: Sequence[Story], of_story: Array, times: Array) -> pa.Array:
 
 
 def _cut_by(stories: Sequence[Story], of_story: Array, offsets: Array) -> pa.Array:
-    """Of each record, the brokers whose logs were cut below it and had reached beyond, or may
-    have. There are as many truncations in a story as brokers at the most: each is a bit."""
+    """Return, for each record, the brokers whose logs were truncated below it and had reached
+    beyond it, or may have. A narrative has at most as many truncations as brokers, so each is a
+    bit."""
     bits = np.zeros(len(offsets), np.int64)
     if not any(story.truncations for story in stories):
         return pa.array([[]], _BROKERS).take(pa.array(bits))

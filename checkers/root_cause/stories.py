@@ -1,4 +1,4 @@
-"""The story of records that are gone: what explains them, and a sentence that says it."""
+"""The narrative of missing records: what explains them, and the sentence that says it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,31 +13,32 @@ from ackproof.checkers.root_cause.partition_context import FaultSeen, LetIn, Rei
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """Of a group of records.
+    """The narrative of a group of records.
 
     Attributes:
-        records: Places in :class:`Lost`.
-        offsets: First and last; None where the clients were told none.
-        times: Of the first and the last ack, or of the send where there was none.
-        epochs: The reigns of which one acked them; none where nobody knows.
-        next: The leader that came without them.
-        unheard: The reigns before that one in which nobody led: who was elected never heard of it.
-        untold: Whether a later leader may have come without them, of whom nobody knows where its
-            log ended.
-        late: By how much the last was acked after ``deposed_by`` was first seen to lead, by clocks
-            that were as far off as they may; nanoseconds; None where that is not known.
-        without_session: Likewise after the ZooKeeper session of their leader was seen to have
-            ended.
-        faults: Those that were on their leader, or on the whole, until then.
-        disks: Those that took data from disks that count here.
-        truncations: Truncations by which they went.
-        truncation_before: The truncation by which the next leader had given them up.
-        let_in: How that one came into the ISR, where the leader that let it in had them.
-        let_in_by: The reign in which it did.
-        shown: Whether consumers were shown them, and the times are of that; else they were acked.
-        committed: The reign whose leader had a high watermark beyond them when it began.
-        purged: Whether their client is known to give the numbers of what it purges, when it aborts
-            a transaction, to what it sends next.
+        kind: The kind of the cause.
+        records: Their places in :class:`Lost`.
+        offsets: The first and last offset, or None if the clients received none.
+        times: The time of the first and of the last ack, or of the sends if there was none.
+        epochs: The leadership terms one of which acked them; empty if unknown.
+        next: The term of the leader that came without them.
+        unheard: The terms before that one whose leader never learned of its election.
+        untold: Whether a later leader with an unknown log end may have come without them.
+        late: By how much the last was acked after ``deposed_by`` was first observed, for clocks
+            that differ by as much as possible; nanoseconds, or None if unknown.
+        without_session: Likewise after the end of the ZooKeeper session of their leader was
+            observed.
+        faults: The faults that were active on their leader, or at all, until then.
+        disks: The faults that took data from relevant disks.
+        truncations: The truncations that removed them.
+        truncation_before: The truncation by which the next leader had discarded them.
+        let_in: The expansion of the ISR by the next leader, if the leader that added it had them.
+        let_in_by: The term in which that happened.
+        shown: Whether consumers read them, and the times are those of the reads. Otherwise they
+            were acked.
+        committed: The term whose leader had a high watermark beyond them when it began.
+        purged: Whether their client is known to reuse the numbers of records that it purges with an
+            aborted transaction.
     """
 
     kind: Kind
@@ -62,22 +63,27 @@ class Story:
 
     @property
     def leaders(self) -> list[int]:
-        """Who may have acked them."""
+        """The brokers that may have acked them."""
         return list(dict.fromkeys(reign.leader for reign in self.epochs))
 
     @property
     def deposed_by(self) -> Reign | None:
-        """The first that another one was elected in, whether that one heard of it or not; the next
-        leader's where there was no other one."""
+        """The first term to which another leader was elected, whether or not it learned of that, or
+        else the next leader's term."""
         others = (reign for reign in self.unheard if reign.leader not in self.leaders)
         return next(others, self.next)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """``acks``: of the cell; ``watched``: whether its leaders were seen until the end; ``bound``:
-    of the clocks of those who were acked, None where that is not known; ``log_start``: of the final
-    log, NONE where that is not known."""
+    """Further facts for a narrative.
+
+    Attributes:
+        acks: The ``acks`` of the cell.
+        watched: Whether the partition's leaders were observed until the end.
+        bound: The clock bound of the clients that received the acks, or None if unknown.
+        log_start: The start of the final log, or NONE if unknown.
+    """
 
     acks: str
     watched: bool
@@ -86,7 +92,7 @@ class Around:
 
 
 def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
-    """What follows of a group."""
+    """Return the narrative of a group."""
     offset, time = lost.offset[group.records], lost.time[group.records]
     told = offset[offset != NONE]
     epochs = scene.reigns[group.first : group.last + 1] if group.first >= 0 else ()
@@ -119,8 +125,8 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
 
 
 def _kind(story: Story, acks: str, *, watched: bool) -> Kind:
-    """The first that applies. A deposed leader that acks by itself loses what it acks whoever was
-    elected, and whatever became of disks."""
+    """Return the first kind that applies. A deposed leader that acks alone loses these records,
+    whatever was elected and whatever happened to disks."""
     after = story.next
     if acks == "0" and story.offsets is None:
         return Kind.UNANSWERED
@@ -140,7 +146,7 @@ def _kind(story: Story, acks: str, *, watched: bool) -> Kind:
 
 
 def _known_way(story: Story) -> Kind | None:
-    """By which the next leader came to be without them, whatever the acks asked for."""
+    """Return the way in which the next leader came to be without them, whatever ``acks`` is."""
     if story.next is not None and story.next.clean is False:
         return Kind.UNCLEAN_ELECTION
     if story.disks:
@@ -158,7 +164,8 @@ def _late(story: Story, bound: int | None) -> int | None:
 
 
 def _without_session(story: Story, scene: Scene, bound: int | None) -> int | None:
-    """Of the last session that ended before the last ack, where there was no other at the first."""
+    """Return the time since the end of the last session that ended before the last ack, if there
+    was no session at the first ack."""
     first, last = story.times
     found = [
         one
@@ -170,25 +177,25 @@ def _without_session(story: Story, scene: Scene, bound: int | None) -> int | Non
 
 
 def _faults(story: Story, scene: Scene) -> list[FaultSeen]:
-    """Those that were on before the next leader was seen, and not over at the first ack: of their
-    leader where there are any."""
+    """Return the faults that were active before the next leader was observed and not over at the
+    first ack. If any of them affected their leader, return only those."""
     first, last = story.times
     until = max(last, story.next.seen) if story.next else last
     return faults_on(scene, first, until, story.leaders)
 
 
 def faults_on(scene: Scene, first: int, last: int, brokers: Sequence[int]) -> list[FaultSeen]:
-    """Those that were on at some time from ``first`` to ``last``; of these brokers, where there are
-    any."""
+    """Return the faults that were active at some time from ``first`` to ``last``. If any of them
+    affected these brokers, return only those."""
     on = [fault for fault in scene.faults if fault.start <= last and fault.end >= first]
     own = [fault for fault in on if any(map(fault.befell, brokers))]
     return own or on
 
 
 def _disks(story: Story, scene: Scene, acks: str) -> Iterator[FaultSeen]:
-    """Faults that took data after the first ack: from the next leader's disk before it led, or from
-    that of their leader where nobody came after it. With acks=1 another broker may never have had
-    the records, and its disk is no explanation."""
+    """Yield the faults that took data after the first ack: from the next leader's disk before it
+    led, or from their leader's disk if there is no next leader. With acks=1 another broker may
+    never have had the records, so its disk explains nothing."""
     after = story.next
     if after and after.leader not in story.leaders and (acks != "all" or after.clean is False):
         return
@@ -201,7 +208,8 @@ def _disks(story: Story, scene: Scene, acks: str) -> Iterator[FaultSeen]:
 
 
 def _truncations(story: Story, scene: Scene) -> Iterator[Truncation]:
-    """The first truncation of each broker that took one of them, in a later epoch than theirs."""
+    """Yield the first truncation of each broker that removed one of them, in a later epoch than
+    theirs."""
     if story.offsets is None or not story.epochs:
         return
     seen: set[int] = set()
@@ -217,7 +225,8 @@ def _truncations(story: Story, scene: Scene) -> Iterator[Truncation]:
 
 
 def _takes(truncation: Truncation, story: Story) -> bool:
-    """A cut that does not tell where the log ended took them only where they certainly were."""
+    """Return whether a truncation removed some of them. If it does not tell the former log end,
+    only a broker that certainly had them counts."""
     if story.offsets is None or truncation.offset > story.offsets[1]:
         return False
     if truncation.log_end is None:
@@ -241,12 +250,13 @@ def _truncation_before(story: Story, scene: Scene) -> Truncation | None:
 
 
 def _with_let_in(story: Story, scene: Scene) -> Story:
-    """With how the next leader came into the ISR, if that was in an epoch after theirs which began
-    above where its own log ended when it led: what that epoch began with, these among it, it did
-    not have.
+    """Return the narrative with the ISR expansion by the next leader, if it happened in a later
+    epoch than theirs that began above the log end with which the next leader began. The next leader
+    then lacked records with which that epoch began, including these.
 
-    E.g. all up to 48 was acked in epoch 2; broker 4 leads epoch 3 from 48 with a high watermark of
-    47, and lets broker 1 in, whose log ends at 47; broker 1 leads epoch 4 from 47.
+    For example, all records up to 48 were acked in epoch 2. Broker 4 leads epoch 3 from 48 with a
+    high watermark of 47, and adds broker 1 to the ISR, whose log ends at 47. Broker 1 leads epoch 4
+    from 47.
     """
     after = story.next
     if after is None or not story.epochs or after.log_end < 0:
@@ -257,7 +267,7 @@ def _with_let_in(story: Story, scene: Scene) -> Story:
         if story.epochs[-1].epoch < reign.epoch < after.epoch
     }
     came = [one for one in scene.let_in if one.broker == after.leader and one.epoch < after.epoch]
-    # Whoever let it in last: what it lacked before it may have fetched before that.
+    # The last expansion counts, because the broker may have fetched missing records before it.
     by = between.get(came[-1].epoch) if came else None
     if by is None or by.log_end <= after.log_end:
         return story
@@ -266,8 +276,8 @@ def _with_let_in(story: Story, scene: Scene) -> Story:
 
 # --- telling --------------------------------------------------------------------------------------
 #
-# The story of a group of records that are gone in one sentence of plain words; and the words that
-# other stories are told in, too.
+# The narrative of a group of missing records in one sentence, and the phrases that other narratives
+# share.
 
 
 _NS_PER_S = 1_000_000_000
@@ -275,8 +285,8 @@ _NAMED_MAX = 3
 
 
 def sentence(story: Story, copies: Mapping[int, int] = MappingProxyType({})) -> str:
-    """What became of these records; "these" and "they" are the records. ``copies``: of how many
-    of them a broker still holds one."""
+    """Return a sentence about these records, in which "these" and "they" are the records.
+    ``copies`` has the number of them that each broker still holds."""
     held = (f"broker-{broker} still holds {count:,} of them" for broker, count in copies.items())
     return "; ".join((*_parts(story), *held)) + "."
 
@@ -378,7 +388,7 @@ def _epochs(story: Story) -> str:
 
 
 def brokers(numbers: Sequence[int]) -> str:
-    """``broker-1 or broker-2``."""
+    """Return ``broker-1 or broker-2``."""
     if len(numbers) > _NAMED_MAX:
         return "one of several brokers"
     return " or ".join(f"broker-{number}" for number in numbers)
@@ -391,7 +401,8 @@ def _fault_words(story: Story) -> Iterator[str]:
 
 
 def struck(faults: Sequence[FaultSeen], since: int) -> Iterator[str]:
-    """Which were on, each in a few words; ``since``: when the first of the records was handled."""
+    """Yield a phrase for each of the faults that were active. ``since`` is when the first of the
+    records was handled."""
     yield from (_fault(fault, since) for fault in faults[:_NAMED_MAX])
     if len(faults) > _NAMED_MAX:
         yield f"{len(faults) - _NAMED_MAX} more faults were on"
@@ -440,7 +451,7 @@ def _removed(story: Story) -> Iterator[str]:
 
 
 def truncation_words(truncation: Truncation) -> str:
-    """What a broker did to its log, in its own words."""
+    """Return a phrase about a truncation, with the broker's own reason."""
     whence = "" if truncation.log_end is None else f"from {truncation.log_end:,} "
     whose = "" if truncation.leader < 0 else f" as follower of broker-{truncation.leader}"
     when = "" if truncation.leader_epoch < 0 else f" in epoch {truncation.leader_epoch}"
@@ -477,12 +488,12 @@ def _missing(story: Story) -> str:
 
 
 def labels(faults: Sequence[FaultSeen]) -> str:
-    """The first few of them."""
+    """Return the labels of the first few faults."""
     return " and ".join(fault.label for fault in faults[:_NAMED_MAX])
 
 
 def seconds(nanoseconds: int) -> str:
-    """As many digits as tell something: 40 ms, 4.2 s, 42 s."""
+    """Return a duration with two or three significant digits: 40 ms, 4.2 s, 42 s."""
     seconds = nanoseconds / _NS_PER_S
     if seconds < 1:
         return f"{max(round(seconds * 1000), 1)} ms"

@@ -278,7 +278,7 @@ def _settings(scratch: Path, log_file: Path, java_options: Sequence[str]) -> dic
         f"-Dlog4j2.configurationFile={log_file.as_uri()}",
         "-XX:-UsePerfData",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # the JVM only passes data on: a quick start is better than optimised code
+        "-XX:TieredStopAtLevel=1",  # a quick start beats fast code here
         "-Xlog:cds*=error",  # no message about an archive that cannot be used
         *java_options,
     )
