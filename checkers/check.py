@@ -161,7 +161,7 @@ def _here(scratch: AnyPath, stack: ExitStack) -> Path:
 
 def _remove(scratch: AnyPath) -> None:
     """Remove the temporary files. Of a symbolic link, remove only the link, because its target
-    belongs to somebody else."""
+    is not ours."""
     linked = isinstance(scratch, Path) and scratch.is_symlink()
     if scratch.is_dir() and not linked:
         remove_tree(scratch)

@@ -73,7 +73,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReads:
-    """What the checkers found in the reads of one client. An attribute is None if the checker could
+    """The findings of the checkers in the reads of one client. An attribute is None if the checker could
     not examine them."""
 
     steps: Steps | None
@@ -285,7 +285,7 @@ class OfGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCommits:
-    """What the checkers found in the commits of a group. ``passed`` has the numbers of the records
+    """The findings of the checkers in the commits of a group. ``passed`` has the numbers of the records
     below its commit that no member read, or None if that could not be examined."""
 
     told: Sequence[ReadBack]

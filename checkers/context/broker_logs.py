@@ -160,7 +160,7 @@ class Word:
             none.
         leader_epoch: The leader epoch.
         log_end: The log end offset if the broker leads and reports it, otherwise None.
-        high_watermark: The high watermark at that moment, likewise.
+        high_watermark: The high watermark at that moment, under the same condition.
     """
 
     broker: int

@@ -136,7 +136,7 @@ def plugins_of(runs: Sequence[RunEvidence], checks: Iterable[PluginCheck]) -> Ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
-    """Which kinds of consumers a cell has: any, tail readers, groups, at-least-once groups."""
+    """The kinds of consumers that a cell has: any, tail readers, groups, at-least-once groups."""
 
     any: bool = False
     tail: bool = False

@@ -28,7 +28,7 @@ class Reign:
         deposed: The time from which on its leader must have learned that another one leads.
         failing: The time from which on the fault was active that was active at its end, or -1.
         log_end: The log end offset with which its leader began, as that reported it.
-        high_watermark: The high watermark of its leader at that moment, likewise.
+        high_watermark: The high watermark that its leader reported at that moment.
         isr_before: The last ISR that was observed before it.
         clean: Whether its leader was in that ISR, or None if unknown.
         unheard: Whether that leader was in the ISR and certainly never learned that it leads. No

@@ -26,7 +26,7 @@ class Story:
         untold: Whether a later leader with an unknown log end may have come without them.
         late: By how much the last was acked after ``deposed_by`` was first observed, for clocks
             that differ by as much as possible; nanoseconds, or None if unknown.
-        without_session: Likewise after the end of the ZooKeeper session of their leader was
+        without_session: The same time after the end of the ZooKeeper session of their leader was
             observed.
         faults: The faults that were active on their leader, or at all, until then.
         disks: The faults that took data from relevant disks.
