@@ -160,8 +160,8 @@ def _here(scratch: AnyPath, stack: ExitStack) -> Path:
 
 
 def _remove(scratch: AnyPath) -> None:
-    """Remove the temporary files. Of a symbolic link, remove only the link, because its target
-    is not ours."""
+    """Remove the temporary files. Of a symbolic link, remove only the link, because its
+    target is not ours."""
     linked = isinstance(scratch, Path) and scratch.is_symlink()
     if scratch.is_dir() and not linked:
         remove_tree(scratch)

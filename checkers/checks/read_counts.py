@@ -73,8 +73,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientReads:
-    """The findings of the checkers in the reads of one client. An attribute is None if the checker could
-    not examine them."""
+    """The findings of the checkers in the reads of one client. An attribute is None if the checker
+    could not examine them."""
 
     steps: Steps | None
     passed: Passed | None
@@ -285,8 +285,8 @@ class OfGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCommits:
-    """The findings of the checkers in the commits of a group. ``passed`` has the numbers of the records
-    below its commit that no member read, or None if that could not be examined."""
+    """The findings of the checkers in the commits of a group. ``passed`` has the numbers of the
+    records below its commit that no member read, or None if that could not be examined."""
 
     told: Sequence[ReadBack]
     furthest: Furthest
