@@ -1,11 +1,18 @@
-"""The whole broker: its parts, the order in which they start, and who ends them.
+"""The whole broker: its parts, the order in which they start, and how they end.
 
-Start: ZooKeeper is asked for the cluster's id and the topics' settings, logs are recovered, the
-socket listens, ZooKeeper learns of the broker, and only then is anybody served, and may it become
-controller. Stop: leaderships are handed over (controlled shutdown), clients are let go, logs are
+Start:
+
+1. The cluster's id and the topics' settings are read from ZooKeeper.
+2. Logs are recovered, and the socket listens.
+3. The broker registers in ZooKeeper.
+4. Only then does it serve requests, and may become controller.
+
+Stop: leaderships are handed over (controlled shutdown), clients are disconnected, and logs are
 closed cleanly.
-All tasks belong to one group: when one of them fails, which should not happen, the broker stops
-with an error rather than live on with a part missing."""
+
+All tasks belong to one group. If one of them fails, which should not happen, the broker stops with
+an error instead of continuing with a part missing.
+"""
 
 import asyncio
 import contextlib
@@ -48,17 +55,17 @@ logger = logging.getLogger(__name__)
 
 
 TICK_MS = 100
-"""How exactly produce timeouts and ISR checks are kept."""
+"""The precision of produce timeouts and ISR checks."""
 
 FLUSH_CHECK_MS = 1_000
-"""How exactly ``flush.ms`` is kept, unless ``log.flush.scheduler.interval.ms`` says."""
+"""The precision of ``flush.ms``, unless ``log.flush.scheduler.interval.ms`` is set."""
 
 
 class App:
-    """One broker; ``run`` is its life.
+    """One broker. ``run`` runs it from start to stop.
 
     Args:
-        environment: the machine it runs on; None: this one.
+        environment: the machine it runs on, or None for this one.
     """
 
     def __init__(self, config: BrokerConfig, environment: Environment | None = None) -> None:
@@ -66,7 +73,7 @@ class App:
         self._environment = environment = environment or real()
         self._clock = environment.clock
         self.logs: LogManager | None = None
-        """This and the next ones are there for others to look at, once the broker has them."""
+        """This and the following parts may be read from outside, once the broker has them."""
         self.replicas: ReplicaManager | None = None
         self.groups: GroupCoordinator | None = None
         self.coordinator: Coordinator | None = None
@@ -91,7 +98,7 @@ class App:
         self._halted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serves until ``stop`` is set, then hands over and closes.
+        """Serve until ``stop`` is set, then hand over and close.
 
         Raises:
             OSError: the address is taken, or a log directory cannot be used.
@@ -108,17 +115,17 @@ class App:
         logger.info("Broker %d has stopped", self._config.id)
 
     async def _introduced(self) -> str:
-        """The cluster's id, once ZooKeeper has told all that logs are opened with."""
+        """Connect to ZooKeeper, read what is needed to open logs, and return the cluster's id."""
         await self._zk.start()
         await nodes.claim(self._config, self._zk.session)
         await self._topic_configs.load_all()
         return await self._zk.cluster_id()
 
     def held(self) -> dict[str, int]:
-        """Return by kind how much is held for others; each is 0 now and then when all is quiet.
+        """Return how much is held for others, by kind. Each is 0 now and then when all is quiet.
 
-        Followers wait for news all the time. Of requests that wait, those count that belong to no
-        open connection.
+        Followers wait for new records all the time. Of the waiting requests, only those count that
+        belong to no open connection.
         """
         connections = self.connections
         connected = 0 if connections is None else connections.unanswered
@@ -133,7 +140,7 @@ class App:
 
     @contextlib.contextmanager
     def _open_logs(self, cluster_id: str) -> Iterator[LogManager]:
-        """Recovered logs; closed cleanly unless something failed."""
+        """Yield the recovered logs. Close them cleanly unless something failed."""
         self.logs = logs = LogManager(
             self._config.log_dirs,
             self._topic_configs.log_config,
@@ -157,16 +164,16 @@ class App:
             bound = asyncio.ensure_future(self._bound(replicas, coordinator, group))
             if await self._done(bound, stop):
                 connections = bound.result()
-                # Also of a broker that halts. It would serve on until its session is closed: told
-                # to follow, it would open a log again that is closed by then, as a new one, and cut
-                # it.
+                # This includes a broker that halts. It would otherwise serve until its session is
+                # closed. Told to follow, it would open a log again that is closed by then, as a new
+                # one, and truncate it.
                 closing.callback(connections.drop)
                 await closing.enter_async_context(self._exposed(replicas, coordinator, connections))
                 await self._live(connections, replicas, coordinator, group, logs, stop)
             for task in self._tasks:
                 task.cancel()
-            # A disk that fails while the broker hands over: as if nothing had been, its logs would
-            # be marked as closed cleanly, and the next start would not look at what they hold.
+            # The disk may fail while the broker hands over. If that were ignored, its logs would be
+            # marked as closed cleanly, and the next start would not check them.
             if self._halted.done():
                 await self._halted
         replicas.checkpoint_high_watermarks()
@@ -180,12 +187,12 @@ class App:
         logs: LogManager,
         stop: asyncio.Event,
     ) -> None:
-        """Joins the cluster, serves, and hands over."""
-        # Registering takes seconds where a former session has to end first. Meanwhile a disk may
-        # fail, and without a controller it may lead already.
+        """Join the cluster, serve, and hand over."""
+        # Registering takes seconds if a former session must end first. Meanwhile a disk may fail,
+        # and without a controller the broker may lead already.
         if await self._done(self._spawn(group, coordinator.join(replicas)), stop):
-            # Not before: who asked meanwhile was told that what this broker holds does not exist,
-            # and gave up.
+            # Not earlier: clients that asked meanwhile were told that the broker's partitions do
+            # not exist, and gave up.
             connections.accept(partial(self._spawn, group))
             self._spawn(group, coordinator.run())
             self._spawn(group, self._follow_configs(replicas, coordinator))
@@ -197,10 +204,11 @@ class App:
         await connections.close()
 
     def _coordinator(self, group: asyncio.TaskGroup, logs: LogManager) -> Coordinator:
-        """The one place where it matters who coordinates."""
+        """Return the coordinator. Only here does the kind of coordination matter."""
         spawn, probe = partial(self._spawn, group), self._environment.probe
         if self._config.led_by_leaders:
-            # Imported late: a broker of a cluster with a controller does not need the memory.
+            # Imported late, because a broker of a cluster with a controller does not need the
+            # memory.
             from ackproof.broker.server.coordination.leader_coordinator import LeaderCoordinator
 
             return LeaderCoordinator(
@@ -294,7 +302,7 @@ class App:
     async def _exposed(
         self, replicas: ReplicaManager, coordinator: Coordinator, connections: Connections
     ) -> AsyncIterator[None]:
-        """Serves metrics meanwhile, if there is a ``metrics.listener``."""
+        """Serve metrics in the context, if there is a ``metrics.listener``."""
         listener = self._config.metrics_listener
         if listener is None:
             yield
@@ -340,8 +348,8 @@ class App:
             self._spawn(group, every(interval_ms, action))
 
     async def _done(self, step: asyncio.Future[Any], stop: asyncio.Event) -> bool:
-        """Whether a step of the start is done before the broker is asked to stop; otherwise it is
-        given up. With ZooKeeper out of reach it could take for ever."""
+        """Wait for a step of the start, and return whether it is done before the broker is told to
+        stop. Otherwise cancel it: without ZooKeeper it could take for ever."""
         try:
             await self._stopped(stop, step)
             return step.done()
@@ -350,8 +358,8 @@ class App:
             await asyncio.wait((step,))
 
     async def _stopped(self, stop: asyncio.Event, *ends: asyncio.Future[None]) -> None:
-        """Returns when asked to stop, or when one of ``ends`` is done; raises what makes the broker
-        halt."""
+        """Return when told to stop, or when one of ``ends`` is done. Raise the error that makes the
+        broker halt."""
         asked: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
         try:
             await asyncio.wait((asked, self._halted, *ends), return_when=asyncio.FIRST_COMPLETED)
@@ -363,7 +371,8 @@ class App:
     def _halt(self, error: Exception) -> None:
         if not self._halted.done():
             self._halted.set_exception(error)
-            # Known, from here on: whoever is killed before it looks was not careless with it.
+            # Mark the error as retrieved: a task that is killed before it reads it causes no
+            # warning.
             self._halted.exception()
 
     def _spawn(
@@ -382,9 +391,9 @@ def _locate(metadata: MetadataCache, broker: BrokerId) -> Listener | None:
 
 # --- state for the metrics ------------------------------------------------------------------------
 #
-# What the broker is like now: its state is looked at when somebody asks for the metrics.
+# The state of the broker for the metrics, read when they are requested.
 #
-# What happens is counted where it happens (:mod:`broker.server.metrics.meters`).
+# Events are counted where they happen (:mod:`broker.server.metrics.meters`).
 
 
 def take_snapshot(
@@ -394,11 +403,11 @@ def take_snapshot(
     sessions: FetchSessionCache,
     connections: int,
 ) -> Snapshot:
-    """Looks at everything once.
+    """Return the present state.
 
     Args:
-        controller: what the controller knows, if this broker is it.
-        connections: how many are open.
+        controller: the controller's context, if this broker is the controller.
+        connections: the number of open connections.
     """
     return Snapshot(
         partitions=tuple(map(_view, partitions)),

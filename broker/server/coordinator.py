@@ -1,9 +1,9 @@
-"""Who says what becomes of partitions: what the rest of the broker asks of it.
+"""The interface of the coordination of partitions to the rest of the broker.
 
-There are two (``ackproof.coordination``), and :class:`~broker.server.app.App` chooses: a controller
-for all partitions (:mod:`broker.server.controller.controller_coordinator`), or each partition's own
-leader (:mod:`broker.server.coordination`). What they tell replicas is
-:mod:`broker.server.replication.roles`'.
+There are two implementations (``ackproof.coordination``), and :class:`~broker.server.app.App`
+chooses: a controller for all partitions (:mod:`broker.server.controller.controller_coordinator`),
+or each partition's own leader (:mod:`broker.server.coordination`).
+:mod:`broker.server.replication.roles` has the roles that they give to replicas.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,69 +23,71 @@ from ackproof.broker.wire.messages.controlled_shutdown import (
 )
 
 Outcomes = Mapping[TopicPartition, Outcome]
-"""What became of each partition that was asked about."""
+"""The outcome for each requested partition."""
 
 
 class Coordinator(Protocol):
-    """A broker's part in coordinating its cluster. ``run`` is its life."""
+    """A broker's part in coordinating its cluster. ``run`` runs it."""
 
     @property
     def metadata(self) -> MetadataCache:
-        """What this broker knows of the cluster."""
+        """The broker's knowledge of the cluster."""
 
     @property
     def topics(self) -> TopicStore:
-        """Where topics are written down."""
+        """The store of topics."""
 
     @property
     def takes_orders(self) -> bool:
-        """Whether requests tell this broker what to do with its replicas."""
+        """Whether requests tell this broker the roles of its replicas."""
 
     @property
     def active(self) -> bool:
-        """Whether this broker serves what needs a controller: creating topics and the like."""
+        """Whether this broker serves requests that need a controller, such as creating topics."""
 
     @property
     def context(self) -> Context | None:
-        """What this broker knows as the controller; None if it is none."""
+        """The state of the controller, or None if this broker is not the controller."""
 
     @property
     def waiting(self) -> int:
-        """The number of orders and questions of this broker that are not answered yet."""
+        """The number of this broker's unanswered orders and questions."""
 
     def write_isr(self, partition: Partition, effect: WriteIsr) -> None:
-        """Starts the write; the partition hears of the outcome."""
+        """Start the write. Its outcome is fed to the partition."""
 
     async def join(self, replicas: ReplicaManager) -> None:
-        """Makes this broker one of the cluster's; returns when it is registered.
+        """Register this broker in the cluster, and return when that is done.
 
         Raises:
             BrokerIdInUse: another broker has our id.
         """
 
     async def run(self) -> None:
-        """Coordinates until cancelled, from :meth:`join` on."""
+        """Coordinate until cancelled, from :meth:`join` on."""
 
     async def hand_over(self) -> None:
-        """Gives leaderships up, before the broker stops (``controlled.shutdown.enable``)."""
+        """Give leaderships to other brokers before this one stops
+        (``controlled.shutdown.enable``)."""
 
     def configs_changed(self, topics: Collection[str] | None) -> None:
-        """The settings of these topics changed; None: those of all may have."""
+        """Take over changed settings of these topics, or with None possibly of all."""
 
     async def elect_leaders(
         self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
     ) -> Outcomes | None:
-        """Elect preferred leaders, or unclean ones where nobody leads; ``partitions`` None: all.
+        """Elect preferred leaders, or unclean ones for partitions without a leader.
 
-        Returns what came of it; None when another broker has to be asked.
+        ``partitions`` is None for all. Return the outcomes, or None when another broker must be
+        asked.
         """
 
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
     ) -> Outcomes | None:
-        """Begin to move partitions; a target of None takes a reassignment back.
+        """Begin to move partitions. A target of None cancels a reassignment.
 
-        Returns what was begun; None when another broker has to be asked.
+        Return what was begun, or None when another broker must be asked.
         """
 
     async def remove_broker(self, broker: BrokerId) -> Outcome:

@@ -1,9 +1,9 @@
-"""What a broker asks of the machine it runs on, besides the event loop.
+"""The services of the machine on which a broker runs, besides the event loop.
 
-Time, chance, the disk, ZooKeeper and the address to listen at come from here, so that a whole
+Time, randomness, the disk, ZooKeeper and the listening socket come from here, so that a whole
 broker can run in a simulated world: one seed, one history. Tasks, timers, threads and connections
 come from the running event loop (``create_connection``, ``sock_accept``,
-``connect_accepted_socket``, ``run_in_executor``), which is a simulated one there, too.
+``connect_accepted_socket``, ``run_in_executor``), which is simulated there as well.
 """
 
 import socket
@@ -27,20 +27,22 @@ class Environment:
     clock: Clock
     files: FileSystem
     random: Random
-    """Of the ids that a broker makes up: topics, the cluster, fetch sessions, group members."""
+    """The source of the ids that a broker creates: topics, the cluster, fetch sessions, group
+    members."""
     zookeeper: ClientFactory
     listen: Callable[[Listener, int], socket.socket]
-    """Given an address and a backlog; raises OSError when the address cannot be had."""
+    """Opens a listening socket for an address and a backlog. Raises OSError when the address is not
+    available."""
     probe: Probe = NO_PROBE
     """The receiver of the reports of the broker's steps."""
 
     def new_uuid(self) -> uuid.UUID:
-        """A random one (version 4)."""
+        """Return a random UUID (version 4)."""
         return uuid.UUID(int=self.random.getrandbits(128), version=4)
 
 
 def real() -> Environment:
-    """The machine that this process runs on."""
+    """Return the machine that this process runs on."""
     return Environment(
         clock=Clock(),
         files=REAL,

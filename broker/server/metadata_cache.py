@@ -1,10 +1,9 @@
-"""What this broker believes about the cluster: brokers, topics, who leads what.
+"""The broker's knowledge of the cluster: brokers, topics and leaders.
 
-Fed by the controller's UpdateMetadata alone, as in Kafka: it may be behind the truth, and it is
-what Metadata requests are answered from. Where there is no controller, it is read from ZooKeeper
-when somebody asks (:mod:`broker.server.coordination.zk_metadata`). Replication does not read it,
-except to find out where a leader is reached. Clients are shown no topic ids; several listeners are
-not handled.
+It is fed only by the controller's UpdateMetadata, as in Kafka. It may be out of date, and it
+answers Metadata requests. Without a controller it is read from ZooKeeper on request
+(:mod:`broker.server.coordination.zk_metadata`). Replication does not read it, except for the
+address of a leader. Not handled: topic ids for clients, and several listeners.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ FIRST_UPDATE_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetadata:
-    """A registered broker as clients are shown it."""
+    """A registered broker in the form in which clients see it."""
 
     id: BrokerId
     listener: Listener
@@ -42,7 +41,7 @@ class BrokerMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """A partition as clients are shown it; ``leader`` is -1 when it has none."""
+    """A partition in the form in which clients see it. ``leader`` is -1 when it has none."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
@@ -52,7 +51,7 @@ class PartitionMetadata:
 
 
 class MetadataCache:
-    """The latest UpdateMetadata of the controller, and a way to wait for it to change."""
+    """The latest UpdateMetadata of the controller, and a way to wait for changes."""
 
     def __init__(self) -> None:
         self._brokers: dict[BrokerId, BrokerMetadata] = {}
@@ -62,11 +61,11 @@ class MetadataCache:
         self._epochs = NO_CONTROLLER_EPOCH, NO_BROKER_EPOCH
         self._changed = asyncio.Event()
         self.on_deleted: Callable[[Collection[str]], None] | None = None
-        """Called with topics that are gone, where nobody's :meth:`update` says so."""
+        """Called with topics that are gone, if :meth:`update` does not report it."""
 
     @property
     def controller(self) -> BrokerId:
-        """The controller's broker id; -1 before the first UpdateMetadata."""
+        """The controller's broker id, -1 before the first UpdateMetadata."""
         return self._controller
 
     @property
@@ -76,53 +75,56 @@ class MetadataCache:
 
     @property
     def topics(self) -> Mapping[str, Mapping[int, PartitionMetadata]]:
-        """Partitions by number, by topic."""
+        """The partitions by topic and number."""
         return MappingProxyType(self._topics)
 
     @property
     def names(self) -> Collection[str]:
-        """The names of all topics, also of those of whose partitions nothing is known."""
+        """The names of all topics, including those whose partitions are unknown."""
         return self._topics.keys()
 
     def __contains__(self, tp: TopicPartition) -> bool:
         return tp.partition in self._topics.get(tp.topic, {})
 
     def is_fresh(self, _topics: Collection[str] | None) -> bool:
-        """Whether it holds what can be known of these topics (None: of all), and the brokers and
-        the topics' names, without a :meth:`refresh`: once the controller has told of any of it.
+        """Return whether the cache holds what can be known without a :meth:`refresh`.
 
-        A broker that comes back within its session waits for its old node to go, seconds in which
-        it listens and has heard nothing. A client that asked it then was shown a cluster without
-        brokers, and librdkafka (2.16) forgot all that it knew, some clients for good.
+        This concerns these topics (None: all), the brokers, and the topics' names. It is so once
+        the controller has sent any of it. A broker that comes back within its session waits for its
+        old node to vanish. In these seconds it listens and has heard nothing. A client that asked
+        it then saw a cluster without brokers. librdkafka (2.16) forgot all that it knew, in some
+        clients for good.
         """
         return bool(self._brokers)
 
     async def refresh(self, topics: Collection[str] | None) -> None:
-        """Returns when it holds what can be known, or nothing has come for :data:`FIRST_UPDATE_S`;
-        see :meth:`is_fresh`."""
+        """Return when the cache holds what can be known, or nothing has come for
+        :data:`FIRST_UPDATE_S`; see :meth:`is_fresh`."""
         if not self.is_fresh(topics):
             await self.wait_until(lambda: self.is_fresh(topics), FIRST_UPDATE_S)
 
     async def names_now(self) -> Collection[str] | None:
-        """The names of all topics, none missing that there was when this was asked and this broker
-        led something; None if nothing has come for :data:`FIRST_UPDATE_S`.
+        """Return the names of all topics, or None if nothing has come for :data:`FIRST_UPDATE_S`.
 
-        A controller tells a broker in one row: of a topic before of leading a partition in which
-        somebody has committed of it, and of all there are before anything else.
+        No topic is missing that existed when this was called and this broker led a partition. The
+        controller's messages to a broker are ordered. It announces a topic before the leadership of
+        a partition in which a group has committed offsets of the topic, and it announces all
+        existing topics before anything else.
         """
         await self.refresh(None)
         return self.names if self.is_fresh(None) else None
 
     def update(self, request: UpdateMetadataRequest) -> tuple[TopicPartition, ...]:
-        """Takes what the controller sent; returns the partitions that were deleted by it.
+        """Take over the controller's update, and return the partitions that it deletes.
 
-        A new registration is told everything anew, and by a new controller everybody is, with the
-        first update: what was told before is dropped. A topic that was deleted between two
-        registrations, or by a controller that died before all had heard of it, is in no update any
-        more, and clients would be sent to its leader for as long as this broker runs. Nor would
-        groups forget its offsets, which would count for the next topic of that name. So what was
-        dropped, and is not told anew of the topic with the same id, was deleted, too, as in Kafka
-        where a controller says that it tells all there is (KIP-866,
+        A new registration, or the first update of a new controller, begins with everything again,
+        and earlier metadata is dropped. A topic may have been deleted between two registrations, or
+        by a controller that died before all brokers were told. No later update names it. Clients
+        would be sent to its leader for as long as this broker runs. Groups would keep its offsets,
+        which would then count for the next topic of that name.
+
+        So whatever was dropped, and is not announced again with the same topic id, counts as
+        deleted. Kafka does the same when a controller announces a complete update (KIP-866,
         ``ZkMetadataCache.transformKRaftControllerFullMetadataRequest``).
         """
         deleted = self._dropped(request)
@@ -141,8 +143,8 @@ class MetadataCache:
             for state in topic.partition_states
             if not self._update_partition(topic.topic_name, state)
         ]
-        # Of all that is left, and behind what was deleted: t-0 goes with all that was known of t,
-        # and the same request tells of t-1.
+        # This applies to all that is left, after the deletions: t-0 is removed with all that was
+        # known of t, and the same request announces t-1.
         for topic in request.topic_states:
             if topic.topic_name in self._topics:
                 self._ids[topic.topic_name] = topic.topic_id
@@ -150,8 +152,8 @@ class MetadataCache:
         return tuple(deleted)
 
     def _dropped(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Drops what others have told, or what was told of a former registration; which of it was
-        deleted."""
+        """Drop the metadata of another controller or of a former registration, and return what of
+        it was deleted."""
         epochs = request.controller_epoch, request.broker_epoch
         if epochs == self._epochs:
             return []
@@ -166,19 +168,19 @@ class MetadataCache:
         ]
 
     def _see(self, brokers: Iterable[BrokerMetadata]) -> None:
-        """These are registered, and no others."""
+        """Replace the registered brokers by these."""
         self._brokers = {broker.id: broker for broker in brokers}
 
     def _notify(self) -> None:
-        """Those who wait look again."""
+        """Wake the waiting tasks, which check their conditions again."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def wait_until(
         self, condition: Callable[[], bool], timeout_s: float, _topics: Collection[str] = ()
     ) -> bool:
-        """Waits until ``condition``, which looks at these topics, holds; looks after each update.
-        False: time ran out."""
+        """Wait until ``condition``, which concerns these topics, holds; check it after each update.
+        Return False on timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():
@@ -188,7 +190,7 @@ class MetadataCache:
         return True
 
     def _update_partition(self, topic: str, state: UpdateMetadataPartitionState) -> bool:
-        """False if the update says that the partition is deleted."""
+        """Take over a partition. Return False if the update says that it is deleted."""
         if state.leader == LEADER_DURING_DELETE:
             partitions = self._topics.get(topic, {})
             partitions.pop(state.partition_index, None)

@@ -1,4 +1,4 @@
-"""Time and tasks: the clock, who starts tasks, and what is done again and again, or later."""
+"""Time and tasks: the clock, the start of tasks, and repeated or postponed actions."""
 
 import asyncio
 import time
@@ -9,31 +9,31 @@ from ackproof.broker.types import Millis
 
 
 class Clock:
-    """Monotonic time for deadlines, wall-clock time for what is stored."""
+    """Monotonic time for deadlines, and wall-clock time for what is stored."""
 
     def now(self) -> Millis:
-        """Milliseconds of a clock that only goes forward."""
+        """Return the milliseconds of a clock that only goes forward."""
         return Millis(time.monotonic_ns() // 1_000_000)
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, UTC."""
+        """Return the milliseconds since 1970, UTC."""
         return time.time_ns() // 1_000_000
 
 
 Spawn = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
-"""Starts a task that the broker owns: if it fails, the broker stops."""
+"""A function that starts a task which the broker owns: if the task fails, the broker stops."""
 
 
 async def every(interval_ms: int, action: Callable[[], None]) -> None:
-    """Does ``action`` each ``interval_ms``, for ever; its errors are the caller's."""
+    """Call ``action`` each ``interval_ms``, for ever. Its errors reach the caller."""
     while True:
         await asyncio.sleep(interval_ms / 1000)
         action()
 
 
 async def carry_out(steps: Steps) -> None:
-    """Does what waits for the disk off the event loop: an fsync, or the removal of a large
-    directory, may take seconds, in which no request would be served."""
+    """Carry out steps that wait for the disk, off the event loop. An fsync, or the removal of a
+    large directory, may take seconds, in which no request would be served."""
     loop = asyncio.get_running_loop()
     try:
         work = next(steps)
@@ -53,8 +53,8 @@ async def carry_out(steps: Steps) -> None:
 def carry_out_later(
     steps: Steps, failed: Callable[[Exception], None], under_way: set[asyncio.Task[None]]
 ) -> None:
-    """The same, without anybody who waits for it. ``under_way`` keeps the task until it is done,
-    because the event loop does not."""
+    """Do as ``carry_out``, without waiting for the end. ``under_way`` keeps the task until it is
+    done, because the event loop does not."""
     task = asyncio.get_running_loop().create_task(_reporting(steps, failed))
     under_way.add(task)
     task.add_done_callback(under_way.discard)

@@ -1,4 +1,4 @@
-"""Topics and settings: what may be asked for, and how it gets into ZooKeeper and back out of it.
+"""Topics and settings: validation, and the way into ZooKeeper and back.
 
-Who coordinates does the rest. The requests themselves are :mod:`broker.server.requests`'.
+The coordination does the rest. :mod:`broker.server.requests` has the requests themselves.
 """

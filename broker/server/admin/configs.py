@@ -1,5 +1,5 @@
-"""Settings of topics and brokers: as stored, as clients see and change them, and as changes reach
-a running broker."""
+"""Settings of topics and brokers: how they are stored, how clients read and change them, and how
+changes reach a running broker."""
 
 import asyncio
 import logging
@@ -32,33 +32,33 @@ logger = logging.getLogger(__name__)
 
 # --- settings of topics ---------------------------------------------------------------------------
 #
-# Each topic's settings: what ``/config/topics/<topic>`` says, on top of the broker's defaults.
+# The settings of each topic: ``/config/topics/<topic>`` on top of the broker's defaults.
 #
-# The defaults are the broker's properties, on top of which ``/config/brokers/<default>`` and
-# ``/config/brokers/<id>`` may have laid others (:mod:`broker.dynamic_config`). Read from ZooKeeper
-# when the broker starts, when a partition comes to it, and when
-# :mod:`broker.server.admin.configs` says that something changed.
+# The defaults are the broker's properties. ``/config/brokers/<default>`` and
+# ``/config/brokers/<id>`` may override them (:mod:`broker.dynamic_config`). They are read from
+# ZooKeeper when the broker starts, when a partition comes to it, and when
+# :mod:`broker.server.admin.configs` reports a change.
 
 
 class TopicConfigs:
-    """Settings by topic; the broker's defaults for a topic that was not loaded."""
+    """The settings by topic, with the broker's defaults for a topic that was not loaded."""
 
     def __init__(self, config: BrokerConfig, zk: KafkaZk) -> None:
         self._zk = zk
         self._configs_zk = ConfigZk(zk)
         self._overrides: dict[str, Mapping[str, str]] = {}
         self.layers = Layers(config, {}, {})
-        """Where the defaults come from."""
+        """The source of the defaults."""
         self._defaults = config.topic_defaults()
 
     async def load_all(self) -> None:
-        """Reads the defaults, and the settings of every topic there is."""
+        """Read the defaults, and the settings of all topics."""
         await self.load_defaults()
         for topic in await self._zk.topics():
             await self.load(topic)
 
     async def load_defaults(self) -> None:
-        """Reads what is laid on top of the broker's properties."""
+        """Read the overrides of the broker's properties."""
         static = self.layers.static
         everybodys = await self._read(ALL_BROKERS, static, DYNAMIC)
         own = await self._read(of_broker(static.id), static, DYNAMIC)
@@ -68,10 +68,10 @@ class TopicConfigs:
     async def _read(
         self, entity: str, below: BrokerConfig | TopicConfig, names: Collection[str]
     ) -> Mapping[str, str]:
-        """What is set there of ``names``, nothing if it makes no sense on top of ``below``.
+        """Return the settings of ``names`` there, or none if they are invalid on top of ``below``.
 
-        Other names are passed over alone, as by Kafka (``ConfigDef.parse``): beside a
-        ``cleanup.policy``, a topic's ``min.insync.replicas`` is counted on all the same.
+        Only other names are ignored, as in Kafka (``ConfigDef.parse``): beside a
+        ``cleanup.policy``, a topic's ``min.insync.replicas`` still counts.
         """
         stored = await self._configs_zk.read(entity)
         found = {name: value for name, value in stored.items() if name in names}
@@ -85,18 +85,19 @@ class TopicConfigs:
         return found
 
     async def load_latest(self, topic: str) -> TopicConfig:
-        """Reads a topic's settings, none older than what the controller knew when it spoke.
+        """Read a topic's settings, which are at least as new as those that the controller knew.
 
-        Of settings that come with their topic no note is left. A broker whose ZooKeeper server is
-        50 ms behind was told to follow a partition, found no settings, and had the defaults for
-        good: when it led, alone in the ISR, it answered acks=all, and ``min.insync.replicas`` was
-        3. Or it finds those of a former topic of that name.
+        Settings that are created with their topic leave no note. A broker whose ZooKeeper server
+        was 50 ms behind was told to follow a partition, found no settings, and kept the defaults
+        for good. When it led, alone in the ISR, it answered acks=all, although
+        ``min.insync.replicas`` was 3. It might also read the settings of a former topic of that
+        name.
         """
         await self._zk.session.sync(znodes.topic_config(topic))
         return await self.load(topic)
 
     async def load(self, topic: str) -> TopicConfig:
-        """Reads a topic's settings; waits as long as ZooKeeper cannot be reached."""
+        """Read a topic's settings, and wait as long as ZooKeeper cannot be reached."""
         overrides = await self._read(of_topic(topic), self._defaults, TopicConfig.names())
         if overrides:
             self._overrides[topic] = overrides
@@ -105,21 +106,22 @@ class TopicConfigs:
         return self.get(topic)
 
     def get(self, topic: str) -> TopicConfig:
-        """A topic's settings as last read."""
+        """Return a topic's settings as last read."""
         return self._defaults.overridden(self._overrides.get(topic, {}))
 
     def log_config(self, topic: str) -> LogConfig:
-        """What the topic's logs need of them."""
+        """Return the settings of the topic's logs."""
         return self.get(topic).log_config()
 
 
 # --- requests of clients --------------------------------------------------------------------------
 #
-# Settings as clients see and change them.
+# Settings as clients read and change them.
 #
-# Any broker changes a topic's settings, or those of all brokers; a broker's own it changes alone.
-# What is written is checked before, and takes effect by :mod:`broker.server.admin.configs`,
-# here as everywhere. Loggers, client metrics and the policy class of Kafka are not handled.
+# Any broker changes a topic's settings, or those of all brokers. Only the broker itself changes its
+# own. Changes are checked before they are written, and take effect by
+# :mod:`broker.server.admin.configs`, here as everywhere. Not handled: loggers, client metrics and
+# the policy class of Kafka.
 
 
 TOPIC = 2
@@ -144,7 +146,8 @@ class ConfigAdmin:
         return self._configs.layers
 
     async def describe(self, kind: int, name: str) -> list[Described]:
-        """All settings of a topic or a broker; of all brokers (name ``""``) those that are set.
+        """Return all settings of a topic or a broker, or those that are set for all brokers (name
+        ``""``).
 
         Raises:
             Refused: there is no such resource here.
@@ -158,11 +161,11 @@ class ConfigAdmin:
         return describe_broker(self._layers)
 
     async def alter(self, kind: int, name: str, change: Change, *, validate_only: bool) -> None:
-        """Replace the settings by what ``change`` makes of them; it may raise Refused.
+        """Replace the settings by the result of ``change``, which may raise Refused.
 
         Raises:
             Refused: there is no such resource here, a setting does not exist or cannot have its
-                value, or nobody knows whether it was changed.
+                value, or it is unknown whether the settings were changed.
         """
         if kind == TOPIC and name == "":
             raise Refused(ErrorCode.invalid_request, "There are no settings of all topics.")
@@ -235,19 +238,19 @@ def _of_all_brokers(name: str, value: str) -> Described:
 #
 # Follows changes of settings while the broker runs: they take effect without a restart.
 #
-# Notes in ``/config/changes`` name what changed. A note says no more than "read again", so notes
-# may be read twice, late, or out of order with the change itself. After a session's end some may
-# have been missed for good (they expire); then everything is read again.
+# Notes in ``/config/changes`` name what changed. A note means only "read again", so notes may be
+# read twice, late, or out of order with the change itself. After a session's end, some may have
+# been missed for good (they expire). Then everything is read again.
 
 
 Changed = Callable[[Collection[str] | None], None]
-"""Called with the topics whose settings were read anew; None: all, the defaults changed."""
+"""Called with the topics whose settings were read again, or with None when the defaults changed."""
 
 TOPIC_PREFIX = "topics/"
 
 
 class ConfigChanges:
-    """Reads again what changed, and says so to ``changed``."""
+    """Reads changed settings again, and reports them to ``changed``."""
 
     def __init__(
         self, broker: BrokerId, zk: KafkaZk, configs: TopicConfigs, changed: Changed
@@ -263,7 +266,7 @@ class ConfigChanges:
         zk.on_session_established(self._look_at_everything)
 
     async def follow_forever(self) -> None:
-        """The task that reads notes, those that are there already as well."""
+        """Read notes, including existing ones, until cancelled."""
         while True:
             await self._look.wait()
             self._look.clear()

@@ -1,4 +1,4 @@
-"""Topics come, grow and go: what a request may ask for, and how it gets into ZooKeeper."""
+"""Creation, extension and deletion of topics: validation, and the way into ZooKeeper."""
 
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from ackproof.broker.types import NO_LEADER, BrokerId
 
 
 def java_hash(text: str) -> int:
-    """Over UTF-16 code units, in signed 32 bits."""
+    """Return Java's hash of a string: over UTF-16 code units, in signed 32 bits."""
     data = text.encode("utf-16-be", "surrogatepass")
     code = 0
     for unit in struct.unpack(f">{len(data) // 2}H", data):
@@ -34,22 +34,22 @@ class TopicStore(Protocol):
     """Topics and their assignments in ZooKeeper."""
 
     async def topics(self) -> set[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
 
     async def has_topic(self, topic: str) -> bool:
-        """Whether there is such a topic."""
+        """Return whether there is such a topic."""
 
     async def topic_assignments(self, topics: Iterable[str]) -> dict[str, TopicAssignment]:
-        """The assignments of those topics that exist."""
+        """Return the assignments of those topics that exist."""
 
     async def partition_count(self, topic: str) -> int:
-        """How many partitions ``topic`` has, those with it that are still being made; 0: there is
-        no such topic."""
+        """Return how many partitions ``topic`` has, including those that are still being created,
+        or 0 if there is no such topic."""
 
     async def create_topic(
         self, topic: str, assignment: Mapping[int, Sequence[int]], config: Mapping[str, str]
     ) -> None:
-        """Make a topic with these replicas by partition, the preferred one first.
+        """Create a topic with these replicas by partition, the preferred one first.
 
         Raises:
             TopicExists: also when another broker was faster.
@@ -57,7 +57,7 @@ class TopicStore(Protocol):
         """
 
     async def add_partitions(self, topic: str, added: Mapping[int, Sequence[int]]) -> None:
-        """Give ``topic`` further partitions; those it has stay as they are.
+        """Give ``topic`` further partitions. The existing ones do not change.
 
         Raises:
             UnknownTopic: no such topic.
@@ -65,10 +65,10 @@ class TopicStore(Protocol):
         """
 
     async def is_being_deleted(self, topic: str) -> bool:
-        """Whether somebody has ordered ``topic`` to be deleted."""
+        """Return whether the deletion of ``topic`` was requested."""
 
     async def delete_topic(self, topic: str) -> None:
-        """Order ``topic`` to be deleted.
+        """Request the deletion of ``topic``.
 
         Raises:
             UnknownTopic: no such topic.
@@ -80,7 +80,7 @@ Assignment = Mapping[int, tuple[BrokerId, ...]]
 
 
 class Refused(Exception):
-    """What a client is told, with the error code; ``none`` says that all went well."""
+    """The rejection of a client's request, with the error code; ``none`` means success."""
 
     def __init__(self, error: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -89,7 +89,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic as asked for. None: the broker's default. ``assignment`` excludes the counts."""
+    """A requested topic. None means the broker's default. ``assignment`` excludes the counts."""
 
     name: str
     partitions: int | None = None
@@ -99,8 +99,9 @@ class TopicSpec:
 
 
 PARTITIONS_MAX = 10_000
-"""New partitions of one topic in one request, as in Kafka since 3.3 (KRaft; with ZooKeeper it has
-no bound): a number is quickly sent, and the broker would make up replicas for each."""
+"""The limit for new partitions of one topic in one request, as in Kafka since 3.3 (KRaft; with
+ZooKeeper there is no limit). A number is quickly sent, and the broker would assign replicas to
+each."""
 
 
 def _check_may_exist(name: str) -> None:
@@ -117,7 +118,7 @@ def _check_number(new_partitions: int) -> None:
 
 
 class Topics:
-    """Creates, extends and deletes topics in the name of clients."""
+    """Creates, extends and deletes topics on behalf of clients."""
 
     def __init__(self, config: BrokerConfig, store: TopicStore, metadata: MetadataCache) -> None:
         self._config = config
@@ -125,10 +126,11 @@ class Topics:
         self._metadata = metadata
 
     def validate(self, spec: TopicSpec) -> Assignment:
-        """Replicas by partition for a topic that may be created, as far as the cache knows.
+        """Return the replicas by partition for a topic that may be created, as far as the cache
+        knows.
 
         Raises:
-            Refused: and why.
+            Refused: the topic may not be created, with the reason.
         """
         self._check_name(spec.name)
         try:
@@ -140,10 +142,10 @@ class Topics:
         return self._assign(spec)
 
     async def create(self, spec: TopicSpec) -> int:
-        """Writes the topic to ZooKeeper; returns how many partitions it has.
+        """Write the topic to ZooKeeper, and return how many partitions it has.
 
         Raises:
-            Refused: it may not be created, or nobody knows whether it was.
+            Refused: it may not be created, or it is unknown whether it was.
         """
         await self._metadata.refresh([spec.name])
         assignment = self.validate(spec)
@@ -156,10 +158,10 @@ class Topics:
         return len(assignment)
 
     async def wait_until_led(self, name: str, partitions: int, timeout_s: float) -> None:
-        """Waits until this broker has heard of a leader for every partition.
+        """Wait until this broker has heard of a leader for every partition.
 
         Raises:
-            Refused: time ran out; the topic exists all the same.
+            Refused: the time ran out. The topic exists all the same.
         """
 
         def led() -> bool:
@@ -170,7 +172,7 @@ class Topics:
             raise Refused(ErrorCode.request_timed_out, f"{name} has no leaders yet.")
 
     async def create_automatically(self, name: str) -> ErrorCode:
-        """Creates a topic that a client asked about; returns what to tell that client."""
+        """Create a topic that a client named in a request, and return the error for that client."""
         try:
             await self.create(TopicSpec(name=name))
         except Refused as refused:
@@ -186,12 +188,12 @@ class Topics:
         *,
         validate_only: bool,
     ) -> None:
-        """Gives a topic further partitions, so that it has ``count``.
+        """Give a topic further partitions, so that it has ``count``.
 
-        ``assignment``: replicas of the new ones; None: as Kafka distributes them.
+        ``assignment`` has the replicas of the new ones. With None they are distributed as in Kafka.
 
         Raises:
-            Refused: it may not be extended, or nobody knows whether it was.
+            Refused: it may not be extended, or it is unknown whether it was.
         """
         old = await self._extensible(name, count)
         existing = {number: found.replicas for number, found in old.partitions.items()}
@@ -206,15 +208,15 @@ class Topics:
             raise Refused(ErrorCode.request_timed_out, str(error)) from error
 
     async def assignments(self, names: Collection[str] | None) -> dict[str, TopicAssignment]:
-        """Where the replicas of these topics are (None: of all), as ZooKeeper says."""
+        """Return the replicas of these topics (None: of all) from ZooKeeper."""
         wanted = await self._store.topics() if names is None else names
         return await self._store.topic_assignments(filter(is_legal, wanted))
 
     async def delete(self, name: str) -> None:
-        """Orders the deletion of a topic.
+        """Request the deletion of a topic.
 
         Raises:
-            Refused: it may not be deleted, or nobody knows whether it will be.
+            Refused: it may not be deleted, or it is unknown whether it will be.
         """
         if not self._config.delete_topic_enable:
             raise Refused(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
@@ -227,11 +229,11 @@ class Topics:
             raise Refused(ErrorCode.request_timed_out, str(error)) from error
 
     async def wait_until_gone(self, name: str, timeout_s: float) -> None:
-        """Waits until this broker has heard that a topic is deleted. Replicas on brokers that are
-        down may be left, and the name taken, for as long as those stay down.
+        """Wait until this broker has heard that a topic is deleted. Replicas on brokers that are
+        down may remain, and the name stays taken, for as long as these brokers are down.
 
         Raises:
-            Refused: time ran out; the topic will be deleted all the same.
+            Refused: the time ran out. The topic will be deleted all the same.
         """
         if not await self._metadata.wait_until(
             lambda: name not in self._metadata.names, timeout_s, [name]
@@ -280,8 +282,8 @@ class Topics:
                 ErrorCode.invalid_topic_exception,
                 f"Topic name {name!r} is not 1 to 249 letters, digits, '.', '_' and '-'.",
             )
-        # A name alone may be what is left of a creation whose broker died: were that one refused,
-        # nobody would ever clean it up, and groups would have no coordinator for good.
+        # A name without partitions may be left by a creation whose broker died. If it counted as
+        # taken, it would never be cleaned up, and groups would have no coordinator for good.
         if name in self._metadata.topics:
             raise Refused(ErrorCode.topic_already_exists, f"Topic {name!r} already exists.")
         for other in set(self._metadata.names) - {name}:
@@ -304,8 +306,9 @@ class Topics:
                 ErrorCode.invalid_replication_factor,
                 f"Replication factor {factor} with {len(alive)} brokers alive.",
             )
-        # Not all from the same broker: it would lead every topic of one partition. Kafka draws
-        # where to begin; by the name it is the same in every run, and takes turns for t-1, t-2.
+        # The start differs by topic. Otherwise the same broker would lead every topic of one
+        # partition. Kafka draws it at random. By the name it is the same in every run, and rotates
+        # for t-1, t-2.
         return assign_replicas(alive, partitions, factor, start=java_hash(spec.name))
 
     def _check_assignment(self, spec: TopicSpec) -> Assignment:

@@ -1,5 +1,5 @@
 """Coordination by a controller, carried out over ZooKeeper and by requests to the brokers.
 
-:mod:`broker.controller` decides, on the one broker that is in office. Every broker registers,
-contests the office, and writes the ISRs of the partitions it leads.
+:mod:`broker.controller` decides, on the one broker that is the controller. Every broker registers,
+competes to become controller, and writes the ISRs of the partitions that it leads.
 """

@@ -1,8 +1,9 @@
-"""Which controller this broker obeys, on which connection, and as which incarnation of itself.
+"""The fence against stale orders: which controller this broker obeys, on which connection, and for
+which of its registrations.
 
-A controller that was deposed without noticing, a request meant for this broker's previous
-registration (KIP-380 for broker epochs), or one that its controller has given up and sent again
-must not be obeyed.
+Three kinds of orders must not be obeyed: those of a deposed controller that has not noticed, those
+for this broker's previous registration (KIP-380 for broker epochs), and those that its controller
+has given up and sent again.
 """
 
 from typing import Protocol
@@ -15,7 +16,7 @@ from ackproof.broker.types import NO_BROKER_EPOCH, BrokerId, ControllerEpoch
 
 
 class ControlRequest(Protocol):
-    """LeaderAndIsr, StopReplica, UpdateMetadata."""
+    """A LeaderAndIsr, StopReplica or UpdateMetadata request."""
 
     @property
     def controller_id(self) -> BrokerId: ...
@@ -28,13 +29,13 @@ class ControlRequest(Protocol):
 
 
 def origin(change: str, request: ControlRequest) -> Origin:
-    """Who sends the request."""
+    """Return the sender of the request."""
     by = {"controller": request.controller_id, "controller_epoch": request.controller_epoch}
     return Origin(change=change, by=by)
 
 
 class ControlFence:
-    """The highest controller epoch seen and its newest connection, and the epoch of our own
+    """The highest controller epoch seen with its newest connection, and the epoch of our own
     registration in ZooKeeper."""
 
     def __init__(self) -> None:
@@ -43,26 +44,27 @@ class ControlFence:
         self._connection = 0
 
     def admit(self, request: ControlRequest, connection: int) -> ErrorCode:
-        """NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH; remembers a newer controller, and on
-        which ``connection`` it was heard: they are numbered as they were accepted.
+        """Return NONE, STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH for a request.
 
-        What an old controller sent may arrive after its successor's requests: a StopReplica of a
-        topic that is there again would delete the log that has just been written to. And what was
-        sent to this broker's former life: a leadership that was taken from it when it died.
+        Remember a newer controller, and its ``connection``. Connections are numbered as they were
+        accepted.
 
-        A broker epoch above ours is ours as well: the controller has seen our registration before
-        we have heard that it succeeded.
-
-        A controller sends one request at a time, and what it has given up again on another
-        connection. The slow first copy may come when the second was answered, and all that followed
-        it: an UpdateMetadata would bring back former leaders and dead brokers, for good; a
-        StopReplica of a deleted topic would delete the log of the next one of that name. Neither
-        has an epoch of a leader that says so.
+        - A request of an old controller may arrive after its successor's. A StopReplica of a topic
+          that was created again would delete the log that has just been written to.
+        - A request may be meant for this broker's previous registration: a leadership that was
+          taken from it when it died.
+        - A broker epoch above ours is ours as well. The controller has read our registration before
+          we have heard that it succeeded.
+        - A controller sends one request at a time, and repeats one that it has given up on another
+          connection. The slow first copy may arrive after the second and all later ones were
+          answered. An UpdateMetadata would bring back former leaders and dead brokers, for good. A
+          StopReplica of a deleted topic would delete the log of the next one of that name. Neither
+          has a leader epoch that shows its age.
 
         Raises:
-            CloseConnection: the connection is older than the newest. An answer would lock out the
-                controller for good when somebody else had sent an order in its name: closed, it
-                comes back on another.
+            CloseConnection: the connection is older than the newest. Another client may have sent
+                an order in the controller's name. An answer would then lock out the controller for
+                good. With its connection closed, it comes back on another.
         """
         if request.controller_epoch < self.controller_epoch:
             return ErrorCode.stale_controller_epoch

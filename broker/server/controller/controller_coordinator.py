@@ -38,16 +38,16 @@ logger = logging.getLogger(__name__)
 
 # --- registration ---------------------------------------------------------------------------------
 #
-# Being in ``/brokers/ids`` for as long as this broker lives.
+# The registration in ``/brokers/ids`` for as long as this broker lives.
 #
-# The znode goes with its session. When the session has expired, the broker goes on serving as it
-# believes (it may be a zombie leader by then), and registers anew as soon as it has another one.
-# Only a registered broker may contest the office of controller: one that is not would take itself
-# for dead as soon as it is elected.
+# The znode vanishes with its session. When the session has expired, the broker continues to serve
+# with what it knows (it may be a zombie leader by then), and registers again as soon as it has
+# another session. Only a registered broker may compete to become controller. Without a registration
+# it would consider itself dead as soon as it is elected.
 
 
 class Registration:
-    """Registers, and again after each expiry."""
+    """The registration of this broker, repeated after each expiry."""
 
     def __init__(self, config: BrokerConfig, zk: KafkaZk, fence: ControlFence) -> None:
         host, port = config.advertised
@@ -60,15 +60,16 @@ class Registration:
         self._fence = fence
         self._renewed = asyncio.Event()
         self._registered = asyncio.Event()
-        # Until the first registration, which will be later than all that ZooKeeper has told of,
-        # what names an earlier one is meant for a former life. It may have led, with a log whose
-        # end is lost by now: obeyed, it would lead on in that very epoch.
+        # Until the first registration, any earlier registration named in a request is of a former
+        # life of this broker. The first one will be later than everything that ZooKeeper has
+        # reported. The broker may have led then, with a log whose end is lost by now. If it obeyed,
+        # it would continue to lead in that very epoch.
         fence.broker_epoch = zk.session.last_zxid + 1
         zk.on_session_expired(self._registered.clear)
         zk.on_session_established(self._renewed.set)
 
     async def register(self) -> None:
-        """Returns when the broker is registered, however many sessions that takes.
+        """Return when the broker is registered, however many sessions that takes.
 
         Raises:
             BrokerIdInUse: another broker has our id.
@@ -85,11 +86,11 @@ class Registration:
             await self._renewed.wait()
 
     async def registered(self) -> None:
-        """Returns when the broker is registered in the current session."""
+        """Return when the broker is registered in the current session."""
         await self._registered.wait()
 
     async def renew_forever(self) -> None:
-        """Registers in each new session."""
+        """Register in each new session."""
         while True:
             await self._renewed.wait()
             await self.register()
@@ -97,12 +98,12 @@ class Registration:
 
 # --- ISR changes ----------------------------------------------------------------------------------
 #
-# ISR changes on their way to ZooKeeper and to the controller.
+# The way of ISR changes to ZooKeeper and to the controller.
 #
-# A leader's new ISR goes to the partition's state znode; what became of it is fed back to the
-# replica. The controller is told through ``/isr_change_notification``, not at once but gathered, to
-# spare it (seed 002, 1.2): looked at every 2.5 s, sent when no ISR has changed for 5 s, or when
-# nothing was sent for 60 s.
+# A leader's new ISR goes to the partition's state znode, and the outcome is fed back to the
+# replica. The controller is told through ``/isr_change_notification``. To spare it, changes are
+# collected (*Reliability*, section 1.2). They are checked every 2.5 s, and sent when no ISR has
+# changed for 5 s, or when nothing was sent for 60 s.
 
 
 PROPAGATION_CHECK_MS = 2_500
@@ -111,7 +112,7 @@ PROPAGATION_MAX_MS = 60_000
 
 
 class IsrChanges:
-    """Writes ISRs for one broker and tells the controller of them."""
+    """Writes ISRs for one broker and announces them to the controller."""
 
     def __init__(self, broker: BrokerId, zk: KafkaZk, clock: Clock, spawn: Spawn) -> None:
         self._broker = broker
@@ -120,29 +121,29 @@ class IsrChanges:
         self._spawn = spawn
         self._unsent: set[TopicPartition] = set()
         self._unknown: dict[TopicPartition, WriteIsr] = {}
-        """Writes of which nobody knows whether they happened; they come again."""
+        """The writes whose outcome is unknown. They are requested again."""
         self._last_change = clock.now()
         self._last_sent = clock.now()
 
     def write(self, partition: Partition, effect: WriteIsr) -> None:
-        """Starts the write; the partition hears of the outcome."""
+        """Start the write. Its outcome is fed to the partition."""
         self._spawn(self._write(partition, effect))
 
     async def propagate_forever(self) -> None:
-        """The task ``isr-change-propagation``."""
+        """Run the task ``isr-change-propagation``."""
         while True:
             await asyncio.sleep(PROPAGATION_CHECK_MS / 1000)
             if self.is_due(self._clock.now()):
                 await self._propagate()
 
     def is_due(self, now: Millis) -> bool:
-        """Whether changes are waiting, and have waited as long as the rules say."""
+        """Return whether changes are waiting, and have waited as long as the rules say."""
         quiet = self._last_change + QUIET_MS < now
         overdue = self._last_sent + PROPAGATION_MAX_MS < now
         return bool(self._unsent) and (quiet or overdue)
 
     def changed(self, tp: TopicPartition) -> None:
-        """Notes that the ISR of ``tp`` in ZooKeeper is a new one."""
+        """Note that the ISR of ``tp`` in ZooKeeper is a new one."""
         self._unsent.add(tp)
         self._last_change = self._clock.now()
 
@@ -189,21 +190,18 @@ class IsrChanges:
 
 # --- controlled shutdown --------------------------------------------------------------------------
 #
-# Handing leaderships over before stopping (``controlled.shutdown.enable``).
+# The handover of leaderships before the broker stops (``controlled.shutdown.enable``).
 #
-# The broker asks the controller to let other replicas lead its partitions, and stops when none is
-# left or when it has asked often enough. Without success it stops all the same: then the others
-# find out by its session.
+# The broker asks the controller to let other replicas lead its partitions. It stops when none is
+# left, or after the last attempt. Without success the others notice the end of its session.
 
 
 async def hand_over(config: BrokerConfig, fence: ControlFence, metadata: MetadataCache) -> bool:
-    """Asks up to 1 + ``controlled.shutdown.max.retries`` times; True when nothing is led.
+    """Ask up to 1 + ``controlled.shutdown.max.retries`` times. Return True when nothing is led.
 
-    Each time in the name of the present registration, as Kafka's ``KafkaServer`` does: a session
-    may end meanwhile, and this broker register anew.
-
-    Who has not heard of any controller yet, since it is still registering, leads nothing: roles are
-    told after who is live.
+    Each attempt names the present registration, as Kafka's ``KafkaServer`` does. A session may end
+    meanwhile, and this broker register again. A broker that is still registering, and has not heard
+    of any controller, leads nothing: roles are sent after the live brokers.
     """
     if metadata.controller == NO_LEADER:
         return True
@@ -240,10 +238,10 @@ async def _ask(config: BrokerConfig, broker_epoch: int, metadata: MetadataCache)
 
 # --- the coordinator ------------------------------------------------------------------------------
 #
-# Coordination by a controller (seeds 002 and 003): one broker decides for all partitions.
+# Coordination by a controller (*Reliability*, *Failover*): one broker decides for all partitions.
 #
-# This broker registers, contests the office, and writes the ISRs of the partitions it leads; what
-# it is told comes in requests (:mod:`broker.server.requests.control_requests` and its kin).
+# This broker registers, competes to become controller, and writes the ISRs of the partitions that
+# it leads. Its orders come in requests (:mod:`broker.server.requests.control_requests`).
 
 
 class ControllerCoordinator:
@@ -275,31 +273,32 @@ class ControllerCoordinator:
 
     @property
     def context(self) -> Context | None:
-        """What this broker knows as the controller; None if it is none."""
+        """The state of the controller, or None if this broker is not the controller."""
         return self._controller.context
 
     @property
     def waiting(self) -> int:
-        """The number of answers of the controller that are waited for."""
+        """The number of pending answers of the controller."""
         return self._controller.waiting
 
     async def join(self, _replicas: ReplicaManager) -> None:
-        """Registers: the controller tells the replicas the rest, by way of requests."""
+        """Register. The controller then sends the roles of the replicas in requests."""
         await self._registration.register()
 
     async def run(self) -> None:
-        """Stays registered, contests the office, tells the controller of new ISRs."""
+        """Stay registered, compete to become controller, and announce new ISRs to the
+        controller."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._registration.renew_forever(), name="registration")
             group.create_task(self._controller.run(), name="controller")
             group.create_task(self._isr_changes.propagate_forever(), name="isr-change-propagation")
 
     async def hand_over(self) -> None:
-        """Asks the controller to let others lead."""
+        """Ask the controller to let others lead."""
         await hand_over(self._config, self._fence, self.metadata)
 
     def configs_changed(self, topics: Collection[str] | None) -> None:
-        """The controller needs to know where unclean elections are allowed."""
+        """Tell the controller, which must know where unclean elections are allowed."""
         self._controller.configs_changed(topics)
 
     async def elect_leaders(
@@ -315,7 +314,8 @@ class ControllerCoordinator:
         return await self._controller.alter_reassignments(targets)
 
     async def remove_broker(self, _broker: BrokerId) -> Outcome:
-        """With a controller nothing is left of a broker that is not registered."""
+        """Reject the request: with a controller, an unregistered broker leaves nothing to
+        remove."""
         return Outcome(ErrorCode.unsupported_version)
 
     async def controlled_shutdown(

@@ -1,15 +1,15 @@
-"""Contests the office of controller, and holds it while it may.
+"""The competition to become controller, and the work of the controller.
 
-One task works off one queue, so that events are taken in one after the other, whatever the order
-in which ZooKeeper's watches, brokers' answers and requests arrive. A watch only says that
-something changed: what is put into the queue is the job to read it again. A job that fails, be it
-that something in ZooKeeper cannot be understood, is logged and given up, as in Kafka, and the next
-one is done. One who cannot even take office gives it back.
+One task works through one queue. Events are thus processed one after the other, whatever the order
+in which ZooKeeper's watches, brokers' answers and requests arrive. A watch only says that something
+changed, and the queue gets the job to read it again. A job that fails is logged and given up, as in
+Kafka, and the next one follows. The cause may be a znode that cannot be parsed. A controller that
+cannot even begin its term resigns.
 
-At session expiry the term ends at once, before anything else is done: another broker may be
-controller already. What the ended term still had in flight is fenced in ZooKeeper (its session and
-its controller epoch) and at the brokers (the controller epoch in every request). With the next
-session the office is contested anew, once the broker is registered in it.
+When the session expires, the term ends at once, before anything else is done, because another
+broker may be controller already. Pending work of the ended term is fenced in ZooKeeper (by its
+session and its controller epoch) and at the brokers (by the controller epoch in every request).
+With the next session, the broker competes again once it is registered.
 """
 
 import asyncio
@@ -46,14 +46,14 @@ FIRST_REBALANCE_S = 5
 STEP_DOWN_S = 1
 
 Job = Callable[[asyncio.TaskGroup], Awaitable[None]]
-"""Gets the group that owns the tasks it starts."""
+"""A job, which gets the group that owns its tasks."""
 
 
 class ControllerRuntime:
-    """The controller of this broker, active or not. ``run`` is its life.
+    """The controller of this broker, active or not. ``run`` runs it.
 
-    ``registered`` returns when the broker is registered in the current session: the first thing
-    that a new controller sees must not be the absence of its own broker.
+    ``registered`` returns when the broker is registered in the current session. A new controller
+    must not find its own broker missing.
     """
 
     def __init__(
@@ -67,20 +67,20 @@ class ControllerRuntime:
         self._zk = zk
         self._elections = ControllerZk(zk)
         self._jobs: asyncio.Queue[tuple[Term | None, str, Job]] = asyncio.Queue()
-        """What is to be done, in which term (None: in none), and what to call it."""
+        """The jobs with their term (None: in no term) and their name for the log."""
         self._term: Term | None = None
         self._ended: list[Term] = []
         self._tokens = itertools.count()
         self._registered = registered
         self._probe = probe
         self._questions: dict[int, asyncio.Future[Any]] = {}
-        """Answers that are waited for, by token; None when the term ends first."""
+        """The pending answers by token, None when the term ends first."""
         zk.on_session_expired(self._session_expired)
         zk.on_session_established(self._contest_soon)
 
     @property
     def waiting(self) -> int:
-        """The number of answers that are waited for."""
+        """The number of pending answers."""
         return len(self._questions)
 
     @property
@@ -90,11 +90,12 @@ class ControllerRuntime:
 
     @property
     def context(self) -> Context | None:
-        """What this broker knows as the controller, for others to look at; None if it is not."""
+        """The state of the controller, for others to read; None if this broker is not the
+        controller."""
         return None if self._term is None else self._term.context
 
     async def run(self) -> None:
-        """Contest, work, and go on until cancelled.
+        """Compete, work, and continue until cancelled.
 
         Raises:
             ZkClosed: ZooKeeper's client was closed first.
@@ -111,7 +112,7 @@ class ControllerRuntime:
     async def controlled_shutdown(
         self, request: ControlledShutdownRequest
     ) -> ControlledShutdownResponse:
-        """Move leaderships away from a broker that is about to stop; answers when that is done.
+        """Move leaderships away from a broker that is about to stop, and answer when that is done.
 
         NOT_CONTROLLER when this broker is not the controller, or ceases to be before it is done.
         """
@@ -130,9 +131,10 @@ class ControllerRuntime:
     async def elect_leaders(
         self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
     ) -> Outcomes | None:
-        """Elect preferred leaders, or unclean ones where nobody leads; ``partitions`` None: all.
+        """Elect preferred leaders, or unclean ones for partitions without a leader.
 
-        Returns what came of it when it is written; None when this broker is not the controller.
+        ``partitions`` is None for all. Return the outcomes when they are written, or None when this
+        broker is not the controller.
         """
         asked = partial(events.ElectionAsked, partitions=partitions, unclean=unclean)
         answer: events.Answer | None = await self._ask(asked)
@@ -141,22 +143,23 @@ class ControllerRuntime:
     async def alter_reassignments(
         self, targets: Mapping[TopicPartition, tuple[BrokerId, ...] | None]
     ) -> Outcomes | None:
-        """Begin to move partitions; a target of None takes a reassignment back.
+        """Begin to move partitions. A target of None cancels a reassignment.
 
-        Returns what was begun; None when this broker is not the controller.
+        Return what was begun, or None when this broker is not the controller.
         """
         asked = partial(events.ReassignmentsAltered, targets=targets)
         answer: events.Answer | None = await self._ask(asked)
         return None if answer is None else answer.outcomes
 
     def configs_changed(self, topics: Collection[str] | None) -> None:
-        """The settings of these topics changed; None: those of all may have."""
+        """Take over changed settings of these topics, or with None possibly of all."""
         term = self._term
         if term is not None:
             self._jobs.put_nowait((term, "settings", lambda _group: term.configs_changed(topics)))
 
     async def _ask(self, question: Callable[..., events.Event]) -> Any:
-        """The answer to the event that ``question`` makes of a token; None: not the controller."""
+        """Return the answer to the event that ``question`` creates from a token, None if not the
+        controller."""
         if self._term is None:
             return None
         token = next(self._tokens)
@@ -171,7 +174,7 @@ class ControllerRuntime:
     # --- the queue --------------------------------------------------------------------------
 
     async def _work(self, group: asyncio.TaskGroup) -> None:
-        """One job after the other; those of a term that has ended are dropped."""
+        """Do one job after the other. Jobs of a term that has ended are dropped."""
         while True:
             term, what, job = await self._jobs.get()
             if term is None or term is self._term:
@@ -179,8 +182,8 @@ class ControllerRuntime:
             await self._close_ended()
 
     async def _do(self, what: str, job: Job, group: asyncio.TaskGroup) -> None:
-        """A job, at whose failure the broker does not end: the next controller would meet the
-        same, and the one after it, until there is no broker left."""
+        """Do a job. Its failure does not end the broker: the next controller would meet the same
+        error, and the one after it, until there is no broker left."""
         try:
             await job(group)
         except SessionExpired as error:
@@ -203,7 +206,7 @@ class ControllerRuntime:
             self._jobs.put_nowait((term, type(event).__name__, lambda _group: term.feed(event)))
 
     async def _rebalance_forever(self) -> None:
-        """``auto.leader.rebalance.enable``, by its interval."""
+        """Begin the check of ``auto.leader.rebalance.enable`` at its interval."""
         config = self._config
         pause_s = FIRST_REBALANCE_S
         while config.auto_leader_rebalance_enable:
@@ -218,7 +221,7 @@ class ControllerRuntime:
         self._jobs.put_nowait((None, "the contest for the office", self._contest))
 
     async def _contest(self, group: asyncio.TaskGroup) -> None:
-        """See who holds the office; take it if nobody does."""
+        """Read which broker is the controller, and become it if there is none."""
         await self._registered()
         holder = await self._zk.controller(self._contest_soon)
         if holder is not None and (holder != self._config.id or self._term is not None):
@@ -254,15 +257,15 @@ class ControllerRuntime:
             looks[path]()
 
     async def _step_down(self, tenure: Tenure) -> None:
-        """Gives the office back: held by one that knows nothing of the cluster, it would keep
-        every other broker from it. Not at once, since the next to contest it may be this one."""
+        """Resign. A controller that knows nothing of the cluster would keep every other broker from
+        becoming it. There is a delay, because this broker may be the next to win."""
         self._resign()
         await asyncio.sleep(STEP_DOWN_S)
         await self._elections.delete(tenure, znodes.CONTROLLER)
         self._contest_soon()
 
     def _look(self, term: Term, path: str) -> None:
-        """A watch fired: read the path again. Once is enough however many watches fire before."""
+        """Queue a read of a path whose watch fired, once for any number of watches."""
         if path not in term.looking:
             term.looking.add(path)
             self._jobs.put_nowait((term, path, lambda _group: term.look(path)))

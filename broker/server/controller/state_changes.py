@@ -1,7 +1,8 @@
-"""What a controller says in Kafka's ``state.change.logger``, one JSON object per line.
+"""The controller's lines in Kafka's ``state.change.logger``, one JSON object per line.
 
-Who was elected, what was written, and which broker was asked for what; what brokers make of it is
-:mod:`broker.server.replication.state_change_log`'s.
+They report elections, writes, and requests to brokers.
+:mod:`broker.server.replication.state_change_log` has the lines of the brokers that receive these
+requests.
 """
 
 import json
@@ -22,7 +23,7 @@ logger = logging.getLogger("state.change.logger")
 def log_request(
     event: str, broker: BrokerId, request: Request, error: ErrorCode | None = None
 ) -> None:
-    """State-change lines of a request: who asks whom for what, in which epochs."""
+    """Log the state changes of a request: sender, receiver, content and epochs."""
     for change in _changes(request):
         line = {
             "event": event,
@@ -37,13 +38,13 @@ def log_request(
 
 
 def log_tenure(event: str, controller: BrokerId, epoch: ControllerEpoch) -> None:
-    """State-change line: ``elected`` or ``resigned``."""
+    """Log the beginning or the end of a term: ``elected`` or ``resigned``."""
     line = {"event": event, "controller": controller, "controller_epoch": epoch}
     _record(line)
 
 
 def log_write(controller: BrokerId, write: StateWrite, *, written: bool) -> None:
-    """State-change line: a partition's state is written, or somebody else was faster."""
+    """Log that a partition's state was written, or that another write was faster."""
     line = {
         "event": "written" if written else "conflict",
         "request": "PartitionState",
@@ -59,7 +60,8 @@ def log_write(controller: BrokerId, write: StateWrite, *, written: bool) -> None
 
 
 def _changes(request: Request) -> Iterator[dict[str, Any]]:
-    """LeaderAndIsr and StopReplica by partition, UpdateMetadata as a whole."""
+    """Yield the changes of LeaderAndIsr and StopReplica by partition, and UpdateMetadata as a
+    whole."""
     if isinstance(request, LeaderAndIsrRequest):
         for topic in request.topic_states:
             for role in topic.partition_states:

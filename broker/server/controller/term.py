@@ -1,8 +1,8 @@
-"""One term of office: from an election won to its end.
+"""One term of a controller: from its election to its end.
 
-Holds the sans-I/O controller and the channels to the brokers, reads what events need from
-ZooKeeper, and carries out effects in their order. A term ends with its session or with the next
-election; everything it still has to do is dropped then.
+The term has the controller without I/O and the channels to the brokers. It reads from ZooKeeper
+what events need, and carries out effects in their order. It ends with its session or with the next
+election. Everything that it still has to do is then dropped.
 """
 
 import asyncio
@@ -41,12 +41,12 @@ logger = logging.getLogger(__name__)
 
 # --- requests to brokers --------------------------------------------------------------------------
 #
-# The controller's way to one registration of one broker.
+# The controller's channel to one registration of one broker.
 #
-# Requests leave one after the other and each is tried again until the broker has answered: a broker
-# must not hear of a newer state before an older one, nor miss one. What ends a channel is the
-# broker's registration going away, or the controller's own end; then the rest is dropped, because
-# the broker will be told everything anew.
+# Requests are sent one after the other, and each is repeated until the broker has answered. A
+# broker must not hear of a newer state before an older one, nor miss one. A channel ends when the
+# broker's registration vanishes, or with the controller's term. The remaining requests are dropped,
+# because the broker will be told everything again.
 
 
 RETRY_BACKOFF_S = 0.1
@@ -83,11 +83,11 @@ class Channel:
         self._requests.put_nowait(request)
 
     def stop(self) -> None:
-        """Send nothing more, from now on."""
+        """Stop sending, at once."""
         self._task.cancel()
 
     async def close(self) -> None:
-        """Stop, and let go of the connection."""
+        """Stop, and close the connection."""
         self.stop()
         await asyncio.wait([self._task])
         await self._connection.close()
@@ -101,7 +101,7 @@ class Channel:
                 log_request("acknowledged", self._broker, request, response.error_code)
                 self._answered(self._broker, request, response)
             except Exception:
-                # Not worth a broker: what cannot be said is said by no other controller either.
+                # This must not end the broker: no other controller could send the request either.
                 logger.exception("controller: broker %d: %s given up", self._broker, request)
 
     async def _deliver(self, request: Request) -> Response:
@@ -123,12 +123,12 @@ ASKED = (
     znodes.PREFERRED_REPLICA_ELECTION,
     znodes.REASSIGN_PARTITIONS,
 )
-"""Paths where others leave requests for the controller; looked at when a term has begun."""
+"""The paths with requests for the controller, which are read when a term has begun."""
 
 WATCHED = (znodes.BROKER_IDS, znodes.TOPICS, *ASKED)
 
 OVER = (ControllerMoved, SessionExpired, ZkClosed)
-"""What ends a term."""
+"""The errors that end a term."""
 
 Enqueue = Callable[[events.Event], None]
 Answer = Callable[[events.AnswerShutdown | events.Answer | events.Failed], None]
@@ -142,8 +142,8 @@ class Term:
     Args:
         spawn: starts a task and owns it.
         enqueue: takes events that arise outside of :meth:`feed` (brokers' answers).
-        answer: takes answers to what brokers and clients asked.
-        probe: what the controller's steps are reported to.
+        answer: takes answers to the requests of brokers and clients.
+        probe: the observer of the controller's steps.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Term:
     ) -> None:
         self.tenure = tenure
         self.looking: set[str] = set()
-        """Watched paths that are about to be looked at."""
+        """The watched paths that are about to be read."""
         self._config = config
         self._zk = zk
         self._orders = ControllerZk(zk)
@@ -174,16 +174,16 @@ class Term:
 
     @property
     def context(self) -> Context | None:
-        """What the controller knows, for others to look at."""
+        """The state of the controller, for others to read."""
         return self._controller.context
 
     def stop(self) -> None:
-        """Say nothing more to anybody, from now on."""
+        """Stop sending to all brokers, at once."""
         for _, channel in self._channels.values():
             channel.stop()
 
     async def close(self) -> None:
-        """Let go of all channels."""
+        """Close all channels."""
         channels = [*self._dropped, *(channel for _, channel in self._channels.values())]
         self._channels, self._dropped = {}, []
         await asyncio.gather(*(channel.close() for channel in channels))
@@ -191,7 +191,7 @@ class Term:
     # --- events from ZooKeeper --------------------------------------------------------------
 
     async def begin(self, looks: Mapping[str, Look]) -> None:
-        """Read everything, and take office. ``looks`` holds the callback of each watched path."""
+        """Read everything, and begin the term. ``looks`` has the callback of each watched path."""
         log_tenure("elected", self._config.id, self.tenure.epoch)
         self._looks = looks
         live = await self._zk.live_brokers(looks[znodes.BROKER_IDS])
@@ -209,7 +209,7 @@ class Term:
         )
 
     async def look(self, path: str) -> None:
-        """Read what is at a watched path, go on watching it, and act on it."""
+        """Read a watched path, continue to watch it, and act on its content."""
         self.looking.discard(path)
         await {
             znodes.BROKER_IDS: self._brokers_changed,
@@ -239,8 +239,8 @@ class Term:
         )
 
     async def _read_topics(self) -> dict[str, TopicAssignment]:
-        """All topics, each with an id; one whose node cannot be understood any more is what it
-        was."""
+        """Return all topics, each with an id. A topic whose node can no longer be parsed keeps its
+        last known state."""
         look = self._looks[znodes.TOPICS]
         names = await self._zk.topics(look)
         known = {name: self._topics[name] for name in names & self._topics.keys()}
@@ -277,8 +277,8 @@ class Term:
             await self.feed(events.ReassignmentAsked(targets=targets))
 
     async def _asked(self, path: str, read: Callable[[Look], Awaitable[T]]) -> T | None:
-        """What a person has asked for. Nonsense is removed: it must not bring down one controller
-        after the other."""
+        """Return the operator's request in a znode. A malformed node is removed: it must not bring
+        down one controller after the other."""
         try:
             return await read(self._looks[path])
         except znodes.MalformedNode as error:
@@ -294,7 +294,8 @@ class Term:
         )
 
     async def _unclean(self, topics: Iterable[str]) -> frozenset[str]:
-        """Topics with unclean elections, by their own setting or the broker's default."""
+        """Return the topics with unclean elections, by their own setting or the broker's
+        default."""
         names = list(topics)
         configs = TopicConfigs(self._config, self._zk)
         await configs.load_defaults()
@@ -306,7 +307,7 @@ class Term:
         )
 
     async def configs_changed(self, topics: Collection[str] | None) -> None:
-        """Settings of these topics may have changed; None: of all."""
+        """Take over settings of these topics, or with None of all, that may have changed."""
         names = self._topics.keys() if topics is None else self._topics.keys() & set(topics)
         unclean = await self._unclean(names)
         enabled = {name: name in unclean for name in sorted(names)}
@@ -315,7 +316,7 @@ class Term:
     # --- effects ----------------------------------------------------------------------------
 
     async def feed(self, event: events.Event) -> None:
-        """Give an event to the controller and carry out what it says.
+        """Feed an event to the controller and carry out its effects.
 
         Raises:
             ControllerMoved, SessionExpired: the term is over.
@@ -333,8 +334,8 @@ class Term:
                     waiting.append(outcome)
 
     async def _attempt(self, effect: events.Effect) -> events.Event | None:
-        """Carry out an effect; one that fails costs itself. Were the rest dropped with it, brokers
-        would miss roles that the controller takes them to have been told."""
+        """Carry out an effect. A failure costs only this effect. If the rest were dropped with it,
+        brokers would miss roles that the controller considers as sent."""
         try:
             return await self._carry_out(effect)
         except OVER:
@@ -347,7 +348,7 @@ class Term:
             return None
 
     def _follow(self, live: Iterable[LiveBroker]) -> None:
-        """One channel for each registration."""
+        """Keep one channel for each registration."""
         now = {broker.info.broker_id: broker for broker in live}
         for broker, (known, channel) in list(self._channels.items()):
             if now.get(broker) != known:
@@ -395,7 +396,8 @@ class Term:
     def _count_elections(
         self, writes: Iterable[events.StateWrite], outcome: events.StatesWritten, seconds: float
     ) -> None:
-        """Before the controller hears of the outcome: what it knows are still the old leaders."""
+        """Count elections before the controller hears of the outcome, while it still has the old
+        leaders."""
         known = {} if self.context is None else self.context.states
         elected = [
             (known[write.partition], write.leader)
@@ -458,7 +460,7 @@ class Term:
 def _deletion_errors(
     request: StopReplicaRequest, response: StopReplicaResponse
 ) -> dict[TopicPartition, ErrorCode]:
-    """What became of the partitions that were to be deleted."""
+    """Return the outcome for the partitions that were to be deleted."""
     errors = {
         TopicPartition(e.topic_name, e.partition_index): e.error_code
         for e in response.partition_errors
@@ -474,8 +476,8 @@ def _deletion_errors(
 
 # --- log messages ---------------------------------------------------------------------------------
 #
-# What a controller logs of brokers that start or fail, in the words of Kafka 0.8 (*Failover*,
-# "Broker failure" and "Broker startup").
+# The controller's log messages about brokers that start or fail, in the words of Kafka 0.8
+# (*Failover*, "Broker failure" and "Broker startup").
 
 
 def log_broker_changes(
@@ -485,8 +487,8 @@ def log_broker_changes(
 ) -> None:
     """Log which brokers have come and gone since ``known``, if any has.
 
-    A broker that has registered anew in between counts as gone and as come, as for the controller
-    itself. Kafka 0.8 did not see it.
+    A broker that has registered again in between counts as gone and as come, as for the controller
+    itself. Kafka 0.8 did not notice it.
     """
     same = {broker for broker in known.keys() & live if known[broker].epoch == live[broker].epoch}
     added, deleted = live.keys() - same, known.keys() - same

@@ -1,4 +1,4 @@
-"""Coordination by each partition's leader (seed 001), carried out over ZooKeeper.
+"""Coordination by each partition's leader (*Design V2*), carried out over ZooKeeper.
 
-:mod:`broker.coordination` decides, this room reads, writes, watches and keeps time for it.
+:mod:`broker.coordination` decides. This package reads, writes, watches and keeps time for it.
 """

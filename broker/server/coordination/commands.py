@@ -1,7 +1,7 @@
-"""Runs the document's admin commands for whoever asks.
+"""The execution of the document's admin commands.
 
-Any broker runs any command (:mod:`broker.coordination.admin`). One that was begun is
-carried on when its client has gone away: left in the middle, it is for the next one to clean up.
+Any broker runs any command (:mod:`broker.coordination.admin`). A command continues when its client
+has disconnected. An interrupted command would leave its clean-up to the next one.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ R = TypeVar("R")
 Command = Generator[steps.Step, Any, R]
 
 LOOK_S = 1.0
-"""How often a command that waits looks, should it have missed the change."""
+"""How often a waiting command checks for a change that it may have missed."""
 
 
 class Commands:
-    """Runs commands; several at once are fine."""
+    """Runs commands, several at once if necessary."""
 
     def __init__(self, reader: Reader, writer: Writer) -> None:
         self._reader = reader
@@ -34,17 +34,16 @@ class Commands:
 
     @property
     def waiting(self) -> int:
-        """The number of commands under way."""
+        """The number of running commands."""
         return len(self._waiting)
 
     async def run(
         self, command: Command[R], timeout_s: float, settings: Settings | None = None
     ) -> R:
-        """Carries it out to its end. When it waits, and has written nothing for ``timeout_s``, it
-        is told that its time is up. ``settings``: of the topics that it creates.
+        """Run a command to its end, and return its result.
 
-        Raises:
-            what the command raises.
+        If it waits, and has written nothing for ``timeout_s``, it is told that its time is up.
+        ``settings`` are those of the topics that it creates. Raise what the command raises.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -97,7 +96,7 @@ class Commands:
         return None
 
     async def _queues(self, step: steps.ReadQueues, changed: asyncio.Event) -> Mapping[Any, Any]:
-        """What changes after this counts: the watch is set with the reading."""
+        """Read queues. Changes after this count, because the watch is set with the read."""
         changed.clear()
         read = (self._reader.queue(broker, self._changed) for broker in step.brokers)
         return dict(zip(step.brokers, await asyncio.gather(*read), strict=True))
@@ -105,7 +104,8 @@ class Commands:
     async def _await_change(
         self, step: steps.AwaitChange, changed: asyncio.Event, deadline: float
     ) -> steps.Waited:
-        """The queues are watched since they were read; the partition's node is looked at."""
+        """Wait for a change. The queues are watched since they were read, and the partition's node
+        from now on."""
         loop = asyncio.get_running_loop()
         left = deadline - loop.time()
         if left <= 0:

@@ -1,4 +1,4 @@
-"""Carries out what :mod:`broker.coordination` says, and feeds back what came of it."""
+"""Carries out the effects of :mod:`broker.coordination`, and feeds back their outcomes."""
 
 import asyncio
 import contextlib
@@ -38,15 +38,15 @@ logger = logging.getLogger(__name__)
 
 # --- progress of followers ------------------------------------------------------------------------
 #
-# How far followers are, for a leader that waits for them before it serves (``becomeLeader``).
+# The progress of followers, for a leader that waits for them before it serves (``becomeLeader``).
 
 
 LOOK_S = 0.5
-"""How often it is said even if nobody fetches."""
+"""How often progress is reported even if no follower fetches."""
 
 
 class ProgressWatch:
-    """Says it of those partitions that are watched; ``put`` takes it."""
+    """Reports the progress of watched partitions to ``put``."""
 
     def __init__(self, replicas: ReplicaManager, put: Callable[[Progress], None]) -> None:
         self._replicas = replicas
@@ -54,7 +54,7 @@ class ProgressWatch:
         self._watched: dict[TopicPartition, Progress | None] = {}
 
     def watch(self, tp: TopicPartition, *, wanted: bool) -> None:
-        """From now on, or no more."""
+        """Begin or stop to watch a partition."""
         partition = self._replicas.hosted(tp)
         if wanted:
             self._watched[tp] = None
@@ -65,14 +65,15 @@ class ProgressWatch:
             partition.on_fetch = partial(self._say, tp, news=True) if wanted else None
 
     async def look_forever(self) -> None:
-        """Time passes while nobody fetches."""
+        """Report progress regularly, because time passes even if no follower fetches."""
         while True:
             await asyncio.sleep(LOOK_S)
             for tp in tuple(self._watched):
                 self._say(tp)
 
     def _say(self, tp: TopicPartition, *, news: bool = False) -> None:
-        """``news``: only if it is another than the last time; followers fetch often."""
+        """Report a partition's progress, with ``news`` only if it has changed, because followers
+        fetch often."""
         partition = self._replicas.hosted(tp)
         if not isinstance(partition, Partition) or partition.replica.role is not Role.LEADER:
             return
@@ -92,7 +93,7 @@ class ProgressWatch:
 
 # --- effects --------------------------------------------------------------------------------------
 #
-# Carries out what :mod:`broker.coordination` says, and feeds back what came of it.
+# Carries out the effects of :mod:`broker.coordination`, and feeds back their outcomes.
 
 
 state_change = logging.getLogger("state.change.logger")
@@ -105,12 +106,12 @@ CLOSE = Origin(change="close-replica", by={})
 
 
 class EffectExecutor:
-    """Of one broker.
+    """The executor of one broker's effects.
 
     Args:
         writer: carries out writes.
         put: takes events, with the session that they belong to.
-        register: registers the broker, in the session that there is.
+        register: registers the broker, in the current session.
     """
 
     def __init__(
@@ -135,15 +136,16 @@ class EffectExecutor:
         self._queue_made: asyncio.Future[None] | None = None
         self._reassigned = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
-        """What makes or deletes logs. Many at once would keep the disk from all else."""
+        """Held while a log is created or deleted. Many at once would block the disk for all other
+        work."""
 
     def take(self, replicas: ReplicaManager, progress: ProgressWatch) -> None:
-        """Whom to tell their roles, from now on."""
+        """Set the replicas that are told their roles, and the watch of their progress."""
         self._replicas = replicas
         self._progress = progress
 
     async def __call__(self, effect: events.Effect) -> None:
-        """Begins what is ZooKeeper's, does what is this broker's."""
+        """Begin an effect on ZooKeeper, or carry out one on this broker's replicas."""
         await self._carry_out(effect)
 
     @property
@@ -158,7 +160,7 @@ class EffectExecutor:
     # --- ZooKeeper --------------------------------------------------------------------------
 
     def _begin(self, work: Coroutine[None, None, events.Event | None]) -> None:
-        """Has it done beside everything else, as long as the session lasts."""
+        """Begin work beside everything else, as long as the session lasts."""
         self._spawn(self._fed(work, self._session.number))
 
     async def _fed(
@@ -174,7 +176,7 @@ class EffectExecutor:
         self._spawn(self._write(effect))
 
     async def _write(self, effect: events.Write) -> None:
-        """Answered whatever becomes of the session."""
+        """Write, and answer whatever happens to the session."""
         session = None if effect.session is None else self._session.number
         if effect.session not in (None, self._session.session_id):
             outcome = UNKNOWN
@@ -191,7 +193,7 @@ class EffectExecutor:
     @_carry_out.register
     async def _(self, _effect: events.CreateQueue) -> None:
         if self._queue_made is not None:
-            self._queue_made.cancel()  # nobody hears any more of what a former session waits for
+            self._queue_made.cancel()  # the answers of a former session no longer matter
         self._queue_made = asyncio.get_running_loop().create_future()
         self._begin(self._create_queue(self._queue_made))
 
@@ -271,7 +273,7 @@ class EffectExecutor:
         self._begin(self._registered())
 
     async def _registered(self) -> events.Event | None:
-        """Register, and make the queue again if this broker was removed while it was starting."""
+        """Register, and create the queue again if this broker was removed while it was starting."""
         await self._register()
         if await self._reader.exists(nodes.queue(self._me)) is not None:
             return None
@@ -279,7 +281,7 @@ class EffectExecutor:
         return events.QueueChanged()
 
     def session_over(self) -> None:
-        """Nothing is heard of its watches any more."""
+        """Stop to follow the watches of the session."""
         self._reassigned.set()
 
     # --- replicas ---------------------------------------------------------------------------
@@ -291,10 +293,10 @@ class EffectExecutor:
             try:
                 await self._hosts.ready(tp, effect.topic_id)
             except InconsistentTopicId as error:
-                # A broker that was down while its topic was deleted finds the next one of that name
-                # assigned to it: its close-replica is stale. It would refuse every role of it for
-                # good. The id that was read is the newer one: it was read after this session began,
-                # and what wrote the log was told its id before.
+                # A broker that was down while its topic was deleted may find that the next one of
+                # that name is assigned to it, while its close-replica is stale. It would refuse
+                # every role for good. The id that was read is the newer one: it was read after this
+                # session began, and the log's writer was told its id before.
                 logger.warning("%s: %s; deleted", tp, error)
                 await self._delete(tp)
                 await self._hosts.ready(tp, effect.topic_id)
@@ -334,7 +336,7 @@ class EffectExecutor:
         self._hosts.step(effect.partition, effect.event)
 
     def _count(self, effect: events.Tell) -> None:
-        """Before the replica hears of it: what it knows is still the old ISR."""
+        """Count ISR changes before the replica hears of them, while it still has the old ISR."""
         partition = self._hosts.hosted(effect.partition)
         if isinstance(effect.event, IsrWriteFailed):
             meters.FAILED_ISR_UPDATES.inc()
@@ -364,7 +366,7 @@ class EffectExecutor:
 
 
 def record(line: events.Lifecycle) -> None:
-    """A line of the document's "explicit monitoring", with its words in ``text``."""
+    """Log a line of the document's "explicit monitoring", with its words in ``text``."""
     asked = line.request
     state_change.info(
         json.dumps(
@@ -382,7 +384,7 @@ def record(line: events.Lifecycle) -> None:
 
 
 def refuse(refused: events.Refused) -> None:
-    """What was not put into a queue, or taken out and not done."""
+    """Log a request that was not put into a queue, or was taken out and not carried out."""
     full = refused.fault is events.Fault.QUEUE_FULL
     if full:
         meters.QUEUES_FULL.inc()

@@ -1,8 +1,8 @@
-"""Elections and reassignments that clients ask for in a cluster without a controller.
+"""Elections and reassignments on request, in a cluster without a controller.
 
-Any broker may be asked. It changes the partition's nodes
-(:mod:`broker.coordination.admin`). The partition's leader, or the broker that becomes the
-leader, sees the change and does the rest."""
+Any broker may be asked. It changes the partition's nodes (:mod:`broker.coordination.admin`). The
+partition's leader, or the broker that becomes the leader, sees the change and does the rest.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -30,20 +30,21 @@ from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 LOOK_S = 0.05
-"""How often it is looked whether somebody leads."""
+"""How often to check whether there is a leader."""
 
 NAMED_MAX = 5
-"""Partitions that a refusal names."""
+"""The number of partitions that a refusal names."""
 
 TIMEOUT_S = 30.0
-"""These commands wait for nothing."""
+"""The timeout of commands that wait for nothing."""
 
 Targets = Mapping[TopicPartition, tuple[BrokerId, ...] | None]
 DONE = Outcome(ErrorCode.none)
 
 
 class Elections:
-    """Takes orders; answers when they are written, elections when somebody leads again."""
+    """Carries out requests. It answers when they are written, and for elections when there is a
+    leader again."""
 
     def __init__(self, reader: Reader, writer: Writer, commands: Commands, admin: Admin) -> None:
         self._reader = reader
@@ -56,8 +57,8 @@ class Elections:
     async def elect(
         self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
     ) -> Outcomes:
-        """Preferred leaders, or unclean ones where nobody leads. Of all partitions (None), those
-        that need no election are left out."""
+        """Elect preferred leaders, or unclean ones for partitions without a leader. In a request
+        for all partitions (None), those that need no election are left out."""
         named = await self._all() if partitions is None else partitions
         elect = self._elect_unclean if unclean else self._elect_preferred
         outcomes = await self._each(named, elect)
@@ -67,7 +68,8 @@ class Elections:
         return {tp: outcome for tp, outcome in outcomes.items() if outcome.error is not idle}
 
     async def _elect_preferred(self, tp: TopicPartition) -> Outcome:
-        """``checkLoadBalancing``: "delete .../leader in ZK" if the preferred one is in the ISR."""
+        """Do ``checkLoadBalancing``: "delete .../leader in ZK" if the preferred one is in the
+        ISR."""
         while True:
             view = await self._reader.partition(tp)
             live = await self._reader.live()
@@ -84,8 +86,8 @@ class Elections:
                 return await self._led(tp)
 
     async def _elect_unclean(self, tp: TopicPartition) -> Outcome:
-        """Lets a live replica lead where none of the ISR is live: it is put into the ISR, alone,
-        and told to look. What only the others had is lost."""
+        """Let a live replica lead if no member of the ISR is live: it is put into the ISR, alone,
+        and told to read the partition. Records that only the others had are lost."""
         while True:
             view = await self._reader.partition(tp)
             live = await self._reader.live()
@@ -120,7 +122,7 @@ class Elections:
     # --- reassignments ----------------------------------------------------------------------
 
     async def reassign(self, targets: Targets) -> Outcomes:
-        """Moves partitions to these replicas; None takes a move back."""
+        """Move partitions to these replicas, or with None cancel a move."""
 
         async def begin(tp: TopicPartition) -> Outcome:
             target = targets[tp]
@@ -142,10 +144,12 @@ class Elections:
                 return DONE
 
     async def _still(self, tp: TopicPartition, view: PartitionView) -> bool:
-        """Whether nobody has ordered anything since. Read from a server of ZooKeeper's that lags, a
-        partition is on [1, 2] that has been moved to [2]: who orders it back would be told that
-        there is nothing to do, and who takes the move back that there is none. A transaction is the
-        leader's, and each order moves AR's version on.
+        """Return whether no order was given since the read.
+
+        Suppose a server of ZooKeeper lags and shows a partition on [1, 2] that has been moved to
+        [2]. A request to move it back would be told that there is nothing to do, and a cancellation
+        that there is no move. A transaction reaches ZooKeeper's leader, and each order raises AR's
+        version.
         """
         assert view.replicas is not None
         check = Check(node=Node(Kind.REPLICAS, tp), expected=view.replicas.version)
@@ -155,7 +159,8 @@ class Elections:
         return False
 
     async def _take_back(self, tp: TopicPartition) -> Outcome:
-        """Waits while the partition would be left without a replica that may lead."""
+        """Cancel a reassignment. Wait while the partition would be left without a replica that may
+        lead."""
         while True:
             view = await self._reader.partition(tp)
             refused = _no_such(tp, view)
@@ -172,10 +177,10 @@ class Elections:
     # --- brokers ----------------------------------------------------------------------------
 
     async def remove_broker(self, broker: BrokerId) -> Outcome:
-        """The remove-brokers command (*Design V2*, "Paths stored in Zookeeper"): delete the queue
-        of a broker that will not come back. One that does gets a new queue.
+        """Carry out the remove-brokers command (*Design V2*, "Paths stored in Zookeeper"): delete
+        the queue of a broker that will not come back. If it does, it gets a new queue.
 
-        A broker that has a replica, or is to close one, keeps its queue: without it the partition
+        A broker that has a replica, or must close one, keeps its queue. Without it the partition
         could be neither moved away nor deleted.
         """
         await self._reader.sync()
@@ -210,7 +215,8 @@ class Elections:
         return tuple(await self._reader.assigned(await self._reader.topics()))
 
     async def _done(self, command: Command) -> bool:
-        """False: something else was written meanwhile; read again, in a moment, and see."""
+        """Run a command. Return False, after a moment, if another write interfered and the
+        partition must be read again."""
         if await self._commands.run(command, TIMEOUT_S) is CommandOutcome.DONE:
             return True
         await asyncio.sleep(LOOK_S)
@@ -224,7 +230,8 @@ def _refused(text: str) -> Outcome:
 def _known(
     order: Callable[[TopicPartition], Awaitable[Outcome]],
 ) -> Callable[[TopicPartition], Awaitable[Outcome]]:
-    """Nothing is read for a name that no path can have in it."""
+    """Return the order with a check of names, so that nothing is read for a name that no path can
+    contain."""
 
     async def checked(tp: TopicPartition) -> Outcome:
         if not is_legal(tp.topic) or tp.partition < 0:

@@ -1,10 +1,11 @@
-"""The order in which :mod:`broker.coordination` hears of things, and the sessions they belong to.
+"""The order of events for :mod:`broker.coordination`, and their sessions.
 
-One task feeds one event after the other. What follows from it for this broker's replicas is done
-beside that, partition by partition (:class:`Lanes`). So the news that a leader has changed waits
-neither for other news nor for the start of other replicas, which reads ZooKeeper and syncs files
-(*Design V2*: leader changes "are not queued up on any other notifications"). What was read in a
-session that is over is dropped; that it is over is told before all that waits."""
+One task feeds one event after the other. The effects on this broker's replicas run beside it,
+partition by partition (:class:`Lanes`). The news that a leader has changed thus waits neither for
+other news nor for the start of other replicas, which reads ZooKeeper and syncs files (*Design V2*:
+leader changes "are not queued up on any other notifications"). Answers from a session that is over
+are dropped. Its end is fed before all waiting events.
+"""
 
 import asyncio
 import logging
@@ -38,10 +39,11 @@ CarryOut = Callable[[Effect], Awaitable[None]]
 
 
 class Lanes:
-    """Effects under way: of one partition one after the other, beside those of other partitions.
+    """The running effects: one after the other for each partition, and in parallel for different
+    ones.
 
-    An effect that fails is logged, and costs itself: the next event has news, or a restart begins
-    anew.
+    An effect that fails is logged, and costs only itself. The next event has news, or a restart
+    begins again.
     """
 
     def __init__(self, carry_out: CarryOut, group: asyncio.TaskGroup) -> None:
@@ -51,7 +53,7 @@ class Lanes:
 
     @property
     def busy(self) -> list[TopicPartition]:
-        """The partitions of which something is under way."""
+        """The partitions with running effects."""
         return list(self._lanes)
 
     async def attempt(self, effect: Effect) -> None:
@@ -62,7 +64,7 @@ class Lanes:
             logger.exception("coordination: %s could not be carried out", effect)
 
     def put(self, tp: TopicPartition, effect: Effect) -> None:
-        """Carry out an effect after the others of its partition."""
+        """Carry out an effect after the earlier ones of its partition."""
         self._lane(tp).append(effect)
 
     def after(
@@ -71,8 +73,8 @@ class Lanes:
         effect: Effect,
         is_due: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Carry out an effect when all is done that was put in so far for ``partitions``, if it is
-        still due by then."""
+        """Carry out an effect after all earlier ones for ``partitions``, if it is still due by
+        then."""
         self._group.create_task(self._after([self._mark(tp) for tp in partitions], effect, is_due))
 
     async def _after(
@@ -105,7 +107,7 @@ class Lanes:
 
 
 class EventLoop:
-    """Feeds ``core``."""
+    """The loop that feeds ``core``."""
 
     def __init__(
         self, core: Coordinator, clock: Clock, session: ZkSession, probe: Probe = NO_PROBE
@@ -122,17 +124,17 @@ class EventLoop:
         session.established_callbacks.append(self.start_session)
 
     def put(self, event: Event, session: SessionNumber = ANY_SESSION) -> None:
-        """To be fed in its turn; dropped if ``session`` is over by then."""
+        """Queue an event, to be dropped if ``session`` is over when its turn comes."""
         self._waiting.append((session, event))
         self._woken.set()
 
     def start_session(self) -> None:
-        """There is a session: the first one, or the next."""
+        """Feed the current session: the first one, or a new one."""
         if self._session.session_id is not None:
             self.put(SessionStarted(session=self._session.session_id), self._session.number)
 
     async def run(self, carry_out: CarryOut) -> None:
-        """The task that feeds, for ever; ``carry_out`` does what is said."""
+        """Feed events for ever. ``carry_out`` carries out the effects."""
         try:
             async with asyncio.TaskGroup() as group:
                 lanes = Lanes(carry_out, group)
@@ -148,7 +150,7 @@ class EventLoop:
             self._stop_timer()
 
     async def _step(self, event: Event, lanes: Lanes) -> None:
-        """One event. If the step fails, that is logged, and costs the event."""
+        """Feed one event. If the step fails, that is logged, and costs only the event."""
         if isinstance(event, Tick):
             self._ticking = False
         try:
@@ -166,7 +168,7 @@ class EventLoop:
             elif isinstance(effect, Write):
                 lanes.after(touched, effect)
             elif isinstance(effect, RegisterBroker):
-                # Not in a later session, whose start-up begins anew.
+                # Not in a later session, which repeats the start-up.
                 lanes.after(lanes.busy, effect, partial(self._is_current, self._session.number))
             else:
                 await lanes.attempt(effect)
@@ -175,7 +177,8 @@ class EventLoop:
         return session == self._session.number
 
     def _expired(self) -> None:
-        """At once: others may lead already what this broker takes for its own."""
+        """Feed the expiry before everything else: other brokers may lead already what this one
+        leads."""
         self._waiting.appendleft((ANY_SESSION, SessionExpired()))
         self._woken.set()
 

@@ -1,4 +1,4 @@
-"""Coordination by leaders: a broker of a cluster that has no controller (seed 001)."""
+"""Coordination by leaders: a broker of a cluster without a controller (*Design V2*)."""
 
 import asyncio
 import contextlib
@@ -42,11 +42,12 @@ logger = logging.getLogger(__name__)
 
 
 LOOK_S = 5.0
-"""How often a broker looks at what it has no watch on."""
+"""How often a broker reads what it has no watch on."""
 
 
 class LeaderCoordinator:
-    """This broker's part. ``clean``: whether its logs were closed cleanly the last time."""
+    """This broker's part of the coordination. ``clean`` says whether its logs were closed cleanly
+    the last time."""
 
     def __init__(
         self,
@@ -83,26 +84,26 @@ class LeaderCoordinator:
 
     @property
     def active(self) -> bool:
-        """Every broker serves what elsewhere needs a controller."""
+        """True: every broker serves what elsewhere needs a controller."""
         return True
 
     @property
     def context(self) -> Context | None:
-        """Nobody is the controller."""
+        """None: no broker is the controller."""
         return None
 
     @property
     def waiting(self) -> int:
-        """The number of topics that are being created or deleted, and of commands under way."""
+        """The number of topics that are being created or deleted, and of running commands."""
         return self.topics.waiting
 
     def write_isr(self, partition: Partition, effect: WriteIsr) -> None:
-        """The partition's leader is this broker: it decides in which way it may be written."""
+        """Start the write. This broker leads the partition, and decides how it may be written."""
         logger.info("ISR of %s to %s", partition.tp, effect.isr)
         self._feed.put(IsrAsked(partition=partition.tp, asked=effect))
 
     async def join(self, replicas: ReplicaManager) -> None:
-        """The document's ``brokerStartup``: drain the queue, start replicas, then register."""
+        """Do the document's ``brokerStartup``: drain the queue, start replicas, then register."""
         progress = ProgressWatch(replicas, self._feed.put)
         self._hands.take(replicas, progress)
         await asyncio.gather(*map(self._writer.give_id, await self._reader.topics()))
@@ -120,12 +121,11 @@ class LeaderCoordinator:
         await self._registered.wait()
 
     async def run(self) -> None:
-        """All that is to be done was begun when it joined."""
+        """Return at once: all work was begun by ``join``."""
 
     async def hand_over(self) -> None:
-        """Deletes the leader nodes that are this broker's, one by one; waits as long as a
-        controller would be asked (``controlled.shutdown.max.retries`` and ``.retry.backoff.ms``).
-        """
+        """Delete this broker's leader nodes, one by one. Wait as long as for a controller
+        (``controlled.shutdown.max.retries`` and ``.retry.backoff.ms``)."""
         config = self._config
         self._feed.put(ShutdownAsked())
         tries = 1 + config.controlled_shutdown_max_retries
@@ -138,7 +138,7 @@ class LeaderCoordinator:
             logger.warning("Still leading %s, stopping all the same", self._core.leading)
 
     def configs_changed(self, topics: Collection[str] | None) -> None:
-        """No setting of a topic has a part in this."""
+        """Ignore the change: no setting of a topic matters here."""
 
     async def elect_leaders(
         self, partitions: tuple[TopicPartition, ...] | None, *, unclean: bool
@@ -159,7 +159,7 @@ class LeaderCoordinator:
     async def controlled_shutdown(
         self, _request: ControlledShutdownRequest
     ) -> ControlledShutdownResponse:
-        """Nobody asks: a broker that stops gives up by itself what it leads."""
+        """Reject the request. A broker that stops gives up its leaderships by itself."""
         error = ErrorCode.not_controller
         return ControlledShutdownResponse(error_code=error, remaining_partitions=())
 
@@ -180,7 +180,7 @@ class LeaderCoordinator:
                 self._registered.set()
 
     async def _look_around(self) -> None:
-        """What nobody has a watch on: how long the queues are, and which topics are gone."""
+        """Read what has no watch: the lengths of the queues, and which topics are gone."""
         while True:
             meters.queues_seen(await self._reader.depths())
             await self.metadata.refresh(())

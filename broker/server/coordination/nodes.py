@@ -1,9 +1,10 @@
-"""The znodes of seed 001, "Paths stored in Zookeeper": where they are and what is in them.
+"""The znodes of *Design V2*, "Paths stored in Zookeeper": their paths and contents.
 
-The document's paths, with JSON in them as in Kafka's own. ``/brokers/ids/N`` is Kafka's
-(:mod:`broker.server.zk.znodes`): it says host and port, and more. ``/brokers/topics/T`` itself
-holds the topic's id (KIP-516), of which the document knows nothing. Decoders raise
-:class:`~broker.server.zk.znodes.MalformedNode` naming the path."""
+The paths are the document's, with JSON as in Kafka's own. ``/brokers/ids/N`` is Kafka's
+(:mod:`broker.server.zk.znodes`), with host, port and more. ``/brokers/topics/T`` itself holds the
+topic's id (KIP-516), which the document does not know. Decoders raise
+:class:`~broker.server.zk.znodes.MalformedNode` with the path.
+"""
 
 import uuid
 from collections.abc import Sequence
@@ -26,101 +27,102 @@ REASSIGNED: Final = "/brokers/partitions_reassigned"
 STATE: Final = "/brokers/state"
 
 REQUEST: Final = "request-"
-"""What the names of queued requests begin with; ZooKeeper puts ten digits behind it."""
+"""The beginning of the names of queued requests. ZooKeeper appends ten digits."""
 
 NUMBER_MAX: Final = 2**31 - 1
 
 
 def partition(tp: TopicPartition) -> str:
-    """``/brokers/topics/T/P``."""
+    """Return ``/brokers/topics/T/P``."""
     return f"{TOPICS}/{tp.topic}/{tp.partition}"
 
 
 def reassigned(name: str) -> str:
-    """``/brokers/partitions_reassigned/T``."""
+    """Return ``/brokers/partitions_reassigned/T``."""
     return f"{REASSIGNED}/{name}"
 
 
 def queue(broker: BrokerId) -> str:
-    """``/brokers/state/N``."""
+    """Return ``/brokers/state/N``."""
     return f"{STATE}/{broker}"
 
 
 def path(node: Node) -> str:
-    """Where one of a partition's nodes is."""
+    """Return the path of one of a partition's nodes."""
     if node.kind is Kind.REASSIGNED:
         return f"{REASSIGNED}/{node.partition.topic}/{node.partition.partition}"
     return f"{partition(node.partition)}/{node.kind.value}"
 
 
 def parent(node: Node) -> str:
-    """What is to be there before the node."""
+    """Return the path of the node's parent, which must exist first."""
     return path(node).rpartition("/")[0]
 
 
 def partition_number(name: str) -> int | None:
-    """The partition that a child is named after; None: it is none."""
+    """Return the partition that a child is named after, or None if it names none."""
     number = int(name) if name.isascii() and name.isdigit() else NUMBER_MAX
     return number if number < NUMBER_MAX and str(number) == name else None
 
 
 def encode_topic_id(topic_id: uuid.UUID) -> bytes:
-    """``/brokers/topics/T``."""
+    """Encode ``/brokers/topics/T``."""
     return encode({"version": 1, "topic_id": encode_uuid(topic_id)})
 
 
 def decode_topic_id(where: str, data: bytes) -> uuid.UUID | None:
-    """The inverse of :func:`encode_topic_id`; None: it is of a time when topics had none."""
+    """Invert :func:`encode_topic_id`. None if the node is older than topic ids."""
     return znodes.decode_topic_id(where, decode(where, data)) if data else None
 
 
 def encode_ids(brokers: Sequence[BrokerId], removing: Sequence[BrokerId] = ()) -> bytes:
-    """``replicas`` and ``partitions_reassigned``. Kafka's name for who is removing, where anybody
-    is."""
+    """Encode ``replicas`` or ``partitions_reassigned``, with Kafka's name for ``removing`` if there
+    are any."""
     node = {"version": 1, "replicas": list(brokers)}
     return encode(node | {"removing_replicas": list(removing)} if removing else node)
 
 
 def decode_ids(where: str, data: bytes) -> tuple[BrokerId, ...]:
-    """The inverse of :func:`encode_ids`; the document's empty list may be no JSON at all."""
+    """Invert :func:`encode_ids`. The document's empty list may be no JSON at all."""
     return _ids(where, decode(where, data), "replicas") if data else ()
 
 
 def decode_removing(where: str, data: bytes) -> tuple[BrokerId, ...]:
-    """Who is removing, by what :func:`encode_ids` wrote."""
+    """Return the ``removing`` brokers written by :func:`encode_ids`."""
     node = decode(where, data) if data else {}
     return _ids(where, node, "removing_replicas") if "removing_replicas" in node else ()
 
 
 def encode_leader(broker: BrokerId, epoch: LeaderEpoch) -> bytes:
-    """``leader``."""
+    """Encode ``leader``."""
     return encode({"version": 1, "leader": broker, "leader_epoch": epoch})
 
 
 def decode_leader(where: str, data: bytes) -> tuple[BrokerId, LeaderEpoch]:
-    """The inverse of :func:`encode_leader`."""
+    """Invert :func:`encode_leader`."""
     node = decode(where, data)
     return BrokerId(_number(where, node, "leader")), _epoch(where, node)
 
 
 def encode_isr(isr: Sequence[BrokerId], epoch: LeaderEpoch) -> bytes:
-    """``ISR``."""
+    """Encode ``ISR``."""
     return encode({"version": 1, "isr": list(isr), "leader_epoch": epoch})
 
 
 def decode_isr(where: str, data: bytes) -> tuple[tuple[BrokerId, ...], LeaderEpoch]:
-    """The inverse of :func:`encode_isr`."""
+    """Invert :func:`encode_isr`."""
     node = decode(where, data)
     return _ids(where, node, "isr"), _epoch(where, node)
 
 
 def encode_variant(variant: str) -> bytes:
-    """``/brokers/state`` itself: by which variant all brokers of the cluster coordinate."""
+    """Encode ``/brokers/state`` itself: the variant by which all brokers of the cluster
+    coordinate."""
     return encode({"version": 1, "variant": variant})
 
 
 def decode_variant(where: str, data: bytes) -> str:
-    """The inverse of :func:`encode_variant`."""
+    """Invert :func:`encode_variant`."""
     variant = decode(where, data).get("variant")
     if not isinstance(variant, str):
         raise MalformedNode(f"{where} names no variant")
@@ -128,7 +130,7 @@ def decode_variant(where: str, data: bytes) -> str:
 
 
 def encode_request(request: StateChangeRequest) -> bytes:
-    """An entry of ``/brokers/state/N``."""
+    """Encode an entry of ``/brokers/state/N``."""
     return encode(
         {
             "version": 1,
@@ -142,7 +144,7 @@ def encode_request(request: StateChangeRequest) -> bytes:
 
 
 def decode_request(where: str, data: bytes) -> StateChangeRequest:
-    """The inverse of :func:`encode_request`."""
+    """Invert :func:`encode_request`."""
     node = decode(where, data)
     name = node.get("topic")
     if not isinstance(name, str) or not is_legal(name):
@@ -183,7 +185,7 @@ def _ids(where: str, node: dict[str, Any], key: str) -> tuple[BrokerId, ...]:
 
 # --- the kind of coordination ---------------------------------------------------------------------
 #
-# Whose tree it is: a cluster keeps to the kind of coordination that it was started with.
+# The kind of coordination of the tree: a cluster keeps the kind with which it was started.
 
 
 COORDINATION = "ackproof.coordination"
@@ -191,18 +193,17 @@ VARIANT = "ackproof.coordination.variant"
 
 
 class ForeignTree(ZkError):
-    """What is in ZooKeeper was made by brokers that coordinate in another way."""
+    """A tree in ZooKeeper of brokers with another kind of coordination."""
 
 
 async def claim(config: BrokerConfig, session: ZkSession) -> None:
-    """Makes sure that the tree is of this broker's kind, before anything in it is changed.
+    """Ensure that the tree is of this broker's kind, before anything in it is changed.
 
-    A controller's has ``/controller_epoch`` for ever, one without a controller ``/brokers/state``,
-    which holds the variant. The first broker without a controller makes sure in one transaction
-    that there is none.
-
-    One variant, since a fence holds if everybody keeps to it: a printed leader overwrites the ISR
-    by which a fenced one was elected, or deletes what it has acknowledged.
+    A controller's tree has ``/controller_epoch`` for ever. One without a controller has
+    ``/brokers/state``, which holds the variant. The first broker without a controller ensures in
+    one transaction that there is none. All brokers need the same variant, because a fence holds
+    only if every broker keeps to it. A printed leader overwrites the ISR by which a fenced one was
+    elected, or deletes what it has acknowledged.
 
     Raises:
         ForeignTree: it is of another kind.
@@ -229,7 +230,8 @@ async def claim(config: BrokerConfig, session: ZkSession) -> None:
 
 
 def _found(variant: str, client: KazooClient) -> Any:
-    """That a node is not there cannot be checked, but it can be created and deleted."""
+    """Create the tree. A transaction cannot check that a node is absent, but it can create and
+    delete it."""
     transaction = client.transaction()
     transaction.create(znodes.CONTROLLER_EPOCH, b"0")
     transaction.delete(znodes.CONTROLLER_EPOCH)

@@ -1,4 +1,4 @@
-"""Topics where there is no controller: written down by commands that any broker runs."""
+"""Topics without a controller: written by commands that any broker runs."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ from ackproof.broker.server.zk.session import ZkClosed
 from ackproof.broker.types import BrokerId
 
 TIMEOUT_S = 30.0
-"""How long a command waits for brokers to do their part. One that is down may never."""
+"""How long a command waits for brokers to do their part. One that is down may never do it."""
 
 DELETION_TIMEOUT_S = 24 * 3600.0
-"""A broker that is down does its part when it is back; as with a controller, the topic's name is
-taken until then."""
+"""How long a deletion waits. A broker that is down does its part when it is back. As with a
+controller, the topic's name is taken until then."""
 
 PATIENCE_S = 5.0
-"""A creation of which nothing is seen for so long has failed, and is cleaned up by the next."""
+"""How long a creation may show no progress. Then it has failed, and the next one cleans up."""
 
 LOOK_S = 0.1
 
@@ -33,8 +33,8 @@ NUMBERS = Mapping[int, Sequence[int]]
 
 
 class LedTopics:
-    """A :class:`~broker.server.admin.topics.TopicStore`. ``spawn`` starts a task and owns it:
-    a command goes on when nobody waits for it any more."""
+    """A :class:`~broker.server.admin.topics.TopicStore`. ``spawn`` starts a task and owns it: a
+    command continues when no client waits for it any more."""
 
     def __init__(
         self, me: BrokerId, reader: Reader, commands: Commands, admin: Admin, spawn: Spawn
@@ -49,19 +49,19 @@ class LedTopics:
 
     @property
     def waiting(self) -> int:
-        """The number of topics that are being created or deleted, and of commands under way."""
+        """The number of topics that are being created or deleted, and of running commands."""
         return len(self._creating | self._deleting) + self._commands.waiting
 
     async def topics(self) -> set[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return set(await self._reader.topics())
 
     async def has_topic(self, topic: str) -> bool:
-        """Whether there is such a topic."""
+        """Return whether there is such a topic."""
         return bool(await self._reader.assigned([topic]))
 
     async def topic_assignments(self, topics: Iterable[str]) -> dict[str, TopicAssignment]:
-        """Of those topics that have a partition."""
+        """Return the assignments of those topics that have a partition."""
         found = {}
         for topic in sorted(set(topics)):
             nodes = await self._reader.topic(topic)
@@ -73,12 +73,12 @@ class LedTopics:
         return found
 
     async def partition_count(self, topic: str) -> int:
-        """How many partitions ``topic`` has, or will have when it is made; 0: there is no such
-        topic, or nothing of it is there yet.
+        """Return how many partitions ``topic`` has, or will have when it is created. The result is
+        0 if there is no such topic, or nothing of it exists yet.
 
-        They appear one by one, each behind a path of its own in ``partitions_reassigned``, which
-        all of them have before the first is there. Who counts those that are there counts one of
-        three, and goes by that for as long as it runs.
+        The partitions appear one by one. Each has a path in ``partitions_reassigned``, and all have
+        theirs before the first appears. A count of the existing partitions could be one of three,
+        and the broker would keep it for as long as it runs.
         """
         nodes = await self._reader.topic(topic)
         there = any(view.replicas is not None for view in nodes.partitions.values())
@@ -87,7 +87,7 @@ class LedTopics:
     async def create_topic(
         self, topic: str, assignment: NUMBERS, config: Mapping[str, str]
     ) -> None:
-        """Returns when all replicas are started, and the partitions there.
+        """Create a topic, and return when all replicas are started and the partitions exist.
 
         Raises:
             TopicExists: also when another broker was faster.
@@ -110,11 +110,11 @@ class LedTopics:
             self._creating.discard(topic)
 
     async def _let_others_finish(self, topic: str) -> None:
-        """Waits while another broker creates it. ``cleanFailedTopicCreationAttempts`` does not
-        know a failed attempt from one that is under way: of clients that ask several brokers at
-        once, again and again, each would undo what the one before has begun."""
+        """Wait while another broker creates the topic. ``cleanFailedTopicCreationAttempts`` cannot
+        distinguish a failed attempt from a running one. If clients ask several brokers at once,
+        again and again, each would undo what the previous one has begun."""
         loop = asyncio.get_running_loop()
-        patience_s = PATIENCE_S + self._me % 10  # not all of them at the same time
+        patience_s = PATIENCE_S + self._me % 10  # not all brokers at the same time
         seen: object = None
         until = 0.0
         while True:
@@ -128,7 +128,7 @@ class LedTopics:
             await asyncio.sleep(LOOK_S)
 
     async def add_partitions(self, topic: str, added: NUMBERS) -> None:
-        """Returns when their replicas are started, and the partitions there.
+        """Add partitions, and return when their replicas are started and the partitions exist.
 
         Raises:
             UnknownTopic: no such topic.
@@ -140,12 +140,12 @@ class LedTopics:
         _check(await self._to_its_end(self._commands.run(command, TIMEOUT_S)), topic)
 
     async def is_being_deleted(self, topic: str) -> bool:
-        """Whether one of its partitions is moved to nowhere."""
+        """Return whether one of its partitions has an empty target."""
         nodes = await self._reader.topic(topic)
         return any(view.moving_to == () for view in nodes.partitions.values())
 
     async def delete_topic(self, topic: str) -> None:
-        """Begins; whoever waits looks when the topic is gone.
+        """Begin the deletion. The caller checks when the topic is gone.
 
         Raises:
             UnknownTopic: no such topic.
@@ -165,8 +165,8 @@ class LedTopics:
             self._deleting.discard(topic)
 
     async def _to_its_end(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
-        """Though whoever waits for it may go away. Clients that each wait for less than a failed
-        creation is given time for would have none of them clean it up."""
+        """Run work to its end, even if its client disconnects. A failed creation is cleaned up only
+        after a time. If every client waited for less than that, none of them would clean it up."""
         done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         async def run() -> None:
@@ -191,7 +191,7 @@ def _settle(done: "asyncio.Future[Outcome]", outcome: Outcome | Exception) -> No
 
 
 def _check(outcome: Outcome, topic: str) -> None:
-    """Raises Refused for what is left to be cleaned up by the next attempt."""
+    """Raise Refused for what the next attempt must clean up."""
     if outcome is Outcome.DONE:
         return
     full = outcome is Outcome.QUEUE_FULL
@@ -204,7 +204,7 @@ def _replicas(numbers: NUMBERS) -> dict[int, tuple[BrokerId, ...]]:
 
 
 def _assignment(view: PartitionView) -> ReplicaAssignment:
-    """As Kafka shows it: old and new replicas together, while it moves."""
+    """Return the assignment as Kafka shows it: old and new replicas together, while it moves."""
     if not view.moving_to:
         return ReplicaAssignment(replicas=view.assigned)
     adding = tuple(b for b in view.moving_to if b not in view.assigned)

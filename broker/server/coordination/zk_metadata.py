@@ -1,11 +1,12 @@
-"""The metadata cache where there is no controller: filled from ZooKeeper when somebody asks.
+"""The metadata cache without a controller, filled from ZooKeeper on request.
 
-Seed 001 watches a partition's leader on the brokers that host it, and nowhere else; its count of
-watches has no room for every broker to hear of every leader. So a broker that is asked about a
-topic reads it, and remembers it for a moment: many clients ask at once, when a leader has failed.
-Who is registered is watched (one watch a broker): followers have to reach their leaders. So are the
-topics' names (one more): groups forget what they have committed of a topic when it is deleted, and
-made again before somebody asks it would never have been away.
+*Design V2* watches a partition's leader only on the brokers that host it. Its number of watches has
+no room for every broker to hear of every leader. A broker that is asked about a topic therefore
+reads it, and remembers it for a moment, because many clients ask at once when a leader has failed.
+
+Registered brokers are watched (one watch a broker), because followers must reach their leaders. So
+are the topics' names (one more): groups must forget the offsets of a deleted topic. If it were
+created again before the next request, its absence would go unnoticed.
 """
 
 import asyncio
@@ -26,22 +27,22 @@ from ackproof.broker.server.zk.session import Callback
 from ackproof.broker.types import NO_EPOCH, NO_LEADER, BrokerId, TopicPartition
 
 FRESH_S = 0.1
-"""How old an answer may be at least."""
+"""The smallest age that an answer may have."""
 
 SHARE = 5
-"""What took long to read counts as fresh for so many times that: no more than a fifth of a broker's
-time goes into reading metadata, however often clients ask for all of it."""
+"""The factor by which the time of a read gives the time for which it counts as fresh. No more than
+a fifth of a broker's time goes into reading metadata, however often clients ask for all of it."""
 
 FRESH_S_MAX = 2.0
-"""But not for longer: it may have taken so long because ZooKeeper could not be reached."""
+"""The limit of that time. The read may have been slow because ZooKeeper could not be reached."""
 
 LOOK_S = 0.1
-"""How often those look who wait for something to happen."""
+"""How often waiting tasks check their conditions."""
 
 
 class ZkMetadata(MetadataCache):
-    """Reads on demand. The broker with the lowest id is named as the controller: clients send
-    there what any broker would do."""
+    """The metadata cache that reads on demand. It names the broker with the lowest id as the
+    controller. Clients send there what any broker would do."""
 
     def __init__(self, zk: KafkaZk, reader: Reader) -> None:
         super().__init__()
@@ -53,27 +54,28 @@ class ZkMetadata(MetadataCache):
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._look = asyncio.Event()
         self.on_registered: Callable[[frozenset[BrokerId]], None] | None = None
-        """Told who is registered, whenever some come or go."""
+        """Called with the registered brokers, whenever some come or go."""
 
     @property
     def names(self) -> Collection[str]:
-        """As last read."""
+        """The names of the topics, as last read."""
         return self._names
 
     def __contains__(self, tp: TopicPartition) -> bool:
-        """Of a topic of which no more is known than its name, every partition may exist."""
+        """Return whether the partition may exist. If only its topic's name is known, any partition
+        may."""
         known = self._topics.get(tp.topic)
         return tp.topic in self._names if known is None else tp.partition in known
 
     async def follow_brokers(self) -> None:
-        """Keeps up with who is registered, for ever."""
+        """Follow the registered brokers for ever."""
         while True:
             self._look.clear()
             await self.read_brokers()
             await self._look.wait()
 
     async def read_brokers(self) -> None:
-        """Who is registered now, and at which address."""
+        """Read the registered brokers and their addresses."""
         registered = await self._zk.live_brokers(self._look.set)
         self._see(_live(broker) for _, broker in sorted(registered.items()))
         self._controller = min(registered, default=NO_LEADER)
@@ -82,7 +84,7 @@ class ZkMetadata(MetadataCache):
             self.on_registered(frozenset(registered))
 
     async def follow_topics(self) -> None:
-        """Keeps up with which topics there are, for ever."""
+        """Follow the names of the topics for ever."""
         changed = asyncio.Event()
         while True:
             changed.clear()
@@ -90,11 +92,11 @@ class ZkMetadata(MetadataCache):
             await changed.wait()
 
     def is_fresh(self, topics: Collection[str] | None) -> bool:
-        """Whether all that is asked for was read a moment ago, and somebody is registered.
+        """Return whether everything requested was read a moment ago, and a broker is registered.
 
-        When ZooKeeper hangs for longer than all sessions last, whoever is back first finds nobody
-        registered. Clients that it tells so forget all brokers (see the method that this one
-        overrides).
+        When ZooKeeper hangs for longer than all sessions last, the first broker that is back finds
+        no registered broker. Clients that are told so forget all brokers (see the overridden
+        method).
         """
         now = _now()
         if not self._brokers or self._named_until < now:
@@ -103,8 +105,8 @@ class ZkMetadata(MetadataCache):
         return all(self._until.get(topic, 0.0) >= now for topic in wanted)
 
     async def refresh(self, topics: Collection[str] | None) -> None:
-        """Reads what is not fresh; waits as long as ZooKeeper cannot be reached, and for somebody
-        to be registered :data:`FIRST_UPDATE_S`."""
+        """Read what is not fresh. Wait as long as ZooKeeper cannot be reached, and up to
+        :data:`FIRST_UPDATE_S` for a registered broker."""
         if not self._brokers:
             await super().wait_until(lambda: bool(self._brokers), FIRST_UPDATE_S)
         if self._named_until < _now():
@@ -117,7 +119,7 @@ class ZkMetadata(MetadataCache):
     async def wait_until(
         self, condition: Callable[[], bool], timeout_s: float, topics: Collection[str] = ()
     ) -> bool:
-        """Nobody tells of changes: looks again and again."""
+        """Check the condition again and again, because changes are not announced."""
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -129,8 +131,8 @@ class ZkMetadata(MetadataCache):
             return condition()
 
     async def names_now(self) -> Collection[str]:
-        """Read anew: those read a moment ago may lack a topic that another coordinator, from which
-        this broker takes over just now, has taken commits of."""
+        """Read the names again. The names read a moment ago may lack a topic for which the former
+        coordinator, from which this broker is taking over, has accepted commits."""
         await self._read_names()
         return self._names
 
@@ -143,7 +145,7 @@ class ZkMetadata(MetadataCache):
         self._named_until = _fresh_until(began)
 
     def _read_once(self, topic: str) -> asyncio.Task[None]:
-        """Everybody who asks at the same time gets the same answer."""
+        """Return the task that reads a topic. Simultaneous requests share it."""
         task = self._reading.get(topic)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._read(topic))
@@ -152,8 +154,9 @@ class ZkMetadata(MetadataCache):
         return task
 
     async def _read(self, topic: str) -> None:
-        """Of a topic that went meanwhile nothing is kept. Kept, it would never be forgotten, since
-        only what has a name is: clients would be shown it, and nobody could make it again here."""
+        """Read a topic. If it was deleted meanwhile, nothing is kept. Otherwise it would never be
+        forgotten, because only named topics are. Clients would see it, and it could not be created
+        again here."""
         began = _now()
         tps = [TopicPartition(topic, number) for number in await self._reader.partitions(topic)]
         views = await asyncio.gather(*map(self._reader.partition, tps))
@@ -172,8 +175,9 @@ class ZkMetadata(MetadataCache):
         self._notify()
 
     def _shown(self, view: PartitionView) -> PartitionMetadata:
-        """Of a leader the epoch that stands beside it. ``ISR`` is read after ``leader``: 1 dies and
-        2 claims in between, and 1 would be shown as the leader of epoch 2, which is 2's."""
+        """Return a partition for clients, with the leader's own epoch. ``ISR`` is read after
+        ``leader``. If broker 1 dies and broker 2 claims in between, broker 1 would be shown as the
+        leader of epoch 2, which is broker 2's."""
         leader, epoch = NO_LEADER, view.isr.epoch if view.isr else NO_EPOCH
         if view.leader is not None and view.leader.broker in self._brokers:
             leader, epoch = view.leader.broker, view.leader.epoch
@@ -186,8 +190,9 @@ class ZkMetadata(MetadataCache):
         )
 
     def _forget(self, topic: str) -> None:
-        """Groups may have committed of partitions that nobody has asked this broker about, and that
-        it has not read therefore: with the name goes all that they have of it."""
+        """Forget a topic. Groups may have committed offsets of partitions that this broker was
+        never asked about, and has therefore not read. With the name they lose all offsets of the
+        topic."""
         self._topics.pop(topic, None)
         self._until.pop(topic, None)
         if self.on_deleted is not None:

@@ -1,4 +1,4 @@
-"""What :mod:`broker.coordination` wants to know of ZooKeeper, read and put into its words."""
+"""Reads ZooKeeper for :mod:`broker.coordination`, and converts the nodes into its values."""
 
 import asyncio
 import logging
@@ -32,27 +32,28 @@ logger = logging.getLogger(__name__)
 
 
 Stored = tuple[bytes, Any] | None
-"""A node's data and stat."""
+"""The data and stat of a node."""
 
 
 class Reader:
-    """Reads in whichever session there is, again and again until it is answered."""
+    """Reads in the current session, and repeats a read until it is answered."""
 
     def __init__(self, session: ZkSession) -> None:
         self._session = session
         self._queued: dict[BrokerId, tuple[int, dict[str, QueuedRequest]]] = {}
-        """What was in the queues when they were last read, by the transaction that made the queue:
-        an entry never changes. The names of a queue that is made again begin anew."""
+        """The content of the queues when they were last read, with the transaction that created
+        each queue. An entry never changes. If a queue is created again, its names begin again."""
 
     # --- partitions -------------------------------------------------------------------------
 
     async def partition(self, tp: TopicPartition, watch: Callback | None = None) -> PartitionView:
-        """A partition's nodes. ``watch`` is called when ``leader`` comes, changes or goes; where
-        there are no ``replicas``, when these come, too. Where these come just then, once more when
-        they change: ZooKeeper has no watch on what is not there alone.
+        """Return a partition's nodes.
 
-        The requests are sent at once and answered in their order, the watch before the rest: what
-        changes after it was set is heard of.
+        ``watch`` is called when ``leader`` is created, changed or deleted. Without ``replicas`` it
+        is also called when these are created. If they appear at that moment, it is called once more
+        when they change: ZooKeeper has no watch for absence alone. The requests are sent at once
+        and answered in their order, the watch before the rest. A change after the watch was set is
+        thus noticed.
         """
         leader, replicas, reassigned, isr = (
             nodes.path(Node(kind, tp))
@@ -65,8 +66,9 @@ class Reader:
             *watched, *(self._session.get(path) for path in paths)
         )
         if assigned is None and watch is not None and await self.exists(replicas, watch):
-            # The id, too: it was there before them, and may not have been when it was read. Who
-            # hosts the partition without it is asked by others for an id that it does not know.
+            # Read the id, too. It exists before the replicas, but may not have existed when it was
+            # read. A broker that hosts the partition without it would be asked by others for an id
+            # that it does not know.
             assigned, home = await asyncio.gather(
                 self._session.get(replicas), self._session.get(topic)
             )
@@ -79,7 +81,7 @@ class Reader:
         )
 
     async def topic(self, name: str) -> TopicNodes:
-        """A topic, with all of its partitions that have a node somewhere."""
+        """Return a topic, with all of its partitions that have any node."""
         where = znodes.topic(name)
         home, moving, there = await asyncio.gather(  # in this order: see naming
             self._session.get(where), self.reassigned(name), self.partitions(name)
@@ -96,24 +98,25 @@ class Reader:
         )
 
     async def topics(self, watch: Callback | None = None) -> list[str]:
-        """The names of all topics, in order."""
+        """Return the names of all topics, in order."""
         return sorted(filter(is_legal, await self._session.children(znodes.TOPICS, watch)))
 
     async def partitions(self, topic: str) -> list[int]:
-        """The numbers of a topic's partitions, in order."""
+        """Return the numbers of a topic's partitions, in order."""
         return _numbers(await self._session.children(znodes.topic(topic)))
 
     async def reassigned(self, topic: str, watch: Callback | None = None) -> list[int]:
-        """The numbers of those that are being created, moved or deleted."""
+        """Return the numbers of the partitions that are being created, moved or deleted."""
         return _numbers(await self._session.children(nodes.reassigned(topic), watch))
 
     async def reassigned_topics(self, watch: Callback | None = None) -> tuple[str, ...]:
-        """The topics of which there are such, or were."""
+        """Return the topics that have, or had, such partitions."""
         names = await self._session.children(nodes.REASSIGNED, watch)
         return tuple(sorted(filter(is_legal, names)))
 
     async def reassignments(self, watch: Callback | None = None) -> dict[TopicPartition, Assigned]:
-        """All of ``/brokers/partitions_reassigned``; ``watch`` is called when there are others."""
+        """Return the content of ``/brokers/partitions_reassigned``. ``watch`` is called when that
+        changes."""
         found = {}
         for topic in await self.reassigned_topics(watch):
             for number in await self.reassigned(topic, watch):
@@ -125,7 +128,7 @@ class Reader:
         return found
 
     async def assigned(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-        """The replicas of all partitions of these topics."""
+        """Return the replicas of all partitions of these topics."""
         named = list(topics)
         numbers = await asyncio.gather(*(self.partitions(topic) for topic in named))
         tps = [
@@ -144,13 +147,13 @@ class Reader:
     async def naming(
         self, broker: BrokerId, *, removing: bool = False
     ) -> frozenset[TopicPartition]:
-        """The partitions that this broker has, or is about to have, a replica of.
+        """Return the partitions of which this broker has, or will have, a replica.
 
-        ``removing``: and those of which it is to lose one when a reassignment ends.
+        With ``removing``, include those of which it will lose one when a reassignment ends.
         """
-        # In this order: a creation that is completed between the two readings takes a partition
-        # from there to here. The other way round a broker that starts just then hosts it not, nor
-        # is it told to again: it had taken that out of its queue before it was killed.
+        # In this order: a creation that completes between the two reads moves a partition from
+        # there to here. In the other order, a broker that starts at that moment would not host it.
+        # It would not be told to again: it had taken that out of its queue before it was killed.
         orders = await self.reassignments()
         moving = {
             tp: (*order.replicas, *(order.removing if removing else ()))
@@ -162,13 +165,13 @@ class Reader:
         )
 
     async def sync(self) -> None:
-        """Make sure that later reads are no older than any answer that was given before."""
+        """Ensure that later reads are no older than any earlier answer."""
         await self._session.sync(znodes.BROKER_IDS)
 
     # --- brokers ----------------------------------------------------------------------------
 
     async def live(self, watch: Callback | None = None) -> frozenset[BrokerId]:
-        """Who is registered; ``watch`` is called when some come or go."""
+        """Return the registered brokers. ``watch`` is called when some come or go."""
         names = await self._session.children(znodes.BROKER_IDS, watch)
         ids = (understood(znodes.decode_broker_id, name) for name in names)
         return frozenset(broker for broker in ids if broker is not None)
@@ -176,10 +179,10 @@ class Reader:
     async def queue(
         self, broker: BrokerId, watch: Callback | None = None
     ) -> tuple[QueuedRequest, ...]:
-        """A broker's queue; what in it makes no sense is removed. ``watch`` is called when
-        something is put in or taken out."""
+        """Return a broker's queue, and remove malformed entries. ``watch`` is called when an entry
+        is put in or taken out."""
         where = nodes.queue(broker)
-        # In one request: with two, a queue of many entries is read half as fast far from ZooKeeper.
+        # In one request: with two, a long queue far from ZooKeeper is read half as fast.
         unordered, czxid = await self._session.children_of(where, watch)
         names, made = sorted(unordered), czxid or 0
         former, entries = self._queued.get(broker, (made, {}))
@@ -203,12 +206,12 @@ class Reader:
         return QueuedRequest(name=name, request=request)
 
     async def queue_size(self, broker: BrokerId) -> int:
-        """How many requests wait in a broker's queue."""
+        """Return how many requests wait in a broker's queue."""
         stat = await self.exists(nodes.queue(broker))
         return 0 if stat is None else int(stat.numChildren)
 
     async def depths(self) -> Mapping[BrokerId, int]:
-        """How many requests wait, by broker."""
+        """Return how many requests wait, by broker."""
         names = sorted(await self._session.children(nodes.STATE), key=lambda n: (len(n), n))
         brokers = [BrokerId(int(name)) for name in names if name.isascii() and name.isdigit()]
         stats = await asyncio.gather(*(self.exists(nodes.queue(broker)) for broker in brokers))
@@ -219,12 +222,13 @@ class Reader:
         }
 
     async def exists(self, path: str, watch: Callback | None = None) -> Any:
-        """The node's stat; None when it is not there. ``watch`` is called when it comes, too."""
+        """Return the node's stat, or None when it does not exist. ``watch`` is called when it is
+        created, too."""
         armed = self._session.watch(watch)
         return await self._session.request(lambda client: client.exists_async(path, armed))
 
     async def changed(self, paths: Iterable[str], watch: Callback) -> None:
-        """Sets ``watch`` on the children of these nodes, where they are there."""
+        """Set ``watch`` on the children of those of these nodes that exist."""
         await asyncio.gather(*(self._session.children(path, watch) for path in paths))
 
     async def _remove(self, path: str) -> None:

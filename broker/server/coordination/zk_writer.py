@@ -1,9 +1,10 @@
 """Writes of several nodes, all or none.
 
-What :mod:`broker.coordination` asks for does not always say how the tree looks: "parents are
-created as needed", "with all that is in it". ZooKeeper's transactions do: each operation creates,
-sets, deletes or checks one node. So what is there is read first, a transaction is made of that
-guess, and if it fails where something was guessed, somebody was faster, and it is made anew."""
+The operations of :mod:`broker.coordination` do not always describe the tree: "parents are created
+as needed", "with all that is in it". ZooKeeper's transactions do: each operation creates, sets,
+deletes or checks one node. The tree is therefore read first, and a transaction is built on that
+guess. If it fails at a guess, another write was faster, and the transaction is built again.
+"""
 
 import contextlib
 import uuid
@@ -34,14 +35,14 @@ from ackproof.broker.server.zk.session import (
 from ackproof.broker.types import BrokerId, ZkVersion
 
 GUESSES_MAX: Final = 100
-"""So often others may be faster; then the write is refused, which its author can deal with."""
+"""How often other writes may be faster. Then the write is refused, which its author can handle."""
 
 Settings = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What became of a write. ``queued``: the names that requests got in their queues."""
+    """The outcome of a write. ``queued`` has the names that requests got in their queues."""
 
     result: events.Result
     versions: Mapping[Node, ZkVersion]
@@ -50,14 +51,15 @@ class WriteOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One operation of a transaction; ``guessed``: that it fits is not its author's claim."""
+    """One operation of a transaction. If it is ``guessed``, its author does not claim that it
+    fits."""
 
     apply: Callable[[Any], None]
     guessed: bool = False
     put: Node | None = None
     queued: bool = False
     makes: str | None = None
-    """What is above others, which several of a write may need."""
+    """A parent node, which several operations of a write may need."""
 
 
 NOTHING_DONE: Final = WriteOutcome(events.Result.REFUSED, {})
@@ -65,8 +67,8 @@ UNKNOWN: Final = WriteOutcome(events.Result.UNKNOWN, {})
 
 
 class Writer:
-    """Carries out writes in one broker's sessions. ``broker``: whose leaderships they claim;
-    ``new_uuid``: source of topic ids."""
+    """Carries out writes in one broker's sessions. ``broker`` is the broker whose leaderships they
+    claim, and ``new_uuid`` the source of topic ids."""
 
     def __init__(
         self,
@@ -84,9 +86,9 @@ class Writer:
         session: SessionNumber | None,
         settings: Settings | None = None,
     ) -> WriteOutcome:
-        """All of it or nothing, in ``session`` (None: whichever there is when it is sent).
+        """Write everything or nothing, in ``session`` (None: whichever is current when it is sent).
 
-        ``settings``: of topics that are created by it. Never raises but ZkClosed.
+        ``settings`` are those of topics that the write creates. Raise nothing but ZkClosed.
         """
         try:
             if all(isinstance(op, events.Dequeue) for op in ops):
@@ -102,8 +104,8 @@ class Writer:
         return NOTHING_DONE
 
     async def give_id(self, topic: str) -> None:
-        """An id for a topic that was made when topics had none; of several who give it one, all
-        have the same afterwards. Raises ZkClosed alone."""
+        """Give an id to a topic that is older than topic ids. Several brokers that do so get the
+        same id. Raise ZkClosed alone."""
         where = znodes.topic(topic)
         while (node := await self._session.get(where)) is not None and not node[0]:
             with contextlib.suppress(BadVersionError, NoNodeError, SessionExpired):
@@ -113,7 +115,7 @@ class Writer:
     async def _commit(
         self, steps: Sequence[_Step], session: SessionNumber | None
     ) -> WriteOutcome | None:
-        """None: a guess was wrong."""
+        """Commit a transaction. Return None if a guess was wrong."""
         if not steps:
             return WriteOutcome(events.Result.DONE, {})
 
@@ -146,7 +148,7 @@ class Writer:
     async def _dequeue(
         self, ops: Iterable[events.Op], session: SessionNumber | None
     ) -> WriteOutcome:
-        """One after the other: one that is gone already must not keep the others."""
+        """Remove entries one after the other: one that is gone already must not keep the others."""
         for op in ops:
             assert isinstance(op, events.Dequeue)
             where = f"{nodes.queue(op.broker)}/{op.name}"
@@ -157,7 +159,7 @@ class Writer:
         return WriteOutcome(events.Result.DONE, {})
 
     async def _tidy(self, ops: Iterable[events.Op]) -> None:
-        """Topics in ``partitions_reassigned`` of which nothing is left there."""
+        """Remove topics from ``partitions_reassigned`` that have no partition left there."""
         topics = {
             op.node.partition.topic
             for op in ops
@@ -189,7 +191,8 @@ class Writer:
             case events.DeletePartition():
                 return await self._remove_all(nodes.partition(op.partition))
             case events.RemoveBroker():
-                # A transaction cannot ask that a node be absent: made and deleted again, it was.
+                # A transaction cannot require that a node be absent. Creating and deleting it has
+                # the same effect.
                 registered = znodes.broker_id(op.broker)
                 absent = [
                     _Step(_create(registered, b"")),
@@ -208,7 +211,7 @@ class Writer:
                 return [self._step(op)]
 
     def _step(self, op: events.Op) -> _Step:
-        """Of those that say themselves how the tree looks."""
+        """Return the step of an operation that describes the tree itself."""
         match op:
             case events.Check():
                 return _Step(_check(nodes.path(op.node), op.expected))
@@ -250,7 +253,8 @@ class Writer:
         return nodes.encode_topic_id(self._new_uuid())
 
     async def _configure(self, topic: str, settings: Mapping[str, str]) -> list[_Step]:
-        """Its settings; those that a former topic of the name has left are replaced."""
+        """Return the steps for a topic's settings. Those of a former topic of that name are
+        replaced."""
         where, data = znodes.topic_config(topic), znodes.encode_config(settings)
         if await self._exists(where):
             return [_Step(_set(where, data, ANY_VERSION), guessed=True)]
@@ -276,7 +280,7 @@ class Writer:
 
 
 def _once_each(steps: Iterable[_Step]) -> list[_Step]:
-    """What two of them would make, the first one makes."""
+    """Return the steps without those that create what an earlier one creates."""
     made: set[str] = set()
     kept = []
     for step in steps:

@@ -1,12 +1,11 @@
-"""Settings in ZooKeeper, and how brokers hear that they changed.
+"""Settings in ZooKeeper, and how brokers hear of their changes.
 
 ``/config/<entity>`` holds the settings of an entity: ``topics/T``, ``brokers/N``, or
-``brokers/<default>`` for all brokers. Whoever changes one leaves a numbered note in
-``/config/changes``; every broker watches for notes and reads the entity again. Kafka's
-``AdminZkClient`` leaves the note behind the change; here both are one transaction. Notes are
-removed when another is a quarter of an hour younger, by whichever broker sees them first (Kafka's
-``ZkNodeChangeNotificationListener`` goes by its own clock). Users, clients and addresses have no
-settings here.
+``brokers/<default>`` for all brokers. A change leaves a numbered note in ``/config/changes``. Every
+broker watches for notes and reads the entity again. Kafka's ``AdminZkClient`` leaves the note after
+the change; here both are one transaction. Notes are removed when another is a quarter of an hour
+younger, by the first broker that sees them (Kafka's ``ZkNodeChangeNotificationListener`` uses its
+own clock). Not handled: settings of users, clients and addresses.
 """
 
 import contextlib
@@ -36,12 +35,12 @@ Settings = Mapping[str, str]
 
 
 def of_topic(topic: str) -> str:
-    """The entity of a topic."""
+    """Return the entity of a topic."""
     return f"topics/{topic}"
 
 
 def of_broker(broker: BrokerId) -> str:
-    """The entity of one broker."""
+    """Return the entity of one broker."""
     return f"brokers/{broker}"
 
 
@@ -52,13 +51,13 @@ class ConfigZk:
         self._session = zk.session
 
     async def read(self, entity: str) -> dict[str, str]:
-        """The entity's own settings; empty when it has none, or none that can be understood."""
+        """Return the entity's own settings, empty when it has none, or none that can be parsed."""
         path = f"/config/{entity}"
         return _settings(path, await self._session.get(path))
 
     async def change(self, entity: str, changed: Callable[[Settings], Settings]) -> None:
-        """Replace the settings by ``changed(settings)``, however often others are faster, and
-        leave a note for the brokers.
+        """Replace the settings by ``changed(settings)``, however often others are faster, and leave
+        a note for the brokers.
 
         Raises:
             SessionExpired: unknown whether they were changed.
@@ -70,9 +69,9 @@ class ConfigZk:
     async def _changed(
         self, entity: str, changed: Callable[[Settings], Settings], session: SessionNumber
     ) -> bool:
-        """Settings and note in one transaction. A session that expires between the two, or a client
-        that hangs up, would leave a ``min.insync.replicas`` that no broker hears of before it is
-        started again."""
+        """Write settings and note in one transaction. A session that expires between the two, or a
+        client that disconnects, would leave a ``min.insync.replicas`` that no broker hears of
+        before it is started again."""
         path = f"/config/{entity}"
         node = await self._session.get(path)
         data = znodes.encode_config(changed(_settings(path, node)))
@@ -97,22 +96,23 @@ class ConfigZk:
         return True
 
     async def notes(self, watch: Callback) -> list[str]:
-        """The names of the notes, oldest first; ``watch`` is called when there are others."""
+        """Return the names of the notes, oldest first. ``watch`` is called when there are
+        others."""
         return sorted(await self._session.children(znodes.CONFIG_CHANGES, watch))
 
     async def read_note(self, name: str) -> str | None:
-        """The entity that a note is about; None when it cannot be told any more."""
+        """Return the entity that a note names, or None when it is unknown by now."""
         path = f"{znodes.CONFIG_CHANGES}/{name}"
         node = await self._session.get(path)
         return None if node is None else understood(znodes.decode_config_change, path, node[0])
 
     async def remove_old_notes(self, names: list[str], keep_ms: int = EXPIRATION_MS) -> None:
-        """Remove those of the notes that every broker has had time to read: ``keep_ms`` older than
-        the youngest.
+        """Remove the notes that every broker has had time to read: ``keep_ms`` older than the
+        youngest.
 
-        By ZooKeeper's clock alone: a broker whose own is a quarter of an hour ahead would remove
-        each note as soon as it saw it, and one whose ZooKeeper server is 50 ms behind would find
-        none, and keep the former ``min.insync.replicas``.
+        Only ZooKeeper's clock counts. A broker whose own clock is a quarter of an hour ahead would
+        remove each note as soon as it saw it. A broker whose ZooKeeper server is 50 ms behind would
+        find none, and keep the former ``min.insync.replicas``.
         """
         written = {}
         for name in names:

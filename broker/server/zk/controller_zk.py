@@ -1,9 +1,9 @@
-"""What only the controller does in ZooKeeper.
+"""The operations in ZooKeeper that only the controller carries out.
 
-Every write is one transaction with a check that ``/controller_epoch`` is still at the version that
-this controller's election gave it, and is tied to the session of that election (as Kafka does
-since KAFKA-6082): a controller that was deposed without noticing changes nothing any more, not
-even by a write that was on its way when its session ended.
+Every write is one transaction with a check that ``/controller_epoch`` is still at the version of
+this controller's election, and is tied to the session of that election (as in Kafka since
+KAFKA-6082). A controller that was deposed without noticing changes nothing any more. This holds
+even for a write that was in flight when its session ended.
 """
 
 import asyncio
@@ -33,21 +33,22 @@ from ackproof.broker.types import BrokerId, ControllerEpoch, TopicPartition, ZkV
 
 
 class ControllerMoved(ZkError):
-    """Another controller was elected; nothing was written."""
+    """The election of another controller. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """What an election gives: the right to write until the next election or session end."""
+    """The result of an election: the right to write until the next election or session end."""
 
     epoch: ControllerEpoch
     epoch_version: ZkVersion
-    """Version of ``/controller_epoch``."""
+    """The version of ``/controller_epoch``."""
     session: SessionNumber
 
 
 class ControllerZk:
-    """The controller's hand in ZooKeeper. All writes raise ControllerMoved and SessionExpired."""
+    """The controller's operations in ZooKeeper. All writes raise ControllerMoved and
+    SessionExpired."""
 
     def __init__(self, zk: KafkaZk) -> None:
         self._zk = zk
@@ -58,11 +59,11 @@ class ControllerZk:
     async def elect(self, broker: BrokerId) -> Tenure | None:
         """Create ``/controller`` and raise ``/controller_epoch``, both or none.
 
-        Returns None when another broker is the controller or was faster.
+        Return None when another broker is the controller or was faster.
 
         Raises:
             SessionExpired: ours ended meanwhile.
-            MalformedNode: there is no telling which epoch would be the next.
+            MalformedNode: the next epoch cannot be determined.
         """
         session = self._session.number
         epoch, version = await self._epoch(session)
@@ -81,8 +82,8 @@ class ControllerZk:
         return None
 
     async def _elected_unseen(self, won: ControllerEpoch) -> bool:
-        """Whether the election failed only against its own first attempt, whose answer was lost
-        with the connection."""
+        """Return whether the election failed only because of its own first attempt, whose answer
+        was lost with the connection."""
         holder = await self._session.get(znodes.CONTROLLER)
         epoch = await self._session.get(znodes.CONTROLLER_EPOCH)
         if holder is None or epoch is None:
@@ -101,7 +102,7 @@ class ControllerZk:
     # --- fenced writes ----------------------------------------------------------------------
 
     async def _fenced(self, tenure: Tenure, operation: Callable[[Any], None]) -> Any:
-        """Carry out one operation (a call on kazoo's transaction); returns its result, raises its
+        """Carry out one operation (a call on kazoo's transaction). Return its result, or raise its
         error."""
         (result,) = await self._all_or_nothing(tenure, operation)
         if isinstance(result, KazooException):
@@ -109,8 +110,8 @@ class ControllerZk:
         return result
 
     async def _all_or_nothing(self, tenure: Tenure, operations: Callable[[Any], None]) -> list[Any]:
-        """Carry out some operations (calls on kazoo's transaction); returns their results. If one
-        fails, its error is among them, and none was carried out."""
+        """Carry out some operations (calls on kazoo's transaction), and return their results. If
+        one fails, its error is among them, and none was carried out."""
 
         def submit(client: KazooClient) -> Any:
             transaction = client.transaction()
@@ -143,7 +144,7 @@ class ControllerZk:
     async def _write_state(
         self, tenure: Tenure, write: StateWrite
     ) -> tuple[bool, PartitionState | None]:
-        """Whether it was written, and the state as it now is."""
+        """Write a state. Return whether it was written, and the state as it is now."""
         tp = write.partition
         path = znodes.partition_state(tp)
         data = znodes.encode_state(
@@ -168,18 +169,18 @@ class ControllerZk:
         return unseen, fresh
 
     async def _create(self, tenure: Tenure, path: str, data: bytes) -> None:
-        """Create a node unless it is there; nothing happens when its parent is gone."""
+        """Create a node unless it exists. Nothing happens when its parent is gone."""
         with contextlib.suppress(NodeExistsError, NoNodeError):
             await self._fenced(tenure, lambda t: t.create(path, data))
 
     async def write_assignment(
         self, tenure: Tenure, topic: str, assignment: TopicAssignment
     ) -> None:
-        """Write ``/brokers/topics/T``; nothing happens when the topic is gone.
+        """Write ``/brokers/topics/T``. Nothing happens when the topic is gone.
 
-        Partitions that ``assignment`` does not know stay. Any broker adds some (CreatePartitions),
-        and this controller may not have heard of them: written as it knows it, the topic would
-        lose what somebody was told is created.
+        Partitions that ``assignment`` does not have stay. Any broker can add some
+        (CreatePartitions), of which this controller may not have heard. Written as the controller
+        knows it, the topic would lose partitions whose creation was confirmed to a client.
         """
         while True:
             node = await self._session.get(znodes.topic(topic))
@@ -197,12 +198,13 @@ class ControllerZk:
         topics: Mapping[str, TopicAssignment],
         known: Mapping[str, TopicAssignment],
     ) -> dict[str, TopicAssignment]:
-        """``topics``, each with an id that is in its node: one that has none gets it now, before
-        any broker is told of it (KIP-516, "Migration"). Without those that are gone meanwhile.
+        """Return ``topics``, each with an id that is in its node, without those that are gone
+        meanwhile.
 
-        One that is ``known`` by an id gets that again. An old tool that adds partitions writes the
-        node as it knows it, and the id is gone (KAFKA-14190); with a new one, all logs would be
-        another topic's.
+        A topic without an id gets one now, before any broker is told of it (KIP-516, "Migration").
+        A topic that is ``known`` by an id gets the same one again. An old tool that adds partitions
+        writes the node as it knows it, and the id is gone (KAFKA-14190). With a new id, all logs
+        would be another topic's.
         """
         ids = {name: topic.topic_id for name, topic in known.items()}
         found = await asyncio.gather(
@@ -228,8 +230,8 @@ class ControllerZk:
     async def _set_topic(
         self, tenure: Tenure, topic: str, assignment: TopicAssignment, version: int
     ) -> bool:
-        """Whether it is written: not when somebody else was faster. When the topic is gone nothing
-        happens."""
+        """Return whether it was written, False when another write was faster. When the topic is
+        gone nothing happens."""
         path, data = znodes.topic(topic), znodes.encode_topic(assignment)
         try:
             await self._fenced(tenure, lambda t: t.set_data(path, data, version=version))
@@ -240,12 +242,13 @@ class ControllerZk:
         return True
 
     async def delete_topic(self, tenure: Tenure, topic: str, topic_id: uuid.UUID | None) -> None:
-        """Remove the order to delete the topic, its node and its settings, in one transaction; what
-        is below it goes before that.
+        """Remove the order to delete the topic, its node and its settings, in one transaction. What
+        is below the node is removed before that.
 
-        Kafka removes one after the other (``TopicDeletionManager.completeDeleteTopic``). Its
-        controller dies without the topic's node and leaves the order: somebody makes the topic
-        again, and the next controller deletes that one. Somebody may have removed one by hand.
+        Kafka removes one after the other (``TopicDeletionManager.completeDeleteTopic``). If its
+        controller dies after removing the topic's node, the order remains. If the topic is then
+        created again, the next controller deletes the new one. A node may also have been removed by
+        hand.
         """
         await self.delete(tenure, znodes.partitions(topic))
         order = f"{znodes.DELETE_TOPICS}/{topic}"
@@ -257,14 +260,16 @@ class ControllerZk:
             elif not isinstance(error, NoNodeError):
                 raise error
             elif path == order and not await self._is_there(tenure, topic, topic_id):
-                return  # and so is the answer: of what is named so now, nothing was ordered
+                # and so is the answer: no deletion was ordered for the present topic of that name
+                return
             else:
                 left.remove(path)
 
     async def _delete_all(
         self, tenure: Tenure, paths: Iterable[str]
     ) -> tuple[str, KazooException] | None:
-        """Remove all these nodes or none; the first that cannot be, and why."""
+        """Remove all these nodes or none. Return the first that cannot be removed, with the
+        reason."""
         listed = tuple(paths)
 
         def operations(transaction: Any) -> None:
@@ -278,13 +283,13 @@ class ControllerZk:
         return None
 
     async def _is_there(self, tenure: Tenure, topic: str, topic_id: uuid.UUID | None) -> bool:
-        """Whether that is the topic which is there now."""
+        """Return whether the present topic of that name is this one."""
         await self._session.sync(znodes.topic(topic), tenure.session)
         stored = (await self._zk.topic_assignments([topic])).get(topic)
         return stored is not None and stored.topic_id == topic_id
 
     async def delete(self, tenure: Tenure, path: str) -> None:
-        """Remove a node if it is there, with all that is below it."""
+        """Remove a node with all that is below it, if it exists."""
         try:
             await self._fenced(tenure, lambda t: t.delete(path))
         except NoNodeError:
@@ -300,8 +305,8 @@ class ControllerZk:
     # --- what others ask of the controller --------------------------------------------------
 
     async def isr_changes(self, watch: Callback) -> dict[str, tuple[TopicPartition, ...]]:
-        """The ISR change notifications: partitions by path, none for nonsense; ``watch`` is called
-        when there are new ones."""
+        """Return the ISR change notifications: partitions by path, none for a malformed one.
+        ``watch`` is called when there are new ones."""
         names = await self._session.children(znodes.ISR_CHANGES, watch)
         paths = [f"{znodes.ISR_CHANGES}/{name}" for name in sorted(names)]
         nodes = await asyncio.gather(*(self._session.get(path) for path in paths))
@@ -312,8 +317,8 @@ class ControllerZk:
         }
 
     async def topics_to_delete(self, tenure: Tenure, watch: Callback) -> frozenset[str]:
-        """The topics named in ``/admin/delete_topics``, by its children or in the node itself.
-        ``watch`` is called when there are others."""
+        """Return the topics named in ``/admin/delete_topics``, by its children or in the node
+        itself. ``watch`` is called when there are others."""
         if await self._order(znodes.DELETE_TOPICS, watch):
             await self._split_deletions(tenure)
         return frozenset(await self._session.children(znodes.DELETE_TOPICS, watch))
@@ -323,7 +328,7 @@ class ControllerZk:
 
         If the list stayed beside the children until all are deleted, a controller that dies before
         it has emptied the node would leave it to the next one. That one would delete topics which
-        somebody has made again in the meantime.
+        have been created again in the meantime.
         """
         path = znodes.DELETE_TOPICS
         node = await self._session.get(path)
@@ -343,18 +348,19 @@ class ControllerZk:
             await self._split_deletions(tenure)
 
     async def preferred_election(self, watch: Callback) -> tuple[TopicPartition, ...] | None:
-        """What ``/admin/preferred_replica_election`` asks for; None when nobody asks."""
+        """Return the partitions in ``/admin/preferred_replica_election``, or None when there is no
+        such node."""
         data = await self._order(znodes.PREFERRED_REPLICA_ELECTION, watch)
         path = znodes.PREFERRED_REPLICA_ELECTION
         return None if data is None else znodes.decode_partitions(path, data)
 
     async def reassignments(self, watch: Callback) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-        """What ``/admin/reassign_partitions`` asks for."""
+        """Return the targets in ``/admin/reassign_partitions``."""
         data = await self._order(znodes.REASSIGN_PARTITIONS, watch)
         return {} if data is None else znodes.decode_reassignment(data)
 
     async def _order(self, path: str, watch: Callback) -> bytes | None:
-        """Content of a node that comes and goes; ``watch`` is called when it does."""
+        """Return the content of a node that comes and goes. ``watch`` is called when it does."""
         armed = self._session.watch(watch)
         if await self._session.request(lambda c: c.exists_async(path, armed)) is None:
             return None
@@ -362,7 +368,8 @@ class ControllerZk:
         return None if node is None else node[0]
 
     async def drop_reassignments(self, tenure: Tenure, done: Iterable[TopicPartition]) -> None:
-        """Take partitions out of ``/admin/reassign_partitions``; the node goes with its last."""
+        """Remove partitions from ``/admin/reassign_partitions``. The node is removed with its
+        last."""
         node = await self._session.get(znodes.REASSIGN_PARTITIONS)
         if node is None:
             return

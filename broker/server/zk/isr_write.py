@@ -1,9 +1,9 @@
-"""A leader's new ISR, on its way into the partition's state.
+"""The write of a leader's new ISR into the partition's state.
 
-Beside the ISR stands the broker epoch as which each member is in it (as in KIP-903's
-``NewIsrWithEpochs``), by which a new controller sees who was away since. A leader knows nothing of
-its followers' registrations: who stays in the ISR keeps the epoch that stands there, whatever
-became of that broker meanwhile, and of who joins it, the present one is looked up.
+Beside the ISR stands the broker epoch of each member (as in KIP-903's ``NewIsrWithEpochs``). It
+shows a new controller which members were down since. A leader does not know its followers'
+registrations. A broker that stays in the ISR keeps the stored epoch, whatever happened to it
+meanwhile. For a broker that joins, the present epoch is looked up.
 """
 
 import contextlib
@@ -19,22 +19,22 @@ from ackproof.broker.server.zk.session import SessionExpired, SessionNumber, ZkS
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 
 NEVER_TRUSTED = 0
-"""In place of a broker epoch: earlier than any."""
+"""A stand-in for a broker epoch, earlier than any."""
 
 
 class IsrWriteOutcome(enum.Enum):
-    """What became of a partition state write."""
+    """The outcome of a write of a partition state."""
 
     WRITTEN = enum.auto()
     CONFLICT = enum.auto()
-    """Certainly not written: the node has another version, or is gone."""
+    """It was certainly not written: the node has another version, or is gone."""
     UNKNOWN = enum.auto()
-    """The session ended before ZooKeeper answered, or its server has not got so far yet."""
+    """The session ended before ZooKeeper answered, or its server lags."""
 
 
 @dataclass(frozen=True, slots=True)
 class IsrWriteResult:
-    """``zk_version`` is the node's new version when WRITTEN, else None."""
+    """The result of a write. ``zk_version`` is the node's new version when WRITTEN, else None."""
 
     outcome: IsrWriteOutcome
     zk_version: ZkVersion | None = None
@@ -51,14 +51,14 @@ async def write_isr(
     zk_version: ZkVersion,
     again: bool,
 ) -> IsrWriteResult:
-    """See :meth:`broker.server.zk.kafka_zk.KafkaZk.write_isr`."""
+    """Write an ISR; see :meth:`broker.server.zk.kafka_zk.KafkaZk.write_isr`."""
     number, path = session.number, znodes.partition_state(tp)
     try:
         stored = await _stored(session, tp, number)
         if stored is None or stored.zk_version < zk_version:
-            # This server of ZooKeeper lags behind the one that the controller wrote to. To call
-            # that a conflict would leave the leader's proposal hanging until the controller's
-            # next LeaderAndIsr, which may never come: nothing has changed.
+            # This server of ZooKeeper lags behind the one that the controller wrote to. A conflict
+            # would leave the leader's proposal pending until the controller's next LeaderAndIsr.
+            # That may never come, because nothing has changed.
             await session.sync(path, number)
             stored = await _stored(session, tp, number)
         if stored is not None and stored.zk_version == zk_version:
@@ -104,11 +104,12 @@ async def _broker_epochs(
     *,
     again: bool,
 ) -> Mapping[BrokerId, int]:
-    """As which incarnation each of ``isr`` is in it.
+    """Return the broker epoch under which each member of ``isr`` is in it.
 
-    Who joins has fetched a moment ago, in this session: to lose power, have its own session expire
-    and register again takes longer. Not so when this is a second try, in another session: what
-    fetched then may be another incarnation than the one that is registered now.
+    A broker that joins has fetched a moment ago, in this session. To lose power, have its own
+    session expire and register again takes longer. This does not hold for a second attempt in
+    another session. The broker that fetched then may have had an earlier registration than the
+    present one.
     """
     joining = [member for member in isr if member not in stored.isr]
     looked_up = {

@@ -1,8 +1,8 @@
-"""What every broker does in ZooKeeper: register, read, create topics, write its ISRs.
+"""The operations in ZooKeeper of every broker: register, read, create topics, write ISRs.
 
-What only the controller does there is in :mod:`broker.server.zk.controller_zk`. Sessions, retries
-and fencing are :mod:`broker.server.zk.session`'s, paths and JSON :mod:`broker.server.zk.znodes`'.
-What cannot be understood is taken for absent (:mod:`broker.server.zk.znodes`).
+:mod:`broker.server.zk.controller_zk` has those of the controller alone. Sessions, retries and
+fencing are in :mod:`broker.server.zk.session`, paths and JSON in :mod:`broker.server.zk.znodes`. A
+node that cannot be parsed counts as absent (:mod:`broker.server.zk.znodes`).
 """
 
 import asyncio
@@ -43,32 +43,32 @@ SYSTEM_CLOCK = Clock()
 
 
 class TopicExists(ZkError):
-    """A topic of that name is there already."""
+    """A topic of that name exists already."""
 
 
 class UnknownTopic(ZkError):
-    """There is no such topic."""
+    """A topic that does not exist."""
 
 
 class BrokerIdInUse(ZkError):
-    """Another broker, at another address, is registered with our ``broker.id``."""
+    """A broker at another address that is registered with our ``broker.id``."""
 
 
 class KafkaZk:
     """One broker's view of ZooKeeper.
 
+    Watches given to reading methods are called once, in the loop, when something changed or when
+    the connection broke (then something may have changed unseen). Reads wait out a lost connection
+    and even an expired session. Writes raise SessionExpired when theirs ends.
+
     Args:
         connect: ``zookeeper.connect``.
         session_timeout_ms: ``zookeeper.session.timeout.ms``.
-        connection_timeout_ms: ``zookeeper.connection.timeout.ms``; None: the session timeout, as
-            in Kafka.
+        connection_timeout_ms: ``zookeeper.connection.timeout.ms``; None: the session timeout, as in
+            Kafka.
         now_ms: clock for the timestamps in znodes.
         new_uuid: source of cluster and topic ids.
-        client: makes the ZooKeeper client.
-
-    Watches given to reading methods are called once, in the loop, when something changed or when
-    the connection broke (then something may have changed unseen). Reads wait out a lost
-    connection and even an expired session; writes raise SessionExpired when theirs ends.
+        client: creates the ZooKeeper client.
     """
 
     def __init__(
@@ -97,25 +97,25 @@ class KafkaZk:
             await self.session.ensure(path)
 
     async def close(self) -> None:
-        """End the session: this broker's ephemeral nodes go at once."""
+        """End the session: this broker's ephemeral nodes vanish at once."""
         await self.session.close()
 
     def on_session_expired(self, callback: Callback) -> None:
-        """Calls ``callback`` in the loop when the session is over (ephemeral nodes are gone)."""
+        """Call ``callback`` in the loop when the session is over (ephemeral nodes are gone)."""
         self.session.expired_callbacks.append(callback)
 
     def on_session_established(self, callback: Callback) -> None:
-        """Calls ``callback`` in the loop when a new session stands in an expired one's place."""
+        """Call ``callback`` in the loop when a new session replaces an expired one."""
         self.session.established_callbacks.append(callback)
 
     def on_disconnected(self, callback: Callback) -> None:
-        """Calls ``callback`` in the loop when the connection broke; the session may live."""
+        """Call ``callback`` in the loop when the connection broke. The session may be alive."""
         self.session.disconnected_callbacks.append(callback)
 
     # --- the cluster ------------------------------------------------------------------------
 
     async def cluster_id(self) -> str:
-        """The cluster's id; made up and written by the first broker that asks."""
+        """Return the cluster's id, which the first broker that asks creates."""
         await self.session.ensure("/cluster")
         fresh = encode_uuid(self.new_uuid())
         data = znodes.encode({"version": "1", "id": fresh})
@@ -125,11 +125,11 @@ class KafkaZk:
         return str(znodes.decode(znodes.CLUSTER_ID, stored)["id"])
 
     async def register_broker(self, info: BrokerInfo) -> int:
-        """Create ``/brokers/ids/N``; returns the broker epoch (the node's czxid).
+        """Create ``/brokers/ids/N``, and return the broker epoch (the node's czxid).
 
-        A node that a former session of this broker left is waited for until ZooKeeper removes it
-        (seed 003, "conflicted ephemeral node": taking it for ours would end in a broker that
-        believes to be registered and is not).
+        If a former session of this broker left a node, wait until ZooKeeper removes it (*Failover*,
+        "conflicted ephemeral node"). If the node counted as ours, the broker would consider itself
+        registered and not be.
 
         Raises:
             BrokerIdInUse: the node names another address than ours.
@@ -150,7 +150,8 @@ class KafkaZk:
     async def _wait_for_conflicted_node(
         self, path: str, info: BrokerInfo, session: SessionNumber
     ) -> int | None:
-        """The epoch when the node is this session's own; None once a former session's is gone."""
+        """Return the epoch when the node is this session's own, or None once a former session's is
+        gone."""
         gone = asyncio.Event()
         watch = self.session.watch(gone.set)
         try:
@@ -176,7 +177,7 @@ class KafkaZk:
         return None
 
     async def live_brokers(self, watch: Callback | None = None) -> dict[BrokerId, LiveBroker]:
-        """The registered brokers; ``watch`` is called when some come or go."""
+        """Return the registered brokers. ``watch`` is called when some come or go."""
         names = await self.session.children(znodes.BROKER_IDS, watch)
         ids = [understood(znodes.decode_broker_id, name) for name in sorted(names)]
         found = await asyncio.gather(*(self._live_broker(i) for i in ids if i is not None))
@@ -191,7 +192,7 @@ class KafkaZk:
         return None if info is None else LiveBroker(info=info, epoch=stat.czxid)
 
     async def controller(self, watch: Callback | None = None) -> BrokerId | None:
-        """The broker that holds ``/controller``, None when nobody does."""
+        """Return the broker that holds ``/controller``, or None when there is none."""
         armed = self.session.watch(watch)
         path = znodes.CONTROLLER
         if await self.session.request(lambda c: c.exists_async(path, armed)) is None:
@@ -202,17 +203,18 @@ class KafkaZk:
     # --- topics -----------------------------------------------------------------------------
 
     async def topics(self, watch: Callback | None = None) -> set[str]:
-        """The names of all topics; ``watch`` is called when some come or go."""
+        """Return the names of all topics. ``watch`` is called when some come or go."""
         return set(await self.session.children(znodes.TOPICS, watch))
 
     async def has_topic(self, topic: str) -> bool:
-        """Whether there is such a topic."""
+        """Return whether there is such a topic."""
         return await self.session.get(znodes.topic(topic)) is not None
 
     async def topic_assignments(
         self, topics: Iterable[str], watch: Callback | None = None
     ) -> dict[str, TopicAssignment]:
-        """The assignments of those topics that exist; ``watch`` is called when one changes."""
+        """Return the assignments of those topics that exist. ``watch`` is called when one
+        changes."""
         names = sorted(set(topics))
         nodes = await asyncio.gather(*(self.session.get(znodes.topic(n), watch) for n in names))
         found = {
@@ -223,14 +225,14 @@ class KafkaZk:
         return {name: assignment for name, assignment in found.items() if assignment is not None}
 
     async def partition_count(self, topic: str) -> int:
-        """How many partitions ``topic`` has; 0: there is no such topic."""
+        """Return how many partitions ``topic`` has, or 0 if there is no such topic."""
         found = (await self.topic_assignments([topic])).get(topic)
         return len(found.partitions) if found else 0
 
     async def partition_states(
         self, tps: Iterable[TopicPartition]
     ) -> dict[TopicPartition, PartitionState]:
-        """The states of those partitions that have one."""
+        """Return the states of those partitions that have one."""
         wanted = sorted(set(tps))
         nodes = await asyncio.gather(
             *(self.session.get(znodes.partition_state(tp)) for tp in wanted)
@@ -248,7 +250,7 @@ class KafkaZk:
         assignment: Mapping[int, Sequence[int]],
         config: Mapping[str, str],
     ) -> None:
-        """Write config and assignment; the controller sees the new node and does the rest.
+        """Write config and assignment. The controller sees the new node and does the rest.
 
         Args:
             assignment: replicas by partition, the preferred one first.
@@ -275,9 +277,9 @@ class KafkaZk:
         config: Mapping[str, str],
         session: SessionNumber,
     ) -> bool:
-        """Settings and topic in one transaction. One after the other, an automatic creation that
-        comes too late for the topic would replace the settings of the one that was made, and
-        ``min.insync.replicas`` be another than its maker was told."""
+        """Write settings and topic in one transaction. Otherwise an automatic creation that comes
+        too late for the topic would replace the settings of the existing one. Its
+        ``min.insync.replicas`` would then differ from what its creator was told."""
         path, data = znodes.topic_config(topic), znodes.encode_config(config)
         left = await self.session.get(path)
 
@@ -300,7 +302,7 @@ class KafkaZk:
         return not isinstance(made, RolledBackError)
 
     async def add_partitions(self, topic: str, added: Mapping[int, Sequence[int]]) -> None:
-        """Give ``topic`` further partitions; those it has stay as they are.
+        """Give ``topic`` further partitions. The existing ones do not change.
 
         Raises:
             UnknownTopic: no such topic.
@@ -322,11 +324,11 @@ class KafkaZk:
                 return
 
     async def is_being_deleted(self, topic: str) -> bool:
-        """Whether ``topic`` is marked for deletion."""
+        """Return whether ``topic`` is marked for deletion."""
         return await self.session.get(f"{znodes.DELETE_TOPICS}/{topic}") is not None
 
     async def delete_topic(self, topic: str) -> None:
-        """Mark ``topic`` for deletion; the controller deletes it.
+        """Mark ``topic`` for deletion. The controller deletes it.
 
         Raises:
             UnknownTopic: no such topic.
@@ -352,10 +354,10 @@ class KafkaZk:
     ) -> IsrWriteResult:
         """Write a leader's new ISR if the state is still at ``zk_version``.
 
-        When the connection broke, the first attempt may have been carried out unseen and the
-        second one then fails by version: the stored state is read and compared, as Kafka does
+        If the connection broke, the first attempt may have been carried out unseen, and the second
+        one then fails by version. The stored state is therefore read and compared, as in Kafka
         (``checkLeaderAndIsrZkData``). At a later version the same content is another write's.
-        ``again``: this is a second try of a write whose outcome was UNKNOWN.
+        ``again`` says that this is a second attempt of a write whose outcome was UNKNOWN.
         """
         return await isr_write.write_isr(
             self.session,
@@ -369,7 +371,7 @@ class KafkaZk:
         )
 
     async def notify_isr_change(self, tps: Iterable[TopicPartition]) -> None:
-        """Tell the controller of ISRs that this broker has written."""
+        """Announce ISRs that this broker has written to the controller."""
         path, data = f"{znodes.ISR_CHANGES}/isr_change_", znodes.encode_partitions(tps)
         await self.session.request(
             lambda c: c.create_async(path, data, sequence=True), self.session.number

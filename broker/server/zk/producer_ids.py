@@ -1,7 +1,7 @@
-"""Producer ids: unique in the cluster, handed out from blocks of 1000 (KIP-98).
+"""Producer ids: unique in the cluster, allocated from blocks of 1000 (KIP-98).
 
-A broker takes a block by a conditional write of ``/latest_producer_id_block``, as in Kafka. Where
-it stays unknown whether the write happened, the block is given up: ids are many.
+A broker takes a block by a conditional write of ``/latest_producer_id_block``, as in Kafka. If it
+stays unknown whether the write happened, the block is given up: there are many ids.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ BLOCK: Final = 1000
 
 
 class ProducerIds:
-    """The ids of one broker."""
+    """The producer ids of one broker."""
 
     def __init__(self, broker: BrokerId, zk: KafkaZk) -> None:
         self._broker = broker
@@ -28,10 +28,10 @@ class ProducerIds:
         self._one_at_a_time = asyncio.Lock()
 
     async def next(self) -> ProducerId:
-        """An id that nobody has had; waits as long as ZooKeeper cannot be reached.
+        """Return an unused id. Wait as long as ZooKeeper cannot be reached.
 
         Raises:
-            MalformedNode: the znode does not hold what it should.
+            MalformedNode: the content of the znode cannot be parsed.
         """
         async with self._one_at_a_time:
             while (found := next(self._ids, None)) is None:
@@ -39,7 +39,8 @@ class ProducerIds:
             return ProducerId(found)
 
     async def _take_block(self) -> range | None:
-        """A block of this broker's own; None when another one was faster, or nobody knows."""
+        """Return a block of this broker's own, or None when another broker was faster or the
+        outcome is unknown."""
         session = self._zk.session
         number = session.number
         node = await session.get(znodes.PRODUCER_IDS)

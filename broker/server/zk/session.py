@@ -1,21 +1,21 @@
 """A ZooKeeper session for asyncio, on top of kazoo.
 
-kazoo has threads of its own (connection, completions, watches); results and state changes are
-handed to the asyncio loop, and nothing here blocks the loop.
+kazoo has threads of its own (connection, completions, watches). Results and state changes are
+passed to the asyncio loop, and nothing here blocks the loop.
 
-What to know of sessions:
+Properties of sessions:
 
-- *Disconnected is not expired.* While the connection is down nobody knows whether the session
-  lives; only ZooKeeper can tell, when it is back. Requests in flight then have an unknown outcome.
+- *Disconnected is not expired.* While the connection is down it is unknown whether the session
+  lives. Only ZooKeeper can tell, when it is back. Requests in flight then have an unknown outcome.
 - kazoo reconnects by itself, and after an expiry opens a *new* session on the same client. A
-  request meant for the old session must not slip into the new one: each session has a number,
-  and requests are submitted under a lock that kazoo's connection thread takes to raise the number
-  before it accepts requests for the new session. A request with an old number is refused.
+  request meant for the old session must not slip into the new one. Each session therefore has a
+  number. Requests are submitted under a lock, and kazoo's connection thread takes it to raise the
+  number before it accepts requests for the new session. A request with an old number is refused.
 - Watches do not survive a disconnection. kazoo then fires all of them once, so a watch that fires
-  means "look again", not "it changed".
-- kazoo wakes its connection thread with one byte per request through a socket pair, which would
-  block the loop once some hundred bytes lie unread before a hung ZooKeeper. So there is a bound on
-  requests in flight; further ones wait in the loop.
+  means "read again", not "it changed".
+- kazoo wakes its connection thread with one byte per request through a socket pair. It would block
+  the loop once some hundred bytes lie unread before a hung ZooKeeper. The number of requests in
+  flight is therefore limited, and further ones wait in the loop.
 """
 
 import asyncio
@@ -41,21 +41,21 @@ from ackproof.broker.types import ZkVersion
 logger = logging.getLogger(__name__)
 
 SessionNumber = NewType("SessionNumber", int)
-"""Which of this process's ZooKeeper sessions, counted from 0."""
+"""The number of one of this process's ZooKeeper sessions, counted from 0."""
 
 REQUESTS_IN_FLIGHT_MAX = 50
 RECONNECT_DELAY_S_MAX = 1.0
 
 Callback = Callable[[], None]
 Submit = Callable[[KazooClient], Any]
-"""Starts one request on the client and returns kazoo's async result."""
+"""A function that starts one request on the client and returns kazoo's async result."""
 ClientFactory = Callable[[str, int], KazooClient]
-"""Makes a client that is not connected yet, of a ``zookeeper.connect`` string and the session
-timeout in milliseconds."""
+"""A function that creates a client, not connected yet, from a ``zookeeper.connect`` string and the
+session timeout in milliseconds."""
 
 
 def kazoo_client(connect: str, session_timeout_ms: int) -> KazooClient:
-    """kazoo's own, with threads and sockets; reconnects for ever."""
+    """Return kazoo's own client, with threads and sockets, which reconnects for ever."""
     return KazooClient(
         hosts=connect,
         timeout=session_timeout_ms / 1000,
@@ -64,30 +64,31 @@ def kazoo_client(connect: str, session_timeout_ms: int) -> KazooClient:
 
 
 class ZkError(Exception):
-    """ZooKeeper could not do what was asked."""
+    """A request that ZooKeeper could not carry out."""
 
 
 class SessionExpired(ZkError):
-    """The session the request was meant for is over; whether the request was carried out in its
-    last moments is unknown."""
+    """The end of the session that the request was meant for. It is unknown whether the request was
+    carried out in its last moments."""
 
 
 class OutcomeUnknown(ZkError):
-    """The connection or the session was lost before the answer came: carried out, or not."""
+    """The loss of the connection or session before the answer came. The request was carried out, or
+    not."""
 
 
 class ZkClosed(ZkError):
-    """The client was closed."""
+    """A client that was closed."""
 
 
 class ZkConnectionTimeout(ZkError):
-    """No connection within ``zookeeper.connection.timeout.ms``."""
+    """The lack of a connection within ``zookeeper.connection.timeout.ms``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """Brings kazoo's watch event to the loop. Equal for equal callbacks: kazoo keeps watches in
-    a set, so reading a node twice does not make it fire twice."""
+    """Passes kazoo's watch event to the loop. Watches with equal callbacks are equal: kazoo keeps
+    watches in a set, so reading a node twice does not make it fire twice."""
 
     loop: asyncio.AbstractEventLoop
     callback: Callback
@@ -106,7 +107,8 @@ class ZkSession:
         self, connect: str, session_timeout_ms: int, client: ClientFactory = kazoo_client
     ) -> None:
         self.number = SessionNumber(0)
-        """The current session as the loop knows it; raised just before the expiry callbacks."""
+        """The number of the current session in the loop, raised just before the expiry
+        callbacks."""
         self.session_id: int | None = None
         """ZooKeeper's own id of the session (``ephemeralOwner`` of its nodes)."""
         self._connect = connect
@@ -130,7 +132,7 @@ class ZkSession:
     # --- life -------------------------------------------------------------------------------
 
     async def start(self, connection_timeout_ms: int) -> None:
-        """Connect; keeps trying until ``connection_timeout_ms`` have passed.
+        """Connect, and keep trying until ``connection_timeout_ms`` have passed.
 
         Raises:
             ZkConnectionTimeout: ZooKeeper did not answer in time; nothing is left running.
@@ -150,9 +152,9 @@ class ZkSession:
             ) from error
 
     async def close(self) -> None:
-        """End the session (its ephemeral nodes go) and kazoo's threads; waiting calls fail.
+        """End the session (its ephemeral nodes vanish) and kazoo's threads. Waiting calls fail.
 
-        Takes up to the session timeout when ZooKeeper hangs.
+        This takes up to the session timeout when ZooKeeper hangs.
         """
         if self._closed:
             return
@@ -169,7 +171,8 @@ class ZkSession:
     # --- state ------------------------------------------------------------------------------
 
     def _on_state(self, state: str) -> None:
-        """Called in kazoo's connection thread, before it accepts requests in the new state."""
+        """Take over a state, in kazoo's connection thread, before it accepts requests in the new
+        state."""
         if state == KazooState.LOST:
             with self._fence:
                 self._fenced_number = SessionNumber(self._fenced_number + 1)
@@ -207,7 +210,7 @@ class ZkSession:
             _run_all(self.established_callbacks)
 
     async def _revive(self) -> None:
-        """kazoo's connection thread ends on an answer it does not understand; start it again."""
+        """Restart the client. kazoo's connection thread ends on an answer that it cannot parse."""
         logger.error("the ZooKeeper client stopped by itself, starting it again")
         await asyncio.to_thread(self._stop_client)
         if not self._closed:
@@ -216,21 +219,21 @@ class ZkSession:
     # --- requests ---------------------------------------------------------------------------
 
     def watch(self, callback: Callback | None) -> _Watch | None:
-        """What to give to kazoo as a watch so that ``callback`` runs in the loop, once."""
+        """Return a watch for kazoo by which ``callback`` runs in the loop, once."""
         return None if callback is None else _Watch(self._loop, callback)
 
     @property
     def last_zxid(self) -> int:
-        """The latest transaction that an answer has told of; not before the one by which the
-        current session began."""
+        """The latest transaction named by an answer, at least the one that began the current
+        session."""
         return int(self._client.last_zxid)
 
     async def request(self, submit: Submit, session: SessionNumber | None = None) -> Any:
-        """Carry out a request, again and again until the connection holds for its answer.
+        """Carry out a request, and repeat it until the connection holds for its answer.
 
-        After a lost connection the request may be carried out twice: what the caller asks for
-        must stand that (conditional writes then see their own first attempt as a conflict).
-        ``session`` ties it to one session; None: whichever is current, in reads.
+        After a lost connection the request may be carried out twice. The caller's request must
+        tolerate that (conditional writes then see their own first attempt as a conflict).
+        ``session`` ties it to one session. None means whichever is current, in reads.
 
         Raises:
             SessionExpired: ``session`` is over.
@@ -250,8 +253,8 @@ class ZkSession:
                     raise SessionExpired(f"ZooKeeper session {session} has expired") from error
 
     async def once(self, submit: Submit, session: SessionNumber | None = None) -> Any:
-        """Carry out a request that must not be repeated blindly. Waits for a connection, then
-        sends it, if at all, once.
+        """Carry out a request that must not be repeated blindly. Wait for a connection, then send
+        it at most once.
 
         Raises:
             OutcomeUnknown: no answer came, or ``session`` was over.
@@ -302,7 +305,7 @@ class ZkSession:
             answer.set_exception(result.exception)
 
     def _release(self, answer: asyncio.Future[Any]) -> None:
-        """Frees the slot once: kazoo may complete a request twice while it is closing."""
+        """Free the slot once: kazoo may complete a request twice while it is closing."""
         if answer in self._in_flight:
             self._in_flight.discard(answer)
             self._slots.release()
@@ -310,8 +313,8 @@ class ZkSession:
     # --- nodes ------------------------------------------------------------------------------
 
     async def get(self, path: str, watch: Callback | None = None) -> tuple[bytes, Any] | None:
-        """A node's data and stat; None when it is not there (then ``watch`` is not set).
-        A node without data counts as one with empty data."""
+        """Return a node's data and stat, or None when it does not exist (then ``watch`` is not
+        set). A node without data counts as one with empty data."""
         armed = self.watch(watch)
         try:
             data, stat = await self.request(lambda c: c.get_async(path, armed))
@@ -320,7 +323,7 @@ class ZkSession:
         return data or b"", stat
 
     async def children(self, path: str, watch: Callback | None = None) -> list[str]:
-        """The names of a node's children; none when the node is not there."""
+        """Return the names of a node's children, none when the node does not exist."""
         armed = self.watch(watch)
         try:
             names: list[str] = await self.request(lambda c: c.get_children_async(path, armed))
@@ -331,8 +334,8 @@ class ZkSession:
     async def children_of(
         self, path: str, watch: Callback | None = None
     ) -> tuple[list[str], int | None]:
-        """Return the names of a node's children and the node's czxid, in one request; none and
-        None when the node is not there."""
+        """Return the names of a node's children and the node's czxid, in one request. None and None
+        when the node does not exist."""
         armed = self.watch(watch)
         try:
             names, stat = await self.request(
@@ -343,19 +346,19 @@ class ZkSession:
         return names, int(stat.czxid)
 
     async def ensure(self, path: str) -> None:
-        """Create ``path`` and what is above it, where missing; in however many sessions."""
+        """Create ``path`` and its missing parents, in however many sessions."""
         await self.request(lambda c: c.ensure_path_async(path))
 
     async def sync(self, path: str, session: SessionNumber | None = None) -> None:
-        """Have the server that this session is connected to catch up with ZooKeeper's leader:
-        what is read next is no older than what anybody was told before. ``session``: as in
-        :meth:`request`; one that is new begins as late as it was made."""
+        """Have the server of this session catch up with ZooKeeper's leader: the next reads are no
+        older than any earlier answer. ``session`` is as in :meth:`request`. A new session begins at
+        the time of its creation."""
         await self.request(lambda c: c.sync_async(path), session)
 
     async def create(
         self, path: str, data: bytes, session: SessionNumber, *, ephemeral: bool = False
     ) -> int:
-        """Create a node below an existing one; returns its czxid.
+        """Create a node below an existing one, and return its czxid.
 
         Raises:
             NodeExistsError: kazoo's; maybe by our own first attempt, see ZkSession.request.
@@ -366,7 +369,7 @@ class ZkSession:
         return int(stat.czxid)
 
     async def set(self, path: str, data: bytes, version: int, session: SessionNumber) -> ZkVersion:
-        """Write an existing node if it is at ``version`` (-1: any); returns its new version.
+        """Write an existing node if it is at ``version`` (-1: any), and return its new version.
 
         Raises:
             BadVersionError, NoNodeError: kazoo's.

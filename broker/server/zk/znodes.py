@@ -1,10 +1,11 @@
-"""Kafka's znodes: where they are and what is in them.
+"""Kafka's znodes: their paths and contents.
 
-Paths and JSON are those of Kafka 3.x (``kafka.zk.ZkData``). The older shapes that *HA design*
-prints ("HA-related ZooKeeper structure") are read, too, and decoding stands additional and missing
-optional fields. Anybody may have written what is there. Decoders raise :class:`MalformedNode`
-naming the path, for a number that no request could carry and a topic's name that must not get
-into a path as well as for no JSON at all."""
+Paths and JSON are those of Kafka 3.x (``kafka.zk.ZkData``). The older forms that *HA design* prints
+("HA-related ZooKeeper structure") are read, too, and additional or missing optional fields are
+accepted. Any program may have written a node. Decoders raise :class:`MalformedNode` with the path
+if there is no JSON, for a number that no request could carry, and for a topic's name that must not
+get into a path.
+"""
 
 import json
 import logging
@@ -56,55 +57,55 @@ PERSISTENT = (
     PRODUCER_IDS,
     "/log_dir_event_notification",
 )
-"""Created at start when missing (``ZkData.PersistentZkPaths``)."""
+"""The paths that are created at start when missing (``ZkData.PersistentZkPaths``)."""
 
 
 PRODUCER_IDS_MAX = 2**62
-"""Ids are signed 64-bit numbers in requests. Half of them are more than will ever be handed out,
-and leave room for the next block."""
+"""The largest producer id. Ids are signed 64-bit numbers in requests. Half of them are more than
+will ever be allocated, and leave room for the next block."""
 
 
 class MalformedNode(ValueError):
-    """A znode does not hold what it should."""
+    """A znode whose content cannot be parsed."""
 
 
 def broker_id(broker: BrokerId) -> str:
-    """``/brokers/ids/N``."""
+    """Return ``/brokers/ids/N``."""
     return f"{BROKER_IDS}/{broker}"
 
 
 def topic(name: str) -> str:
-    """``/brokers/topics/T``."""
+    """Return ``/brokers/topics/T``."""
     return f"{TOPICS}/{name}"
 
 
 def partitions(name: str) -> str:
-    """``/brokers/topics/T/partitions``."""
+    """Return ``/brokers/topics/T/partitions``."""
     return f"{TOPICS}/{name}/partitions"
 
 
 def partition(tp: TopicPartition) -> str:
-    """``/brokers/topics/T/partitions/P``."""
+    """Return ``/brokers/topics/T/partitions/P``."""
     return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}"
 
 
 def partition_state(tp: TopicPartition) -> str:
-    """``/brokers/topics/T/partitions/P/state``."""
+    """Return ``/brokers/topics/T/partitions/P/state``."""
     return f"{partition(tp)}/state"
 
 
 def topic_config(name: str) -> str:
-    """``/config/topics/T``."""
+    """Return ``/config/topics/T``."""
     return f"{TOPIC_CONFIGS}/{name}"
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """JSON as Kafka writes it: compact."""
+    """Encode JSON as Kafka writes it: compact."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def decode(path: str, data: bytes) -> dict[str, Any]:
-    """The JSON object in a node."""
+    """Return the JSON object in a node."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -115,26 +116,28 @@ def decode(path: str, data: bytes) -> dict[str, Any]:
 
 
 def number(value: Any) -> int:
-    """A number as JSON has it, in Kafka's 32 bits even when 1 is added; raises ValueError."""
+    """Return a number from JSON, in Kafka's 32 bits even when 1 is added. Raise ValueError
+    otherwise."""
     if type(value) is not int or not -(2**31) <= value < 2**31 - 1:
         raise ValueError(f"{value!r:.80} where a 32-bit number should be")
     return value
 
 
 def _broker_epoch(value: Any) -> int:
-    """A transaction's number, in 64 bits; raises ValueError."""
+    """Return a transaction's number, in 64 bits. Raise ValueError otherwise."""
     if type(value) is not int or not 0 <= value < 2**63:
         raise ValueError(f"{value!r:.80} where a broker epoch should be")
     return value
 
 
 def _partition_of(value: Mapping[str, Any]) -> TopicPartition:
-    """What ``{"topic": T, "partition": P}`` names; raises KeyError, TypeError, ValueError."""
+    """Return the partition in ``{"topic": T, "partition": P}``. Raise KeyError, TypeError,
+    ValueError."""
     return TopicPartition(_topic_name(value["topic"]), number(value["partition"]))
 
 
 def _topic_name(name: Any) -> str:
-    """A topic's name; raises ValueError."""
+    """Return a topic's name. Raise ValueError if it is illegal."""
     if not isinstance(name, str) or not is_legal(name):
         raise ValueError(f"{name!r:.80} where a topic's name should be")
     return name
@@ -144,7 +147,7 @@ def _topic_name(name: Any) -> str:
 
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
-    """Version 3."""
+    """Encode a topic, version 3."""
     parts = assignment.partitions
 
     def lists(attribute: str) -> dict[str, list[int]]:
@@ -162,7 +165,7 @@ def encode_topic(assignment: TopicAssignment) -> bytes:
 
 
 def decode_topic(name: str, data: bytes) -> TopicAssignment:
-    """What ``/brokers/topics/<name>`` says."""
+    """Decode ``/brokers/topics/<name>``."""
     path = topic(name)
     node = decode(path, data)
     adding = node.get("adding_replicas", {})
@@ -183,7 +186,7 @@ def decode_topic(name: str, data: bytes) -> TopicAssignment:
 
 
 def decode_topic_id(path: str, node: Mapping[str, Any]) -> uuid.UUID | None:
-    """The id in a topic's node; None: it is of a time when topics had none."""
+    """Return the id in a topic's node, or None if the node is older than topic ids."""
     text = node.get("topic_id")
     try:
         return None if text is None else decode_uuid(text)
@@ -210,8 +213,8 @@ def encode_state(
     isr: Sequence[BrokerId],
     broker_epochs: Mapping[BrokerId, int],
 ) -> bytes:
-    """A partition's state, version 1, and as which incarnation each member is in the ISR, which
-    Kafka's brokers neither write nor miss."""
+    """Encode a partition's state, version 1, with the broker epoch under which each member is in
+    the ISR. Kafka's brokers neither write nor need these epochs."""
     return encode(
         {
             "controller_epoch": controller_epoch,
@@ -227,7 +230,8 @@ def encode_state(
 def decode_state(
     tp: TopicPartition, data: bytes, version: int, mzxid: int = NEVER_READ
 ) -> PartitionState:
-    """A partition's state, read at the znode's ``version``, which transaction ``mzxid`` wrote."""
+    """Decode a partition's state, read at the znode's ``version``, which transaction ``mzxid``
+    wrote."""
     path = partition_state(tp)
     node = decode(path, data)
     try:
@@ -250,13 +254,13 @@ def decode_state(
 
 
 def encode_partitions(tps: Iterable[TopicPartition]) -> bytes:
-    """A list of partitions: ISR change notification, preferred replica election."""
+    """Encode a list of partitions: ISR change notification, preferred replica election."""
     listed = [{"topic": tp.topic, "partition": tp.partition} for tp in tps]
     return encode({"version": 1, "partitions": listed})
 
 
 def decode_partitions(path: str, data: bytes) -> tuple[TopicPartition, ...]:
-    """The inverse of :func:`encode_partitions`."""
+    """Invert :func:`encode_partitions`."""
     node = decode(path, data)
     try:
         return tuple(_partition_of(each) for each in node["partitions"])
@@ -275,7 +279,7 @@ def decode_deletions(data: bytes) -> tuple[str, ...]:
 
 
 def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
-    """What ``/admin/reassign_partitions`` asks for: new replicas by partition."""
+    """Decode ``/admin/reassign_partitions``: the new replicas by partition."""
     node = decode(REASSIGN_PARTITIONS, data)
     try:
         return {_partition_of(each): _brokers(each["replicas"]) for each in node["partitions"]}
@@ -284,7 +288,7 @@ def decode_reassignment(data: bytes) -> dict[TopicPartition, tuple[BrokerId, ...
 
 
 def encode_reassignment(targets: Mapping[TopicPartition, Sequence[BrokerId]]) -> bytes:
-    """The inverse of :func:`decode_reassignment`."""
+    """Invert :func:`decode_reassignment`."""
     listed = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
         for tp, replicas in targets.items()
@@ -293,12 +297,12 @@ def encode_reassignment(targets: Mapping[TopicPartition, Sequence[BrokerId]]) ->
 
 
 def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
-    """``/controller``, version 1."""
+    """Encode ``/controller``, version 1."""
     return encode({"version": 1, "brokerid": broker, "timestamp": str(timestamp_ms)})
 
 
 def decode_controller(data: bytes) -> BrokerId:
-    """The broker that holds ``/controller``."""
+    """Return the broker that holds ``/controller``."""
     try:
         return BrokerId(number(decode(CONTROLLER, data)["brokerid"]))
     except (KeyError, TypeError, ValueError) as error:
@@ -306,7 +310,7 @@ def decode_controller(data: bytes) -> BrokerId:
 
 
 def decode_controller_epoch(data: bytes) -> ControllerEpoch:
-    """The epoch of the last election."""
+    """Return the epoch of the last election."""
     try:
         return ControllerEpoch(number(int(data)))
     except (TypeError, ValueError) as error:
@@ -314,13 +318,13 @@ def decode_controller_epoch(data: bytes) -> ControllerEpoch:
 
 
 def encode_producer_ids(broker: BrokerId, block: range) -> bytes:
-    """The block of producer ids that ``broker`` took last, version 1."""
+    """Encode the block of producer ids that ``broker`` took last, version 1."""
     start, end = str(block.start), str(block.stop - 1)
     return encode({"version": 1, "broker": broker, "block_start": start, "block_end": end})
 
 
 def decode_producer_ids_end(data: bytes) -> int:
-    """The first producer id after the block that was taken last; 0 when none was."""
+    """Return the first producer id after the block that was taken last, or 0 when none was."""
     if not data:
         return 0
     try:
@@ -333,12 +337,12 @@ def decode_producer_ids_end(data: bytes) -> int:
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    """``/config/topics/T``, version 1."""
+    """Encode ``/config/topics/T``, version 1."""
     return encode({"version": 1, "config": dict(config)})
 
 
 def decode_config(path: str, data: bytes) -> dict[str, str]:
-    """The properties in a config node."""
+    """Return the properties in a config node."""
     node = decode(path, data)
     config = node.get("config")
     if not isinstance(config, dict):
@@ -347,12 +351,13 @@ def decode_config(path: str, data: bytes) -> dict[str, str]:
 
 
 def encode_config_change(entity: str) -> bytes:
-    """``/config/changes/config_change_N``, version 2; ``entity`` e.g. ``topics/T``."""
+    """Encode ``/config/changes/config_change_N``, version 2. ``entity`` is, for example,
+    ``topics/T``."""
     return encode({"version": 2, "entity_path": entity})
 
 
 def decode_config_change(path: str, data: bytes) -> str:
-    """The entity whose configuration changed."""
+    """Return the entity whose configuration changed."""
     entity = decode(path, data).get("entity_path")
     if not isinstance(entity, str):
         raise MalformedNode(f"{path} names no entity_path")
@@ -361,12 +366,12 @@ def decode_config_change(path: str, data: bytes) -> str:
 
 # --- registrations of brokers ---------------------------------------------------------------------
 #
-# ``/brokers/ids/N``: how a broker says where it can be reached (see
-# :mod:`broker.server.zk.znodes`).
+# ``/brokers/ids/N``: the addresses of a broker (see :mod:`broker.server.zk.znodes`).
 
 
 def encode_broker(info: BrokerInfo, timestamp_ms: int) -> bytes:
-    """Version 5; ``host`` and ``port`` are the first endpoint's, for old readers."""
+    """Encode a broker, version 5. ``host`` and ``port`` are the first endpoint's, for old
+    readers."""
     first = info.endpoints[0]
     node: dict[str, Any] = {
         "features": {},
@@ -384,7 +389,7 @@ def encode_broker(info: BrokerInfo, timestamp_ms: int) -> bytes:
 
 
 def decode_broker_id(name: str) -> BrokerId:
-    """The broker that ``/brokers/ids/<name>`` is about."""
+    """Return the broker that ``/brokers/ids/<name>`` names."""
     try:
         return BrokerId(number(int(name)))
     except ValueError as error:
@@ -392,7 +397,7 @@ def decode_broker_id(name: str) -> BrokerId:
 
 
 def decode_broker(broker: BrokerId, data: bytes) -> BrokerInfo:
-    """The broker that ``/brokers/ids/<broker>`` describes."""
+    """Decode ``/brokers/ids/<broker>``."""
     path = broker_id(broker)
     node = decode(path, data)
     protocols = node.get("listener_security_protocol_map", {})
@@ -423,7 +428,7 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 def _only_endpoint(host: Any, port: Any) -> Endpoint:
-    """Return the endpoint of a broker of version 1, which was before there were listeners (0.9)."""
+    """Return the endpoint of a broker of version 1, which is older than listeners (0.9)."""
     if not isinstance(host, str) or not host or not 0 < number(port) < 2**16:
         raise ValueError(f"{host!r:.80} and {port!r:.80} where a host and a port should be")
     return Endpoint(host=host, port=port)
@@ -431,8 +436,8 @@ def _only_endpoint(host: Any, port: Any) -> Endpoint:
 
 # --- contents that cannot be read -----------------------------------------------------------------
 #
-# What cannot be understood in ZooKeeper is taken for absent, and logged: whoever wrote it, it must
-# not stop brokers.
+# A malformed node in ZooKeeper counts as absent, and is logged: whatever wrote it, it must not stop
+# brokers.
 
 
 P = ParamSpec("P")
@@ -440,7 +445,7 @@ T = TypeVar("T")
 
 
 def understood(decode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-    """What ``decode`` makes of a node; None, and a line in the log, when it is malformed."""
+    """Return the result of ``decode`` for a node. If it is malformed, return None and log it."""
     try:
         return decode(*args, **kwargs)
     except MalformedNode as error:
