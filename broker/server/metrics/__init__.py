@@ -1,4 +1,4 @@
-"""What the broker counts and shows, under the names of Kafka's MBeans, for Prometheus.
+"""The broker's metrics, under the names of Kafka's MBeans, for Prometheus.
 
-Whoever has something to count imports this room; it imports none.
+Modules with something to count import this package, which imports none of them.
 """

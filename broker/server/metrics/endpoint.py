@@ -1,5 +1,4 @@
-"""The broker's state at a moment, the samples that Prometheus gets of it, and the endpoint that
-serves them."""
+"""The broker's state at a moment, its samples for Prometheus, and the endpoint that serves them."""
 
 import asyncio
 import logging
@@ -21,15 +20,15 @@ logger = logging.getLogger(__name__)
 
 # --- snapshot -------------------------------------------------------------------------------------
 #
-# What the broker was like at a moment, and the samples that Prometheus gets of it.
+# The state of the broker at a moment, and its samples for Prometheus.
 #
-# :func:`broker.server.app.take_snapshot` reads the state, on the event loop and quickly;
-# :meth:`Snapshot.collect` makes samples of it, which takes ten times as long and touches nothing
-# that changes, so that it can be done in a thread.
+# :func:`broker.server.app.take_snapshot` reads the state, on the event loop and quickly.
+# :meth:`Snapshot.collect` makes samples of it. That takes ten times as long, but uses nothing that
+# changes, so that it can be done in a thread.
 
 
 class PartitionGauges(NamedTuple):
-    """One partition on this broker; ``isr`` is of interest where it leads."""
+    """One partition on this broker. ``isr`` is meaningful if the broker leads it."""
 
     tp: TopicPartition
     leads: bool
@@ -45,24 +44,24 @@ class PartitionGauges(NamedTuple):
 
     @property
     def under_replicated(self) -> bool:
-        """It leads, and not all replicas are in sync."""
+        """Whether the broker leads it, and not all replicas are in sync."""
         return self.leads and self.isr < self.replicas
 
     @property
     def under_min_isr(self) -> bool:
-        """It leads, and acks=all is refused."""
+        """Whether the broker leads it, and acks=all is rejected."""
         return self.leads and self.isr < self.min_isr
 
     @property
     def at_min_isr(self) -> bool:
-        """It leads, and one replica less would be too few."""
+        """Whether the broker leads it, and one replica less would be too few."""
         return self.leads and self.isr == self.min_isr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerGauges:
-    """What the active controller sees; zero everywhere on the others, so that the sum over all
-    brokers is right. The fields' names are those of Kafka's MBeans."""
+    """The state of the active controller. It is zero everywhere on the others, so that the sum over
+    all brokers is right. The fields' names are those of Kafka's MBeans."""
 
     activecontrollercount: int = 0
     offlinepartitionscount: int = 0
@@ -75,7 +74,7 @@ class ControllerGauges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Everything that is looked at rather than counted."""
+    """Everything that is read from the state, and not counted."""
 
     partitions: tuple[PartitionGauges, ...]
     controller: ControllerGauges
@@ -85,7 +84,7 @@ class Snapshot:
     connections: int
 
     def collect(self) -> Iterator[Metric]:
-        """The samples."""
+        """Yield the samples."""
         yield from self._broker()
         yield from _controller(self.controller)
         yield from _per_partition(self.partitions)
@@ -174,9 +173,9 @@ _VALUES: tuple[tuple[str, str, Callable[[PartitionGauges], int]], ...] = (
 #
 # ``metrics.listener``: the metrics in Prometheus' text format, at ``/metrics``.
 #
-# Served by the broker's own event loop. Only the look at the state happens there; making text of it
-# is done in a thread, so that a scrape of thousands of partitions keeps no client waiting. Anyone
-# who can reach the address may read: give it one that only the monitoring reaches.
+# The broker's own event loop serves them. Only the state is read there. The text is made in a
+# thread, so that a scrape of thousands of partitions keeps no client waiting. Any program that can
+# reach the address may read: use one that only the monitoring reaches.
 
 
 PATH = "/metrics"
@@ -186,7 +185,7 @@ class MetricsEndpoint:
     """An HTTP server with one page.
 
     Args:
-        take: looks at the broker's state, on the event loop.
+        take: reads the broker's state, on the event loop.
     """
 
     def __init__(self, take: Callable[[], Snapshot]) -> None:
@@ -198,7 +197,7 @@ class MetricsEndpoint:
         self._runner = web.AppRunner(application, access_log=None, handle_signals=False)
 
     async def start(self, host: str, port: int) -> None:
-        """Binds and listens; raises OSError if the address is taken."""
+        """Bind and listen. Raise OSError if the address is taken."""
         from aiohttp import web
 
         await self._runner.setup()
@@ -207,11 +206,11 @@ class MetricsEndpoint:
 
     @property
     def port(self) -> int:
-        """Where it listens, once started."""
+        """The port on which it listens, once started."""
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
-        """Stops listening and drops every connection."""
+        """Stop listening and drop every connection."""
         await self._runner.cleanup()
 
     async def _serve(self, request: "web.Request") -> "web.Response":
@@ -224,7 +223,7 @@ class MetricsEndpoint:
 
 
 class _Scrape:
-    """What has been counted, and what was looked at, as one collector."""
+    """The counters and the snapshot, as one collector."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

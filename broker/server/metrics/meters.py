@@ -1,4 +1,4 @@
-"""What the broker counts as it goes: rates, times and bytes, under the names of Kafka's MBeans."""
+"""The broker's counters: rates, times and bytes, under the names of Kafka's MBeans."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,18 +17,18 @@ from ackproof.broker.wire.messages.fetch import FetchRequest
 
 # --- counters -------------------------------------------------------------------------------------
 #
-# What is counted several times for every record: plain numbers, of which Prometheus' samples are
-# made when it asks.
+# Plain numbers that are counted several times for every record, and become Prometheus' samples on
+# request.
 #
-# Its own counters are for several threads and take a lock; a broker counts in one, its event
-# loop's, and a record would spend as much in them as in the log.
+# Prometheus' own counters are made for several threads and take a lock. A broker counts in one, its
+# event loop's. A record would spend as much time in them as in the log.
 
 
 C = TypeVar("C")
 
 
 class Tally:
-    """One counter; whoever counts adds to ``value``."""
+    """One counter, to whose ``value`` callers add."""
 
     __slots__ = ("value",)
 
@@ -47,7 +47,7 @@ class Times:
         self.sum = 0.0
 
     def observe(self, milliseconds: float) -> None:
-        """Counts one."""
+        """Count one time."""
         self.counts[bisect_left(self.bounds, milliseconds)] += 1
         self.sum += milliseconds
 
@@ -71,18 +71,18 @@ class _Labelled(Collector, Generic[C]):
         registry.register(self)
 
     def labels(self, *values: str) -> C:
-        """The child that has these labels, from now on if not before."""
+        """Return the child that has these labels, created if necessary."""
         child = self._children.get(values)
         if child is None:
             child = self._children[values] = self._new()
         return child
 
     def remove(self, *values: str) -> None:
-        """Forgets a child; harmless if there is none."""
+        """Forget a child, if there is one."""
         self._children.pop(values, None)
 
     def children(self) -> Iterator[tuple[tuple[str, ...], C]]:
-        """All of them; may be asked in another thread than the one that counts."""
+        """Yield all children. Callable in another thread than the one that counts."""
         yield from self._children.copy().items()
 
 
@@ -95,7 +95,7 @@ class Tallies(_Labelled[Tally]):
         super().__init__(name, what, labels, registry, Tally)
 
     def collect(self) -> Iterator[Metric]:
-        """As Prometheus' library asks for it."""
+        """Yield the samples, as Prometheus' library requires."""
         family = CounterMetricFamily(self.name, self.what, labels=self.label_names)
         for values, tally in self.children():
             family.add_metric(values, tally.value)
@@ -117,7 +117,7 @@ class TimesByLabel(_Labelled[Times]):
         self._upper = [*(str(float(bound)) for bound in bounds), "+Inf"]
 
     def collect(self) -> Iterator[Metric]:
-        """As Prometheus' library asks for it."""
+        """Yield the samples, as Prometheus' library requires."""
         family = HistogramMetricFamily(self.name, self.what, labels=self.label_names)
         for values, times in self.children():
             counts = times.counts.copy()
@@ -128,18 +128,18 @@ class TimesByLabel(_Labelled[Times]):
 
 # --- the broker's meters --------------------------------------------------------------------------
 #
-# What the broker counts as it goes: rates, times and bytes, under the names of Kafka's MBeans.
+# The broker's counters: rates, times and bytes, under the names of Kafka's MBeans.
 #
-# A name is the MBean's domain, type and name in lower case, as the JMX exporter's rules for Kafka
-# have it; what is ``...PerSec`` there is a counter here (``kafka.server:type=BrokerTopicMetrics,
+# A name is the MBean's domain, type and name in lower case, as in the JMX exporter's rules for
+# Kafka. What is ``...PerSec`` there is a counter here (``kafka.server:type=BrokerTopicMetrics,
 # name=BytesInPerSec`` becomes ``kafka_server_brokertopicmetrics_bytesin_total``), from which
-# Prometheus computes the rate. Sums over topics, which Kafka has as MBeans of their own, are
-# Prometheus' business too. What can be read off the broker's state is not counted but looked at:
+# Prometheus computes the rate. Prometheus also computes sums over topics, for which Kafka has
+# MBeans of their own. What the broker's state shows is not counted but read:
 # :mod:`broker.server.app`.
 #
-# There is one registry per process, since there is one broker per process. What happens with every
-# record is tallied (:mod:`broker.server.metrics.meters`), by whoever holds on to a labelled child:
-# to look one up takes longer than to count.
+# There is one registry per process, because there is one broker per process. Events of every record
+# are counted in plain numbers (:mod:`broker.server.metrics.meters`), and callers keep the labelled
+# child: to look one up takes longer than to count.
 
 
 REGISTRY: Final = CollectorRegistry()
@@ -147,10 +147,10 @@ ProcessCollector(registry=REGISTRY)
 GCCollector(registry=REGISTRY)
 
 MILLISECONDS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000)
-"""Bounds of the histograms' buckets."""
+"""The bounds of the histograms' buckets."""
 
 CONSUMER = -1
-"""``replica_id`` of a fetch that comes from no follower."""
+"""The ``replica_id`` of a fetch that comes from no follower."""
 
 _EXPECTED_OF_PRODUCE: Final = frozenset(
     {
@@ -172,7 +172,7 @@ _EXPECTED_OF_FETCH: Final = frozenset(
         ErrorCode.kafka_storage_error,
     }
 )
-"""What a client hears in the normal course of things: no failure of the broker
+"""The errors that clients get in normal operation, which are no failures of the broker
 (``ReplicaManager.appendToLocalLog`` and ``readFromLog``)."""
 
 
@@ -181,7 +181,7 @@ def _counter(name: str, what: str, *labels: str) -> Counter:
 
 
 def _tallies(name: str, what: str, *labels: str) -> Tallies:
-    """A counter of what happens with every record."""
+    """Return a counter of an event of every record."""
     return Tallies(name, what, labels, REGISTRY)
 
 
@@ -208,8 +208,8 @@ MALFORMED_REQUESTS = _counter(
 
 
 def request_done(request: Request[Response], seconds: float) -> None:
-    """Counts a request that has been answered. Fetch counts by who fetches, as in Kafka: what a
-    consumer waits for is not what a follower waits for."""
+    """Count an answered request. Fetch is counted separately for followers and consumers, as in
+    Kafka, because they wait for different things."""
     kind = 0
     if isinstance(request, FetchRequest):
         kind = 1 if request.replica_id == CONSUMER else 2
@@ -247,7 +247,7 @@ REPLICATION_BYTES_OUT = _tallies(
 
 
 class TopicMeters:
-    """The counters of one topic; ask :func:`of_topic` for them."""
+    """The counters of one topic, from :func:`of_topic`."""
 
     __slots__ = (
         "bytes_in",
@@ -271,18 +271,18 @@ class TopicMeters:
         ) = (counter.labels(topic) for counter in _BY_TOPIC)
 
     def appended(self, records: int, size: int) -> None:
-        """Records were appended as leader, ``size`` bytes in all."""
+        """Count records appended as leader, ``size`` bytes in all."""
         self.messages_in.value += records
         self.bytes_in.value += size
 
     def produced(self, error: ErrorCode) -> None:
-        """One partition of a Produce request was appended or refused."""
+        """Count one partition of a Produce request, which was appended or rejected."""
         self.produces.value += 1
         if error is not ErrorCode.none and error not in _EXPECTED_OF_PRODUCE:
             self.failed_produces.value += 1
 
     def fetched(self, error: ErrorCode, size: int, *, by_follower: bool) -> None:
-        """One partition of a Fetch request was read, ``size`` bytes of it."""
+        """Count one partition of a Fetch request, of which ``size`` bytes were read."""
         self.fetches.value += 1
         if size:
             (REPLICATION_BYTES_OUT if by_follower else self.bytes_out).value += size
@@ -292,13 +292,13 @@ class TopicMeters:
 
 @cache
 def of_topic(topic: str) -> TopicMeters:
-    """The counters of a topic that is on this broker; others must not get any, or clients could
-    make the broker remember whatever names they like."""
+    """Return the counters of a topic that is on this broker. Other topics must not get any, or
+    clients could make the broker remember arbitrary names."""
     return TopicMeters(topic)
 
 
 def forget_topic(topic: str) -> None:
-    """The last partition of the topic has left this broker."""
+    """Remove the counters of a topic whose last partition has left this broker."""
     of_topic.cache_clear()
     for counter in _BY_TOPIC:
         counter.remove(topic)
@@ -339,20 +339,21 @@ ZOOKEEPER_EXPIRES = _counter(
 
 
 def elected(in_isr: Sequence[bool], seconds: float) -> None:
-    """Leaders were elected; for each partition, whether its new leader was in its ISR."""
+    """Count elected leaders. ``in_isr`` says for each partition whether its new leader was in its
+    ISR."""
     if in_isr:
         LEADER_ELECTIONS.observe(seconds * 1000)
         UNCLEAN_LEADER_ELECTIONS.inc(in_isr.count(False))
 
 
 def queues_seen(depths: Mapping[Any, int]) -> None:
-    """How many state change requests wait, by broker; there are no other queues."""
+    """Set how many state change requests wait, by broker. There are no other queues."""
     _QUEUE_SIZES.clear()
     for broker, depth in depths.items():
         _QUEUE_SIZES.labels(str(broker)).set(depth)
 
 
 def isr_changed(before: int, after: int) -> None:
-    """An ISR of ``before`` members now has ``after``."""
+    """Count a change of an ISR from ``before`` to ``after`` members."""
     if after != before:
         (ISR_SHRINKS if after < before else ISR_EXPANDS).inc()

@@ -1,2 +1,2 @@
-"""Sockets: connections that come in, and those to other brokers. Frames are opaque here, but for
-the answers to what this broker asked."""
+"""Sockets: incoming connections, and those to other brokers. Frames are opaque here, except for the
+answers to this broker's own requests."""

@@ -1,9 +1,9 @@
-"""Who may connect: Kafka's ``max.connections``, and how new connections are taken in.
+"""Acceptance of connections: Kafka's ``max.connections``, and new connections.
 
-At ``max.connections`` nobody is accepted until somebody leaves; newcomers wait in the kernel's
-queue (``socket.listen.backlog.size``). Above ``max.connections.per.ip`` a newcomer is closed at
-once. Running out of file descriptors is survived: accepting pauses. Not handled: limits and rates
-per listener (KIP-402, KIP-612), since there is one listener.
+At ``max.connections`` no connection is accepted until another closes. New ones wait in the kernel's
+queue (``socket.listen.backlog.size``). Above ``max.connections.per.ip`` a new connection is closed
+at once. If file descriptors run out, accepting pauses. Not handled: limits and rates per listener
+(KIP-402, KIP-612), because there is one listener.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from ackproof.broker.config import Listener
 logger = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-"""Pause after the system could give us no socket."""
+"""The pause after the system could not provide a socket."""
 
 NO_LIMIT = 2**31 - 1
 
 Take = Callable[[socket.socket, str], Awaitable[None]]
-"""Takes a new connection: its socket, and the address it came from."""
+"""A function that takes a new connection: its socket, and the address it came from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class ConnectionLimits:
     per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, address: str) -> int:
-        """How many may come from ``address``."""
+        """Return how many connections may come from ``address``."""
         return self.per_ip_overrides.get(address, self.per_ip)
 
 
@@ -45,7 +45,7 @@ NO_LIMITS = ConnectionLimits()
 
 
 class ConnectionQuotas:
-    """Counts the open connections."""
+    """The counts of open connections."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -54,24 +54,24 @@ class ConnectionQuotas:
 
     @property
     def total(self) -> int:
-        """The number of connections that count."""
+        """The number of counted connections."""
         return self._by_address.total()
 
     async def room(self) -> None:
-        """Waits until there are fewer than ``max.connections``."""
+        """Wait until there are fewer than ``max.connections``."""
         while self.total >= self._limits.total:
             self._left.clear()
             await self._left.wait()
 
     def enter(self, address: str) -> bool:
-        """Counts one more from ``address``, unless that is one too many."""
+        """Count one more from ``address``. Return False if that would be one too many."""
         if self._by_address[address] >= self._limits.of(address):
             return False
         self._by_address[address] += 1
         return True
 
     def leave(self, address: str) -> None:
-        """Counts one less from ``address``."""
+        """Count one less from ``address``."""
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
@@ -79,7 +79,8 @@ class ConnectionQuotas:
 
 
 def listening_socket(listener: Listener, backlog: int) -> socket.socket:
-    """A socket that listens; without a host on every address, IPv6 too where there is that.
+    """Return a listening socket. Without a host it listens on every address, with IPv6 if
+    available.
 
     Raises:
         OSError: the address is taken, or none of ours.
@@ -102,8 +103,8 @@ def listening_socket(listener: Listener, backlog: int) -> socket.socket:
 
 
 async def accept_forever(listening: socket.socket, quotas: ConnectionQuotas, take: Take) -> None:
-    """Accepts and hands over, as long as it is not cancelled. Who takes a connection makes it
-    leave the quotas again."""
+    """Accept connections and pass them to ``take``, until cancelled. Whatever takes a connection
+    must count it out of the quotas again."""
     loop = asyncio.get_running_loop()
     while True:
         await quotas.room()
@@ -129,7 +130,7 @@ async def accept_forever(listening: socket.socket, quotas: ConnectionQuotas, tak
 
 
 def _without_mapping(host: str) -> str:
-    """``127.0.0.1`` for ``::ffff:127.0.0.1``, which a socket for both families reports."""
+    """Return ``127.0.0.1`` for ``::ffff:127.0.0.1``, which a socket for both families reports."""
     with contextlib.suppress(ValueError):
         address = ipaddress.ip_address(host)
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:

@@ -1,10 +1,10 @@
 """A client connection to another broker.
 
-Kafka answers the requests of one connection in their order, so waiting calls stand in a queue and
-the correlation id is only a check. A connection either works or is gone: whatever goes wrong (a
-timeout too, as in Kafka's NetworkClient) closes it and fails every call that waits on it, because
-nobody knows which of them the other side has seen. The next call connects anew. Retrying is the
-caller's business.
+Kafka answers the requests of one connection in their order. Waiting calls are therefore in a queue,
+and the correlation id is only a check. A connection either works or is gone. Any error (a timeout
+too, as in Kafka's NetworkClient) closes it and fails every call that waits on it, because it is
+unknown which of them the other broker has received. The next call connects again. Retrying is the
+caller's task.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from ackproof.broker.wire.framing import BytesLike, FrameBuffer
 from ackproof.broker.wire.message import Request, Response
 
 SOCKET_REQUEST_MAX_BYTES = 100 * 1024 * 1024
-"""Default of ``socket.request.max.bytes``; no frame may be longer."""
+"""The default of ``socket.request.max.bytes``. No frame may be longer."""
 
 
 class Disconnected(ConnectionError):
-    """The connection is gone; whether the request was carried out is unknown."""
+    """The loss of the connection. It is unknown whether the request was carried out."""
 
 
 R = TypeVar("R", bound=Response)
 
 
 class _Call(Generic[R]):
-    """A request that was sent, and its answer to be."""
+    """A request that was sent, and its future answer."""
 
     def __init__(
         self, request: Request[R], correlation_id: int, deadline: float, timeout_s: float
@@ -40,11 +40,11 @@ class _Call(Generic[R]):
 
     @property
     def is_over(self) -> bool:
-        """Nobody waits for the answer any more."""
+        """Whether no caller waits for the answer any more."""
         return self.response.done()
 
     def answered(self, payload: BytesLike) -> None:
-        """Raises ValueError for what is no answer to this request."""
+        """Take the answer. Raise ValueError if it does not answer this request."""
         correlation_id, response = read_response(self._request, payload)
         if correlation_id != self._correlation_id:
             raise ValueError(f"correlation id {correlation_id}, not {self._correlation_id}")
@@ -52,16 +52,16 @@ class _Call(Generic[R]):
             self.response.set_result(response)
 
     def fail(self, why: str) -> None:
-        """There will be no answer."""
+        """Fail the call: there will be no answer."""
         if not self.response.done():
             self.response.set_exception(Disconnected(why))
-            # Who asked wakes up in the loop's next turn. Where its process has ended before that,
-            # the loop would call an exception that nobody retrieved somebody else's trouble.
+            # The caller wakes up in the loop's next turn. If its process has ended before that, the
+            # loop would report an exception that was never retrieved.
             self.response.exception()
 
 
 class _Waiting(Protocol):
-    """A call of whatever request; ``deadline`` is the loop's time by which it must be answered."""
+    """A call of any request. ``deadline`` is the loop's time by which it must be answered."""
 
     deadline: float
     timeout_s: float
@@ -75,8 +75,8 @@ class _Waiting(Protocol):
 
 
 class _Link(asyncio.BufferedProtocol):
-    """One TCP connection with the calls that wait on it, and one timer for all of them: nearly
-    always they are answered long before it is due."""
+    """One TCP connection with its waiting calls, and one timer for all of them: nearly always they
+    are answered long before it is due."""
 
     def __init__(self, name: str, max_frame_bytes: int) -> None:
         self._name = name
@@ -92,7 +92,7 @@ class _Link(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, frame: bytes, call: _Waiting) -> None:
-        """Sends a request, whose response is then waited for."""
+        """Send a request, and wait for its response."""
         if self._transport is None or self._transport.is_closing():
             raise Disconnected(f"connection to {self._name} lost")
         self._waiting.append(call)
@@ -101,7 +101,7 @@ class _Link(asyncio.BufferedProtocol):
             self._set_timer(call.deadline)
 
     def fail(self, why: str) -> None:
-        """Close, and fail every waiting call; harmless when done twice."""
+        """Close the connection, and fail every waiting call. A second call is harmless."""
         if self._transport is not None:
             self._transport.abort()
         if self._timer is not None:
@@ -127,7 +127,7 @@ class _Link(asyncio.BufferedProtocol):
         else:
             self._set_timer(first.deadline)
 
-    # --- what the event loop tells ----------------------------------------------------------
+    # --- Callbacks of the event loop. -------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -159,7 +159,7 @@ class _Link(asyncio.BufferedProtocol):
 class BrokerConnection:
     """Calls to the broker at ``host:port``, several at a time over one connection.
 
-    ``client_id`` goes into each request's header; ``max_frame_bytes`` bounds a response.
+    ``client_id`` goes into each request's header, and ``max_frame_bytes`` limits a response.
     """
 
     def __init__(
@@ -180,11 +180,11 @@ class BrokerConnection:
     async def call(self, request: Request[R], timeout_s: float) -> R:
         """Send ``request`` and return its response.
 
-        Connects when there is no connection. Calls may overlap; they leave in the order in which
+        Connect when there is no connection. Calls may overlap, and are sent in the order in which
         they were made.
 
         Raises:
-            Disconnected: no connection, no answer within ``timeout_s``, or no sense in the answer.
+            Disconnected: no connection, no answer within ``timeout_s``, or an invalid answer.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
         link = self._link
@@ -218,7 +218,7 @@ class BrokerConnection:
             return self._link
 
     async def close(self) -> None:
-        """Close the connection, failing the calls that wait on it; a later call reconnects."""
+        """Close the connection, and fail its waiting calls. A later call reconnects."""
         link, self._link = self._link, None
         if link is not None:
             link.fail(f"connection to {self.name} closed")

@@ -1,15 +1,15 @@
 """The listening socket: frames in, responses out in the order of their requests.
 
-Requests of one connection are started in the order they came, and may be pipelined: a slow one
-does not keep the next from starting, but no response overtakes another. Memory is bounded: a
-connection has at most ``PIPELINE`` requests unanswered, then it is not read any further, and a
-client that does not read its responses is not read either. Whatever is wrong with a frame closes
-that connection and no other; so does silence for ``connections.max.idle.ms``, also in the middle of
-a frame. TLS, SASL and quotas on bytes and requests are not handled.
+Requests of one connection are started in the order of their arrival, and may be pipelined. A slow
+one does not delay the start of the next, but no response overtakes another. Memory is limited: a
+connection with ``PIPELINE`` unanswered requests is not read any further, nor is a client that does
+not read its responses. An invalid frame closes its own connection and no other. So does silence for
+``connections.max.idle.ms``, even in the middle of a frame. Not handled: TLS, SASL, and quotas on
+bytes and requests.
 
-What a client still waits for is given up with its connection, and with it what is held for it. What
-must not be left in the middle (``Later.to_its_end``) is carried out all the same, as in Kafka,
-whose request handler threads nobody interrupts; its answer is dropped.
+Waiting requests are given up with their connection, and so is what is held for them. A request that
+must not be interrupted (``Later.to_its_end``) is carried out all the same. This is as in Kafka,
+whose request handler threads are never interrupted. Its answer is dropped.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ from ackproof.broker.wire.framing import BytesLike, FrameBuffer, MalformedFrame
 logger = logging.getLogger(__name__)
 
 PIPELINE = 32
-"""Requests of one connection that may be unanswered at a time."""
+"""The limit of unanswered requests of one connection."""
 
 
 class Peer(NamedTuple):
-    """The other end of a connection: its address, and the connection's number, in the order in
-    which they were accepted."""
+    """The other end of a connection: its address, and the connection's number in the order of
+    acceptance."""
 
     address: str
     connection: int
@@ -49,42 +49,43 @@ class Peer(NamedTuple):
 
 NOBODY = Peer("", 0)
 PEER: ContextVar[Peer] = ContextVar("PEER", default=NOBODY)
-"""Whose request is being started."""
+"""The client whose request is being started."""
 
 LINGER_S = 1.0
 """How long a closed connection may still send what was written."""
 
 Frame: TypeAlias = bytes | list[BytesLike]
-"""A response, framed; perhaps in pieces that are sent one after the other."""
+"""A framed response, perhaps in pieces that are sent one after the other."""
 
 
 R_co = TypeVar("R_co", covariant=True)
 
 
 class Later(NamedTuple, Generic[R_co]):
-    """A response that is not there yet: what it waits for, and what is made of that then."""
+    """A future response: what it waits for, and the function that makes the response of its
+    result."""
 
     result: Awaitable[Any]
     then: Callable[[Any], R_co]
     to_its_end: bool = False
-    """Also when the client has left, and nobody is told."""
+    """Whether it is finished even when the client has disconnected."""
 
 
 Reply: TypeAlias = Frame | Later[Frame | None] | None
-"""None when the request gets no response (acks=0). A Later makes a frame or None."""
+"""The reply to a request. None when it gets no response (acks=0). A Later makes a frame or None."""
 
 Dispatch: TypeAlias = Callable[[bytes | memoryview], Reply]
 
 
 class CloseConnection(Exception):
-    """Raised by a handler: this connection must go; the text says why."""
+    """Raised by a handler to close this connection. The text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """Bounds on connections, in the terms of Kafka's properties.
+    """The limits of connections, in the terms of Kafka's properties.
 
-    ``max_idle_ms`` is ``connections.max.idle.ms``; below 0 no connection is ever too old.
+    ``max_idle_ms`` is ``connections.max.idle.ms``. Below 0 no connection is ever idle for too long.
     """
 
     max_request_bytes: int
@@ -94,7 +95,7 @@ class ConnectionConfig:
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "ConnectionConfig":
-        """The part of the broker's configuration that this is about."""
+        """Return the limits in the broker's configuration."""
         return cls(
             max_request_bytes=config.socket_request_max_bytes,
             max_idle_ms=config.connections_max_idle_ms,
@@ -108,11 +109,11 @@ class ConnectionConfig:
 
 
 class Connections:
-    """Accepts connections and lives as long as the broker.
+    """The connections of a broker, from its start to its end.
 
     Args:
         dispatch: starts one request, given its frame. Raises CloseConnection.
-        listen: makes the listening socket, given its backlog.
+        listen: creates the listening socket, given its backlog.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class Connections:
         self._numbers = count(1)
 
     def __len__(self) -> int:
-        """How many connections are open."""
+        """Return how many connections are open."""
         return len(self._open)
 
     @property
@@ -146,7 +147,7 @@ class Connections:
         return self._quotas.total
 
     def bind(self, listener: Listener) -> None:
-        """Binds and listens; who connects waits until it is accepted.
+        """Bind and listen. New connections wait until they are accepted.
 
         Raises:
             OSError: the address is taken, or none of ours.
@@ -154,29 +155,30 @@ class Connections:
         self._listening = self._listen(listener, self._config.backlog)
 
     def accept(self, spawn: Spawn = asyncio.create_task) -> None:
-        """Accepts, from now on, also those that have waited since it was bound.
+        """Accept connections from now on, including those that have waited since ``bind``.
 
         Args:
-            spawn: starts a task that somebody owns.
+            spawn: starts a task that has an owner.
         """
         assert self._listening is not None
         self._accepting = spawn(accept_forever(self._listening, self._quotas, self._take))
 
     @property
     def port(self) -> int:
-        """Where it listens, once bound."""
+        """The port on which it listens, once bound."""
         assert self._listening is not None
         return int(self._listening.getsockname()[1])
 
     async def close(self) -> None:
-        """Stops listening and drops every connection."""
+        """Stop listening and drop every connection."""
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.gather(self._accepting, return_exceptions=True)
         await asyncio.gather(*self.drop(), return_exceptions=True)
 
     def drop(self) -> list[asyncio.Future[Any]]:
-        """The same without waiting, when nobody accepts any more; returns what is ending."""
+        """Drop all connections without waiting, when none is accepted any more. Return the futures
+        of what is ending."""
         if self._listening is not None:
             self._listening.close()
         ended: list[asyncio.Future[Any]] = [*self._open.values()]
@@ -188,8 +190,8 @@ class Connections:
         return ended
 
     def _leave_behind(self, work: asyncio.Future[Any]) -> None:
-        """Has it done by the end of the broker, though its client has left: kept until then,
-        because the event loop does not."""
+        """Have work finished by the end of the broker, though its client has disconnected. It is
+        kept until then, because the event loop does not keep it."""
         self._left_behind.add(work)
         work.add_done_callback(self._left_behind.discard)
         work.add_done_callback(_report)
@@ -214,11 +216,11 @@ class Connections:
 
 
 class _Connection(asyncio.BufferedProtocol):
-    """One connection, from the event loop's hands.
+    """One connection, driven by the event loop.
 
     ``_replies`` are those of the requests that were started and not answered, in their order. The
-    connection is read while there is room for more of them and the client takes its responses;
-    else it is held.
+    connection is read while there is room for more of them and the client takes its responses.
+    Otherwise it is held.
     """
 
     def __init__(
@@ -250,7 +252,7 @@ class _Connection(asyncio.BufferedProtocol):
         return sum(isinstance(reply, Later) for reply in self._replies)
 
     def close(self) -> Iterable[asyncio.Future[Any]]:
-        """Closes the socket; what was not sent is given up when the client takes no more of it.
+        """Close the socket. Unsent responses are given up when the client takes no more of them.
 
         Returns:
             The requests that were given up, cancelled.
@@ -271,7 +273,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._set_timer(LINGER_S, self._transport.abort)
         return given_up
 
-    # --- what the event loop tells ----------------------------------------------------------
+    # --- Callbacks of the event loop. -------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -305,8 +307,8 @@ class _Connection(asyncio.BufferedProtocol):
     # --- requests and responses -------------------------------------------------------------
 
     def _go_on(self, *, arrived: bool = False) -> None:
-        """Sends the responses that are due and starts the requests that are there: none, unless
-        bytes have ``arrived`` or the connection was held until now."""
+        """Send the responses that are due and start the requests that have arrived. No request is
+        started unless bytes have ``arrived`` or the connection was held until now."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -327,18 +329,18 @@ class _Connection(asyncio.BufferedProtocol):
             self._hold(transport)
 
     def _hold(self, transport: asyncio.Transport) -> None:
-        """Reads no further as long as no request can be started."""
+        """Stop reading as long as no request can be started."""
         is_full = len(self._replies) >= PIPELINE or not self._writable
         if self._held != is_full:
             self._held = is_full
             (transport.pause_reading if is_full else transport.resume_reading)()
 
     def _start_those_there(self, transport: asyncio.Transport) -> None:
-        """Starts requests, as far as they are there as a whole and there is room for them.
+        """Start requests, as far as they have arrived completely and there is room for them.
 
-        A coroutine begins in the loop's next turn, and the next request after it. DeleteRecords
-        and ListOffsets arrive in one piece: answered at once, the second would tell the log's
-        start before the first has moved it.
+        A coroutine begins in the loop's next turn, and the next request after it. Suppose
+        DeleteRecords and ListOffsets arrive in one piece. If both were answered at once, the second
+        would return the log's start before the first has moved it.
         """
         while len(self._replies) < PIPELINE and self._writable and not self._beginning:
             frame = self._frames.next()
@@ -369,7 +371,7 @@ class _Connection(asyncio.BufferedProtocol):
             _report(result)
 
     def _send_those_ready(self, transport: asyncio.Transport) -> None:
-        """Sends responses up to the first that is not there yet, while the client takes them."""
+        """Send responses up to the first that is not ready, while the client takes them."""
         while self._replies and self._writable:
             frame = self._replies[0]
             if isinstance(frame, Later):

@@ -1,5 +1,5 @@
-"""The replicas of this broker: :mod:`broker.replication` decides, this room carries out.
+"""The replicas of this broker: :mod:`broker.replication` decides, and this package carries out.
 
-It owns the partitions and their logs, fetches what they follow from other brokers, and lets wait
-who asked for what is not there yet. What role a replica has it is told (``roles.py``).
+It owns the partitions and their logs, fetches from other brokers what they follow, and lets
+requests wait for future records. The coordination gives the roles of the replicas (``roles.py``).
 """

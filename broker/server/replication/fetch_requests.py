@@ -1,5 +1,5 @@
-"""A follower's requests to its leader: what its replicas want to know, and the fetch session that
-says which of it must be said again."""
+"""A follower's requests to its leader: the questions of its replicas, and the fetch session that
+says which of them must be repeated."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -36,25 +36,26 @@ from ackproof.broker.wire.reader import uuid_of
 
 # --- fetch session --------------------------------------------------------------------------------
 #
-# Fetch sessions, the follower's end (KIP-227): what of all that is wanted has to be said.
+# The follower's end of fetch sessions (KIP-227): which of the wanted partitions a request must
+# name.
 #
 # The first request names everything. When the leader answers with a session, the next ones name
-# what changed since, until something goes wrong: then everything is said again.
+# what changed since. After an error, everything is named again.
 
 
 class FetchAsk(NamedTuple):
-    """What one request says: ``changed`` is all there is when the session begins."""
+    """The content of one request. ``changed`` is everything when the session begins."""
 
     session_id: int
     session_epoch: int
     changed: Mapping[NamedPartition, FetchFrom]
     forgotten: tuple[NamedPartition, ...]
     by_id: bool = False
-    """All of these name topics by their ids; else all by their names."""
+    """Whether all of these name topics by their ids. Otherwise all name them by their names."""
 
 
 class FetchSessionHandler:
-    """One session with one leader; requests are sent one after the other."""
+    """One session with one leader. Requests are sent one after the other."""
 
     def __init__(self) -> None:
         self._id = INVALID_SESSION_ID
@@ -63,8 +64,8 @@ class FetchSessionHandler:
         self._by_id = False
 
     def ask(self, wanted: Mapping[NamedPartition, FetchFrom]) -> FetchAsk:
-        """The next request, by which the leader will know of all that is ``wanted``: either all
-        of it by ids, or all by names. A session has one of the two."""
+        """Return the next request, from which the leader will know all that is ``wanted``: either
+        all of it by ids, or all by names. A session uses one of the two."""
         by_id = isinstance(next(iter(wanted), None), TopicIdPartition)
         if by_id != self._by_id:
             self._by_id = by_id
@@ -80,7 +81,8 @@ class FetchSessionHandler:
         return FetchAsk(self._id, self._epoch, changed, forgotten, by_id)
 
     def answered(self, response: FetchResponse) -> None:
-        """The leader answered: with the session, without one, or that it knows of none."""
+        """Take over the leader's answer: with the session, without one, or that the session is
+        unknown."""
         if response.error_code is ErrorCode.fetch_session_id_not_found:
             self._id, self._epoch = INVALID_SESSION_ID, INITIAL_EPOCH
         elif response.error_code is not ErrorCode.none:
@@ -92,27 +94,29 @@ class FetchSessionHandler:
             self._epoch = epoch_after(self._epoch)
 
     def passed_over(self, name: NamedPartition) -> None:
-        """What was answered of it was not taken: it is named again, and all told anew.
+        """Name a partition again, and everything of it, because its answer was not used.
 
-        A damaged batch came with a watermark of 41: the leader would leave 41 out from then on.
+        Suppose a damaged batch came with a watermark of 41. The leader would leave 41 out from then
+        on.
         """
         self._requested[name] = None
 
     def interrupted(self) -> None:
-        """Nobody knows what the leader heard: it is told everything anew, and closes the old."""
+        """Begin again, because it is unknown what the leader received. It is told everything again,
+        and closes the old session."""
         self._epoch = INITIAL_EPOCH
 
 
 # --- requests -------------------------------------------------------------------------------------
 #
-# The requests a follower sends to its leader, from what its replicas want to know.
+# The requests of a follower to its leader, from the questions of its replicas.
 #
-# Versions are fixed: every broker of a cluster is of one make.
+# Versions are fixed, because every broker of a cluster is of one make.
 
 
 BY_NAME: Final = 11
 BY_ID: Final = 13
-"""Versions of Fetch."""
+"""The versions of Fetch."""
 
 LIST_OFFSETS: Final = 6
 OFFSET_FOR_LEADER_EPOCH: Final = 4
@@ -127,7 +131,7 @@ Named: TypeAlias = Iterable[tuple[tuple[str | bytes, int], T]]
 def ask_epochs(
     broker: BrokerId, wanted: Mapping[TopicPartition, AskEpoch]
 ) -> OffsetForLeaderEpochRequest:
-    """Where did these epochs end in the leader's log?"""
+    """Return a request for the end offsets of these epochs in the leader's log."""
     return OffsetForLeaderEpochRequest(
         version=OFFSET_FOR_LEADER_EPOCH,
         replica_id=broker,
@@ -149,9 +153,11 @@ def ask_epochs(
 
 
 def fetch(config: BrokerConfig, ask: FetchAsk) -> FetchRequest:
-    """What came after these offsets? By topic id a fetch says of which topic its offsets are: one
-    that was deleted and made again begins in the same epoch, and a request of the former one may
-    be under way all the time."""
+    """Return a request for the records after these offsets.
+
+    By topic id, a fetch names the topic of its offsets. A topic that was deleted and created again
+    begins in the same epoch, and a request of the former one may be in flight all the time.
+    """
     changed: Named[FetchFrom] = ask.changed.items()
     return FetchRequest(
         version=BY_ID if ask.by_id else BY_NAME,
@@ -200,7 +206,8 @@ def _forgotten(partitions: Iterable[NamedPartition]) -> tuple[ForgottenTopic, ..
 def list_offsets(
     broker: BrokerId, wanted: Mapping[TopicPartition, FetchFrom], timestamp: int
 ) -> ListOffsetsRequest:
-    """Where does the leader's log begin (EARLIEST_TIMESTAMP) or end (LATEST_TIMESTAMP)?"""
+    """Return a request for the beginning (EARLIEST_TIMESTAMP) or end (LATEST_TIMESTAMP) of the
+    leader's log."""
     return ListOffsetsRequest(
         version=LIST_OFFSETS,
         replica_id=broker,
@@ -233,7 +240,7 @@ def _name(topic: str | bytes) -> str:
 def _by_topic(
     wanted: Iterable[tuple[tuple[K, int], T]],
 ) -> Iterable[tuple[K, list[tuple[int, T]]]]:
-    """Under each topic, as it is named, its partitions' numbers."""
+    """Return the partitions' numbers by topic, as it is named."""
     topics: dict[K, list[tuple[int, T]]] = {}
     for (topic, partition), todo in wanted:
         topics.setdefault(topic, []).append((partition, todo))

@@ -1,15 +1,17 @@
-"""Fetch sessions, the leader's end (KIP-227): who fetches often need not say each time what.
+"""The leader's end of fetch sessions (KIP-227): a frequent fetch need not name its partitions each
+time.
 
-A session remembers which partitions somebody fetches, from where, and what was said of each. A
+A session remembers which partitions are fetched, from which offset, and what was sent of each. A
 request then names only the partitions whose offset changed, and a response only those with news.
-Memory is bounded by ``max.incremental.fetch.session.cache.slots`` times what one request may name.
-Whoever gets no slot fetches without a session, and nothing but time is lost.
+Memory is limited by ``max.incremental.fetch.session.cache.slots`` times what one request may name.
+Without a slot, a client fetches without a session, and loses nothing but time.
 
-As in Kafka's ``FetchSessionCache`` a newcomer takes the slot of a session that was idle for two
-minutes; else of the smallest one below its own rank that has had its two minutes, where followers
-rank above consumers and larger sessions above smaller ones, and a follower does not wait for a
-consumer's two minutes to be over. Unlike Kafka's, the session tells everything of a partition anew
-when something else is asked of it: who began a new epoch may have passed over the last answer.
+As in Kafka's ``FetchSessionCache``, a new session takes the slot of one that was idle for two
+minutes. Otherwise it takes the slot of the smallest session of a lower rank that has had its two
+minutes. Followers rank above consumers, and larger sessions above smaller ones. A follower does not
+wait for a consumer's two minutes to be over. Unlike Kafka's, the session sends everything of a
+partition again when something else is requested of it: a follower in a new epoch may have ignored
+the last answer.
 """
 
 from collections.abc import Iterator
@@ -31,22 +33,22 @@ from ackproof.broker.wire.writer import uuid_bytes
 
 INVALID_SESSION_ID = 0
 FINAL_EPOCH = -1
-"""Epoch of a request that wants no session."""
+"""The epoch of a request that wants no session."""
 INITIAL_EPOCH = 0
-"""Epoch of a request that wants a new one."""
+"""The epoch of a request that wants a new one."""
 SESSIONS_SINCE = 7
 """The first version of Fetch that has sessions."""
 FIRST_BY_ID = 13
 """The first version of Fetch that names topics by their ids (KIP-516)."""
 EPOCH_MAX = ID_MAX = 2**31 - 1
 MIN_EVICTION_MS = 120_000
-"""How long a session has its slot for sure."""
+"""How long a session keeps its slot at least."""
 
 _UNKNOWN = Offset(-1)
 
 
 class SessionRefused(Exception):
-    """The request's session or epoch is not what it should be; ``error`` says which."""
+    """A request with a wrong session or epoch. ``error`` says which."""
 
     def __init__(self, error: ErrorCode) -> None:
         super().__init__(error.name)
@@ -55,7 +57,7 @@ class SessionRefused(Exception):
 
 @dataclass(slots=True)
 class _Fetched:
-    """A partition in a session: what was asked for, and the offsets that were sent last."""
+    """A partition in a session: the request for it, and the offsets that were sent last."""
 
     asked: FetchPartition
     high_watermark: Offset = _UNKNOWN
@@ -64,14 +66,14 @@ class _Fetched:
 
 @dataclass(slots=True)
 class FetchSession:
-    """One follower's or consumer's session; ``epoch`` is that of its next request."""
+    """One follower's or consumer's session. ``epoch`` is that of its next request."""
 
     id: int
     privileged: bool
     created: Millis
     last_used: Millis
     by_id: bool = False
-    """Its requests name topics by their ids."""
+    """Whether its requests name topics by their ids."""
     epoch: int = 1
     _partitions: dict[NamedPartition, _Fetched] = field(default_factory=dict)
 
@@ -79,11 +81,11 @@ class FetchSession:
         return len(self._partitions)
 
     def asked(self) -> dict[NamedPartition, FetchPartition]:
-        """What is fetched; those that had no records for longest come first."""
+        """Return the fetched partitions. Those that had no records for longest come first."""
         return {name: fetched.asked for name, fetched in self._partitions.items()}
 
     def update(self, request: FetchRequest) -> None:
-        """Takes in what the request adds, changes and forgets."""
+        """Take over what the request adds, changes and forgets."""
         for name, asked in asked_in(request):
             self._partitions[name] = _Fetched(asked)
         for topic in request.forgotten_topics_data:
@@ -98,7 +100,7 @@ class FetchSession:
         log_start_offset: Offset,
         size: int,
     ) -> bool:
-        """Whether the response must name the partition; remembers that it was.
+        """Return whether the response must name the partition, and remember that it did.
 
         Args:
             size: bytes of records that go with it.
@@ -111,7 +113,7 @@ class FetchSession:
             self._partitions[name] = self._partitions.pop(name)
         fetched.log_start_offset = log_start_offset
         if error is not ErrorCode.none:
-            fetched.high_watermark = _UNKNOWN  # that the error is over will be news
+            fetched.high_watermark = _UNKNOWN  # the end of the error will be news
             return True
         fetched.high_watermark = high_watermark
         return size > 0 or sent != (high_watermark, log_start_offset)
@@ -122,7 +124,8 @@ class FetchSessionCache:
 
     Args:
         slots: ``max.incremental.fetch.session.cache.slots``.
-        random: picks ids, so that a client of an earlier life of this broker is not mistaken.
+        random: picks ids, so that a client of an earlier life of this broker is not confused with a
+            present one.
     """
 
     def __init__(self, slots: int, random: Random) -> None:
@@ -131,17 +134,18 @@ class FetchSessionCache:
         self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
-        """How many sessions there are (Kafka's ``NumIncrementalFetchSessions``)."""
+        """Return how many sessions there are (Kafka's ``NumIncrementalFetchSessions``)."""
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(self._sessions.values())
 
     def session_of(self, request: FetchRequest, now: Millis) -> FetchSession | None:
-        """The session that the request continues or begins, up to date with it; None without one.
+        """Return the session that the request continues or begins, updated by it, or None without
+        one.
 
         Raises:
-            SessionRefused: it continues what is not there, or not where it stopped.
+            SessionRefused: it continues an unknown session, or not where that stopped.
         """
         if request.version < SESSIONS_SINCE:
             return None
@@ -206,17 +210,17 @@ class FetchSessionCache:
 
 
 def epoch_after(epoch: int) -> int:
-    """That of a session's next request; only a new session has INITIAL_EPOCH."""
+    """Return the epoch of a session's next request. Only a new session has INITIAL_EPOCH."""
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
 def by_id(request: FetchRequest) -> bool:
-    """Whether the request names topics by their ids."""
+    """Return whether the request names topics by their ids."""
     return request.version >= FIRST_BY_ID
 
 
 def asked_in(request: FetchRequest) -> Iterator[tuple[NamedPartition, FetchPartition]]:
-    """The partitions that the request names."""
+    """Yield the partitions that the request names."""
     for topic in request.topics:
         for asked in topic.partitions:
             yield name_of(topic, asked.partition, request.version), asked
@@ -225,7 +229,8 @@ def asked_in(request: FetchRequest) -> Iterator[tuple[NamedPartition, FetchParti
 def name_of(
     topic: FetchTopic | ForgottenTopic | FetchableTopicResponse, partition: int, version: int
 ) -> NamedPartition:
-    """A partition as an entry of its topic names it, in a request or response of that version."""
+    """Return a partition as an entry of its topic names it, in a request or response of that
+    version."""
     if version >= FIRST_BY_ID:
         return TopicIdPartition(uuid_bytes(topic.topic_id), partition)
     return TopicPartition(topic.topic, partition)

@@ -1,10 +1,11 @@
-"""A follower's side of replication: one task per leader broker, for all partitions it leads.
+"""A follower's side of replication: one task per leader broker, for all partitions that it leads.
 
-Like Kafka's AbstractFetcherThread, each round first asks where epochs ended (for partitions whose
-logs may have diverged), then fetches from the others; the leader keeps an empty fetch waiting for
-``replica.fetch.wait.max.ms``. What to ask is the replicas' decision (``fetching``), what to do
-with the answers too. A partition that the leader refuses, and a leader that cannot be reached, is
-left alone for ``replica.fetch.backoff.ms``."""
+Each round is like that of Kafka's AbstractFetcherThread. It first asks where epochs ended (for
+partitions whose logs may have diverged), then fetches from the others. The leader keeps an empty
+fetch waiting for ``replica.fetch.wait.max.ms``. The replicas decide what to request (``fetching``),
+and what to do with the answers. After a rejected partition or an unreachable leader, the fetcher
+waits for ``replica.fetch.backoff.ms``.
+"""
 
 import asyncio
 import logging
@@ -46,12 +47,12 @@ logger = logging.getLogger(__name__)
 K = TypeVar("K", AskEpoch, FetchFrom)
 R = TypeVar("R", bound=Response)
 Asked = Mapping[TopicPartition, tuple[Partition, K]]
-"""What some replicas want to know of the leader, all of one kind."""
+"""The questions of some replicas to the leader, all of one kind."""
 Locate = Callable[[BrokerId], Listener | None]
 
 
 class Fetcher:
-    """Follows the partitions led by ``leader``. ``locate`` says where a broker is reached."""
+    """Follows the partitions led by ``leader``. ``locate`` returns the address of a broker."""
 
     def __init__(
         self, leader: BrokerId, config: BrokerConfig, clock: Clock, locate: Locate
@@ -69,22 +70,22 @@ class Fetcher:
 
     @property
     def partitions(self) -> Mapping[TopicPartition, Partition]:
-        """What is followed."""
+        """The followed partitions."""
         return self._partitions
 
     def add(self, partition: Partition) -> None:
-        """Begins to follow ``partition``, or looks at it again at once."""
+        """Begin to follow ``partition``, or check it again at once."""
         self._partitions[partition.tp] = partition
         self._delayed.pop(partition.tp, None)
         self._added.set()
 
     def remove(self, tp: TopicPartition) -> None:
-        """Stops following ``tp``; answers that are under way are ignored."""
+        """Stop following ``tp``. Pending answers are ignored."""
         self._partitions.pop(tp, None)
         self._delayed.pop(tp, None)
 
     async def run(self) -> None:
-        """Follows until cancelled."""
+        """Follow until cancelled."""
         try:
             while True:
                 await self._round()
@@ -108,9 +109,9 @@ class Fetcher:
             await asyncio.sleep(self._config.replica_fetch_backoff_ms / 1000)
 
     def _due(self) -> tuple[Asked[AskEpoch], Asked[FetchFrom]]:
-        """What every replica wants to know, but for those that were refused a moment ago, and
-        those whose leader has lost what they hold: it would pass their ends again, with other
-        records, and take them for in sync."""
+        """Return the questions of all replicas, except those that were rejected a moment ago. Also
+        left out are replicas whose leader has lost records that they hold. It would pass their ends
+        again, with other records, and count them as in sync."""
         now = self._clock.now()
         epochs: dict[TopicPartition, tuple[Partition, AskEpoch]] = {}
         fetches: dict[TopicPartition, tuple[Partition, FetchFrom]] = {}
@@ -129,7 +130,8 @@ class Fetcher:
         return epochs, fetches
 
     async def _idle(self) -> None:
-        """Nothing to ask: until a partition is added, or those refused may be tried again."""
+        """Wait, without a question, until a partition is added, or the rejected ones may be tried
+        again."""
         try:
             async with asyncio.timeout(self._config.replica_fetch_backoff_ms / 1000):
                 await self._added.wait()
@@ -180,7 +182,7 @@ class Fetcher:
             await self._ask_range(out_of_range)
 
     def _take(self, partition: Partition, todo: FetchFrom, answer: PartitionData) -> bool:
-        """Whether it could be read."""
+        """Take over an answer. Return whether it could be read."""
         tp = partition.tp
         try:
             batches = parse_batches(answer.records or b"", from_offset=todo.offset)
@@ -245,9 +247,9 @@ class Fetcher:
     def _step(
         self, partition: Partition, event: Fetched | EpochEndOffset | FetchOutOfRange
     ) -> None:
-        """For the partition that asked, and no later one of its name: a topic that was deleted and
-        made again begins in the same epoch, at the same offset, with the same leader perhaps, and
-        would be given the former one's records."""
+        """Feed an event to the partition that asked, and not to a later one of its name. A topic
+        that was deleted and created again begins in the same epoch, at the same offset, perhaps
+        with the same leader. It would be given the former one's records."""
         tp = partition.tp
         if self._partitions.get(tp) is not partition:
             return
@@ -280,8 +282,9 @@ class Fetcher:
 
 
 def _named(asked: Asked[FetchFrom]) -> Mapping[NamedPartition, TopicPartition]:
-    """How a fetch names each partition: by its topic's id, unless one of them has none (as long as
-    brokers of a time before ids say who leads). As in Kafka a request has one of the two."""
+    """Return the name of each partition in a fetch: by its topic's id, unless one of them has none.
+    That is so as long as brokers older than topic ids announce leaders. As in Kafka, a request uses
+    one of the two."""
     names: dict[NamedPartition, TopicPartition] = {}
     for tp, (partition, _) in asked.items():
         name = partition.id
@@ -293,14 +296,14 @@ def _named(asked: Asked[FetchFrom]) -> Mapping[NamedPartition, TopicPartition]:
 
 # --- all fetchers ---------------------------------------------------------------------------------
 #
-# Who follows whom: one :class:`~broker.server.replication.fetcher.Fetcher` per leader broker.
+# All fetchers: one :class:`~broker.server.replication.fetcher.Fetcher` per leader broker.
 
 
 class Fetchers:
     """Starts a fetcher with its first partition and ends it with its last.
 
     Args:
-        spawn: starts a task that somebody owns.
+        spawn: starts a task that has an owner.
     """
 
     def __init__(self, config: BrokerConfig, clock: Clock, locate: Locate, spawn: Spawn) -> None:
@@ -311,7 +314,7 @@ class Fetchers:
         self._running: dict[BrokerId, tuple[Fetcher, asyncio.Task[None]]] = {}
 
     def follow(self, partition: Partition) -> None:
-        """Fetches ``partition`` from its leader, and from nobody else."""
+        """Fetch ``partition`` from its leader, and from no other broker."""
         leader = partition.replica.leader
         self._remove(partition.tp, but=leader)
         if leader not in self._running:
@@ -320,11 +323,11 @@ class Fetchers:
         self._running[leader][0].add(partition)
 
     def unfollow(self, tp: TopicPartition) -> None:
-        """Fetches ``tp`` no more."""
+        """Stop fetching ``tp``."""
         self._remove(tp, but=None)
 
     def close(self) -> None:
-        """Ends all fetchers."""
+        """End all fetchers."""
         for _, task in self._running.values():
             task.cancel()
         self._running.clear()

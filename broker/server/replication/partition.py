@@ -1,8 +1,8 @@
-"""A partition on this broker: its replica's state machine, its log, and who waits for answers.
+"""A partition on this broker: its replica's state machine, its log, and the waiting requests.
 
-The replica decides, this class carries out: effects are executed in the order given, before the
-next event is fed (the durability rule of :mod:`broker.replication.events`). Everything here runs
-on the event loop; nothing awaits between an event and its effects.
+The replica decides, and this class carries out. Effects are executed in the order given, before the
+next event is fed (the durability rule of :mod:`broker.replication.events`). Everything here runs on
+the event loop, without an await between an event and its effects.
 """
 
 import asyncio
@@ -64,22 +64,22 @@ logger = logging.getLogger(__name__)
 
 
 class ReplicaFailed(Exception):
-    """A replica that could not do what it had decided; its broker is about to halt."""
+    """A replica that could not carry out its decision. Its broker is about to halt."""
 
 
 class Produced(NamedTuple):
-    """The outcome of a produce request on one partition; ``base_offset`` is -1 with an error."""
+    """The outcome of a produce request on one partition. ``base_offset`` is -1 with an error."""
 
     error: ErrorCode
     base_offset: Offset
     log_append_time: int = -1
-    """With ``message.timestamp.type=LogAppendTime``, in ms since 1970."""
+    """The append time with ``message.timestamp.type=LogAppendTime``, in ms since 1970."""
     message: str | None = None
-    """What more there is to say of the error."""
+    """An explanation of the error."""
 
 
 def refused(error: ErrorCode, message: str | None = None) -> Produced:
-    """Nothing was appended."""
+    """Return the outcome of a request of which nothing was appended."""
     return Produced(error, Offset(-1), message=message)
 
 
@@ -90,18 +90,18 @@ class _Waiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionContext:
-    """What a partition needs of its broker."""
+    """The services of the broker for a partition."""
 
     clock: Clock
     purgatory: Purgatory
     write_isr: Callable[["Partition", WriteIsr], None]
     halt: Callable[[Exception], None]
-    """Stops the broker, uncleanly: a replica has lost track of its log."""
+    """Stops the broker, uncleanly, because a replica has lost track of its log."""
     probe: Probe = NO_PROBE
 
 
 class Partition:
-    """One replica, fed and obeyed.
+    """One replica, with its events and effects.
 
     Args:
         config: the topic's settings; :meth:`configure` replaces them.
@@ -120,7 +120,7 @@ class Partition:
         self.log = log
         self.config = config
         self.controller_epoch = ControllerEpoch(-1)
-        """Of the controller that wrote the partition state as we know it."""
+        """The epoch of the controller that wrote the known partition state."""
         self.not_to_be_fetched_in: LeaderEpoch = NO_EPOCH
         """The epoch whose leader has lost what it served; none if -1."""
         self.on_fetch: Callable[[], None] | None = None
@@ -135,25 +135,25 @@ class Partition:
 
     @property
     def id(self) -> TopicIdPartition | None:
-        """By its topic's id; None if that is not known, or the topic has none."""
+        """The partition by its topic's id, or None if that is unknown, or the topic has none."""
         if self._id is None and (topic_id := self.log.metadata.topic_id) is not None:
             self._id = TopicIdPartition(topic_id.bytes, self.tp.partition)
         return self._id
 
     def configure(self, config: TopicConfig, replica_config: ReplicaConfig) -> None:
-        """The topic's settings changed."""
+        """Take over changed settings of the topic."""
         self.config = config
         self.log.config = config.log_config()
         self.replica.configure(replica_config)
 
     def step(self, event: Event) -> None:
-        """Feeds one event and carries out what follows from it.
+        """Feed one event and carry out its effects.
 
         Raises:
-            StaleEpoch, ValueError: the event was refused and nothing happened.
-            ReplicaFailed: what followed could not be carried out, e.g. the disk is full. The
-                replica is ahead of its log then and takes no event any more; the broker halts, as
-                Kafka does when its log directories fail.
+            StaleEpoch, ValueError: the event was rejected and nothing happened.
+            ReplicaFailed: an effect could not be carried out, for example because the disk is full.
+                The replica is then ahead of its log, and takes no event any more. The broker halts,
+                as Kafka does when its log directories fail.
         """
         if self._failed:
             raise ReplicaFailed(str(self.tp))
@@ -175,18 +175,18 @@ class Partition:
         self._context.probe.replica_stepped(self, event, carried_out)
 
     def fail(self, error: Exception) -> None:
-        """It can do nothing more, for its disk has refused something: the broker halts."""
+        """Halt the broker, because the disk has refused an operation of this partition."""
         self._failed = True
         self._context.halt(error)
 
     def _look_at_log_start(self, event: FollowerFetch) -> None:
-        """Whoever waits for the low watermark hears of it when a follower's log start moves."""
+        """Wake the requests that wait for the low watermark, when a follower's log start moves."""
         if self._log_starts.get(event.replica) != event.log_start_offset:
             self._log_starts[event.replica] = event.log_start_offset
             self._context.purgatory.wake(self.tp)
 
     def produce(self, batch: RecordBatch, acks: int, timeout_ms: int) -> asyncio.Future[Produced]:
-        """Appends a validated batch, unless the log has it from an idempotent producer already.
+        """Append a validated batch, unless the log has it from an idempotent producer already.
 
         The future is done at once unless acks=-1 has to wait.
         """
@@ -214,13 +214,14 @@ class Partition:
         return future
 
     def _appended_before(self, batch: RecordBatch, acks: int) -> Appended | None:
-        """Who does not lead knows of no sequence; that it refuses comes first, as in Kafka."""
+        """Return where the log has a batch already. A follower knows no sequences, and its
+        rejection comes first, as in Kafka."""
         if self.replica.refusal(acks) is not ErrorCode.none:
             return None
         return self.log.producers.state.check(batch)
 
     def delete_old_segments(self) -> None:
-        """Applies ``retention.ms`` and ``retention.bytes``."""
+        """Apply ``retention.ms`` and ``retention.bytes``."""
         start = self.log.log_start_offset
         self.log.delete_old_segments(self.replica.high_watermark, self._context.clock.wall_ms())
         if self.log.log_start_offset != start:
@@ -228,18 +229,18 @@ class Partition:
 
     @property
     def waiting_producers(self) -> int:
-        """How many produce requests wait for the in-sync replicas."""
+        """The number of produce requests that wait for the in-sync replicas."""
         return len(self._producers)
 
     def stop(self) -> None:
-        """The partition goes away: everyone who still waits is answered, and nobody is let wait
-        any more."""
+        """Answer all waiting requests, because the partition is removed, and let no further request
+        wait."""
         self.step(Stopped())
 
     def _carry_out(self, effect: Effect, event: Event, committed: Offset) -> tuple[Effect, ...]:
-        """Carry out an effect; return what followed from that, which is carried out, too.
+        """Carry out an effect, and return further effects of it, which are carried out, too.
 
-        ``event``: of which it follows; ``committed``: the high watermark before.
+        ``event`` is the event that caused it, and ``committed`` the high watermark before.
         """
         match effect:
             case Append():
@@ -280,7 +281,8 @@ class Partition:
             self.log.truncate_fully(cut.offset)
         else:
             self.log.truncate_to(cut.offset)
-        # A cut that takes no record may drop an epoch, or move an empty log: nothing is given up.
+        # A truncation that removes no record may drop an epoch, or move an empty log: nothing is
+        # lost.
         if not empty and (isinstance(cut, TruncateFully) or self.log.log_end_offset < before):
             truncated(
                 self.tp,
@@ -292,8 +294,8 @@ class Partition:
             )
         if self.log.log_end_offset >= cut.offset:
             return ()
-        # The cut was inside a batch. Unless the replica hears of it, it fetches from behind
-        # the hole, and counts at its leader as holding what it has just given up.
+        # The offset was inside a batch. The replica must hear of it. Otherwise it would fetch from
+        # behind the hole, and count at its leader as holding what it has just removed.
         moved = LogEndMoved(offset=self.log.log_end_offset)
         effects = self.replica.step(moved)
         for effect in effects:
@@ -314,6 +316,6 @@ class Partition:
 
     def _respond(self, effect: Respond) -> None:
         waiting = self._producers.pop(effect.request)
-        if not waiting.future.done():  # done already: the client went away
+        if not waiting.future.done():  # done already: the client disconnected
             moment = waiting.log_append_time if effect.error is ErrorCode.none else -1
             waiting.future.set_result(Produced(effect.error, effect.base_offset, moment))

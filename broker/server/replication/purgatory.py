@@ -1,7 +1,7 @@
-"""Where requests wait for their partitions: no polling, woken by those they asked about.
+"""The waiting of requests for their partitions, without polling.
 
-A partition wakes whom it concerns when its log grew, when its high watermark moved, and when its
-role changed. (Kafka's DelayedOperationPurgatory, for fetches and DeleteRecords; produce requests
+A partition wakes its requests when its log grew, when its high watermark moved, and when its role
+changed. (This is Kafka's DelayedOperationPurgatory, for fetches and DeleteRecords. Produce requests
 wait in their replica instead, which knows when they are done.)
 """
 
@@ -16,15 +16,15 @@ from ackproof.broker.types import TopicPartition
 T = TypeVar("T")
 
 SPARE = 100
-"""Answered requests of which it costs less to remember the deadlines than to look for them."""
+"""The number of answered requests whose deadlines are cheaper to keep than to look for."""
 
 Look: TypeAlias = Callable[[Collection[TopicPartition]], bool]
-"""Told which partitions have news; says whether there is nothing more to wait for."""
+"""A function that is given the partitions with news, and returns whether the wait is over."""
 
 
 class _Delayed(Generic[T]):
-    """One waiting request. It looks once for all news of one turn of the event loop, and not in
-    the middle of what makes the news."""
+    """One waiting request. It checks once for all news of one turn of the event loop, and not in
+    the middle of a step that makes the news."""
 
     __slots__ = ("_answer", "_look", "_looks_soon", "_watermark", "_woken", "answered", "deadline")
 
@@ -64,7 +64,7 @@ class _Delayed(Generic[T]):
 
 
 class _Deadlines:
-    """One timer for all who wait: most of them are answered long before it is due, and to set and
+    """One timer for all waiting requests. Most are answered long before it is due, and to set and
     cancel one for each takes longer than to wake it."""
 
     def __init__(self) -> None:
@@ -74,7 +74,8 @@ class _Deadlines:
         self._due = 0.0
 
     def add(self, delayed: _Delayed[Any], waiting: int) -> None:
-        """``waiting``: how many there are; of others the heap holds no more than as many again."""
+        """Add a request. ``waiting`` is the number of waiting requests. The heap holds no more than
+        as many answered ones."""
         if len(self._heap) > 2 * waiting + SPARE:
             self._heap = [entry for entry in self._heap if not entry[2].answered.done()]
             heapify(self._heap)
@@ -98,13 +99,13 @@ class _Deadlines:
 
 
 class Purgatory:
-    """Who waits, by partition."""
+    """The waiting requests by partition."""
 
     def __init__(self) -> None:
         self._deadlines = _Deadlines()
         self._delayed: dict[TopicPartition, dict[_Delayed[Any], None]] = {}
         self.waiting = 0
-        """How many requests wait."""
+        """The number of waiting requests."""
 
     def wait(
         self,
@@ -115,13 +116,13 @@ class Purgatory:
         *,
         watermark: bool = True,
     ) -> asyncio.Future[T]:
-        """What ``answer`` says when ``look`` is content or ``timeout_s`` is over.
+        """Return the result of ``answer`` once ``look`` returns True or ``timeout_s`` is over.
 
-        News from the moment of this call on count. Whoever cancels the future waits no more.
+        News from the moment of this call on counts. To cancel the future ends the wait.
 
         Args:
-            watermark: that a high watermark has moved is reason enough to look. If not, it is seen
-                with what comes next, or when the time is over.
+            watermark: whether a moved high watermark alone is a reason to check. If not, it is
+                noticed with the next news, or when the time is over.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
         delayed = _Delayed(deadline, look, answer, watermark=watermark)
@@ -139,10 +140,11 @@ class Purgatory:
         return delayed.answered
 
     def wake(self, partition: TopicPartition, *, watermark: bool = False) -> None:
-        """Lets everyone who waits for ``partition`` look again, in the order in which they came.
+        """Let all requests that wait for ``partition`` check again, in the order in which they
+        came.
 
         Args:
-            watermark: nothing has happened but that its high watermark has moved.
+            watermark: nothing has happened except that its high watermark has moved.
         """
         for delayed in self._delayed.get(partition, ()):
             delayed.wake(partition, watermark=watermark)

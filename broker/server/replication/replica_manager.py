@@ -1,14 +1,16 @@
-"""All replicas of this broker: gives them their roles and keeps time for them.
+"""All replicas of this broker, with their roles and timers.
 
-A partition is hosted from the first role it is told to assume, until it is told to stop and its log
-to be deleted (:mod:`broker.server.replication.roles`). It takes over the log that is there, unless
-that is a former topic's of the same name (KIP-516): such a log stays as it is, and the partition is
-not hosted, until the log was told to be deleted. Whoever coordinates is obeyed for what is hosted
-whether ZooKeeper can be reached or not; what is to be hosted waits for its topic's settings, which
-are read there. So does what a controller tells behind it (as in Kafka, which holds its
-``replicaStateChangeLock`` meanwhile): its requests take :attr:`ReplicaManager.turn`. A leader that
-nobody has told otherwise goes on leading (as in Kafka: it is the leader epoch that makes a zombie
-harmless to acks=all).
+A partition is hosted from its first role until the broker is told to stop it and delete its log
+(:mod:`broker.server.replication.roles`). It takes over an existing log, unless that is a former
+topic's of the same name (KIP-516). Such a log stays as it is, and the partition is not hosted,
+until the broker was told to delete the log.
+
+For hosted partitions the coordination is obeyed even when ZooKeeper cannot be reached. A new
+partition waits for its topic's settings, which are read there. So do the controller's later
+requests, which take :attr:`ReplicaManager.turn` (Kafka holds its ``replicaStateChangeLock``
+meanwhile). A leader that gets no other order continues to lead, as in Kafka: the leader epoch makes
+a zombie harmless to acks=all.
+
 Not handled: several log directories failing one by one; moving replicas between directories.
 """
 
@@ -39,7 +41,7 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 class ReplicaManager:
-    """The map from partitions to replicas, and the only one who changes it."""
+    """The map from partitions to replicas. Only this class changes it."""
 
     def __init__(
         self,
@@ -59,8 +61,8 @@ class ReplicaManager:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._by_id: dict[TopicIdPartition, Partition] = {}
         self.turn = asyncio.Lock()
-        """Whoever tells several partitions at a time holds it, so that each is told in the order of
-        requests. Without a controller it is each partition's own order that is kept."""
+        """Held by a request to several partitions, so that each partition is told in the order of
+        requests. Without a controller each partition keeps its own order."""
         self._doomed: list[TopicPartition] = []
         self._state_changes = StateChangeLog(config.id)
 
@@ -68,7 +70,7 @@ class ReplicaManager:
         return iter(tuple(self._partitions.values()))
 
     def hosted(self, tp: TopicPartition) -> Partition | ErrorCode:
-        """The partition, or what to tell a client that believed it to be here."""
+        """Return the partition, or the error for a client that expected it here."""
         partition = self._partitions.get(tp)
         if partition is not None:
             return partition
@@ -77,7 +79,7 @@ class ReplicaManager:
         return ErrorCode.unknown_topic_or_partition
 
     def named(self, name: NamedPartition) -> Partition | ErrorCode:
-        """As ``hosted``, for requests that may name topics by their ids."""
+        """Do as ``hosted``, for requests that may name topics by their ids."""
         if isinstance(name, TopicPartition):
             return self.hosted(name)
         return self._by_id.get(name, ErrorCode.unknown_topic_id)
@@ -85,20 +87,20 @@ class ReplicaManager:
     # --- time -------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Lets every leader look at the clock: waiting producers, followers that lag."""
+        """Let every leader check the time: waiting producers, followers that lag."""
         event = Tick(now=self._context.clock.now())
         for partition in self:
             if partition.replica.role is Role.LEADER:
                 partition.step(event)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Writes ``replication-offset-checkpoint``."""
+        """Write ``replication-offset-checkpoint``."""
         self._logs.checkpoint_high_watermarks(
             {tp: partition.replica.high_watermark for tp, partition in self._partitions.items()}
         )
 
     def delete_old_segments(self) -> None:
-        """Applies retention, on every replica by itself as in Kafka."""
+        """Apply retention, on every replica separately as in Kafka."""
         for partition in self:
             partition.delete_old_segments()
 
@@ -107,10 +109,11 @@ class ReplicaManager:
     async def become_leader_or_follower(
         self, roles: Iterable[BecomeLeaderOrFollower], origin: Origin
     ) -> Errors:
-        """Each partition takes the role it is told; an error code for each.
+        """Give each partition its role, and return an error code for each.
 
-        Those that are hosted are first. A broker without ZooKeeper is told to follow, and of a new
-        partition besides: waiting for that one's settings, it would lead on as a zombie.
+        Hosted partitions come first. Suppose a broker without ZooKeeper is told to follow, and is
+        also given a new partition. If it waited for the new one's settings first, it would continue
+        to lead as a zombie.
         """
         return {
             role.partition: await self._become_leader_or_follower(role, origin)
@@ -146,7 +149,7 @@ class ReplicaManager:
         return ErrorCode.none
 
     def _take_role(self, partition: Partition, role: BecomeLeaderOrFollower) -> bool:
-        """Whether it begins to lead in another epoch than before."""
+        """Take a role. Return whether it begins to lead in another epoch than before."""
         before = (partition.replica.leader, partition.replica.leader_epoch)
         partition.step(
             LeaderAndIsr(
@@ -162,7 +165,7 @@ class ReplicaManager:
             )
         )
         if (partition.replica.leader, partition.replica.leader_epoch) == before:
-            # Who fetches goes on: to begin anew with each ISR change would be to lag.
+            # A follower continues to fetch. If it began again with each ISR change, it would lag.
             return False
         if partition.replica.role is Role.FOLLOWER:
             self._fetchers.follow(partition)
@@ -172,23 +175,23 @@ class ReplicaManager:
         return partition.replica.role is Role.LEADER
 
     async def ready(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> None:
-        """Has the partition's log at hand, without a role yet.
+        """Prepare the partition's log, without a role yet.
 
         Raises:
             InconsistentTopicId: the log is a former topic's.
-            OSError: the disk says no.
+            OSError: the disk refuses an operation.
         """
         await self._host(tp, topic_id)
 
     def step(self, tp: TopicPartition, event: Event) -> None:
-        """Feeds an event to the partition's replica, if it is here."""
+        """Feed an event to the partition's replica, if it is here."""
         partition = self._partitions.get(tp)
         if partition is not None:
             partition.step(event)
             self._context.purgatory.wake(tp)
 
     async def _host(self, tp: TopicPartition, topic_id: uuid.UUID | None) -> Partition:
-        """The partition, from now on if not before; raises InconsistentTopicId."""
+        """Return the partition, hosted from now on if not before. Raise InconsistentTopicId."""
         hosted = self._partitions.get(tp)
         if hosted is not None:
             await carry_out(hosted.log.metadata.assign_steps(topic_id))
@@ -197,8 +200,8 @@ class ReplicaManager:
         await self._topics.load_latest(tp.topic)
         log = self._logs.create(tp)
         await carry_out(log.metadata.assign_steps(topic_id))
-        # Not what was read before the fsyncs: a change that was heard of during them was told to
-        # the partitions that were here (``configure``), which this one was not.
+        # Not the settings that were read before the fsyncs. A change during them was reported to
+        # the hosted partitions (``configure``), and this one was not hosted yet.
         config = self._topics.get(tp.topic)
         log.config = config.log_config()
         replica = Replica(
@@ -230,7 +233,7 @@ class ReplicaManager:
         )
 
     def configure(self, topics: Collection[str] | None) -> None:
-        """The settings of these topics were read anew (None: of all), and count from now on."""
+        """Take over settings of these topics (None: of all) that were read again."""
         for partition in self:
             if topics is None or partition.tp.topic in topics:
                 config = self._topics.get(partition.tp.topic)
@@ -256,11 +259,12 @@ class ReplicaManager:
         )
 
     async def stop_replicas(self, stops: Iterable[StopReplica], origin: Origin) -> Errors:
-        """Stops following, and deletes where told so; an error code for each partition.
+        """Stop following, and delete where told so. Return an error code for each partition.
 
         Raises:
-            OSError: the disk says no, and the broker halts. Nobody may be told that the logs are
-                deleted: who is would not ask again, and the next start would find them.
+            OSError: the disk refuses an operation, and the broker halts. The controller must not be
+                told that the logs are deleted: it would not ask again, and the next start would
+                find them.
         """
         errors = {stop.partition: self._stop_replica(stop, origin) for stop in stops}
         # Before the answer: a controller that was told so does not ask again.

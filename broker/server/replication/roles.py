@@ -1,10 +1,10 @@
-"""What a coordinator tells a broker of its replicas: assume this role, stop.
+"""The orders of a coordinator for a broker's replicas: assume this role, stop.
 
-Named as what Kafka's ReplicaManager does, and said by both coordinators. A controller's come over
-the wire and are translated by the handlers of its requests
-(:mod:`broker.server.requests.control_requests`, ``stop_replica``); where a partition's leader
-coordinates (seed 001), :mod:`broker.server.coordination` says them itself. The replica manager does
-not know which of the two it listens to.
+They are named after the operations of Kafka's ReplicaManager, and both coordinators use them. A
+controller's orders come over the wire and are translated by the handlers of its requests
+(:mod:`broker.server.requests.control_requests`, ``stop_replica``). If a partition's leader
+coordinates (*Design V2*), :mod:`broker.server.coordination` gives them itself. The replica manager
+does not know which of the two they come from.
 """
 
 import uuid
@@ -24,22 +24,24 @@ from ackproof.broker.types import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where such a request comes from, for the state-change log: it decides nothing."""
+    """The origin of such an order, for the state-change log. It decides nothing."""
 
     change: str
-    """What to call it, e.g. ``LeaderAndIsr``."""
+    """The name of the order, for example ``LeaderAndIsr``."""
     by: Mapping[str, int]
-    """Who says so and in which epoch, e.g. ``{"controller": 1, "controller_epoch": 7}``."""
+    """The sender with its epoch, for example ``{"controller": 1, "controller_epoch": 7}``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BecomeLeaderOrFollower:
     """Lead this partition, or follow its leader.
 
-    ``topic_id``: whose the log has to be (KIP-516); None: anybody's. ``controller_epoch``: of the
-    controller that wrote the state. ``leader`` -1: nobody leads. ``replicas``: all that are
-    assigned, the preferred one first. ``zk_version``: of the znode that holds the ISR, which the
-    leader's ISR changes are conditional on.
+    - ``topic_id``: the topic that the log must belong to (KIP-516), or None for any.
+    - ``controller_epoch``: that of the controller that wrote the state.
+    - ``leader``: -1 if there is none.
+    - ``replicas``: all that are assigned, the preferred one first.
+    - ``zk_version``: that of the znode with the ISR. The leader's ISR changes are conditional on
+      it.
     """
 
     partition: TopicPartition
@@ -51,17 +53,18 @@ class BecomeLeaderOrFollower:
     replicas: tuple[BrokerId, ...]
     zk_version: ZkVersion
     serves: bool = True
-    """Of a leader: clients are served at once, see ``LeaderAndIsr`` of the replica's events."""
+    """Whether a leader serves clients at once; see ``LeaderAndIsr`` of the replica's events."""
     as_printed: bool = False
-    """Without the fences that seed 001 does not have, ibid."""
+    """Whether the fences that *Design V2* does not have are left out; see there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReplica:
-    """Follow this partition no more; with ``delete`` the log goes too, and nobody is served."""
+    """Stop following this partition. With ``delete`` the log is deleted too, and no client is
+    served."""
 
     partition: TopicPartition
     leader_epoch: LeaderEpoch = NO_EPOCH
-    """In which this was decided: refused where a later one is known. Negative: it counts in every
-    epoch, as when the topic is deleted."""
+    """The epoch of the decision. It is rejected if a later one is known. A negative one counts in
+    every epoch, as when the topic is deleted."""
     delete: bool

@@ -1,7 +1,7 @@
 """Kafka's ``state.change.logger``, one JSON object per line.
 
-The whole life of a state change can be followed in it: who asked whom, in which epochs, when it
-was received and when it was completed (the lifecycle of the replication design V2, seed 001).
+The whole life of a state change can be followed in it: its sender and receiver, the epochs, and
+when it was received and completed (the lifecycle of *Design V2*).
 """
 
 import json
@@ -16,7 +16,7 @@ logger = logging.getLogger("state.change.logger")
 
 
 class StateChangeLog:
-    """Writes what happens to replicas of one broker."""
+    """The log of changes to the replicas of one broker."""
 
     def __init__(self, broker: BrokerId) -> None:
         self._broker = broker
@@ -33,8 +33,9 @@ class StateChangeLog:
         leader_epoch_start_offset: Offset | None = None,
         high_watermark: Offset | None = None,
     ) -> None:
-        """One line: ``event`` is received, completed or rejected; ``origin`` says of what. Of a
-        leader that begins an epoch, as in Kafka, where its log ends and its high watermark."""
+        """Write one line. ``event`` is received, completed or rejected, and ``origin`` names the
+        order. For a leader that begins an epoch, as in Kafka, it has the end of its log and its
+        high watermark."""
         line = {
             "event": event,
             "change": origin.change,
@@ -59,9 +60,12 @@ def truncated(
     offset: int,
     high_watermark: Offset,
 ) -> None:
-    """One line: a log that ended at ``log_end_offset`` was cut to ``offset``, and on what grounds.
-    What a replica gives up is written nowhere else; whoever asks later why an acknowledged record
-    is gone has this alone. ``high_watermark``: before the cut."""
+    """Write one line: a log that ended at ``log_end_offset`` was truncated to ``offset``, with the
+    reason.
+
+    The records that a replica removes are listed nowhere else. To explain later why an acknowledged
+    record is gone, there is only this line. ``high_watermark`` is the one before the truncation.
+    """
     line = {
         "event": "completed",
         "change": "Truncate",
@@ -78,7 +82,8 @@ def truncated(
 
 
 def _grounds(event: Event) -> str:
-    """Where there are some, Kafka's own words (``AbstractFetcherThread``)."""
+    """Return the reason for a truncation, in Kafka's own words if it has one
+    (``AbstractFetcherThread``)."""
     match event:
         case EpochEndOffset() if event.end_offset >= 0:
             return f"leader epoch {event.leader_epoch} and offset {event.end_offset}"
