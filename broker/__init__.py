@@ -1,1 +1,2 @@
-"""The bundled broker: seeds 000 to 003 in the words and formats of Kafka."""
+"""The bundled broker: *HA design*, *Design V2*, *Reliability* and *Failover*, with the names and
+formats of Kafka."""

@@ -29,7 +29,7 @@ BAD_CONFIG = 2
 
 
 async def serve(config: BrokerConfig) -> None:
-    """Runs a broker until a signal asks it to stop."""
+    """Run a broker until a signal tells it to stop."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -27,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 # --- values ---------------------------------------------------------------------------------------
 #
-# Values that properties may have: how each kind is read, and what is said when it is wrong.
+# Values of properties: how each kind is read, and the message when it is wrong.
 
 
 class Listener(NamedTuple):
-    """An address to listen on or to advertise, in the file ``PLAINTEXT://host:port``."""
+    """An address to listen on or to advertise, written ``PLAINTEXT://host:port`` in the file."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class Listener(NamedTuple):
 
 
 class HttpListener(NamedTuple):
-    """An address that serves HTTP, in the file ``http://host:port``."""
+    """An address that serves HTTP, written ``http://host:port`` in the file."""
 
     host: str
     port: int
@@ -60,7 +60,7 @@ def _http_listener(value: object) -> HttpListener | None:
 
 
 def _address(value: object, example: str) -> tuple[str, int]:
-    """Host and port of a URL with the scheme of ``example`` and nothing behind the port."""
+    """Return host and port of a URL with the scheme of ``example`` and nothing after the port."""
     expected = f"Input should be {example}"
     try:
         url = urlsplit(str(value))
@@ -112,7 +112,7 @@ _PORT = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]
 
 
 def _written(pattern: str) -> object:
-    """The type, in ``server.properties``, of what is read from text."""
+    """Return the type, in ``server.properties``, of a value that is read from text."""
     return Annotated[str, Field(pattern=pattern)]
 
 
@@ -153,17 +153,19 @@ MinusOneOrMore = Annotated[int, Field(ge=-1)]
 #
 # Generations of Kafka's replication, as presets of ordinary properties.
 #
-# What changed between them is told by seed 002 (sections 1.1 and 1.4) and seed 004 (3.3, 3.6):
+# The differences are in *Reliability* (sections 1.1 and 1.4) and *Data reliability in depth* (3.3,
+# 3.6):
 #
-# - 0.8 drops a follower from the ISR also when it is many messages behind, not only when it is
-#   late; cuts followers down to their high watermark; prefers availability to consistency; elects
-#   the first in the order of the ISR.
-# - 0.10 has given up the count of messages (KIP-16), and elects by assignment order (KAFKA-1502).
-# - 0.11 cuts by leader epochs (KIP-101) and prefers consistency (KIP-106), as every Kafka since. It
-#   is the default and leaves all other defaults as they are in Kafka 3.x. So a follower may be late
-#   for 30 s, as since 2.5 (KIP-537); before that, and in the older generations, it was 10 s.
+# - 0.8 also removes a follower from the ISR when it is many messages behind, not only when it is
+#   late. It truncates followers to their high watermark, prefers availability to consistency, and
+#   elects the first in the order of the ISR.
+# - 0.10 has no limit of messages (KIP-16), and elects by assignment order (KAFKA-1502).
+# - 0.11 truncates by leader epochs (KIP-101) and prefers consistency (KIP-106), as every Kafka
+#   since. It is the default and leaves all other defaults as they are in Kafka 3.x. A follower may
+#   therefore be late for 30 s, as since 2.5 (KIP-537). Before that, and in the older generations,
+#   it was 10 s.
 #
-# A property that is given explicitly wins over the preset's.
+# An explicit property overrides the preset's.
 
 
 Generation = Literal["0.8", "0.10", "0.11"]
@@ -183,17 +185,17 @@ PRESETS: Mapping[str, Mapping[str, str]] = {
     },
     "0.11": {},
 }
-"""Properties by the value of ``ackproof.generation``."""
+"""The properties by the value of ``ackproof.generation``."""
 
 
 # --- configuration --------------------------------------------------------------------------------
 #
 # The broker's configuration: ``server.properties`` in, one frozen :class:`BrokerConfig` out.
 #
-# Names and defaults are Apache Kafka's (broker configuration reference, 3.x with ZooKeeper). A
-# field ``replica_lag_time_max_ms`` is the property ``replica.lag.time.max.ms``. Properties that the
-# broker does not have are ignored with a warning, as in Kafka, since files are shared between
-# versions. Exactly one listener, without encryption, is supported.
+# Names and defaults are Apache Kafka's (broker configuration reference, 3.x with ZooKeeper). The
+# field ``replica_lag_time_max_ms`` is the property ``replica.lag.time.max.ms``, and so on. Unknown
+# properties are ignored with a warning, as in Kafka, because files are shared between versions.
+# Exactly one listener, without encryption, is supported.
 
 
 __all__ = ["BrokerConfig", "ConfigError", "Listener", "TopicConfig", "load"]
@@ -204,7 +206,8 @@ _MAX_LONG = 2**63 - 1
 
 
 class ConfigError(Exception):
-    """A configuration that the broker cannot start with; its text names file, key and remedy."""
+    """A configuration that the broker cannot start with. The text has the file, the key and the
+    remedy."""
 
 
 class _Properties(BaseModel):
@@ -219,7 +222,7 @@ class _Properties(BaseModel):
 
     @classmethod
     def names(cls) -> frozenset[str]:
-        """Every property name of this model, in Kafka's spelling."""
+        """Return every property name of this model, in Kafka's spelling."""
         return frozenset(str(field.alias) for field in cls.model_fields.values())
 
 
@@ -239,12 +242,12 @@ class TopicConfig(_Properties):
     flush_ms: NotNegative = _MAX_LONG
     message_timestamp_type: MessageTimestampType = "CreateTime"
     message_timestamp_difference_max_ms: NotNegative = _MAX_LONG
-    """Counts both ways, where the two below say nothing (KIP-937)."""
+    """The limit in both directions, if the two below are not set (KIP-937)."""
     message_timestamp_before_max_ms: NotNegative = _MAX_LONG
     message_timestamp_after_max_ms: NotNegative = _MAX_LONG
 
     def log_config(self) -> LogConfig:
-        """The part of it that the logs need."""
+        """Return the settings of the logs."""
         return LogConfig(
             segment_bytes=self.segment_bytes,
             segment_ms=self.segment_ms,
@@ -265,7 +268,7 @@ class TopicConfig(_Properties):
         return self.message_timestamp_difference_max_ms if limit_ms == _MAX_LONG else limit_ms
 
     def overridden(self, overrides: Mapping[str, str]) -> "TopicConfig":
-        """This configuration with a topic's own settings on top.
+        """Return this configuration with a topic's own settings on top.
 
         Raises:
             ConfigError: a setting that does not exist here, or a value that it cannot have.
@@ -277,15 +280,16 @@ class TopicConfig(_Properties):
 
 
 class BrokerConfig(_Properties):
-    """Everything a broker is told at its start."""
+    """The properties with which a broker starts."""
 
     broker_id: Annotated[int, Field(ge=0, lt=2**31)]
     broker_rack: str | None = None
     listeners: OneListener = Listener("", 9092)
     advertised_listeners: OneListener = Listener("", 0)
     metrics_listener: MetricsListener = None
-    """Where Prometheus finds the metrics, e.g. ``http://127.0.0.1:9308`` (page ``/metrics``); not
-    a property of Kafka, which has JMX. None: nowhere."""
+    """The address of the metrics for Prometheus, for example ``http://127.0.0.1:9308`` (page
+    ``/metrics``). It is not a property of Kafka, which has JMX. None means that there are no
+    metrics."""
     log_dirs: Paths = (Path("/tmp/kafka-logs"),)
 
     zookeeper_connect: Annotated[str, Field(min_length=1)]
@@ -293,32 +297,34 @@ class BrokerConfig(_Properties):
     zookeeper_connection_timeout_ms: Positive | None = None
 
     ackproof_generation: Generation = "0.11"
-    """Whose replication: sets what :mod:`broker.config` lists, unless given explicitly."""
+    """The generation of replication, which sets what :mod:`broker.config` lists, unless given
+    explicitly."""
     ackproof_coordination: Literal["controller", "leader"] = "controller"
-    """Who decides what becomes of a partition: one controller for all (seed 002), or each
-    partition's own leader (seed 001). All brokers of a cluster need the same."""
+    """The coordination of partitions: one controller for all (*Reliability*), or each partition's
+    own leader (*Design V2*). All brokers of a cluster need the same."""
     ackproof_coordination_variant: Literal["fenced", "printed"] = "fenced"
-    """With ``leader``: seed 001 as it is printed, its holes included, or with these closed."""
+    """With ``leader``: *Design V2* as it is printed, with its holes, or with these closed."""
     ackproof_preferred_replica_wait_ms: NotNegative = 200
-    """With ``leader``: PreferredReplicaTime. How long others let the preferred replica go first in
-    an election; seed 001 gives no figure."""
+    """With ``leader``: PreferredReplicaTime. How long other replicas wait for the preferred replica
+    in an election. *Design V2* gives no figure."""
     ackproof_keep_in_sync_ms: Positive | None = None
-    """With ``leader``: KeepInSyncTime. How long a leader waits for a follower before it drops it
-    from the ISR, and for all of them before it begins to serve. None: as in Kafka,
-    ``replica.lag.time.max.ms``."""
+    """With ``leader``: KeepInSyncTime. How long a leader waits for a follower before it removes it
+    from the ISR, and for all of them before it begins to serve. None means
+    ``replica.lag.time.max.ms``, as in Kafka."""
     ackproof_state_change_queue_max: Positive = 10_000
     """With ``leader``: how many state change requests may wait in ``/brokers/state/N``. A list of
-    some 60,000 would be more than ZooKeeper hands out (``jute.maxbuffer``)."""
+    some 60,000 would be more than ZooKeeper returns (``jute.maxbuffer``)."""
     ackproof_wait_for_isr: Bool = False
-    """Whether the controller, where all of the ISR that is online has bounced, waits for the rest
-    of it (in the spirit of KIP-966). If not, as in seed 002 and in Kafka 3.9, whoever of the ISR
-    is back first leads."""
+    """Whether the controller waits for the whole ISR if all of it that is online has bounced (in
+    the spirit of KIP-966). If not, the first member that is back leads, as in *Reliability* and in
+    Kafka 3.9."""
     ackproof_leader_by_isr_order: Bool = False
     """Whether the controller elects the first online replica in the order of the ISR, as Kafka did
-    before 0.8.2 (KAFKA-1502). If not, the first in assignment order that is in the ISR."""
+    before 0.8.2 (KAFKA-1502). If not, it elects the first in assignment order that is in the ISR.
+    """
     inter_broker_protocol_version: Version = (3, 4)
-    """Before 0.11 followers truncate to their high watermark, since then by leader epochs
-    (KIP-101). Nothing else depends on it here."""
+    """The version that decides how followers truncate: before 0.11 to their high watermark, since
+    then by leader epochs (KIP-101). Nothing else depends on it here."""
     socket_request_max_bytes: Positive = 100 * 2**20
     socket_listen_backlog_size: Positive = 50
     connections_max_idle_ms: int = 600_000
@@ -345,7 +351,8 @@ class BrokerConfig(_Properties):
 
     replica_lag_time_max_ms: Positive = 30_000
     replica_lag_max_messages: Positive | None = None
-    """Gone from Kafka since 0.9; here for studying why (seed 002, 1.1). None: no such rule."""
+    """Removed from Kafka in 0.9, and kept here to study the reason (*Reliability*, section 1.1).
+    None means that there is no such rule."""
     replica_fetch_wait_max_ms: NotNegative = 500
     replica_fetch_min_bytes: NotNegative = 1
     replica_fetch_max_bytes: NotNegative = 2**20
@@ -368,8 +375,8 @@ class BrokerConfig(_Properties):
     log_flush_interval_messages: Positive = _MAX_LONG
     log_flush_interval_ms: NotNegative | None = None
     log_flush_scheduler_interval_ms: Positive | None = None
-    """How often the logs are looked at for ``flush.ms``. None: each second; in Kafka never, so
-    that ``log.flush.interval.ms`` alone has no effect there."""
+    """How often the logs are checked for ``flush.ms``. None means each second; in Kafka it means
+    never, so that ``log.flush.interval.ms`` alone has no effect there."""
     log_flush_offset_checkpoint_interval_ms: NotNegative = 60_000
     log_flush_start_offset_checkpoint_interval_ms: NotNegative = 60_000
     log_message_timestamp_type: MessageTimestampType = "CreateTime"
@@ -379,7 +386,7 @@ class BrokerConfig(_Properties):
 
     offsets_topic_num_partitions: Positive = 50
     offsets_topic_replication_factor: Positive = 3
-    """As long as fewer brokers are alive, there is no topic and no coordinator."""
+    """The number of live brokers below which there is no topic and no coordinator."""
     offsets_topic_segment_bytes: Positive = 100 * 2**20
     offsets_commit_required_acks: Annotated[int, Field(ge=-1, le=1)] = -1
     offsets_commit_timeout_ms: Positive = 5_000
@@ -423,21 +430,21 @@ class BrokerConfig(_Properties):
 
     @property
     def keep_in_sync_ms(self) -> int:
-        """How late a follower may be before it leaves the ISR."""
+        """How late (in ms) a follower may be before it leaves the ISR."""
         if self.led_by_leaders and self.ackproof_keep_in_sync_ms is not None:
             return self.ackproof_keep_in_sync_ms
         return self.replica_lag_time_max_ms
 
     @property
     def advertised(self) -> Listener:
-        """What clients and brokers are told to connect to; by default ``listeners``."""
+        """The address for clients and brokers, by default ``listeners``."""
         if self.advertised_listeners.port:
             return self.advertised_listeners
         return Listener(self.listeners.host or socket.getfqdn(), self.listeners.port)
 
     @property
     def retention_ms(self) -> int:
-        """``log.retention.ms``, else ``.minutes``, else ``.hours``, in ms; -1: no limit."""
+        """``log.retention.ms``, or ``.minutes``, or ``.hours``, in ms. -1 means no limit."""
         if self.log_retention_ms is not None:
             return self.log_retention_ms
         if self.log_retention_minutes is not None:
@@ -446,21 +453,21 @@ class BrokerConfig(_Properties):
 
     @property
     def flush_ms(self) -> int:
-        """``log.flush.interval.ms``, else ``log.flush.scheduler.interval.ms``, else never."""
+        """``log.flush.interval.ms``, or ``log.flush.scheduler.interval.ms``, or never, in ms."""
         if self.log_flush_interval_ms is not None:
             return self.log_flush_interval_ms
         return self.log_flush_scheduler_interval_ms or _MAX_LONG
 
     @property
     def truncation(self) -> Truncation:
-        """How followers truncate, by ``inter.broker.protocol.version``; seed 001 as printed knows
-        the high watermark alone ("truncate the log to r.hw")."""
+        """How followers truncate, by ``inter.broker.protocol.version``. *Design V2* as printed
+        knows only the high watermark ("truncate the log to r.hw")."""
         printed = self.led_by_leaders and self.ackproof_coordination_variant == "printed"
         old = printed or self.inter_broker_protocol_version < (0, 11)
         return Truncation.HIGH_WATERMARK if old else Truncation.LEADER_EPOCH
 
     def topic_defaults(self) -> TopicConfig:
-        """What a topic without settings of its own gets."""
+        """Return the settings of a topic without settings of its own."""
         return TopicConfig(
             min_insync_replicas=self.min_insync_replicas,
             unclean_leader_election_enable=self.unclean_leader_election_enable,
@@ -480,7 +487,7 @@ class BrokerConfig(_Properties):
         )
 
     def overridden(self, overrides: Mapping[str, str]) -> "BrokerConfig":
-        """This configuration with other values of some properties.
+        """Return this configuration with other values of some properties.
 
         Raises:
             ConfigError: a property that does not exist here, or a value that it cannot have.
@@ -493,7 +500,7 @@ class BrokerConfig(_Properties):
 
 
 def load(path: Path) -> BrokerConfig:
-    """Reads ``server.properties``.
+    """Read ``server.properties``.
 
     Raises:
         ConfigError: the file cannot be read, or a property is missing or has a wrong value.
@@ -516,7 +523,7 @@ def load(path: Path) -> BrokerConfig:
 
 
 def _faults(error: ValidationError) -> list[str]:
-    """One ``key=value: what is right`` for each error pydantic found."""
+    """Return one ``key=value: what is right`` for each error that pydantic found."""
     faults = []
     for item in error.errors():
         key = ".".join(str(part) for part in item["loc"])

@@ -1,9 +1,9 @@
-"""Which settings may change while the broker runs, and where each one's value comes from.
+"""The settings that may change while the broker runs, and the source of each value.
 
-A topic's setting comes from the topic, else from the broker property behind it; a broker property
-from ``/config/brokers/<id>``, else ``/config/brokers/<default>``, else ``server.properties``, else
-it is Kafka's default (KIP-226). Only properties that are defaults of topic settings are dynamic
-here; Kafka's further ones (thread pools, listeners, quotas) are not handled.
+A topic's setting comes from the topic, or from the broker property behind it. A broker property
+comes from ``/config/brokers/<id>``, or ``/config/brokers/<default>``, or ``server.properties``, or
+is Kafka's default (KIP-226). Only properties that are defaults of topic settings are dynamic here.
+Not handled: Kafka's other dynamic ones (thread pools, listeners, quotas).
 """
 
 import enum
@@ -32,11 +32,11 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """The broker properties behind each topic setting, the most exact one first."""
 
 DYNAMIC = frozenset(names[0] for names in SYNONYMS.values())
-"""Broker properties that may change at run time."""
+"""The broker properties that may change at run time."""
 
 
 class Source(enum.IntEnum):
-    """Where a value comes from, numbered as in DescribeConfigs."""
+    """The source of a value, numbered as in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -54,7 +54,7 @@ class Value(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A setting. ``synonyms``: all places that give it a value; the first is what counts."""
+    """A setting. ``synonyms`` are all places that give it a value, and the first one counts."""
 
     name: str
     value: Any
@@ -64,21 +64,21 @@ class Described(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """A broker's configuration as it was started with, and what was laid on top of it."""
+    """The configuration with which a broker was started, and its overrides."""
 
     static: BrokerConfig
     default: Mapping[str, str]
-    """``/config/brokers/<default>``."""
+    """The content of ``/config/brokers/<default>``."""
     own: Mapping[str, str]
-    """``/config/brokers/<id>``."""
+    """The content of ``/config/brokers/<id>``."""
 
     def effective(self) -> BrokerConfig:
-        """All of it together."""
+        """Return the configuration with all overrides."""
         return self.static.overridden({**self.default, **self.own})
 
 
 def describe_broker(layers: Layers) -> list[Described]:
-    """Every property of the broker."""
+    """Return every property of the broker."""
     return [
         _described(name, name not in DYNAMIC, tuple(_broker_values(name, layers)))
         for name in sorted(BrokerConfig.names())
@@ -86,7 +86,7 @@ def describe_broker(layers: Layers) -> list[Described]:
 
 
 def describe_topic(layers: Layers, overrides: Mapping[str, str]) -> list[Described]:
-    """Every setting of a topic that has ``overrides`` of its own."""
+    """Return every setting of a topic that has ``overrides`` of its own."""
     effective = layers.effective().topic_defaults()
     return [
         _described(name, False, tuple(_topic_values(name, layers, overrides, effective)))
@@ -127,7 +127,7 @@ def _topic_values(
 
 
 def text(value: Any) -> str | None:
-    """A value as ``server.properties`` would have it."""
+    """Return a value as it is written in ``server.properties``."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,16 +1,16 @@
-"""The one seam through which others watch a broker from within: it says what it has just done.
+"""The one interface for watching a broker from within: it reports what the broker has just done.
 
 A broker gets its probe with its :class:`~broker.server.environment.Environment`. It calls each
-method synchronously, in the middle of its own step, so a probe must return at once, must not
-change what it is given, and must not raise. The simulation checks a model against these reports;
-anyone may subclass :class:`Probe` to trace or measure a broker without changing it.
+method synchronously, in the middle of its own step. A probe must therefore return at once, must not
+change its arguments, and must not raise. The simulation checks a model against these reports. You
+can subclass :class:`Probe` to trace or measure a broker without changing it.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:  # every room of the broker reports here, and none may import another for that
+if TYPE_CHECKING:  # every package of the broker reports here, and none may import another for that
     from ackproof.broker.controller.controller import Controller
     from ackproof.broker.controller.events import Effect as ControllerEffect
     from ackproof.broker.controller.events import Event as ControllerEvent
@@ -43,7 +43,8 @@ class Probe:
     def log_appended(
         self, log: "PartitionLog", begin: int, batches: "Sequence[RecordBatch]", now_ms: int
     ) -> None:
-        """Report an append that began at offset ``begin``, flushed if ``flush.messages`` says so.
+        """Report an append that began at offset ``begin``, flushed if ``flush.messages`` requires
+        it.
 
         Args:
             batches: as they were given: a leader's log stamps offsets and epochs into copies.
@@ -51,7 +52,7 @@ class Probe:
         """
 
     def log_begun_anew(self, log: "PartitionLog") -> None:
-        """Report that everything was thrown away; the log is empty, and begins at its new start."""
+        """Report that the whole log was discarded. It is empty, and begins at its new start."""
 
     def flushes_started(self, logs: "LogManager", now_ms: int) -> None:
         """Report that every log in which a record has waited for ``flush.ms`` is being flushed."""
@@ -62,7 +63,7 @@ class Probe:
         """Report that these offsets are about to be written to the checkpoint file at ``path``."""
 
     def shutdown_marked(self, logs: "LogManager", directory: Path) -> None:
-        """Report that this log directory is about to be marked as closed in order."""
+        """Report that this log directory is about to be marked as closed cleanly."""
 
     # --- replicas ---------------------------------------------------------------------------
 
@@ -78,8 +79,8 @@ class Probe:
         """Report a step whose effects could not all be carried out; the broker is about to halt."""
 
     def replica_deleted(self, tp: "TopicPartition") -> None:
-        """Report the deletion of a replica that was not hosted since the start of the broker. One
-        that is hosted takes the step ``Stopped`` instead."""
+        """Report the deletion of a replica that was not hosted since the start of the broker. A
+        hosted one takes the step ``Stopped`` instead."""
 
     # --- decisions --------------------------------------------------------------------------
 
@@ -113,7 +114,8 @@ class Probe:
     # --- requests ---------------------------------------------------------------------------
 
     def request_answered(self, request: "Request[Any]", response: "Response | None") -> None:
-        """Report the answer to a request, just before it is sent; None: it gets no answer."""
+        """Report the answer to a request, just before it is sent. None means that it gets no
+        answer."""
 
 
 NO_PROBE: Final = Probe()

@@ -1,9 +1,9 @@
-"""Imported by a broker's process before all else of it, so that it starts quickly.
+"""The first import of a broker's process, so that it starts quickly.
 
-There is no hypothesis here: where that library for tests is installed, kio imports it, and it makes
-itself a table of Unicode in ``.hypothesis`` of the working directory: seconds of computing where
-that is new, as on a node. And garbage is not collected while modules are read, which make next to
-none and are kept for good (:func:`done`).
+It hides hypothesis. Where that library for tests is installed, kio imports it, and it creates a
+table of Unicode in ``.hypothesis`` of the working directory. That takes seconds where the directory
+is new, as on a node. Garbage collection is off while modules are imported: they make next to none,
+and are kept for good (:func:`done`).
 """
 
 import gc
@@ -14,6 +14,6 @@ gc.disable()
 
 
 def done() -> None:
-    """All modules are read: collect garbage from now on, but not them."""
+    """Collect garbage from now on, but not the modules, which are all imported."""
     gc.freeze()
     gc.enable()

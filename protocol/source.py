@@ -302,7 +302,7 @@ def _reading(struct: Struct, message: Message) -> Iterator[str]:
         "",
         "    @classmethod",
         "    def read(cls, reader: Reader, version: int) -> Self:",
-        '        """Raises what :mod:`broker.wire.reader` raises."""',
+        '        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""',
     )
     lines = [
         *_parts(struct, _read_run, _read_nothing, _read_one),
@@ -363,7 +363,7 @@ def _writing(struct: Struct, message: Message) -> Iterator[str]:
     yield from (
         "",
         "    def write(self, writer: Writer, version: int) -> None:",
-        '        """Appends all fields of that version."""',
+        '        """Append all fields of that version."""',
     )
     lines = [
         *_parts(struct, _write_run, lambda _: (), _write_one),

@@ -53,7 +53,7 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_AT = 35
 _BASE_OFFSET = struct.Struct(">q")
 _EXTENT = struct.Struct(">qi11xi")
-"""Base offset, batch length and last offset delta."""
+"""The base offset, batch length and last offset delta."""
 
 _CODEC_BITS = 0x07
 _LOG_APPEND_TIME_BIT = 0x08
@@ -62,11 +62,11 @@ _CONTROL_BIT = 0x20
 
 
 class CorruptBatch(ValueError):
-    """Bytes that are no intact batch of magic 2; the text says where and what is wrong."""
+    """Bytes that are not an intact batch of magic 2. The text says where and what is wrong."""
 
 
 class Compression(IntEnum):
-    """Codec of a batch's records, as in the attributes."""
+    """The codec of a batch's records, as in the attributes."""
 
     NONE = 0
     GZIP = 1
@@ -76,7 +76,7 @@ class Compression(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps: the client, or the broker at the append (KIP-32)."""
+    """The origin of the timestamps: the client, or the broker at the append (KIP-32)."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -84,9 +84,9 @@ class TimestampType(IntEnum):
 
 @value()
 class RecordBatch:
-    """One batch: its header, decoded, and its bytes.
+    """One batch: its decoded header, and its bytes.
 
-    Satisfies :class:`broker.replication.events.Batch`. Timestamps are milliseconds since 1970;
+    It satisfies :class:`broker.replication.events.Batch`. Timestamps are milliseconds since 1970.
     ``producer_id``, ``producer_epoch`` and ``base_sequence`` are -1 without idempotence.
     """
 
@@ -105,52 +105,53 @@ class RecordBatch:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """The number of bytes of the whole batch, with its header."""
         return len(self.raw)
 
     @property
     def last_offset(self) -> int:
-        """Offset of the batch's last record."""
+        """The offset of the batch's last record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Offset after the batch's last record."""
+        """The offset after the batch's last record."""
         return self.base_offset + self.last_offset_delta + 1
 
     def holds(self, offset: int) -> bool:
-        """Whether ``offset`` is one of its own."""
+        """Return whether ``offset`` is in this batch."""
         return self.base_offset <= offset < self.next_offset
 
     @property
     def is_dense(self) -> bool:
-        """Whether no offset is left out. Kafka demands it of what clients send; a batch that went
-        through compaction has gaps."""
+        """Whether no offset is left out. Kafka requires it of clients' batches. A compacted batch
+        has gaps."""
         return self.count == self.last_offset_delta + 1
 
     @property
     def compression(self) -> Compression:
-        """The records' codec."""
+        """The codec of the records."""
         return Compression(self.attributes & _CODEC_BITS)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Who set the timestamps."""
+        """The origin of the timestamps."""
         return TimestampType(bool(self.attributes & _LOG_APPEND_TIME_BIT))
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction (KIP-98)."""
+        """Whether it is part of a transaction (KIP-98)."""
         return bool(self.attributes & _TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> bool:
-        """A transaction marker, which consumers never see (KIP-98)."""
+        """Whether it is a transaction marker, which consumers never see (KIP-98)."""
         return bool(self.attributes & _CONTROL_BIT)
 
 
 def batch_size(header: BytesLike) -> int | None:
-    """Bytes of the batch that begins with ``header``, or None if too few are there to tell.
+    """Return the bytes of the batch that begins with ``header``, or None if there are too few to
+    tell.
 
     Raises:
         CorruptBatch: no batch has such a length.
@@ -164,7 +165,7 @@ def batch_size(header: BytesLike) -> int | None:
 
 
 def parse_batch(raw: BytesLike, *, verify_crc: bool = True) -> RecordBatch:
-    """The batch that ``raw`` is, from its first byte to its last.
+    """Return the batch in ``raw``, from its first byte to its last.
 
     Raises:
         CorruptBatch: wrong size, magic, codec, count or CRC-32C.
@@ -196,16 +197,16 @@ def parse_batches(
     partial_tail: bool = False,
     from_offset: int | None = None,
 ) -> tuple[RecordBatch, ...]:
-    """The batches that ``data`` consists of, as views on it.
+    """Return the batches in ``data``, as views on it.
 
     Args:
-        partial_tail: drop a last batch that is not all there. A fetch response may end in one,
-            since it is cut by size; a produce request may not.
-        from_offset: where in a log they were asked for: the first one holds it, and each of the
-            others begins where the one before ends. No CRC covers the base offset.
+        partial_tail: drop an incomplete last batch. A fetch response may end in one, because it is
+            limited by size. A produce request may not.
+        from_offset: the requested offset in a log: the first batch must hold it, and each of the
+            others must begin where the previous one ends. No CRC covers the base offset.
 
     Raises:
-        CorruptBatch: anything but whole, intact batches.
+        CorruptBatch: anything except whole, intact batches.
     """
     view = memoryview(data)
     batches = []
@@ -224,7 +225,8 @@ def parse_batches(
 
 
 def _check_places(batches: Sequence[RecordBatch], offset: int) -> None:
-    """The first batch may begin before ``offset``: batches are not split."""
+    """Check the offsets. The first batch may begin before ``offset``, because batches are not
+    split."""
     if batches and batches[0].holds(offset):
         offset = batches[0].base_offset
     for batch in batches:
@@ -234,7 +236,7 @@ def _check_places(batches: Sequence[RecordBatch], offset: int) -> None:
 
 
 def stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> RecordBatch:
-    """A copy of ``batch`` as the leader of ``leader_epoch`` stores it at ``base_offset``."""
+    """Return a copy of ``batch`` as the leader of ``leader_epoch`` stores it at ``base_offset``."""
     raw = bytearray(batch.raw)
     _BASE_OFFSET.pack_into(raw, 0, base_offset)
     _EPOCH.pack_into(raw, _EPOCH_AT, leader_epoch)
@@ -255,10 +257,10 @@ def stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> RecordBa
 
 
 def with_append_time(batch: RecordBatch, moment_ms: int) -> RecordBatch:
-    """A copy of ``batch`` for ``message.timestamp.type=LogAppendTime``.
+    """Return a copy of ``batch`` for ``message.timestamp.type=LogAppendTime``.
 
     The moment becomes the max timestamp, which then counts for every record (KIP-32). It lies
-    inside the CRC, which is computed anew.
+    inside the CRC, which is computed again.
     """
     raw = bytearray(batch.raw)
     _ATTRIBUTES.pack_into(raw, _ATTRIBUTES_AT, batch.attributes | _LOG_APPEND_TIME_BIT)
@@ -268,7 +270,7 @@ def with_append_time(batch: RecordBatch, moment_ms: int) -> RecordBatch:
 
 
 class Extent(NamedTuple):
-    """Which offsets a batch has, and how many bytes: all that is needed to find one."""
+    """The offsets and the size of a batch: all that is needed to find one."""
 
     base_offset: int
     next_offset: int
@@ -276,32 +278,33 @@ class Extent(NamedTuple):
 
 
 def extent(data: BytesLike, start: int = 0) -> Extent | None:
-    """The extent of the batch that begins at ``start``, or None if too few bytes are there to tell.
+    """Return the extent of the batch that begins at ``start``, or None if there are too few bytes.
 
-    ``data`` comes from a log, whose batches were sound when they were appended.
+    ``data`` comes from a log, whose batches were intact when they were appended.
 
     Raises:
-        CorruptBatch: no batch has such a length, so that nobody knows where the next one begins.
+        CorruptBatch: no batch has such a length, so that the start of the next one is unknown.
     """
     if start + _EXTENT.size > len(data):
         return None
     base_offset, length, last_offset_delta = _EXTENT.unpack_from(data, start)
-    # A bit has flipped on the disk: whoever walks on by a length of -12 walks for ever.
+    # If a bit has flipped on the disk, a reader that continues by a length of -12 would never end.
     if length < HEADER_BYTES - _LENGTH_FROM:
         raise CorruptBatch(f"batch length {length} is below that of a header")
     return Extent(base_offset, base_offset + last_offset_delta + 1, _LENGTH_FROM + length)
 
 
 def whole_batches_below(data: BytesLike, bound: int, start: int = 0) -> int:
-    """How many leading bytes of ``data`` are whole batches with no offset at or above ``bound``.
+    """Return how many leading bytes of ``data`` are whole batches with no offset at or above
+    ``bound``.
 
     ``data`` begins with a batch and comes from a log, see :func:`extent`.
 
     Args:
-        start: where a batch begins; what is before it is known to be below ``bound``.
+        start: the start of a batch; everything before it is known to be below ``bound``.
 
     Raises:
-        CorruptBatch: the first one is damaged, see :func:`extent`.
+        CorruptBatch: the first batch is damaged, see :func:`extent`.
     """
     try:
         while (batch := extent(data, start)) is not None:
@@ -309,7 +312,7 @@ def whole_batches_below(data: BytesLike, bound: int, start: int = 0) -> int:
                 break
             start += batch.size
     except CorruptBatch:
-        if start == 0:  # else who asks for what follows is told
+        if start == 0:  # a later read of the following batch raises otherwise
             raise
     return start
 
@@ -320,21 +323,21 @@ def whole_batches_below(data: BytesLike, bound: int, start: int = 0) -> int:
 
 
 RECORDS_MAX: Final = 500
-"""In one batch: kio takes its time for each."""
+"""The limit of records in one batch, because kio is slow for each."""
 
 RECORD_BYTES_MAX: Final = 32
-"""What a record takes at most beside its key and value: lengths, deltas, attributes, headers."""
+"""The largest size of a record beside its key and value: lengths, deltas, attributes, headers."""
 
 
 class KeyValue(NamedTuple):
-    """A record to be; a null value is a tombstone."""
+    """A record to write. A null value is a tombstone."""
 
     key: bytes
     value: bytes | None
 
 
 def new_batch(records: Sequence[KeyValue], timestamp_ms: int) -> RecordBatch:
-    """One uncompressed batch of at least one record, from no producer.
+    """Return one uncompressed batch of at least one record, from no producer.
 
     Args:
         timestamp_ms: of every record, in ms since 1970; kio rounds it to within a millisecond.
@@ -366,8 +369,8 @@ def new_batch(records: Sequence[KeyValue], timestamp_ms: int) -> RecordBatch:
 
 
 def split(records: Sequence[KeyValue], max_bytes: int) -> Iterator[Sequence[KeyValue]]:
-    """The records in order, in parts whose batches have no more than ``max_bytes`` each; a record
-    that alone is larger is a part of its own."""
+    """Yield the records in order, in parts whose batches have no more than ``max_bytes`` each. A
+    record that alone is larger gets a part of its own."""
     part: list[KeyValue] = []
     size = HEADER_BYTES
     for record in records:

@@ -1,13 +1,13 @@
 """Requests and responses, bytes to messages and back, for both ends of a connection.
 
-Readers take a frame's payload as :class:`~broker.wire.framing.FrameBuffer` gives it; writers hand
-back whole frames. Which header goes with a message is the message's own knowledge (flexible
-versions have tagged headers, responses to ApiVersions never do, KIP-511). ``records`` fields are
-opaque bytes here: see :mod:`broker.wire.batch`.
+Readers take a frame's payload from :class:`~broker.wire.framing.FrameBuffer`, and writers return
+whole frames. The message itself knows its header (flexible versions have tagged headers, responses
+to ApiVersions never do, KIP-511). ``records`` fields are opaque bytes here: see
+:mod:`broker.wire.batch`.
 
-Bytes after the last field are refused: a peer that sends them speaks another version than it
-says. So are error codes that Kafka does not have. Tagged fields are skipped (KIP-482). One request
-may have more behind it, by name (``_MORE_BEHIND``).
+Bytes after the last field are rejected: a peer that sends them uses another version than it says.
+So are error codes that Kafka does not have. Tagged fields are skipped (KIP-482). One request may
+have more bytes after its fields (``_MORE_BEHIND``).
 """
 
 import struct
@@ -28,21 +28,21 @@ _INT32 = struct.Struct(">i")
 _NULL = -1
 
 _MORE_BEHIND: Final = frozenset({3})
-"""API keys of requests whose rest is passed over, as Kafka does with all. librdkafka 2.16 asks for
-the metadata of all topics in v9 with a count of four bytes, all zero, where one belongs: read field
-by field it says the same, and there are bytes left."""
+"""The API keys of requests whose remaining bytes are ignored, as in Kafka for all. librdkafka 2.16
+asks for the metadata of all topics in v9 with a count of four zero bytes instead of one. Read field
+by field it says the same, and bytes are left over."""
 
 
 class MalformedRequest(MalformedMessage):
-    """A client (or another broker) sent bytes that are no request."""
+    """Bytes from a client (or another broker) that are no request."""
 
 
 class MalformedResponse(MalformedMessage):
-    """A server sent bytes that are no response to what it was asked."""
+    """Bytes from a server that are no response to the request."""
 
 
 class FirstFields(NamedTuple):
-    """What every version of every request begins with: what follows can be read by them alone."""
+    """The beginning of every version of every request. It is enough to read the rest."""
 
     api_key: int
     version: int
@@ -50,10 +50,10 @@ class FirstFields(NamedTuple):
 
 
 class RequestHeader(NamedTuple):
-    """What stands before every request.
+    """The header of every request.
 
-    ``correlation_id`` is the client's own number for it; ``client_id`` is null where the client
-    does not say who it is.
+    ``correlation_id`` is the client's own number for it. ``client_id`` is null if the client does
+    not name itself.
     """
 
     api_key: int
@@ -63,10 +63,10 @@ class RequestHeader(NamedTuple):
 
 
 class UnsupportedVersion(Exception):
-    """Nobody here speaks this version of this API.
+    """A version of an API that this broker does not serve.
 
-    ``first`` are the request's: ApiVersions is answered nevertheless (KIP-511: in version 0, with
-    error UNSUPPORTED_VERSION).
+    ``first`` has the request's first fields. ApiVersions is answered nevertheless (KIP-511: in
+    version 0, with error UNSUPPORTED_VERSION).
     """
 
     def __init__(self, first: FirstFields) -> None:
@@ -75,7 +75,7 @@ class UnsupportedVersion(Exception):
 
 
 def first_fields(payload: BytesLike) -> FirstFields:
-    """A request's API key, version and correlation id.
+    """Return a request's API key, version and correlation id.
 
     Raises:
         MalformedRequest: there are not even these.
@@ -89,8 +89,8 @@ def first_fields(payload: BytesLike) -> FirstFields:
 def read_request(
     request_type: type[Q], first: FirstFields, payload: BytesLike
 ) -> tuple[RequestHeader, Q]:
-    """Decodes a request of a type and version that its ``first`` fields have told; ``payload`` has
-    them, too.
+    """Decode a request whose type and version are known from its ``first`` fields. ``payload`` has
+    these fields, too.
 
     Raises:
         MalformedRequest: the bytes are no such request.
@@ -110,7 +110,7 @@ def read_request(
 
 
 def write_request(request: Request[R], correlation_id: int, client_id: str | None) -> bytes:
-    """Encodes a request as a whole frame."""
+    """Encode a request as a whole frame."""
     version = request.version
     writer = _writer(request, version)
     writer.put(_FIRST_FIELDS.pack(request.API_KEY, version, correlation_id))
@@ -123,12 +123,12 @@ def write_request(request: Request[R], correlation_id: int, client_id: str | Non
 
 
 def write_response(correlation_id: int, response: Response, version: int) -> bytes:
-    """Encodes the response to the request of that correlation id and version as a whole frame."""
+    """Encode the response to the request of that correlation id and version as a whole frame."""
     return b"".join(response_pieces(correlation_id, response, version))
 
 
 def response_pieces(correlation_id: int, response: Response, version: int) -> list[BytesLike]:
-    """Like :func:`write_response`, for a socket that gathers: large ``records`` are not copied."""
+    """Do as :func:`write_response`, for a socket that gathers: large ``records`` are not copied."""
     writer = _writer(response, version)
     writer.put(_INT32.pack(correlation_id))
     if version >= response.HEADER_FLEXIBLE_SINCE:
@@ -138,7 +138,7 @@ def response_pieces(correlation_id: int, response: Response, version: int) -> li
 
 
 def read_response(request: Request[R], payload: BytesLike) -> tuple[int, R]:
-    """Decodes the response to ``request``: its correlation id, and what it says.
+    """Decode the response to ``request``, and return its correlation id and the response.
 
     Raises:
         MalformedResponse: the bytes are no such response.
@@ -166,8 +166,8 @@ def _writer(message: Response | Request[Response], version: int) -> Writer:
 
 
 def _client_id(reader: Reader) -> str | None:
-    """The one string that has the old form in flexible versions, too: a server must be able to
-    read it before it knows the version."""
+    """Return the client id. This string has the old form in flexible versions, too, because a
+    server must be able to read it before it knows the version."""
     (size,) = reader.unpack(_INT16)
     return None if size == _NULL else reader.text(size)
 

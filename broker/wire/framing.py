@@ -1,7 +1,7 @@
 """Size-prefixed frames: four bytes of big-endian length, then that many bytes.
 
-Every request and every response of the Kafka protocol travels in one. Nothing here knows what is
-inside.
+Every request and every response of the Kafka protocol is sent in one. Nothing here knows its
+content.
 """
 
 import struct
@@ -10,13 +10,13 @@ from typing import TypeAlias, cast
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 
 LARGE_BYTES = 4096
-"""From here on a piece of its own is cheaper than a copy."""
+"""The size from which on a piece of its own is cheaper than a copy."""
 
 CHUNK_BYTES = 2**16
-"""What is read from a connection at a time; frames from here on get a buffer of their own."""
+"""The size of one read from a connection. Frames from this size on get a buffer of their own."""
 
 GROWTH_BYTES = 2**20
-"""The most, beside as much again, that a frame's buffer is ahead of what was really sent."""
+"""The most by which a frame's buffer exceeds twice the bytes that were really sent."""
 
 _SIZE = struct.Struct(">i")
 
@@ -39,7 +39,7 @@ class FrameWriter:
         self._pieces: list[BytesLike] = [self._small]
 
     def write(self, value: BytesLike) -> None:
-        """Appends ``value``, which must not change any more."""
+        """Append ``value``, which must not change any more."""
         if len(value) < LARGE_BYTES:
             self._small += value
         else:
@@ -47,11 +47,11 @@ class FrameWriter:
             self._pieces += (value, self._small)
 
     def put(self, value: bytes) -> None:
-        """Appends what is known to be small."""
+        """Append a value that is known to be small."""
         self._small += value
 
     def pieces(self) -> list[BytesLike]:
-        """The whole frame; nothing may be written after that."""
+        """Return the whole frame. Nothing may be written after that."""
         first = cast(bytearray, self._pieces[0])
         if first is self._small:
             _SIZE.pack_into(first, 0, len(first) - _SIZE.size)
@@ -62,14 +62,14 @@ class FrameWriter:
 
 
 class FrameBuffer:
-    """Takes bytes as they arrive and gives whole frames' payloads, for asyncio.BufferedProtocol.
+    """Takes bytes as they arrive and returns whole frames' payloads, for asyncio.BufferedProtocol.
 
-    Memory follows what was really sent, not what a size prefix claims: the buffer for a large
-    frame grows as it fills. A large frame gets a buffer of its own, which is handed out with it
-    and not copied.
+    Memory follows what was really sent, not what a size prefix claims: the buffer for a large frame
+    grows as it fills. A large frame gets a buffer of its own, which is returned with it and not
+    copied.
 
     Args:
-        max_bytes: ``socket.request.max.bytes``; a larger frame is refused before it is read.
+        max_bytes: ``socket.request.max.bytes``; a larger frame is rejected before it is read.
     """
 
     __slots__ = ("_begin", "_buffer", "_end", "_max_bytes")
@@ -80,7 +80,7 @@ class FrameBuffer:
         self._begin = self._end = 0
 
     def room(self) -> memoryview:
-        """Where the next bytes are to be put."""
+        """Return the buffer for the next bytes."""
         if self._begin == self._end and len(self._buffer) == CHUNK_BYTES:
             self._begin = self._end = 0
             return self._buffer
@@ -89,11 +89,11 @@ class FrameBuffer:
         return self._buffer[self._end :]
 
     def filled(self, count: int) -> None:
-        """So many bytes were put there."""
+        """Note that ``count`` bytes were put there."""
         self._end += count
 
     def next(self) -> bytes | memoryview | None:
-        """The next whole frame's payload, None until more has arrived.
+        """Return the next whole frame's payload, or None until more has arrived.
 
         Raises:
             MalformedFrame: the size is negative or above ``max_bytes``.
@@ -120,7 +120,7 @@ class FrameBuffer:
         return int(size)
 
     def _make_room(self) -> None:
-        """Begins the buffer with what is not taken yet; enlarges it if that is all there is."""
+        """Move the remaining bytes to the start of the buffer, and enlarge it if they fill it."""
         left = self._end - self._begin
         missing = _SIZE.size + (self._size() or 0) - left
         if missing <= 0:  # whole frames, not taken yet

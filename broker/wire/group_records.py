@@ -1,10 +1,10 @@
 """The records of ``__consumer_offsets``: keys and values, to bytes and back.
 
-Key and value begin with an int16 that says which version of which schema follows. Schemas and
-versions are Kafka 3.x's (``OffsetCommitKey.json`` v1, ``OffsetCommitValue.json`` v3,
+Key and value begin with an int16 for the version of the schema that follows. Schemas and versions
+are Kafka 3.x's (``OffsetCommitKey.json`` v1, ``OffsetCommitValue.json`` v3,
 ``GroupMetadataKey.json`` v2, ``GroupMetadataValue.json`` v3), so that Kafka's own tools can read
-the topic. A null value is a tombstone. Versions that older Kafkas wrote are not read: this topic
-is written by nobody else.
+the topic. A null value is a tombstone. Versions of older Kafkas are not read, because only this
+broker writes this topic.
 """
 
 import struct
@@ -48,11 +48,11 @@ _VERSIONS: Final[dict[type, int]] = {
 
 
 class MalformedGroupRecord(ValueError):
-    """A key or value that is none of ours; the text says what is wrong."""
+    """A key or value of another kind. The text says what is wrong."""
 
 
 def encode(entity: Key | Value) -> bytes:
-    """A key or a value as it stands in a record."""
+    """Encode a key or a value of a record."""
     version = _VERSIONS[type(entity)]
     writer = Writer()
     writer.put(_VERSION.pack(version))
@@ -61,7 +61,7 @@ def encode(entity: Key | Value) -> bytes:
 
 
 def decode(key: bytes | None, value: bytes | None) -> tuple[Key, Value | None]:
-    """A record's key and value; the value is None for a tombstone.
+    """Return a record's key and value. The value is None for a tombstone.
 
     Raises:
         MalformedGroupRecord: they are not of the versions above.

@@ -1,7 +1,7 @@
-"""A message's bytes, read from the first to the last, each once.
+"""The bytes of a message, read from the first to the last, each once.
 
-Nothing that the bytes say is believed beyond what is left of them: a length that does not fit is
-refused before anything is made of it. Whoever reads catches what is in :data:`UNREADABLE`.
+No claim in the bytes is trusted beyond the remaining bytes: a length that does not fit is rejected
+before anything is built of it. Callers catch the errors in :data:`UNREADABLE`.
 """
 
 import struct
@@ -17,14 +17,15 @@ from ackproof.broker.wire.framing import BytesLike
 T = TypeVar("T")
 
 ELEMENTS_MAX = 2**20
-"""Array elements in one message. An element of two bytes becomes an object of some hundred, so
-that without a bound a request of ``socket.request.max.bytes`` would take tens of gigabytes."""
+"""The limit of array elements in one message. An element of two bytes becomes an object of some
+hundred. Without a limit, a request of ``socket.request.max.bytes`` would take tens of gigabytes."""
 
 NIL: Final = bytes(16)
-"""The id that is none."""
+"""The id that means none."""
 
 IDS_REMEMBERED = 1024
-"""Those of a broker's topics come again and again, and to make a ``UUID`` takes its time."""
+"""The number of cached ids. Those of a broker's topics recur, and to create a ``UUID`` takes its
+time."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -34,18 +35,18 @@ _ERRORS: Final = {int(error): error for error in ErrorCode}
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are not what they should be; the text says which message and what is wrong."""
+    """Bytes that are not a valid message. The text says which message and what is wrong."""
 
 
 UNREADABLE: Final = (MalformedMessage, UnicodeDecodeError, struct.error, IndexError)
-"""What reading raises of bytes that are no message; the last two where they end before a field
+"""The errors of reading bytes that are no message. The last two occur where they end before a field
 does."""
 
 
 class Reader:
     """Reads the fields of a version that is not flexible: lengths of two and four bytes.
 
-    ``at`` is where the next field begins.
+    ``at`` is the position of the next field.
     """
 
     __slots__ = ("_elements_left", "at", "data")
@@ -56,80 +57,81 @@ class Reader:
         self._elements_left = ELEMENTS_MAX
 
     def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        """Fields of fixed size that follow each other."""
+        """Read consecutive fields of fixed size."""
         at = self.at
         self.at = at + form.size
         return form.unpack_from(self.data, at)
 
     def text(self, size: int) -> str:
-        """Text of so many bytes."""
+        """Read text of so many bytes."""
         return str(self._take(self._not_below_null(size)), "utf-8")
 
     def string(self) -> str:
-        """Text that is not null."""
+        """Read text that is not null."""
         return str(self._take(self._not_null(self._short_length())), "utf-8")
 
     def nullable_string(self) -> str | None:
-        """Text, or null."""
+        """Read text, or null."""
         size = self._short_length()
         return None if size == _NULL else str(self._take(size), "utf-8")
 
     def blob(self) -> bytes:
-        """Bytes that are not null, as a copy: they may outlive the frame."""
+        """Read bytes that are not null, as a copy: they may outlive the frame."""
         return bytes(self._take(self._not_null(self._length())))
 
     def nullable_blob(self) -> bytes | None:
-        """The same, or null."""
+        """Read bytes as a copy, or null."""
         size = self._length()
         return None if size == _NULL else bytes(self._take(size))
 
     def nullable_records(self) -> BytesLike | None:
-        """Record batches, or null; of a frame with a buffer of its own a part of that buffer."""
+        """Read record batches, or null. From a frame with a buffer of its own, they are a part of
+        that buffer."""
         size = self._length()
         return None if size == _NULL else self._take(size)
 
     def structs(self, read: Callable[[Self, int], T], version: int) -> tuple[T, ...]:
-        """An array of structs that is not null."""
+        """Read an array of structs that is not null."""
         count = self._length()
         if count == 0:
             return ()
         self._admitted(self._not_null(count))
-        if count == 1:  # as of nearly all that is sent with every record
+        if count == 1:  # as in nearly all messages that are sent with every record
             return (read(self, version),)
         return tuple([read(self, version) for _ in range(count)])
 
     def nullable_structs(
         self, read: Callable[[Self, int], T], version: int
     ) -> tuple[T, ...] | None:
-        """An array of structs, or null."""
+        """Read an array of structs, or null."""
         count = self._length()
         if count == _NULL:
             return None
         return tuple([read(self, version) for _ in range(self._admitted(count))])
 
     def strings(self) -> tuple[str, ...]:
-        """An array of texts that is not null."""
+        """Read an array of texts that is not null."""
         count = self._admitted(self._not_null(self._length()))
         return tuple([self.string() for _ in range(count)])
 
     def nullable_strings(self) -> tuple[str, ...] | None:
-        """An array of texts, or null."""
+        """Read an array of texts, or null."""
         count = self._length()
         if count == _NULL:
             return None
         return tuple([self.string() for _ in range(self._admitted(count))])
 
     def int32s(self) -> tuple[Any, ...]:
-        """An array of numbers that is not null."""
+        """Read an array of numbers that is not null."""
         return self._int32s(self._not_null(self._length()))
 
     def nullable_int32s(self) -> tuple[Any, ...] | None:
-        """An array of numbers, or null."""
+        """Read an array of numbers, or null."""
         count = self._length()
         return None if count == _NULL else self._int32s(count)
 
     def skip_tags(self) -> None:
-        """The tagged fields of a struct, none of which means anything to us (KIP-482)."""
+        """Skip the tagged fields of a struct, none of which is used here (KIP-482)."""
         if self.data[self.at] == 0:
             self.at += 1
             return
@@ -151,7 +153,8 @@ class Reader:
         return self.data[at:end]
 
     def _admitted(self, count: int) -> int:
-        """``count`` elements, each of which takes a byte at least."""
+        """Return ``count`` if so many elements are possible, each of which takes at least a
+        byte."""
         self._elements_left -= count
         if count > len(self.data) - self.at or self._elements_left < 0:
             raise MalformedMessage(f"an array at byte {self.at} claims {count} elements")
@@ -208,7 +211,7 @@ class FlexibleReader(Reader):
 
 
 def error(code: int) -> ErrorCode:
-    """The error of that code; raises MalformedMessage where Kafka has none."""
+    """Return the error of that code. Raise MalformedMessage if Kafka has none."""
     try:
         return _ERRORS[code]
     except KeyError:
@@ -217,5 +220,5 @@ def error(code: int) -> ErrorCode:
 
 @lru_cache(IDS_REMEMBERED)
 def uuid_of(raw: bytes) -> uuid.UUID | None:
-    """The id that these 16 bytes are; None for :data:`NIL`."""
+    """Return the id of these 16 bytes, or None for :data:`NIL`."""
     return None if raw == NIL else uuid.UUID(bytes=raw)

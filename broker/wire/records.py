@@ -1,5 +1,5 @@
-"""The records inside a batch, for the few who must look: offset look-up by timestamp, and readers
-of the broker's own internal topics. Produce and fetch never do.
+"""The records inside a batch, for the few callers that need them: look-up of offsets by timestamp,
+and readers of the broker's own internal topics. Produce and fetch never do.
 
 kio decodes records too, but not compressed ones, and it drops the milliseconds of timestamps.
 """
@@ -22,15 +22,15 @@ from ackproof.broker.wire.batch import (
 )
 
 DECOMPRESSED_BYTES_MAX = 100 * 2**20
-"""What a batch may hold, as much as a whole request of ``socket.request.max.bytes`` may by default:
-a megabyte of zeros compressed with zstd would otherwise become gigabytes."""
+"""The limit of a decompressed batch, equal to the default of ``socket.request.max.bytes``. A
+megabyte of zeros compressed with zstd would otherwise become gigabytes."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_BYTES = 16
 
 
 class Record(NamedTuple):
-    """One record; ``timestamp`` in ms since 1970. Headers are not decoded."""
+    """One record. ``timestamp`` is in ms since 1970. Headers are not decoded."""
 
     offset: int
     timestamp: int
@@ -39,10 +39,10 @@ class Record(NamedTuple):
 
 
 def records(batch: RecordBatch, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """The batch's records in the order of their offsets.
+    """Yield the batch's records in the order of their offsets.
 
     Args:
-        max_bytes: what they may take when decompressed.
+        max_bytes: the limit of their decompressed size.
 
     Raises:
         CorruptBatch: they cannot be decompressed or decoded.
@@ -121,7 +121,8 @@ def _arrow(codec: str) -> Callable[[bytes, int], bytes]:
 
 
 def _snappy(data: bytes, max_bytes: int) -> bytes:
-    """Java clients cut the data into blocks in xerial's frame, librdkafka sends one bare block."""
+    """Decompress data. Java clients divide it into blocks in xerial's frame, and librdkafka sends
+    one bare block."""
     if not data.startswith(_XERIAL_MAGIC):
         return _snappy_block(data, max_bytes)
     blocks = bytearray()

@@ -5,10 +5,10 @@ import uuid
 
 
 def encode_uuid(value: uuid.UUID) -> str:
-    """The id as Kafka writes it, without padding."""
+    """Return the id as Kafka writes it, without padding."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def decode_uuid(text: str) -> uuid.UUID:
-    """The inverse of :func:`encode_uuid`; raises ValueError for what is no id."""
+    """Invert :func:`encode_uuid`. Raise ValueError for text that is no id."""
     return uuid.UUID(bytes=base64.b64decode(text + "==", altchars=b"-_", validate=True))

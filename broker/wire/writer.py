@@ -1,4 +1,4 @@
-"""A message's fields, written one after the other into a frame."""
+"""The fields of a message, written one after the other into a frame."""
 
 import struct
 import uuid
@@ -14,7 +14,7 @@ _NULL = -1
 
 
 def to_varint(value: int) -> bytes:
-    """``value``, which is not negative, as an unsigned varint."""
+    """Encode ``value``, which is not negative, as an unsigned varint."""
     encoded = bytearray()
     while value >= 0x80:
         encoded.append(value & 0x7F | 0x80)
@@ -30,20 +30,20 @@ class Struct(Protocol):
     """A message, or a part of one."""
 
     def write(self, writer: "Writer", version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         ...
 
 
 class Writer(FrameWriter):
     """Writes the fields of a version that is not flexible: lengths of two and four bytes.
 
-    Fields of fixed size are packed by whoever knows which follow each other: ``put``.
+    Callers pack fields of fixed size together, because they know which follow each other: ``put``.
     """
 
     __slots__ = ()
 
     def string(self, value: str | None) -> None:
-        """Text, or null."""
+        """Write text, or null."""
         if value is None:
             self.put(self._short_length(_NULL))
         else:
@@ -51,7 +51,7 @@ class Writer(FrameWriter):
             self.put(self._short_length(len(encoded)) + encoded)
 
     def blob(self, value: BytesLike | None) -> None:
-        """Bytes or record batches, or null; large ones are not copied."""
+        """Write bytes or record batches, or null. Large ones are not copied."""
         if value is None:
             self.put(self._length(_NULL))
         else:
@@ -59,7 +59,7 @@ class Writer(FrameWriter):
             self.write(value)
 
     def structs(self, structs: Sequence["Struct"] | None, version: int) -> None:
-        """An array of structs, or null."""
+        """Write an array of structs, or null."""
         if structs is None:
             self.put(self._length(_NULL))
         else:
@@ -68,7 +68,7 @@ class Writer(FrameWriter):
                 struct_.write(self, version)
 
     def strings(self, values: Sequence[str] | None) -> None:
-        """An array of texts, or null."""
+        """Write an array of texts, or null."""
         if values is None:
             self.put(self._length(_NULL))
         else:
@@ -77,7 +77,7 @@ class Writer(FrameWriter):
                 self.string(value)
 
     def int32s(self, values: Sequence[int] | None) -> None:
-        """An array of numbers, or null."""
+        """Write an array of numbers, or null."""
         if values is None:
             self.put(self._length(_NULL))
         else:
@@ -85,11 +85,11 @@ class Writer(FrameWriter):
             self.put(self._length(count) + struct.pack(f">{count}i", *values))
 
     def no_tags(self) -> None:
-        """No tagged fields, at the end of a struct of a flexible version."""
+        """Write that there are no tagged fields, at the end of a struct of a flexible version."""
         self._small.append(0)
 
     def payload(self) -> bytes:
-        """What was written, without a frame's size; nothing may be written after that."""
+        """Return the written bytes, without a frame's size. Nothing may be written after that."""
         return b"".join(self.pieces())[_INT32.size :]
 
     def _short_length(self, size: int) -> bytes:
@@ -112,5 +112,5 @@ class FlexibleWriter(Writer):
 
 
 def uuid_bytes(value: uuid.UUID | None) -> bytes:
-    """The 16 bytes of an id; those of none are zero."""
+    """Return the 16 bytes of an id, which are zero for none."""
     return NIL if value is None else value.bytes

@@ -127,7 +127,7 @@ class _Link(asyncio.BufferedProtocol):
         else:
             self._set_timer(first.deadline)
 
-    # --- Callbacks of the event loop. -------------------------------------------------------
+    # --- callbacks of the event loop --------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -273,7 +273,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._set_timer(LINGER_S, self._transport.abort)
         return given_up
 
-    # --- Callbacks of the event loop. -------------------------------------------------------
+    # --- callbacks of the event loop --------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -40,12 +40,12 @@ logger = logging.getLogger(__name__)
 #
 # ElectLeaders (api 43), versions 1 and 2.
 #
-# Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. Type 0 gives
-# leaderships to preferred replicas that are in sync (KIP-183); type 1 lets any online replica lead
-# partitions that nobody leads, which loses what only the ISR had (KIP-460). Without partitions:
-# all, of which those that need no election are left out. The answer comes when the new leaders are
-# written to ZooKeeper; metadata follows. Not modelled: ELECTION_NOT_NEEDED for partitions whose
-# election another request has under way.
+# Behaviour: only the controller's broker serves it, and others answer NOT_CONTROLLER. Type 0 gives
+# leaderships to preferred replicas that are in sync (KIP-183). Type 1 lets any online replica lead
+# partitions without a leader, which loses records that only the ISR had (KIP-460). A request
+# without partitions means all, and those that need no election are left out of the answer. The
+# answer comes when the new leaders are written to ZooKeeper; metadata follows. Not modelled:
+# ELECTION_NOT_NEEDED for partitions with an election in progress for another request.
 
 
 PREFERRED = 0
@@ -55,7 +55,7 @@ UNCLEAN = 1
 async def handle_elect_leaders(
     request: ElectLeadersRequest, context: Context
 ) -> ElectLeadersResponse:
-    """Answers when leaders are elected, or with REQUEST_TIMED_OUT."""
+    """Elect leaders, and answer when that is done, or with REQUEST_TIMED_OUT."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         return _election_response(ErrorCode.invalid_request, {})
     try:
@@ -104,9 +104,9 @@ def _election_response(error: ErrorCode, outcomes: Outcomes) -> ElectLeadersResp
 #
 # AlterPartitionReassignments (api 45), version 0 (KIP-455).
 #
-# Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. The answer comes
-# when a reassignment has begun, long before it ends: see ListPartitionReassignments. Null replicas
-# take one back.
+# Behaviour: only the controller's broker serves it, and others answer NOT_CONTROLLER. The answer
+# comes when a reassignment has begun, long before it ends: see ListPartitionReassignments. Null
+# replicas cancel one.
 
 
 Targets = dict[TopicPartition, tuple[BrokerId, ...] | None]
@@ -115,7 +115,7 @@ Targets = dict[TopicPartition, tuple[BrokerId, ...] | None]
 async def handle_alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: Context
 ) -> AlterPartitionReassignmentsResponse:
-    """Answers when the reassignments have begun, or with REQUEST_TIMED_OUT."""
+    """Begin reassignments, and answer when that is done, or with REQUEST_TIMED_OUT."""
     try:
         async with asyncio.timeout(request.timeout_ms / 1000):
             outcomes = await context.coordinator.alter_reassignments(_targets(request))
@@ -163,9 +163,9 @@ def _alteration_response(
 #
 # ListPartitionReassignments (api 46), version 0 (KIP-455).
 #
-# Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. What is being
-# reassigned is read from the topics' znodes, where the controller keeps it. Partitions that are not
-# being reassigned, or do not exist, are left out.
+# Behaviour: only the controller's broker serves it, and others answer NOT_CONTROLLER. The
+# reassignments are read from the topics' znodes, where the controller keeps them. Partitions that
+# are not being reassigned, or do not exist, are left out.
 
 
 Moving = Mapping[str, Mapping[int, ReplicaAssignment]]
@@ -174,7 +174,7 @@ Moving = Mapping[str, Mapping[int, ReplicaAssignment]]
 async def handle_list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: Context
 ) -> ListPartitionReassignmentsResponse:
-    """Answers with what ZooKeeper says now."""
+    """Answer with the present content of ZooKeeper."""
     if not context.coordinator.active:
         return _reassignments_response(ErrorCode.not_controller, {})
     if request.topics is None:
@@ -227,16 +227,16 @@ def _reassignments_response(error: ErrorCode, moving: Moving) -> ListPartitionRe
 #
 # UnregisterBroker (api 64), version 0: ``kafka-cluster unregister --id N``.
 #
-# Behaviour: served without a controller alone, where a broker has a queue in ZooKeeper that
-# outlives it (*Design V2*, the remove-brokers command); by any broker. Refused with INVALID_REQUEST
-# while the broker runs or has replicas, which Kafka's KRaft controllers let pass.
+# Behaviour: served only without a controller, by any broker. There a broker has a queue in
+# ZooKeeper that outlives it (*Design V2*, the remove-brokers command). Refused with INVALID_REQUEST
+# while the broker runs or has replicas, which Kafka's KRaft controllers allow.
 
 
 async def handle_unregister_broker(
     request: UnregisterBrokerRequest, context: Context
 ) -> UnregisterBrokerResponse:
-    """Answers when the broker is forgotten."""
+    """Answer when the broker is forgotten."""
     outcome = await context.coordinator.remove_broker(BrokerId(request.broker_id))
-    if outcome.text is not None:  # of which the clients of Kafka 3 show the code alone
+    if outcome.text is not None:  # the clients of Kafka 3 show only the code of it
         logger.warning("UnregisterBroker refused: %s", outcome.text)
     return UnregisterBrokerResponse(error_code=outcome.error, error_message=outcome.text)

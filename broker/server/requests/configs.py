@@ -41,15 +41,16 @@ from ackproof.broker.wire.messages.incremental_alter_configs import (
 #
 # DescribeConfigs (api 32), versions 1 and 2.
 #
-# Behaviour: the settings of a topic, or the properties of this broker, with their sources; what is
-# laid on top of a broker's properties may be a moment behind ZooKeeper.
+# Behaviour: the settings of a topic, or the properties of this broker, with their sources. The
+# overrides of a broker's properties may be a moment behind ZooKeeper.
+#
 # Not modelled: types and documentation (v3), loggers. Nothing here is sensitive.
 
 
 async def handle_describe_configs(
     request: DescribeConfigsRequest, context: Context
 ) -> DescribeConfigsResponse:
-    """Answers when ZooKeeper has answered."""
+    """Answer when ZooKeeper has answered."""
     results = await asyncio.gather(
         *(_describe(resource, request, context) for resource in request.resources)
     )
@@ -99,21 +100,22 @@ def _setting(setting: Described, *, with_synonyms: bool) -> DescribeConfigsResou
 #
 # AlterConfigs (api 33), versions 0 to 2.
 #
-# Behaviour: what is given replaces all settings that the topic or broker has of its own; see
-# :mod:`broker.server.admin.configs`. Superseded by IncrementalAlterConfigs (KIP-339), which
-# shares its way of answering.
+# Behaviour: the given settings replace all that the topic or broker has of its own; see
+# :mod:`broker.server.admin.configs`. Superseded by IncrementalAlterConfigs (KIP-339), which shares
+# its way of answering.
+#
 # Not modelled: loggers.
 
 
 class Named(Protocol):
-    """A setting."""
+    """A setting with a name."""
 
     @property
     def name(self) -> str: ...
 
 
 class Resource(Protocol):
-    """A topic or a broker, with what is said of its settings."""
+    """A topic or a broker, with the requested settings."""
 
     @property
     def resource_type(self) -> int: ...
@@ -131,7 +133,7 @@ R = TypeVar("R", bound=Resource)
 async def handle_alter_configs(
     request: AlterConfigsRequest, context: Context
 ) -> AlterConfigsResponse:
-    """Answers when the settings are in ZooKeeper."""
+    """Answer when the settings are in ZooKeeper."""
     results = await alter_each(
         request.resources, _replacing, context, validate_only=request.validate_only
     )
@@ -155,7 +157,7 @@ async def alter_each(
     *,
     validate_only: bool,
 ) -> Sequence[Refused]:
-    """Applies ``change_of(resource)`` to each resource; what came of each."""
+    """Apply ``change_of(resource)`` to each resource, and return the outcomes."""
     named = Counter((each.resource_type, each.resource_name) for each in resources)
     return await asyncio.gather(
         *(
@@ -189,7 +191,7 @@ async def _alter(
 
 
 def required(name: str, value: str | None) -> str:
-    """The value; raises Refused when there is none."""
+    """Return the value. Raise Refused when there is none."""
     if value is None:
         raise Refused(ErrorCode.invalid_request, f"{name} is given no value.")
     return value
@@ -206,9 +208,10 @@ def _replacing(resource: AlterConfigsResource) -> Change:
 #
 # IncrementalAlterConfigs (api 44), versions 0 and 1 (KIP-339).
 #
-# Behaviour: settings are set (0) or deleted (1), the others stay; see
+# Behaviour: settings are set (0) or deleted (1), and the others stay; see
 # :mod:`broker.server.admin.configs`.
-# Not modelled: append (2) and subtract (3), since no setting here is a list.
+#
+# Not modelled: append (2) and subtract (3), because no setting here is a list.
 
 
 SET = 0
@@ -218,7 +221,7 @@ DELETE = 1
 async def handle_incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
-    """Answers when the settings are in ZooKeeper."""
+    """Answer when the settings are in ZooKeeper."""
     results = await alter_each(
         request.resources, _changing, context, validate_only=request.validate_only
     )

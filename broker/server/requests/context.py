@@ -1,5 +1,5 @@
-"""What request handlers work with: the parts of the broker, the client that asks, and a
-response's order of partitions."""
+"""The tools of request handlers: the parts of the broker, the client, and the order of partitions
+in a response."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -26,8 +26,8 @@ from ackproof.broker.types import TopicPartition
 class Context:
     """The parts of the broker, each of which owns its own state.
 
-    ``served`` is the table of APIs as ApiVersions shows it: versions by API key. ``new_uuid`` makes
-    up the ids of group members.
+    ``served`` is the table of APIs as ApiVersions shows it: versions by API key. ``new_uuid``
+    creates the ids of group members.
     """
 
     config: BrokerConfig
@@ -49,7 +49,7 @@ class Context:
 
 
 class Client(NamedTuple):
-    """``client.id`` as the client chose it, and its host as groups show it, e.g. ``/10.0.0.1``."""
+    """A client: its ``client.id``, and its host as groups show it, for example ``/10.0.0.1``."""
 
     id: str
     host: str
@@ -59,7 +59,8 @@ T = TypeVar("T")
 
 
 def by_topic(outcomes: Mapping[TopicPartition, T]) -> dict[str, list[tuple[int, T]]]:
-    """Under each topic its partitions' numbers, all in order. E.g. ``{"t": [(0, a), (1, b)]}``."""
+    """Return the numbers of the partitions by topic, all in order, for example ``{"t": [(0, a), (1,
+    b)]}``."""
     topics: dict[str, list[tuple[int, T]]] = {}
     for topic, number in sorted(outcomes):
         outcome = outcomes[TopicPartition(topic, number)]

@@ -30,20 +30,20 @@ from ackproof.broker.wire.messages.update_metadata import (
 #
 # LeaderAndIsr (api 4), version 5, from the controller.
 #
-# Behaviour: refused from a stale controller and for a previous registration of this broker; else
-# each partition becomes leader or follower, see :class:`broker.server.replication.replica_manager`.
-# Topics that nothing can be called are refused with INVALID_TOPIC_EXCEPTION: a name becomes a
-# directory's. A partition whose log is a former topic's of the same name is refused with
-# INCONSISTENT_TOPIC_ID (KIP-516). A disk that refuses the log of a new one costs
-# KAFKA_STORAGE_ERROR, and the broker halts, as Kafka's does when its only log directory has failed
-# (``LogDirFailureHandler``). Replicas that a full request does not name stay, as in Kafka with
-# ZooKeeper.
+# Behaviour: rejected from a stale controller and for a previous registration of this broker.
+# Otherwise each partition becomes leader or follower, see
+# :class:`broker.server.replication.replica_manager`. Illegal topic names are rejected with
+# INVALID_TOPIC_EXCEPTION, because a name becomes a directory's. A partition whose log is a former
+# topic's of the same name is rejected with INCONSISTENT_TOPIC_ID (KIP-516). If the disk refuses the
+# log of a new one, the answer is KAFKA_STORAGE_ERROR, and the broker halts. Kafka's does so when
+# its only log directory has failed (``LogDirFailureHandler``). Replicas that a full request does
+# not name stay, as in Kafka with ZooKeeper.
 
 
 async def handle_leader_and_isr(
     request: LeaderAndIsrRequest, context: Context, connection: int
 ) -> LeaderAndIsrResponse:
-    """Answers when every partition has taken its role."""
+    """Answer when every partition has taken its role."""
     error = context.fence.admit(request, connection)
     if error is not ErrorCode.none:
         return LeaderAndIsrResponse(error_code=error, topics=())
@@ -70,7 +70,7 @@ async def handle_leader_and_isr(
 
 
 def roles(request: LeaderAndIsrRequest) -> list[BecomeLeaderOrFollower]:
-    """What the request says of each partition."""
+    """Return the request's order for each partition."""
     return [
         BecomeLeaderOrFollower(
             partition=TopicPartition(topic.topic_name, state.partition_index),
@@ -91,16 +91,16 @@ def roles(request: LeaderAndIsrRequest) -> list[BecomeLeaderOrFollower]:
 #
 # StopReplica (api 5), version 3, from the controller.
 #
-# Behaviour: refused from a stale controller and for a previous registration of this broker; else
-# the replicas stop fetching and serving, and their logs go where ``delete_partition`` says so. A
-# disk that refuses costs KAFKA_STORAGE_ERROR, and the broker halts, as Kafka's does when its only
-# log directory has failed (``LogDirFailureHandler``).
+# Behaviour: rejected from a stale controller and for a previous registration of this broker.
+# Otherwise the replicas stop fetching and serving, and their logs are deleted if
+# ``delete_partition`` says so. If the disk refuses, the answer is KAFKA_STORAGE_ERROR, and the
+# broker halts. Kafka's does so when its only log directory has failed (``LogDirFailureHandler``).
 
 
 async def handle_stop_replica(
     request: StopReplicaRequest, context: Context, connection: int
 ) -> StopReplicaResponse:
-    """Answers when the replicas are stopped."""
+    """Answer when the replicas are stopped."""
     error = context.fence.admit(request, connection)
     if error is not ErrorCode.none:
         return StopReplicaResponse(error_code=error, partition_errors=())
@@ -122,7 +122,7 @@ async def handle_stop_replica(
 
 
 def stops(request: StopReplicaRequest) -> list[StopReplica]:
-    """What the request says of each partition."""
+    """Return the request's order for each partition."""
     return [
         StopReplica(
             partition=TopicPartition(topic.topic_name, state.partition_index),
@@ -138,15 +138,15 @@ def stops(request: StopReplicaRequest) -> list[StopReplica]:
 #
 # UpdateMetadata (api 6), version 7, from the controller.
 #
-# Behaviour: refused from a stale controller, on a connection that it has given up, and for a
-# previous registration of this broker; else it becomes what Metadata requests are answered from.
-# Groups forget their offsets in deleted partitions.
+# Behaviour: rejected from a stale controller, on a connection that it has given up, and for a
+# previous registration of this broker. Otherwise Metadata requests are answered from it. Groups
+# forget their offsets in deleted partitions.
 
 
 def handle_update_metadata(
     request: UpdateMetadataRequest, context: Context, connection: int
 ) -> UpdateMetadataResponse:
-    """Answers at once."""
+    """Answer at once."""
     error = context.fence.admit(request, connection)
     if error is ErrorCode.none:
         context.groups.partitions_deleted(context.metadata.update(request))
@@ -155,16 +155,16 @@ def handle_update_metadata(
 
 # --- ControlledShutdown ---------------------------------------------------------------------------
 #
-# ControlledShutdown (api 7), version 3, from a broker that wants to stop.
+# ControlledShutdown (api 7), version 3, from a broker that is about to stop.
 #
 # Behaviour: the controller moves the broker's leaderships to other replicas and answers with the
-# partitions that stay; elsewhere NOT_CONTROLLER.
+# partitions that remain. Other brokers answer NOT_CONTROLLER.
 
 
 async def handle_controlled_shutdown(
     request: ControlledShutdownRequest, context: Context
 ) -> ControlledShutdownResponse:
-    """Answers when the new leaders are chosen."""
+    """Answer when the new leaders are chosen."""
     if not context.coordinator.active:
         return ControlledShutdownResponse(
             error_code=ErrorCode.not_controller, remaining_partitions=()

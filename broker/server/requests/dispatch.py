@@ -1,4 +1,4 @@
-"""Request dispatch: which APIs this broker serves, and the way from a request's frame to its
+"""Request dispatch: the APIs that this broker serves, and the way from a request's frame to its
 response's frame. ApiVersions advertises the same table."""
 
 from collections.abc import Awaitable, Callable, Container, Mapping
@@ -84,20 +84,21 @@ from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 #
 # ApiVersions (api 18), versions 0 to 3.
 #
-# Behaviour: names exactly what the table of APIs serves. A version above 3 is answered in version 0
+# Behaviour: lists exactly what the table of APIs serves. A version above 3 is answered in version 0
 # with UNSUPPORTED_VERSION and the table (KIP-511), so that the client can ask again.
+#
 # Not modelled: features (KIP-584).
 #
 # v1 throttle_time, v3 flexible, client name and version.
 
 
 def handle_api_versions(_request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    """Answers at once."""
+    """Answer at once."""
     return _said(ErrorCode.none, context.served)
 
 
 def unsupported(served: Mapping[int, range]) -> ApiVersionsResponse:
-    """What a client is told that asked in a version from the future."""
+    """Return the answer to a request in an unknown, newer version."""
     return _said(ErrorCode.unsupported_version, served)
 
 
@@ -113,22 +114,22 @@ def _said(error: ErrorCode, served: Mapping[int, range]) -> ApiVersionsResponse:
 
 # --- the APIs -------------------------------------------------------------------------------------
 #
-# Which APIs this broker serves: the only place that says so. ApiVersions advertises this table.
+# The APIs that this broker serves. Only this table says so, and ApiVersions advertises it.
 
 
 Q = TypeVar("Q", bound=Request[Response])
 R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 Answer: TypeAlias = R_co | Awaitable[R_co | None] | Later[R_co | None] | None
-"""None: the request gets no response.
+"""The answer of a handler. None means that the request gets no response.
 
-What a handler does before it awaits anything happens in the order in which the requests of a
+What a handler does before its first await happens in the order in which the requests of a
 connection arrived.
 """
 
 
 class Started(NamedTuple):
-    """A request that a handler was given, and what it said."""
+    """A request that was given to a handler, and its answer."""
 
     header: RequestHeader
     request: Request[Response]
@@ -136,41 +137,41 @@ class Started(NamedTuple):
 
 
 class Served(Protocol):
-    """An API of whatever request."""
+    """An API of any request."""
 
     @property
     def versions(self) -> range: ...
 
     def start(self, first: FirstFields, frame: BytesLike, context: Context) -> Started:
-        """Decodes a request of this API, by its ``first`` fields, and hands it over; raises
+        """Decode a request of this API, by its ``first`` fields, and give it to the handler. Raise
         MalformedRequest."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Api(Generic[Q]):
-    """Which requests in which versions, and who serves them."""
+    """A type of request, the versions served, and their handler."""
 
     request: type[Q]
     versions: range
     handle: Callable[[Q, Context], Answer[Response]]
 
     def start(self, first: FirstFields, frame: BytesLike, context: Context) -> Started:
-        """As :class:`Served` has it."""
+        """Do as :class:`Served` says."""
         header, request = read_request(self.request, first, frame)
         return Started(header, request, self.handle(request, context))
 
 
 @dataclass(frozen=True, slots=True)
 class ApiOfClient(Generic[Q]):
-    """The same, where the handler is told who asks."""
+    """An API whose handler is told which client asks."""
 
     request: type[Q]
     versions: range
     handle: Callable[[Q, Context, Client], Answer[Response]]
 
     def start(self, first: FirstFields, frame: BytesLike, context: Context) -> Started:
-        """As :class:`Served` has it."""
+        """Do as :class:`Served` says."""
         header, request = read_request(self.request, first, frame)
         client = Client(header.client_id or "", f"/{PEER.get().address}")
         return Started(header, request, self.handle(request, context, client))
@@ -178,14 +179,14 @@ class ApiOfClient(Generic[Q]):
 
 @dataclass(frozen=True, slots=True)
 class ApiOfController(Generic[Q]):
-    """The same, where the handler is told on which connection it was asked."""
+    """An API whose handler is told the connection of the request."""
 
     request: type[Q]
     versions: range
     handle: Callable[[Q, Context, int], Answer[Response]]
 
     def start(self, first: FirstFields, frame: BytesLike, context: Context) -> Started:
-        """As :class:`Served` has it."""
+        """Do as :class:`Served` says."""
         header, request = read_request(self.request, first, frame)
         answer = self.handle(request, context, PEER.get().connection)
         return Started(header, request, answer)
@@ -238,25 +239,28 @@ APIS: Final[Mapping[int, Served]] = {
 SERVED: Final = {key: api.versions for key, api in APIS.items()}
 
 _ORDERS: Final = frozenset({4, 5, 6, 7})
-"""Between brokers and their controller."""
+"""The APIs between brokers and their controller."""
 
 _WITHOUT_CONTROLLER: Final = frozenset({64})
-"""Of brokers that have no controller. Kafka's that have one in ZooKeeper do not serve these."""
+"""The APIs of brokers without a controller. Kafka's brokers with a controller in ZooKeeper do not
+serve these."""
 
 TO_THEIR_END: Final = frozenset({4, 5})
-"""Carried out to the end once they have come, whatever becomes of the connection. A controller that
-dies while a log is deleted would leave it half deleted: the next one's StopReplica finds no log and
-is answered NONE, and the offsets that the checkpoints still have are those of the next log of that
-name. All others change what they change in one step (one event, one transaction of ZooKeeper), and
-only wait before and after it."""
+"""The requests that are carried out to the end, whatever happens to the connection.
+
+A controller that dies while a log is deleted would otherwise leave it half deleted. The next one's
+StopReplica would find no log and be answered NONE. The offsets that the checkpoints still have
+would apply to the next log of that name. All other requests make their change in one step (one
+event, one transaction of ZooKeeper), and only wait before and after it.
+"""
 
 _AMONG_BROKERS: Final = {1: (13,)}
-"""Versions that are served but not advertised, for our own followers. Fetch v13 names topics by
-their ids; a client that saw it offered would want them from Metadata as well."""
+"""The versions that are served but not advertised, for our own followers. Fetch v13 names topics by
+their ids. A client that saw it advertised would expect them from Metadata as well."""
 
 
 def readable(served: Mapping[int, range]) -> Mapping[int, Container[int]]:
-    """Versions by API of all that is served, advertised or not."""
+    """Return the versions by API of all that is served, advertised or not."""
     return {
         key: frozenset((*versions, *_AMONG_BROKERS.get(key, ())))
         for key, versions in served.items()
@@ -264,23 +268,23 @@ def readable(served: Mapping[int, range]) -> Mapping[int, Container[int]]:
 
 
 def served(*, orders: bool) -> Mapping[int, range]:
-    """Versions by API; without ``orders`` none of those by which a controller is obeyed: where
-    there is none, whoever sends them is not to be believed."""
+    """Return the versions by API, and leave out a controller's orders if not ``orders``. Without a
+    controller, these must not be obeyed from any sender."""
     others = _WITHOUT_CONTROLLER if orders else _ORDERS
     return {key: versions for key, versions in SERVED.items() if key not in others}
 
 
 # --- dispatch -------------------------------------------------------------------------------------
 #
-# From a request's frame to its response's frame, by way of the table of APIs.
+# From a request's frame to its response's frame, through the table of APIs.
 
 
 API_VERSIONS = 18
 
 
 class Dispatcher:
-    """Starts requests; ``__call__`` is what
-    :class:`~broker.server.network.connections.Connections` needs.
+    """Starts requests. ``__call__`` is what :class:`~broker.server.network.connections.Connections`
+    needs.
 
     Raises:
         CloseConnection: the bytes are no request that is served here.

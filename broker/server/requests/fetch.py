@@ -1,24 +1,25 @@
 """Fetch (api 1), versions 4 to 11 from consumers, and 13 from followers.
 
-Behaviour: reads up to ``max_bytes`` over all partitions in the order asked, with at least one
-batch of the first partition that has any (KIP-74). Waits for ``min_bytes`` up to ``max_wait`` in
-the purgatory. A follower's fetch tells the leader what the follower has (seed 002, 1.3), after
-the read and before the answer. Consumers see the log up to the high watermark. A consumer that is
-refused is told no offsets, as by Kafka: librdkafka goes back to the leader when it is out of range
-at a follower, unless it is told of a high watermark above. Within a session
+Behaviour: reads up to ``max_bytes`` over all partitions in the order of the request, with at least
+one batch of the first partition that has any (KIP-74). Waits for ``min_bytes`` up to ``max_wait``
+in the purgatory. A follower's fetch tells the leader what the follower has (*Reliability*, section
+1.3), after the read and before the answer. Consumers read the log up to the high watermark. A
+rejected consumer gets no offsets, as in Kafka. librdkafka returns to the leader when it is out of
+range at a follower, unless it gets a high watermark above. Within a session
 (:mod:`broker.server.replication.fetch_session_cache`) the answer has only the partitions with news.
 
 Reading from followers (KIP-392), with ``replica.selector.class``, from version 11 on: a leader
 answers a consumer of another rack with the follower to read from, and nothing else. Followers serve
-consumers up to the high watermark that they know, which lags behind the leader's. Kafka's do so
-with or without a selector. Without one ours say who leads, as leaders of former days do: librdkafka
+consumers up to the high watermark that they know, which lags behind the leader's. Kafka's followers
+do so with or without a selector. Without one, ours name the leader, as older brokers do. librdkafka
 presumes no epoch of brokers that do not serve version 9 of Metadata, and would stay with a deposed
 leader that has become a follower.
 
-Not modelled: transactions (last stable offset = high watermark), reading where there is no leader
-(Kafka's followers serve then, too), truncation on fetch (KIP-595), quotas.
+Not modelled: transactions (last stable offset = high watermark), reading without a leader (Kafka's
+followers serve then, too), truncation on fetch (KIP-595), quotas.
 
-v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topic ids."""
+v5 log_start_offset, v7 sessions, v9 current_leader_epoch, v11 rack_id, v13 topic ids.
+"""
 
 import logging
 from collections.abc import Awaitable, Collection, Iterable
@@ -63,7 +64,7 @@ logger = logging.getLogger(__name__)
 FROM_FOLLOWERS_SINCE = 11
 """The first version of Fetch that consumers may send to followers (KIP-392)."""
 NOWHERE_ELSE = BrokerId(-1)
-"""In place of a preferred read replica: the consumer is to stay."""
+"""A stand-in for a preferred read replica: the consumer stays."""
 
 
 @dataclass(slots=True)
@@ -78,14 +79,15 @@ class _Read:
 
     @property
     def is_urgent(self) -> bool:
-        """There is more to tell than records, and nothing to wait for."""
+        """Whether there is an error or another replica to report, so that nothing must be waited
+        for."""
         return self.error is not ErrorCode.none or self.preferred_read_replica != NOWHERE_ELSE
 
 
 def handle_fetch(
     request: FetchRequest, context: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
-    """Answers at once when there is enough, else when there is or time is over."""
+    """Answer at once when there is enough, or otherwise when there is or the time is over."""
     try:
         session = context.fetch_sessions.session_of(request, context.clock.now())
     except SessionRefused as refused:
@@ -104,7 +106,7 @@ def handle_fetch(
 
 
 class _Reader:
-    """Reads what one request asks for: once all of it, then again what has news."""
+    """Reads what one request names: once all of it, then again the partitions with news."""
 
     def __init__(
         self, request: FetchRequest, context: Context, session: FetchSession | None
@@ -125,12 +127,12 @@ class _Reader:
 
     @property
     def partitions(self) -> Collection[TopicPartition]:
-        """What was read; where something could not be, nothing is waited for."""
+        """The partitions that were read. If any could not be read, the request does not wait."""
         return tuple(self._names)
 
     @property
     def has_enough(self) -> bool:
-        """There is something to answer at once."""
+        """Whether there is something to answer at once."""
         return (
             not self._reads
             or self._size >= self.request.min_bytes
@@ -139,19 +141,19 @@ class _Reader:
         )
 
     def begin(self) -> None:
-        """Reads everything; where a follower fetches from is news to its leader."""
+        """Read everything. The offset of a follower's fetch is reported to its leader's replica."""
         self._read(self._asked)
         if self._follower is not None:
             self._note_progress(self._follower)
 
     def look_again(self, woken: Collection[TopicPartition]) -> bool:
-        """Reads those that have news (all, where limits on the size depend on the others), and
-        says whether there is enough now."""
+        """Read the partitions with news, and return whether there is enough now. All are read if
+        their limits on the size depend on each other."""
         self._read(self._asked if self._size else [self._names[tp] for tp in woken])
         return self.has_enough
 
     def response(self) -> FetchResponse:
-        """What was read; in a session, as far as it is news."""
+        """Return what was read; in a session, only the news."""
         reads = tuple(self._reads.values())
         self._count(reads)
         if self._session is None:
@@ -201,7 +203,8 @@ class _Reader:
         except OffsetOutOfRange:
             error = ErrorCode.offset_out_of_range
         except CorruptBatch as damage:
-            # It costs this partition: who follows asks for all that we lead in one request.
+            # The damage affects only this partition. A follower asks for all partitions that we
+            # lead in one request.
             logger.error(
                 "%s is damaged at offset %d or below: %s", partition.tp, asked.fetch_offset, damage
             )
@@ -223,7 +226,8 @@ class _Reader:
         return ErrorCode.none if is_known else ErrorCode.not_leader_or_follower
 
     def _preferred_read_replica(self, replica: Replica, offset: Offset) -> BrokerId | None:
-        """None: here. A broker of which nothing is heard is in no rack: nobody is sent to it."""
+        """Return the follower to read from, or None for this broker. A broker that is not
+        registered is in no rack, so that no consumer is sent to it."""
         if not self.request.rack_id:
             return None
         brokers = self.context.metadata.brokers
@@ -235,8 +239,9 @@ class _Reader:
         )
 
     def _note_progress(self, follower: BrokerId) -> None:
-        """Of what was read without error alone: a follower fenced by its epoch, or out of range,
-        may hold other records below the offset it names, and would be counted as holding ours."""
+        """Note the progress of a follower, only from reads without an error. A follower that is
+        fenced by its epoch, or out of range, may hold other records below its offset, and would be
+        counted as holding ours."""
         now = self.context.clock.now()
         for name, read in self._reads.items():
             partition = read.partition

@@ -30,14 +30,14 @@ from ackproof.broker.wire.messages.list_groups import (
 #
 # ListGroups (api 16), versions 0 to 4.
 #
-# Behaviour: the groups that this broker coordinates, in any of the states asked for; a client that
-# wants all asks all brokers. COORDINATOR_LOAD_IN_PROGRESS when there may be more.
+# Behaviour: the groups that this broker coordinates, in any of the requested states. A client that
+# wants all groups asks all brokers. COORDINATOR_LOAD_IN_PROGRESS when there may be more.
 #
 # v3 flexible, v4 group_state and states_filter.
 
 
 def handle_list_groups(request: ListGroupsRequest, context: Context) -> ListGroupsResponse:
-    """Answers at once."""
+    """Answer at once."""
     loading = context.groups.is_loading
     states = {state.lower() for state in request.states_filter}
     return ListGroupsResponse(
@@ -61,6 +61,7 @@ def handle_list_groups(request: ListGroupsRequest, context: Context) -> ListGrou
 #
 # Behaviour: state, protocol and members of each group; subscriptions and assignments only while it
 # is stable. A group that does not exist is described as dead.
+#
 # Not modelled: authorized operations (v3).
 #
 # v4 group_instance_id, v5 flexible.
@@ -69,7 +70,7 @@ def handle_list_groups(request: ListGroupsRequest, context: Context) -> ListGrou
 def handle_describe_groups(
     request: DescribeGroupsRequest, context: Context
 ) -> DescribeGroupsResponse:
-    """Answers at once."""
+    """Answer at once."""
     return DescribeGroupsResponse(
         groups=tuple(_describe(group_id, context) for group_id in request.groups),
     )
@@ -119,7 +120,7 @@ def _member(member: Member, group: Group, stable: bool) -> DescribedGroupMember:
 #
 # DeleteGroups (api 42), versions 0 to 2.
 #
-# Behaviour: :mod:`broker.groups.commits`; only empty groups go, and with them all they
+# Behaviour: :mod:`broker.groups.commits`. Only empty groups are deleted, with all that they
 # committed.
 #
 # v2 flexible.
@@ -128,7 +129,7 @@ def _member(member: Member, group: Group, stable: bool) -> DescribedGroupMember:
 async def handle_delete_groups(
     request: DeleteGroupsRequest, context: Context
 ) -> DeleteGroupsResponse:
-    """Answers when the groups are gone from the log, too."""
+    """Answer when the groups are gone from the log, too."""
     outcomes = await asyncio.gather(
         *(context.groups.ask(DeleteGroup, ErrorAnswer, name) for name in request.groups_names)
     )

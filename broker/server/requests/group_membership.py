@@ -1,5 +1,5 @@
-"""Requests of group members: they find their coordinator, join, take their assignment, send
-heartbeats, and leave."""
+"""Requests of group members: find the coordinator, join, get an assignment, send heartbeats, and
+leave."""
 
 from kio.schema.errors import ErrorCode
 
@@ -46,16 +46,17 @@ from ackproof.broker.wire.messages.sync_group import (
 #
 # FindCoordinator (api 10), versions 0 to 4.
 #
-# Behaviour: a group's coordinator is the broker that leads its partition of ``__consumer_offsets``,
-# which is made on the first call. COORDINATOR_NOT_AVAILABLE until it is there and led, and as long
-# as fewer brokers are alive than it needs replicas.
+# Behaviour: a group's coordinator is the broker that leads its partition of ``__consumer_offsets``.
+# The topic is created on the first call. COORDINATOR_NOT_AVAILABLE until the topic exists and has
+# leaders, and as long as fewer brokers are alive than it needs replicas.
+#
 # Not modelled: transactions; a transaction's coordinator is never available.
 #
 # v1 key_type, error_message, v3 flexible, v4 several keys at once.
 
 
 GROUP = 0
-"""``key_type`` of a group; 1 is a transaction."""
+"""The ``key_type`` of a group. 1 is a transaction."""
 
 KEYS_SINCE = 4
 NOWHERE = BrokerId(-1)
@@ -64,7 +65,7 @@ NOWHERE = BrokerId(-1)
 async def handle_find_coordinator(
     request: FindCoordinatorRequest, context: Context
 ) -> FindCoordinatorResponse:
-    """Answers when the topic is made, if it has to be."""
+    """Answer when the topic exists, after creating it if necessary."""
     if request.version >= KEYS_SINCE:
         return FindCoordinatorResponse(
             coordinators=tuple(
@@ -111,8 +112,9 @@ def _nobody(key: str, error: ErrorCode, why: str) -> Coordinator:
 #
 # JoinGroup (api 11), versions 0 to 9.
 #
-# Behaviour: :mod:`broker.groups.membership`. The answer waits until all members have joined
-# or the rebalance timeout is over. Before v1 the session timeout serves as the rebalance timeout.
+# Behaviour: :mod:`broker.groups.membership`. The answer waits until all members have joined or the
+# rebalance timeout is over. Before v1 the session timeout serves as the rebalance timeout.
+#
 # Not modelled: the reason (v8) is not logged.
 #
 # v1 rebalance_timeout, v4 MEMBER_ID_REQUIRED, v5 group_instance_id, v6 flexible, v7 protocol_type,
@@ -128,7 +130,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 async def handle_join_group(
     request: JoinGroupRequest, context: Context, client: Client
 ) -> JoinGroupResponse:
-    """Answers when the generation begins."""
+    """Answer when the generation begins."""
     version = request.version
     session_timeout = request.session_timeout_ms
     rebalance_timeout = session_timeout
@@ -179,14 +181,14 @@ def _respond(request: JoinGroupRequest, joined: JoinAnswer) -> JoinGroupResponse
 #
 # SyncGroup (api 14), versions 0 to 5.
 #
-# Behaviour: :mod:`broker.groups.membership`. Members get what the leader assigns them,
-# once that is stored.
+# Behaviour: :mod:`broker.groups.membership`. Members get the leader's assignments, once these are
+# stored.
 #
 # v3 group_instance_id, v4 flexible, v5 protocol_type and protocol_name.
 
 
 async def handle_sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
-    """Answers when the leader has spoken."""
+    """Answer when the leader's assignments are stored."""
     synced = await context.groups.ask(
         Sync,
         SyncAnswer,
@@ -210,14 +212,13 @@ async def handle_sync_group(request: SyncGroupRequest, context: Context) -> Sync
 #
 # Heartbeat (api 12), versions 0 to 4.
 #
-# Behaviour: :mod:`broker.groups.membership`. While groups are loaded, every member is
-# believed.
+# Behaviour: :mod:`broker.groups.membership`. While groups are loaded, every member is accepted.
 #
 # v3 group_instance_id, v4 flexible.
 
 
 async def handle_heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
-    """Answers at once."""
+    """Answer at once."""
     heard = await context.groups.ask(
         Heartbeat,
         ErrorAnswer,
@@ -233,9 +234,9 @@ async def handle_heartbeat(request: HeartbeatRequest, context: Context) -> Heart
 #
 # LeaveGroup (api 13), versions 0 to 5.
 #
-# Behaviour: :mod:`broker.groups.membership`. Since v3 several members leave at once, each
-# with an error of its own; an administrator names static members by their instance ids alone
-# (KIP-345).
+# Behaviour: :mod:`broker.groups.membership`. Since v3 several members leave at once, each with an
+# error of its own. An administrator names static members by their instance ids alone (KIP-345).
+#
 # Not modelled: the reason (v5) is not logged.
 #
 # v3 members, v4 flexible.
@@ -245,7 +246,7 @@ BATCH_SINCE = 3
 
 
 async def handle_leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
-    """Answers at once."""
+    """Answer at once."""
     is_batch = request.version >= BATCH_SINCE
     leaving = (
         tuple(Leaving(m.member_id, m.group_instance_id) for m in request.members)

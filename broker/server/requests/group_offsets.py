@@ -38,9 +38,10 @@ from ackproof.broker.wire.messages.offset_fetch import (
 #
 # OffsetCommit (api 8), versions 2 to 8.
 #
-# Behaviour: :mod:`broker.groups.commits`; answered when the commit is in the log of every
-# in-sync replica. Partitions that this broker has never heard of are refused. A retention time sent
-# by the client (v2 to v4) is ignored: ``offsets.retention.minutes`` counts for all (KIP-211).
+# Behaviour: :mod:`broker.groups.commits`. The answer comes when the commit is in the log of every
+# in-sync replica. Partitions that this broker has never heard of are rejected. A retention time
+# sent by the client (v2 to v4) is ignored: ``offsets.retention.minutes`` counts for all (KIP-211).
+#
 # Not modelled: offsets committed in transactions.
 #
 # v6 committed_leader_epoch, v7 group_instance_id, v8 flexible.
@@ -49,7 +50,7 @@ from ackproof.broker.wire.messages.offset_fetch import (
 async def handle_offset_commit(
     request: OffsetCommitRequest, context: Context
 ) -> OffsetCommitResponse:
-    """Answers when the offsets are stored."""
+    """Answer when the offsets are stored."""
     asked = {
         TopicPartition(topic.name, partition.partition_index): _offset(partition)
         for topic in request.topics
@@ -106,8 +107,9 @@ def _respond(
 #
 # OffsetFetch (api 9), versions 1 to 8.
 #
-# Behaviour: what is stored, -1 where nothing is; every partition with an offset when no topics are
-# named (null, since v2). Groups that are not known here have committed nothing.
+# Behaviour: the stored offsets, -1 where there is none. Without topics (null, since v2), every
+# partition with an offset. Groups that are not known here have committed nothing.
+#
 # Not modelled: transactions, so that no offset is unstable (v7 require_stable).
 #
 # v2 error_code, v5 committed_leader_epoch, v6 flexible, v8 several groups at once.
@@ -119,7 +121,7 @@ NOTHING = OffsetAndMetadata(offset=-1)
 
 
 def handle_offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    """Answers at once."""
+    """Answer at once."""
     if request.version >= GROUPS_SINCE:
         return OffsetFetchResponse(groups=tuple(_group(g, context) for g in request.groups))
     error, committed = _committed(request.group_id, context)
@@ -194,7 +196,7 @@ def _fetched(
     named: Sequence[tuple[str, Sequence[int]]] | None,
     committed: Mapping[TopicPartition, CommittedOffset],
 ) -> Sequence[tuple[str, Sequence[tuple[int, OffsetAndMetadata]]]]:
-    """What is committed for the partitions that are named; None: for all that have anything."""
+    """Return the offsets of the named partitions, or with None of all that have one."""
     if named is None:
         return [
             (topic, [(number, found.value) for number, found in offsets])
@@ -217,14 +219,14 @@ def _value(
 #
 # OffsetDelete (api 47), version 0.
 #
-# Behaviour: :mod:`broker.groups.commits`; offsets of topics that a member is subscribed to
-# stay (KIP-496).
+# Behaviour: :mod:`broker.groups.commits`. Offsets of topics that a member is subscribed to stay
+# (KIP-496).
 
 
 async def handle_offset_delete(
     request: OffsetDeleteRequest, context: Context
 ) -> OffsetDeleteResponse:
-    """Answers when the offsets are gone from the log, too."""
+    """Answer when the offsets are gone from the log, too."""
     partitions = frozenset(
         TopicPartition(topic.name, partition.partition_index)
         for topic in request.topics

@@ -54,19 +54,25 @@ from ackproof.broker.wire.messages.offset_for_leader_epoch import (
 #
 # ListOffsets (api 2), versions 1 to 9.
 #
-# Behaviour: -1 is the high watermark for consumers and the log end for followers, -2 the log's
-# start, -3 the first of the youngest records (KIP-734), -4 the start of what is on this disk, which
-# is all (KIP-405), -5 the end of what is elsewhere, which is nothing (KIP-1005); any other
-# timestamp is the first offset whose record is not older. It and -3 are below the high watermark
-# for consumers, or unknown. Of records that were given up (DeleteRecords) none is told: Kafka looks
-# for -3 in whole segments, and may tell an offset below the log's start. A new leader's high
-# watermark may be behind what was committed under the last one; until it has reached the start of
-# its epoch, a consumer is told OFFSET_NOT_AVAILABLE rather than an end from before (KIP-207). A
-# disk that cannot be read costs KAFKA_STORAGE_ERROR, as with Fetch, and the broker halts. Not
-# modelled: transactions (both isolation levels see the same).
+# Behaviour, by timestamp:
 #
-# v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible, v7 -3,
-# v8 -4, v9 -5.
+# - -1: the high watermark for consumers and the log end for followers.
+# - -2: the log's start.
+# - -3: the first of the youngest records (KIP-734).
+# - -4: the start of what is on this disk, which is all (KIP-405).
+# - -5: the end of what is elsewhere, which is nothing (KIP-1005).
+# - Any other: the first offset whose record is not older.
+#
+# The last one and -3 are below the high watermark for consumers, or unknown. Deleted records
+# (DeleteRecords) are never reported. Kafka looks for -3 in whole segments, and may report an offset
+# below the log's start. A new leader's high watermark may be behind what was committed under the
+# last one. Until it has reached the start of its epoch, a consumer gets OFFSET_NOT_AVAILABLE
+# instead of an earlier end (KIP-207). If the disk cannot be read, the answer is
+# KAFKA_STORAGE_ERROR, as with Fetch, and the broker halts. Not modelled: transactions (both
+# isolation levels are the same).
+#
+# v4 leader epochs, v5 OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before), v6 flexible, v7 -3, v8
+# -4, v9 -5.
 
 
 OFFSET_NOT_AVAILABLE_SINCE = 5
@@ -79,7 +85,7 @@ NOT_FOUND = (-1, NO_OFFSET)
 
 
 def handle_list_offsets(request: ListOffsetsRequest, context: Context) -> ListOffsetsResponse:
-    """Answers at once."""
+    """Answer at once."""
     return ListOffsetsResponse(
         topics=tuple(
             ListOffsetsTopicResponse(
@@ -142,7 +148,8 @@ def _find_offset(partition: Partition, timestamp: int, bound: Offset) -> tuple[i
 
 
 def _unless_behind(partition: Partition, version: int) -> ErrorCode:
-    """The error while the high watermark has not reached the start of this leader's epoch."""
+    """Return the error while the high watermark has not reached the start of this leader's
+    epoch."""
     _, epoch_start = partition.replica.epochs[-1]
     if partition.replica.high_watermark >= epoch_start:
         return ErrorCode.none
@@ -170,8 +177,8 @@ def _entry(
 #
 # OffsetForLeaderEpoch (api 23), versions 2 to 4.
 #
-# Behaviour: where the asked epoch ended in this leader's log (KIP-101, KIP-279, KIP-320); followers
-# truncate by it, consumers find out about truncation.
+# Behaviour: the end of the requested epoch in this leader's log (KIP-101, KIP-279, KIP-320).
+# Followers truncate by it, and consumers detect truncation.
 #
 # v2 current_leader_epoch, v3 replica_id, v4 flexible.
 
@@ -179,7 +186,7 @@ def _entry(
 def handle_offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, context: Context
 ) -> OffsetForLeaderEpochResponse:
-    """Answers at once."""
+    """Answer at once."""
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
@@ -200,7 +207,8 @@ def handle_offset_for_leader_epoch(
 
 
 def _follower(request: OffsetForLeaderEpochRequest) -> BrokerId | None:
-    """None: a consumer asks, or a follower too old to say who it is."""
+    """Return the follower that asks, or None for a consumer, or for a follower too old to name
+    itself."""
     return request.replica_id if request.replica_id >= 0 else None
 
 
@@ -239,11 +247,11 @@ def _find_epoch_end(
 #
 # DeleteRecords (api 21), versions 0 to 2.
 #
-# Behaviour: the leader moves its log's start to the offset asked for (-1: its high watermark),
-# never above the high watermark; followers hear of it with their next fetch. The answer waits, up
-# to ``timeout``, until every replica on a live broker has followed: it then carries the low
-# watermark. Internal topics keep their records. Not modelled: POLICY_VIOLATION for compacted
-# topics, which there are none of.
+# Behaviour: the leader moves its log's start to the requested offset (-1: its high watermark),
+# never above the high watermark. Followers learn it from their next fetch. The answer waits, up to
+# ``timeout``, until every replica on a live broker has followed, and has the low watermark.
+# Internal topics keep their records. Not modelled: POLICY_VIOLATION for compacted topics, which do
+# not exist here.
 #
 # v2 flexible.
 
@@ -256,7 +264,7 @@ Targets = dict[TopicPartition, Offset | ErrorCode]
 async def handle_delete_records(
     request: DeleteRecordsRequest, context: Context
 ) -> DeleteRecordsResponse:
-    """Answers when the replicas have followed, or with REQUEST_TIMED_OUT."""
+    """Answer when the replicas have followed, or with REQUEST_TIMED_OUT."""
     targets: Targets = {
         tp: _delete(tp, partition.offset, context)
         for topic in request.topics
@@ -289,7 +297,8 @@ async def handle_delete_records(
 
 
 def _delete(tp: TopicPartition, offset: Offset, context: Context) -> Offset | ErrorCode:
-    """The offset up to which the leader has given up its records, or why it has not."""
+    """Return the offset up to which the leader has deleted its records, or the error if it
+    has not."""
     if is_internal(tp.topic):
         return ErrorCode.invalid_topic_exception
     partition = context.replicas.hosted(tp)
@@ -311,13 +320,13 @@ def _all_settled(targets: Targets, context: Context) -> bool:
 
 
 _LATER = ErrorCode.request_timed_out
-"""What is answered if nothing more happens."""
+"""The answer if nothing more happens."""
 
 
 def _reached(
     tp: TopicPartition, target: Offset | ErrorCode, context: Context
 ) -> tuple[ErrorCode, Offset]:
-    """How far it is by now: the error code, and the low watermark."""
+    """Return the present error code and low watermark."""
     if isinstance(target, ErrorCode):
         return target, NO_OFFSET
     partition = context.replicas.hosted(tp)
@@ -346,11 +355,12 @@ def _result(tp: TopicPartition, targets: Targets, context: Context) -> DeleteRec
 # DescribeLogDirs (api 35), versions 1 to 4.
 #
 # Behaviour: each of this broker's log directories with the replicas in it: the bytes of their
-# segments, and how far their log end is behind their high watermark (KIP-113). Partitions that are
-# asked for and not here are left out. A directory that cannot be looked at has KAFKA_STORAGE_ERROR.
+# segments, and how far their log end is behind their high watermark (KIP-113). Requested partitions
+# that are not here are left out. A directory that cannot be read has KAFKA_STORAGE_ERROR.
+#
 # Not modelled: moving a replica between directories (no log is ever a future one).
 #
-# v2 flexible, v3 error_code, v4 size of the volume and what is free of it (KIP-827).
+# v2 flexible, v3 error_code, v4 size of the volume and its free space (KIP-827).
 
 
 UNKNOWN = -1
@@ -359,7 +369,7 @@ UNKNOWN = -1
 def handle_describe_log_dirs(
     request: DescribeLogDirsRequest, context: Context
 ) -> DescribeLogDirsResponse:
-    """Answers at once."""
+    """Answer at once."""
     wanted = _wanted(request)
     found = [p for p in context.replicas if wanted is None or p.tp in wanted]
     return DescribeLogDirsResponse(

@@ -1,18 +1,23 @@
 """Metadata (api 3), versions 1 to 9.
 
-Behaviour: what the controller last told this broker, or what ZooKeeper says where there is none
-(:mod:`broker.server.metadata_cache`); it may be behind the truth, clients then hear
-NOT_LEADER_OR_FOLLOWER and ask again. With
-``auto.create.topics.enable`` an unknown topic is created and LEADER_NOT_AVAILABLE is answered
-until it is there.
+Behaviour: the controller's last message to this broker, or the content of ZooKeeper without a
+controller (:mod:`broker.server.metadata_cache`). It may be out of date; clients then get
+NOT_LEADER_OR_FOLLOWER and ask again. With ``auto.create.topics.enable`` an unknown topic is
+created, and LEADER_NOT_AVAILABLE is answered until it exists.
+
 Not modelled: topic ids (v10), authorized operations.
 
-v2 cluster_id, v4 allow_auto_topic_creation (before, whoever asks for a topic wants it created),
-v5 offline_replicas, v7 leader_epoch, which clients believe from v9 on alone (KIP-320: before Kafka
-2.4 it could be out of date during a reassignment). Without one they neither validate offsets nor
-are fenced: who reads from a follower that is elected reads on there and takes the former leader for
-the leader still; where that one is back and has not caught up, it is asked next, has nothing at
-that offset, and the consumer starts anew."""
+- v2: cluster_id.
+- v4: allow_auto_topic_creation. Before, a request for a topic also creates it.
+- v5: offline_replicas.
+- v7: leader_epoch, which clients use only from v9 on (KIP-320: before Kafka 2.4 it could be out of
+  date during a reassignment).
+
+Without an epoch, clients neither validate offsets nor are fenced. Suppose a consumer reads from a
+follower that is elected. It continues to read there, and still takes the former leader for the
+leader. If that one is back and has not caught up, it is asked next, has nothing at that offset, and
+the consumer starts again.
+"""
 
 from collections.abc import Awaitable
 
@@ -34,7 +39,7 @@ from ackproof.broker.wire.messages.metadata import (
 def handle_metadata(
     request: MetadataRequest, context: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Answers at once, unless topics are to be created, or looked up."""
+    """Answer at once, unless topics must be created, or looked up."""
     names = None if request.topics is None else [topic.name for topic in request.topics]
     if context.metadata.is_fresh(names):
         return _answer(request, names, context)

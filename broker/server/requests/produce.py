@@ -1,4 +1,4 @@
-"""Requests of producers: Produce and InitProducerId, and what a producer may send."""
+"""Requests of producers, Produce and InitProducerId, and the validation of batches."""
 
 import asyncio
 import logging
@@ -39,19 +39,20 @@ logger = logging.getLogger(__name__)
 
 
 MAGIC_AT = 16
-"""Where a batch, like the older formats' messages, has its magic."""
+"""The position of the magic in a batch, and in the messages of older formats."""
 
 ZSTD_SINCE = 7
-"""Version of Produce (KIP-110)."""
+"""The first version of Produce with zstd (KIP-110)."""
 
 RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, key length, value length, count of headers: a byte each."""
+"""The smallest record: length, attributes, two deltas, key length, value length, count of headers,
+a byte each."""
 
 
 def validated(
     records: BytesLike | None, version: int, max_message_bytes: int
 ) -> tuple[RecordBatch, ...] | ErrorCode:
-    """The one batch, or what is wrong with it.
+    """Return the one batch, or the error in it.
 
     Args:
         version: of the Produce request.
@@ -83,7 +84,7 @@ def _error_in(batch: RecordBatch, version: int, max_message_bytes: int) -> Error
 
 
 def _is_consistent(batch: RecordBatch) -> bool:
-    """As many records as offsets, and room for them."""
+    """Return whether there are as many records as offsets, and room for them."""
     fits = batch.count * RECORD_BYTES_MIN <= batch.size - HEADER_BYTES
     return batch.is_dense and (fits or batch.compression is not Compression.NONE)
 
@@ -92,19 +93,19 @@ def _is_consistent(batch: RecordBatch) -> bool:
 #
 # Produce (api 0), versions 3 to 9.
 #
-# Behaviour: one record batch of magic 2 per partition; its header and CRC are checked
+# Behaviour: one record batch of magic 2 per partition. Its header and CRC are checked
 # (:mod:`broker.server.requests.produce`), whether it suits the topic (:mod:`broker.log.validator`),
-# and follows its producer's last (:mod:`broker.log.producer_state`). It stays
-# compressed as it is. acks=0 gets no response, and an error with acks=0 closes the connection, so
-# that the client notices. acks=-1 waits in the replica until the ISR has the batch or ``timeout``
-# is over. Internal topics are written to by brokers alone, and by clients that are called as
-# Kafka's own tools are. Not modelled: transactions, quotas.
+# and whether it follows its producer's last (:mod:`broker.log.producer_state`). It stays compressed
+# as it is. acks=0 gets no response, and an error with acks=0 closes the connection, so that the
+# client notices. acks=-1 waits in the replica until the ISR has the batch or ``timeout`` is over.
+# Only brokers write to internal topics, and clients with the id of Kafka's own tools. Not modelled:
+# transactions, quotas.
 #
 # v5 log_start_offset, v7 zstd, v8 error_message, v9 flexible.
 
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
-"""``client.id`` of Kafka's own tools (``AdminUtils.ADMIN_CLIENT_ID``)."""
+"""The ``client.id`` of Kafka's own tools (``AdminUtils.ADMIN_CLIENT_ID``)."""
 
 Outcome = Produced | asyncio.Future[Produced]
 
@@ -112,7 +113,7 @@ Outcome = Produced | asyncio.Future[Produced]
 def handle_produce(
     request: ProduceRequest, context: Context, client: Client
 ) -> ProduceResponse | Later[ProduceResponse | None] | None:
-    """Appends; answers at once, or later when acks=-1 has to wait."""
+    """Append, and answer at once, or later when acks=-1 has to wait."""
     outcomes = [
         _produce(TopicPartition(topic.name, partition.index), partition, request, context, client)
         for topic in request.topic_data
@@ -148,8 +149,8 @@ def _append(
 ) -> Outcome:
     if request.acks not in (-1, 0, 1):
         return refused(ErrorCode.invalid_required_acks)
-    # First, as in Kafka: who took us for the leader asks the leader, whose settings may be newer,
-    # instead of giving up a batch that this broker would not take.
+    # First, as in Kafka: a client that takes this broker for the leader must ask the leader, whose
+    # settings may be newer. Otherwise it would give up a batch that this broker would not accept.
     if partition.replica.refusal(acks=1) is not ErrorCode.none:
         return refused(ErrorCode.not_leader_or_follower)
     batches = validated(data.records, request.version, partition.config.max_message_bytes)
@@ -166,7 +167,7 @@ def _append(
 def _respond(
     request: ProduceRequest, outcomes: Sequence[Outcome], context: Context
 ) -> ProduceResponse | None:
-    """Once every outcome is there."""
+    """Return the response once every outcome is known."""
     produced = [o if isinstance(o, Produced) else o.result() for o in outcomes]
     if request.acks == 0:
         _hang_up_on_errors(produced)
@@ -214,8 +215,9 @@ def _partition_response(
 # InitProducerId (api 22), versions 0 to 4.
 #
 # Behaviour: a producer without transactional id gets a new producer id with epoch 0, whatever id it
-# had before, as in Kafka. It waits while ZooKeeper cannot be reached and no id is left. Where
-# nobody can tell which ids were given out, since the znode holds nonsense, UNKNOWN_SERVER_ERROR.
+# had before, as in Kafka. It waits while ZooKeeper cannot be reached and no id is left. If the
+# allocated ids are unknown, because the znode is malformed, the answer is UNKNOWN_SERVER_ERROR.
+#
 # Not modelled: transactions; a transactional id is INVALID_REQUEST.
 #
 # v2 flexible, v3 the id and epoch that a producer has, v4 PRODUCER_FENCED.
@@ -227,7 +229,7 @@ NO_PRODUCER = ProducerId(-1)
 async def handle_init_producer_id(
     request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
-    """Answers when there is an id."""
+    """Answer when there is an id."""
     error, producer_id = await _new_id(request, context)
     return InitProducerIdResponse(
         error_code=error,

@@ -30,9 +30,10 @@ from ackproof.broker.wire.messages.delete_topics import (
 #
 # CreateTopics (api 19), versions 2 to 4.
 #
-# Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. Names, counts,
-# assignments and settings are validated; then the topic is written to ZooKeeper and the answer
-# waits, up to ``timeout``, until this broker sees a leader of every partition.
+# Behaviour: only the controller's broker serves it, and others answer NOT_CONTROLLER. Names,
+# counts, assignments and settings are validated. Then the topic is written to ZooKeeper, and the
+# answer waits, up to ``timeout``, until this broker sees a leader of every partition.
+#
 # Not modelled: policies, quotas.
 #
 # v4 default counts (-1).
@@ -41,7 +42,7 @@ from ackproof.broker.wire.messages.delete_topics import (
 async def handle_create_topics(
     request: CreateTopicsRequest, context: Context
 ) -> CreateTopicsResponse:
-    """Answers when the topics are led, or with REQUEST_TIMED_OUT."""
+    """Answer when the topics have leaders, or with REQUEST_TIMED_OUT."""
     names = [topic.name for topic in request.topics]
     results = await asyncio.gather(
         *(_create(topic, names, request, context) for topic in request.topics)
@@ -95,16 +96,17 @@ def _spec(topic: CreatableTopic) -> TopicSpec:
 #
 # CreatePartitions (api 37), versions 0 to 3.
 #
-# Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. The new partitions
-# are written to ZooKeeper; the answer waits, up to ``timeout``, until this broker sees a leader of
-# every partition. A topic that is being reassigned is left alone.
+# Behaviour: only the controller's broker serves it, and others answer NOT_CONTROLLER. The new
+# partitions are written to ZooKeeper, and the answer waits, up to ``timeout``, until this broker
+# sees a leader of every partition. A topic that is being reassigned is rejected.
+#
 # Not modelled: quotas.
 
 
 async def handle_create_partitions(
     request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse:
-    """Answers when the partitions are led, or with REQUEST_TIMED_OUT."""
+    """Answer when the partitions have leaders, or with REQUEST_TIMED_OUT."""
     names = [topic.name for topic in request.topics]
     results = await asyncio.gather(
         *(_extend(topic, names, request, context) for topic in request.topics)
@@ -153,10 +155,11 @@ def _assignment(topic: CreatePartitionsTopic) -> list[tuple[BrokerId, ...]] | No
 #
 # DeleteTopics (api 20), versions 1 to 5.
 #
-# Behaviour: only the controller's broker serves it, others say NOT_CONTROLLER. The order to delete
-# is written to ZooKeeper; the answer waits, up to ``timeout``, until this broker has heard that the
-# topic is gone. Its name is free again when all of its replicas are deleted, see
+# Behaviour: only the controller's broker serves it, and others answer NOT_CONTROLLER. The order to
+# delete is written to ZooKeeper, and the answer waits, up to ``timeout``, until this broker has
+# heard that the topic is gone. Its name is free again when all of its replicas are deleted, see
 # :mod:`broker.controller.deletion`.
+#
 # Not modelled: deletion by topic id (v6).
 #
 # v5 error_message.
@@ -165,7 +168,7 @@ def _assignment(topic: CreatePartitionsTopic) -> list[tuple[BrokerId, ...]] | No
 async def handle_delete_topics(
     request: DeleteTopicsRequest, context: Context
 ) -> DeleteTopicsResponse:
-    """Answers when the topics are gone, or with REQUEST_TIMED_OUT."""
+    """Answer when the topics are gone, or with REQUEST_TIMED_OUT."""
     names = request.topic_names
     timeout_s = request.timeout_ms / 1000
     results = await asyncio.gather(*(_delete(name, timeout_s, context) for name in names))

@@ -29,7 +29,7 @@ class AlterableConfig:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         value = reader.nullable_string()
         if version >= 2:
@@ -40,7 +40,7 @@ class AlterableConfig:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.string(self.value)
         if version >= 2:
@@ -60,7 +60,7 @@ class AlterConfigsResource:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (resource_type,) = reader.unpack(_FORM_B)
         resource_name = reader.string()
         configs = reader.structs(AlterableConfig.read, version)
@@ -73,7 +73,7 @@ class AlterConfigsResource:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_B.pack(self.resource_type))
         writer.string(self.resource_name)
         writer.structs(self.configs, version)
@@ -98,7 +98,7 @@ class AlterConfigsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         resources = reader.structs(AlterConfigsResource.read, version)
         (validate_only,) = reader.unpack(_FORM_O)
         if version >= 2:
@@ -110,7 +110,7 @@ class AlterConfigsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.resources, version)
         writer.put(_FORM_O.pack(self.validate_only))
         if version >= 2:
@@ -137,7 +137,7 @@ class AlterConfigsResourceResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         error_message = reader.nullable_string()
         (resource_type,) = reader.unpack(_FORM_B)
@@ -152,7 +152,7 @@ class AlterConfigsResourceResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.string(self.error_message)
         writer.put(_FORM_B.pack(self.resource_type))
@@ -176,7 +176,7 @@ class AlterConfigsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         responses = reader.structs(AlterConfigsResourceResponse.read, version)
         if version >= 2:
@@ -187,7 +187,7 @@ class AlterConfigsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.responses, version)
         if version >= 2:

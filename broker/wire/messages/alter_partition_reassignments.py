@@ -29,7 +29,7 @@ class ReassignablePartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index,) = reader.unpack(_FORM_I)
         replicas = reader.nullable_int32s()
         reader.skip_tags()
@@ -39,7 +39,7 @@ class ReassignablePartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.partition_index))
         writer.int32s(self.replicas)
         writer.no_tags()
@@ -56,7 +56,7 @@ class ReassignableTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(ReassignablePartition.read, version)
         reader.skip_tags()
@@ -66,7 +66,7 @@ class ReassignableTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         writer.no_tags()
@@ -89,7 +89,7 @@ class AlterPartitionReassignmentsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (timeout_ms,) = reader.unpack(_FORM_I)
         topics = reader.structs(ReassignableTopic.read, version)
         reader.skip_tags()
@@ -100,7 +100,7 @@ class AlterPartitionReassignmentsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.timeout_ms))
         writer.structs(self.topics, version)
         writer.no_tags()
@@ -124,7 +124,7 @@ class ReassignablePartitionResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, error_code) = reader.unpack(_FORM_IH)
         error_message = reader.nullable_string()
         reader.skip_tags()
@@ -135,7 +135,7 @@ class ReassignablePartitionResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.partition_index, self.error_code))
         writer.string(self.error_message)
         writer.no_tags()
@@ -152,7 +152,7 @@ class ReassignableTopicResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(ReassignablePartitionResponse.read, version)
         reader.skip_tags()
@@ -162,7 +162,7 @@ class ReassignableTopicResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         writer.no_tags()
@@ -187,7 +187,7 @@ class AlterPartitionReassignmentsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         error_message = reader.nullable_string()
         responses = reader.structs(ReassignableTopicResponse.read, version)
@@ -200,7 +200,7 @@ class AlterPartitionReassignmentsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         writer.string(self.error_message)
         writer.structs(self.responses, version)

@@ -34,7 +34,7 @@ class ApiVersionsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 3:
             client_software_name = reader.string()
             client_software_version = reader.string()
@@ -50,7 +50,7 @@ class ApiVersionsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 3:
             writer.string(self.client_software_name)
             writer.string(self.client_software_version)
@@ -76,7 +76,7 @@ class ApiVersion:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (api_key, min_version, max_version) = reader.unpack(_FORM_HHH)
         if version >= 3:
             reader.skip_tags()
@@ -87,7 +87,7 @@ class ApiVersion:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_HHH.pack(self.api_key, self.min_version, self.max_version))
         if version >= 3:
             writer.no_tags()
@@ -110,7 +110,7 @@ class ApiVersionsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         api_keys = reader.structs(ApiVersion.read, version)
         if version >= 1:
@@ -126,7 +126,7 @@ class ApiVersionsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.structs(self.api_keys, version)
         if version >= 1:

@@ -21,7 +21,7 @@ class ConsumerProtocolSubscription:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topics = reader.strings()
         user_data = reader.nullable_blob()
         return cls(
@@ -30,6 +30,6 @@ class ConsumerProtocolSubscription:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.strings(self.topics)
         writer.blob(self.user_data)

@@ -33,7 +33,7 @@ class ControlledShutdownRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (broker_id, broker_epoch) = reader.unpack(_FORM_IQ)
         reader.skip_tags()
         return cls(
@@ -43,7 +43,7 @@ class ControlledShutdownRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IQ.pack(self.broker_id, self.broker_epoch))
         writer.no_tags()
 
@@ -62,7 +62,7 @@ class RemainingPartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic_name = reader.string()
         (partition_index,) = reader.unpack(_FORM_I)
         reader.skip_tags()
@@ -72,7 +72,7 @@ class RemainingPartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic_name)
         writer.put(_FORM_I.pack(self.partition_index))
         writer.no_tags()
@@ -90,7 +90,7 @@ class ControlledShutdownResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         remaining_partitions = reader.structs(RemainingPartition.read, version)
         reader.skip_tags()
@@ -100,7 +100,7 @@ class ControlledShutdownResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.structs(self.remaining_partitions, version)
         writer.no_tags()

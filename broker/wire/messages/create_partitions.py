@@ -27,7 +27,7 @@ class CreatePartitionsAssignment:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         broker_ids = reader.int32s()
         if version >= 2:
             reader.skip_tags()
@@ -36,7 +36,7 @@ class CreatePartitionsAssignment:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.int32s(self.broker_ids)
         if version >= 2:
             writer.no_tags()
@@ -55,7 +55,7 @@ class CreatePartitionsTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         (count,) = reader.unpack(_FORM_I)
         assignments = reader.nullable_structs(CreatePartitionsAssignment.read, version)
@@ -68,7 +68,7 @@ class CreatePartitionsTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.put(_FORM_I.pack(self.count))
         writer.structs(self.assignments, version)
@@ -95,7 +95,7 @@ class CreatePartitionsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topics = reader.structs(CreatePartitionsTopic.read, version)
         (timeout_ms, validate_only) = reader.unpack(_FORM_IO)
         if version >= 2:
@@ -108,7 +108,7 @@ class CreatePartitionsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.topics, version)
         writer.put(_FORM_IO.pack(self.timeout_ms, self.validate_only))
         if version >= 2:
@@ -133,7 +133,7 @@ class CreatePartitionsTopicResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         (error_code,) = reader.unpack(_FORM_H)
         error_message = reader.nullable_string()
@@ -146,7 +146,7 @@ class CreatePartitionsTopicResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.put(_FORM_H.pack(self.error_code))
         writer.string(self.error_message)
@@ -169,7 +169,7 @@ class CreatePartitionsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         results = reader.structs(CreatePartitionsTopicResult.read, version)
         if version >= 2:
@@ -180,7 +180,7 @@ class CreatePartitionsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.results, version)
         if version >= 2:

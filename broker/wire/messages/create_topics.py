@@ -30,7 +30,7 @@ class CreatableReplicaAssignment:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index,) = reader.unpack(_FORM_I)
         broker_ids = reader.int32s()
         return cls(
@@ -39,7 +39,7 @@ class CreatableReplicaAssignment:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.partition_index))
         writer.int32s(self.broker_ids)
 
@@ -55,7 +55,7 @@ class CreatableTopicConfig:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         value = reader.nullable_string()
         return cls(
@@ -64,7 +64,7 @@ class CreatableTopicConfig:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.string(self.value)
 
@@ -88,7 +88,7 @@ class CreatableTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         (num_partitions, replication_factor) = reader.unpack(_FORM_IH)
         assignments = reader.structs(CreatableReplicaAssignment.read, version)
@@ -102,7 +102,7 @@ class CreatableTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.put(_FORM_IH.pack(self.num_partitions, self.replication_factor))
         writer.structs(self.assignments, version)
@@ -128,7 +128,7 @@ class CreateTopicsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topics = reader.structs(CreatableTopic.read, version)
         (timeout_ms, validate_only) = reader.unpack(_FORM_IO)
         return cls(
@@ -139,7 +139,7 @@ class CreateTopicsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.topics, version)
         writer.put(_FORM_IO.pack(self.timeout_ms, self.validate_only))
 
@@ -162,7 +162,7 @@ class CreatableTopicResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         (error_code,) = reader.unpack(_FORM_H)
         error_message = reader.nullable_string()
@@ -173,7 +173,7 @@ class CreatableTopicResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.put(_FORM_H.pack(self.error_code))
         writer.string(self.error_message)
@@ -194,7 +194,7 @@ class CreateTopicsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         topics = reader.structs(CreatableTopicResult.read, version)
         return cls(
@@ -203,6 +203,6 @@ class CreateTopicsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.topics, version)

@@ -31,7 +31,7 @@ class DeleteGroupsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         groups_names = reader.strings()
         if version >= 2:
             reader.skip_tags()
@@ -41,7 +41,7 @@ class DeleteGroupsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.strings(self.groups_names)
         if version >= 2:
             writer.no_tags()
@@ -63,7 +63,7 @@ class DeletableGroupResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         (error_code,) = reader.unpack(_FORM_H)
         if version >= 2:
@@ -74,7 +74,7 @@ class DeletableGroupResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         writer.put(_FORM_H.pack(self.error_code))
         if version >= 2:
@@ -96,7 +96,7 @@ class DeleteGroupsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         results = reader.structs(DeletableGroupResult.read, version)
         if version >= 2:
@@ -107,7 +107,7 @@ class DeleteGroupsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.results, version)
         if version >= 2:

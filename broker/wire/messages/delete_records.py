@@ -29,7 +29,7 @@ class DeleteRecordsPartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, offset) = reader.unpack(_FORM_IQ)
         if version >= 2:
             reader.skip_tags()
@@ -39,7 +39,7 @@ class DeleteRecordsPartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IQ.pack(self.partition_index, self.offset))
         if version >= 2:
             writer.no_tags()
@@ -56,7 +56,7 @@ class DeleteRecordsTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(DeleteRecordsPartition.read, version)
         if version >= 2:
@@ -67,7 +67,7 @@ class DeleteRecordsTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         if version >= 2:
@@ -91,7 +91,7 @@ class DeleteRecordsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topics = reader.structs(DeleteRecordsTopic.read, version)
         (timeout_ms,) = reader.unpack(_FORM_I)
         if version >= 2:
@@ -103,7 +103,7 @@ class DeleteRecordsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.topics, version)
         writer.put(_FORM_I.pack(self.timeout_ms))
         if version >= 2:
@@ -128,7 +128,7 @@ class DeleteRecordsPartitionResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, low_watermark, error_code) = reader.unpack(_FORM_IQH)
         if version >= 2:
             reader.skip_tags()
@@ -139,7 +139,7 @@ class DeleteRecordsPartitionResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IQH.pack(self.partition_index, self.low_watermark, self.error_code))
         if version >= 2:
             writer.no_tags()
@@ -156,7 +156,7 @@ class DeleteRecordsTopicResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(DeleteRecordsPartitionResult.read, version)
         if version >= 2:
@@ -167,7 +167,7 @@ class DeleteRecordsTopicResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         if version >= 2:
@@ -189,7 +189,7 @@ class DeleteRecordsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         topics = reader.structs(DeleteRecordsTopicResult.read, version)
         if version >= 2:
@@ -200,7 +200,7 @@ class DeleteRecordsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.topics, version)
         if version >= 2:

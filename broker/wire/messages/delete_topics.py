@@ -33,7 +33,7 @@ class DeleteTopicsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic_names = reader.strings()
         (timeout_ms,) = reader.unpack(_FORM_I)
         if version >= 4:
@@ -45,7 +45,7 @@ class DeleteTopicsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.strings(self.topic_names)
         writer.put(_FORM_I.pack(self.timeout_ms))
         if version >= 4:
@@ -70,7 +70,7 @@ class DeletableTopicResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         (error_code,) = reader.unpack(_FORM_H)
         if version >= 5:
@@ -86,7 +86,7 @@ class DeletableTopicResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.put(_FORM_H.pack(self.error_code))
         if version >= 5:
@@ -110,7 +110,7 @@ class DeleteTopicsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         responses = reader.structs(DeletableTopicResult.read, version)
         if version >= 4:
@@ -121,7 +121,7 @@ class DeleteTopicsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.responses, version)
         if version >= 4:

@@ -32,7 +32,7 @@ class DescribeConfigsResource:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (resource_type,) = reader.unpack(_FORM_B)
         resource_name = reader.string()
         configuration_keys = reader.nullable_strings()
@@ -43,7 +43,7 @@ class DescribeConfigsResource:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_B.pack(self.resource_type))
         writer.string(self.resource_name)
         writer.strings(self.configuration_keys)
@@ -66,7 +66,7 @@ class DescribeConfigsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         resources = reader.structs(DescribeConfigsResource.read, version)
         (include_synonyms,) = reader.unpack(_FORM_O)
         return cls(
@@ -76,7 +76,7 @@ class DescribeConfigsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.resources, version)
         writer.put(_FORM_O.pack(self.include_synonyms))
 
@@ -99,7 +99,7 @@ class DescribeConfigsSynonym:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         value = reader.nullable_string()
         (source,) = reader.unpack(_FORM_B)
@@ -110,7 +110,7 @@ class DescribeConfigsSynonym:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.string(self.value)
         writer.put(_FORM_B.pack(self.source))
@@ -135,7 +135,7 @@ class DescribeConfigsResourceResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         value = reader.nullable_string()
         (read_only, config_source, is_sensitive) = reader.unpack(_FORM_OBO)
@@ -150,7 +150,7 @@ class DescribeConfigsResourceResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.string(self.value)
         writer.put(_FORM_OBO.pack(self.read_only, self.config_source, self.is_sensitive))
@@ -174,7 +174,7 @@ class DescribeConfigsResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         error_message = reader.nullable_string()
         (resource_type,) = reader.unpack(_FORM_B)
@@ -189,7 +189,7 @@ class DescribeConfigsResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.string(self.error_message)
         writer.put(_FORM_B.pack(self.resource_type))
@@ -212,7 +212,7 @@ class DescribeConfigsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         results = reader.structs(DescribeConfigsResult.read, version)
         return cls(
@@ -221,6 +221,6 @@ class DescribeConfigsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.results, version)

@@ -34,7 +34,7 @@ class DescribeGroupsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         groups = reader.strings()
         if version >= 3:
             (include_authorized_operations,) = reader.unpack(_FORM_O)
@@ -49,7 +49,7 @@ class DescribeGroupsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.strings(self.groups)
         if version >= 3:
             writer.put(_FORM_O.pack(self.include_authorized_operations))
@@ -81,7 +81,7 @@ class DescribedGroupMember:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         member_id = reader.string()
         if version >= 4:
             group_instance_id = reader.nullable_string()
@@ -103,7 +103,7 @@ class DescribedGroupMember:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.member_id)
         if version >= 4:
             writer.string(self.group_instance_id)
@@ -136,7 +136,7 @@ class DescribedGroup:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         group_id = reader.string()
         group_state = reader.string()
@@ -160,7 +160,7 @@ class DescribedGroup:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.string(self.group_id)
         writer.string(self.group_state)
@@ -188,7 +188,7 @@ class DescribeGroupsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 1:
             (throttle_time_ms,) = reader.unpack(_FORM_I)
         else:
@@ -202,7 +202,7 @@ class DescribeGroupsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 1:
             writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.groups, version)

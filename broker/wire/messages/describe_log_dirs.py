@@ -30,7 +30,7 @@ class DescribableLogDirTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic = reader.string()
         partitions = reader.int32s()
         if version >= 2:
@@ -41,7 +41,7 @@ class DescribableLogDirTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic)
         writer.int32s(self.partitions)
         if version >= 2:
@@ -63,7 +63,7 @@ class DescribeLogDirsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topics = reader.nullable_structs(DescribableLogDirTopic.read, version)
         if version >= 2:
             reader.skip_tags()
@@ -73,7 +73,7 @@ class DescribeLogDirsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.topics, version)
         if version >= 2:
             writer.no_tags()
@@ -101,7 +101,7 @@ class DescribeLogDirsPartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, partition_size, offset_lag, is_future_key) = reader.unpack(_FORM_IQQO)
         if version >= 2:
             reader.skip_tags()
@@ -113,7 +113,7 @@ class DescribeLogDirsPartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(
             _FORM_IQQO.pack(
                 self.partition_index, self.partition_size, self.offset_lag, self.is_future_key
@@ -134,7 +134,7 @@ class DescribeLogDirsTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(DescribeLogDirsPartition.read, version)
         if version >= 2:
@@ -145,7 +145,7 @@ class DescribeLogDirsTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         if version >= 2:
@@ -171,7 +171,7 @@ class DescribeLogDirsResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         log_dir = reader.string()
         topics = reader.structs(DescribeLogDirsTopic.read, version)
@@ -191,7 +191,7 @@ class DescribeLogDirsResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.string(self.log_dir)
         writer.structs(self.topics, version)
@@ -218,7 +218,7 @@ class DescribeLogDirsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 3:
             (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         else:
@@ -234,7 +234,7 @@ class DescribeLogDirsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 3:
             writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         else:

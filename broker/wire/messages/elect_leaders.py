@@ -28,7 +28,7 @@ class TopicPartitions:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic = reader.string()
         partitions = reader.int32s()
         if version >= 2:
@@ -39,7 +39,7 @@ class TopicPartitions:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic)
         writer.int32s(self.partitions)
         if version >= 2:
@@ -66,7 +66,7 @@ class ElectLeadersRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (election_type,) = reader.unpack(_FORM_B)
         topic_partitions = reader.nullable_structs(TopicPartitions.read, version)
         (timeout_ms,) = reader.unpack(_FORM_I)
@@ -80,7 +80,7 @@ class ElectLeadersRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_B.pack(self.election_type))
         writer.structs(self.topic_partitions, version)
         writer.put(_FORM_I.pack(self.timeout_ms))
@@ -106,7 +106,7 @@ class PartitionResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_id, error_code) = reader.unpack(_FORM_IH)
         error_message = reader.nullable_string()
         if version >= 2:
@@ -118,7 +118,7 @@ class PartitionResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.partition_id, self.error_code))
         writer.string(self.error_message)
         if version >= 2:
@@ -136,7 +136,7 @@ class ReplicaElectionResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic = reader.string()
         partition_result = reader.structs(PartitionResult.read, version)
         if version >= 2:
@@ -147,7 +147,7 @@ class ReplicaElectionResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic)
         writer.structs(self.partition_result, version)
         if version >= 2:
@@ -172,7 +172,7 @@ class ElectLeadersResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         replica_election_results = reader.structs(ReplicaElectionResult.read, version)
         if version >= 2:
@@ -184,7 +184,7 @@ class ElectLeadersResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         writer.structs(self.replica_election_results, version)
         if version >= 2:

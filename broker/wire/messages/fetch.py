@@ -50,7 +50,7 @@ class FetchPartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 12:
             (
                 partition,
@@ -92,7 +92,7 @@ class FetchPartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 12:
             writer.put(
                 _FORM_IIQIQI.pack(
@@ -142,7 +142,7 @@ class FetchTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 13:
             (topic_id,) = reader.unpack(_FORM_U)
         else:
@@ -161,7 +161,7 @@ class FetchTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 13:
             writer.put(_FORM_U.pack(uuid_bytes(self.topic_id)))
         if version <= 12:
@@ -184,7 +184,7 @@ class ForgottenTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 13:
             (topic_id,) = reader.unpack(_FORM_U)
         else:
@@ -203,7 +203,7 @@ class ForgottenTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 13:
             writer.put(_FORM_U.pack(uuid_bytes(self.topic_id)))
         if version <= 12:
@@ -251,7 +251,7 @@ class FetchRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 7:
             (
                 replica_id,
@@ -294,7 +294,7 @@ class FetchRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 7:
             writer.put(
                 _FORM_IIIIBII.pack(
@@ -342,7 +342,7 @@ class AbortedTransaction:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (producer_id, first_offset) = reader.unpack(_FORM_QQ)
         if version >= 12:
             reader.skip_tags()
@@ -352,7 +352,7 @@ class AbortedTransaction:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_QQ.pack(self.producer_id, self.first_offset))
         if version >= 12:
             writer.no_tags()
@@ -383,7 +383,7 @@ class PartitionData:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 5:
             (partition_index, error_code, high_watermark, last_stable_offset, log_start_offset) = (
                 reader.unpack(_FORM_IHQQQ)
@@ -413,7 +413,7 @@ class PartitionData:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 5:
             writer.put(
                 _FORM_IHQQQ.pack(
@@ -454,7 +454,7 @@ class FetchableTopicResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 13:
             (topic_id,) = reader.unpack(_FORM_U)
         else:
@@ -473,7 +473,7 @@ class FetchableTopicResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 13:
             writer.put(_FORM_U.pack(uuid_bytes(self.topic_id)))
         if version <= 12:
@@ -502,7 +502,7 @@ class FetchResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 7:
             (throttle_time_ms, error_code, session_id) = reader.unpack(_FORM_IHI)
         else:
@@ -520,7 +520,7 @@ class FetchResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 7:
             writer.put(_FORM_IHI.pack(self.throttle_time_ms, self.error_code, self.session_id))
         else:

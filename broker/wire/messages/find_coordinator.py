@@ -38,7 +38,7 @@ class FindCoordinatorRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version <= 3:
             key = reader.string()
         else:
@@ -61,7 +61,7 @@ class FindCoordinatorRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version <= 3:
             writer.string(self.key)
         if version >= 1:
@@ -96,7 +96,7 @@ class Coordinator:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         key = reader.string()
         (node_id,) = reader.unpack(_FORM_I)
         host = reader.string()
@@ -113,7 +113,7 @@ class Coordinator:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.key)
         writer.put(_FORM_I.pack(self.node_id))
         writer.string(self.host)
@@ -147,7 +147,7 @@ class FindCoordinatorResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 1:
             (throttle_time_ms,) = reader.unpack(_FORM_I)
         else:
@@ -189,7 +189,7 @@ class FindCoordinatorResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 1:
             writer.put(_FORM_I.pack(self.throttle_time_ms))
         if version >= 4:

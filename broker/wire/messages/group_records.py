@@ -26,7 +26,7 @@ class OffsetCommitKey:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group = reader.string()
         topic = reader.string()
         (partition,) = reader.unpack(_FORM_I)
@@ -37,7 +37,7 @@ class OffsetCommitKey:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group)
         writer.string(self.topic)
         writer.put(_FORM_I.pack(self.partition))
@@ -56,7 +56,7 @@ class OffsetCommitValue:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (offset, leader_epoch) = reader.unpack(_FORM_QI)
         metadata = reader.string()
         (commit_timestamp,) = reader.unpack(_FORM_Q)
@@ -68,7 +68,7 @@ class OffsetCommitValue:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_QI.pack(self.offset, self.leader_epoch))
         writer.string(self.metadata)
         writer.put(_FORM_Q.pack(self.commit_timestamp))
@@ -82,14 +82,14 @@ class GroupMetadataKey:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group = reader.string()
         return cls(
             group=group,
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group)
 
 
@@ -108,7 +108,7 @@ class MemberMetadata:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         member_id = reader.string()
         group_instance_id = reader.nullable_string()
         client_id = reader.string()
@@ -128,7 +128,7 @@ class MemberMetadata:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.member_id)
         writer.string(self.group_instance_id)
         writer.string(self.client_id)
@@ -151,7 +151,7 @@ class GroupMetadataValue:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         protocol_type = reader.string()
         (generation,) = reader.unpack(_FORM_I)
         protocol = reader.nullable_string()
@@ -168,7 +168,7 @@ class GroupMetadataValue:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.protocol_type)
         writer.put(_FORM_I.pack(self.generation))
         writer.string(self.protocol)

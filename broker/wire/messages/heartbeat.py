@@ -38,7 +38,7 @@ class HeartbeatRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         (generation_id,) = reader.unpack(_FORM_I)
         member_id = reader.string()
@@ -57,7 +57,7 @@ class HeartbeatRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         writer.put(_FORM_I.pack(self.generation_id))
         writer.string(self.member_id)
@@ -87,7 +87,7 @@ class HeartbeatResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 1:
             (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         else:
@@ -101,7 +101,7 @@ class HeartbeatResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 1:
             writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         else:

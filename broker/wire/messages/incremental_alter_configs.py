@@ -31,7 +31,7 @@ class AlterableConfig:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         (config_operation,) = reader.unpack(_FORM_B)
         value = reader.nullable_string()
@@ -44,7 +44,7 @@ class AlterableConfig:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.put(_FORM_B.pack(self.config_operation))
         writer.string(self.value)
@@ -65,7 +65,7 @@ class AlterConfigsResource:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (resource_type,) = reader.unpack(_FORM_B)
         resource_name = reader.string()
         configs = reader.structs(AlterableConfig.read, version)
@@ -78,7 +78,7 @@ class AlterConfigsResource:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_B.pack(self.resource_type))
         writer.string(self.resource_name)
         writer.structs(self.configs, version)
@@ -103,7 +103,7 @@ class IncrementalAlterConfigsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         resources = reader.structs(AlterConfigsResource.read, version)
         (validate_only,) = reader.unpack(_FORM_O)
         if version >= 1:
@@ -115,7 +115,7 @@ class IncrementalAlterConfigsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.resources, version)
         writer.put(_FORM_O.pack(self.validate_only))
         if version >= 1:
@@ -142,7 +142,7 @@ class AlterConfigsResourceResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         error_message = reader.nullable_string()
         (resource_type,) = reader.unpack(_FORM_B)
@@ -157,7 +157,7 @@ class AlterConfigsResourceResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.string(self.error_message)
         writer.put(_FORM_B.pack(self.resource_type))
@@ -181,7 +181,7 @@ class IncrementalAlterConfigsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         responses = reader.structs(AlterConfigsResourceResponse.read, version)
         if version >= 1:
@@ -192,7 +192,7 @@ class IncrementalAlterConfigsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.responses, version)
         if version >= 1:

@@ -42,7 +42,7 @@ class InitProducerIdRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         transactional_id = reader.nullable_string()
         if version >= 3:
             (transaction_timeout_ms, producer_id, producer_epoch) = reader.unpack(_FORM_IQH)
@@ -61,7 +61,7 @@ class InitProducerIdRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.transactional_id)
         if version >= 3:
             writer.put(
@@ -97,7 +97,7 @@ class InitProducerIdResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms, error_code, producer_id, producer_epoch) = reader.unpack(_FORM_IHQH)
         if version >= 2:
             reader.skip_tags()
@@ -109,7 +109,7 @@ class InitProducerIdResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(
             _FORM_IHQH.pack(
                 self.throttle_time_ms, self.error_code, self.producer_id, self.producer_epoch

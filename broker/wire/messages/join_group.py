@@ -30,7 +30,7 @@ class JoinGroupRequestProtocol:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         metadata = reader.blob()
         if version >= 6:
@@ -41,7 +41,7 @@ class JoinGroupRequestProtocol:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.blob(self.metadata)
         if version >= 6:
@@ -79,7 +79,7 @@ class JoinGroupRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         if version >= 1:
             (session_timeout_ms, rebalance_timeout_ms) = reader.unpack(_FORM_II)
@@ -112,7 +112,7 @@ class JoinGroupRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         if version >= 1:
             writer.put(_FORM_II.pack(self.session_timeout_ms, self.rebalance_timeout_ms))
@@ -147,7 +147,7 @@ class JoinGroupResponseMember:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         member_id = reader.string()
         if version >= 5:
             group_instance_id = reader.nullable_string()
@@ -163,7 +163,7 @@ class JoinGroupResponseMember:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.member_id)
         if version >= 5:
             writer.string(self.group_instance_id)
@@ -201,7 +201,7 @@ class JoinGroupResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 2:
             (throttle_time_ms, error_code, generation_id) = reader.unpack(_FORM_IHI)
         else:
@@ -234,7 +234,7 @@ class JoinGroupResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 2:
             writer.put(_FORM_IHI.pack(self.throttle_time_ms, self.error_code, self.generation_id))
         else:

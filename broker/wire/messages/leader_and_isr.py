@@ -44,7 +44,7 @@ class LeaderAndIsrPartitionState:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, controller_epoch, leader, leader_epoch) = reader.unpack(_FORM_IIII)
         isr = reader.int32s()
         (zk_version,) = reader.unpack(_FORM_I)
@@ -67,7 +67,7 @@ class LeaderAndIsrPartitionState:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(
             _FORM_IIII.pack(
                 self.partition_index, self.controller_epoch, self.leader, self.leader_epoch
@@ -92,7 +92,7 @@ class LeaderAndIsrTopicState:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic_name = reader.string()
         (topic_id,) = reader.unpack(_FORM_U)
         partition_states = reader.structs(LeaderAndIsrPartitionState.read, version)
@@ -104,7 +104,7 @@ class LeaderAndIsrTopicState:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic_name)
         writer.put(_FORM_U.pack(uuid_bytes(self.topic_id)))
         writer.structs(self.partition_states, version)
@@ -121,7 +121,7 @@ class LeaderAndIsrLiveLeader:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (broker_id,) = reader.unpack(_FORM_I)
         host_name = reader.string()
         (port,) = reader.unpack(_FORM_I)
@@ -133,7 +133,7 @@ class LeaderAndIsrLiveLeader:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.broker_id))
         writer.string(self.host_name)
         writer.put(_FORM_I.pack(self.port))
@@ -161,7 +161,7 @@ class LeaderAndIsrRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (controller_id, controller_epoch, broker_epoch, type_) = reader.unpack(_FORM_IIQB)
         topic_states = reader.structs(LeaderAndIsrTopicState.read, version)
         live_leaders = reader.structs(LeaderAndIsrLiveLeader.read, version)
@@ -177,7 +177,7 @@ class LeaderAndIsrRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(
             _FORM_IIQB.pack(
                 self.controller_id, self.controller_epoch, self.broker_epoch, self.type_
@@ -202,7 +202,7 @@ class LeaderAndIsrPartitionError:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, error_code) = reader.unpack(_FORM_IH)
         reader.skip_tags()
         return cls(
@@ -211,7 +211,7 @@ class LeaderAndIsrPartitionError:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.partition_index, self.error_code))
         writer.no_tags()
 
@@ -225,7 +225,7 @@ class LeaderAndIsrTopicError:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (topic_id,) = reader.unpack(_FORM_U)
         partition_errors = reader.structs(LeaderAndIsrPartitionError.read, version)
         reader.skip_tags()
@@ -235,7 +235,7 @@ class LeaderAndIsrTopicError:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_U.pack(uuid_bytes(self.topic_id)))
         writer.structs(self.partition_errors, version)
         writer.no_tags()
@@ -253,7 +253,7 @@ class LeaderAndIsrResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         topics = reader.structs(LeaderAndIsrTopicError.read, version)
         reader.skip_tags()
@@ -263,7 +263,7 @@ class LeaderAndIsrResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.structs(self.topics, version)
         writer.no_tags()

@@ -29,7 +29,7 @@ class MemberIdentity:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         member_id = reader.string()
         group_instance_id = reader.nullable_string()
         if version >= 5:
@@ -45,7 +45,7 @@ class MemberIdentity:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.member_id)
         writer.string(self.group_instance_id)
         if version >= 5:
@@ -73,7 +73,7 @@ class LeaveGroupRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         if version >= 3:
             members = reader.structs(MemberIdentity.read, version)
@@ -93,7 +93,7 @@ class LeaveGroupRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         if version >= 3:
             writer.structs(self.members, version)
@@ -121,7 +121,7 @@ class MemberResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         member_id = reader.string()
         group_instance_id = reader.nullable_string()
         (error_code,) = reader.unpack(_FORM_H)
@@ -134,7 +134,7 @@ class MemberResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.member_id)
         writer.string(self.group_instance_id)
         writer.put(_FORM_H.pack(self.error_code))
@@ -159,7 +159,7 @@ class LeaveGroupResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 1:
             (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         else:
@@ -178,7 +178,7 @@ class LeaveGroupResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 1:
             writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         else:

@@ -32,7 +32,7 @@ class ListGroupsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 4:
             states_filter = reader.strings()
         else:
@@ -45,7 +45,7 @@ class ListGroupsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 4:
             writer.strings(self.states_filter)
         if version >= 3:
@@ -70,7 +70,7 @@ class ListedGroup:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         protocol_type = reader.string()
         if version >= 4:
@@ -86,7 +86,7 @@ class ListedGroup:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         writer.string(self.protocol_type)
         if version >= 4:
@@ -112,7 +112,7 @@ class ListGroupsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 1:
             (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         else:
@@ -128,7 +128,7 @@ class ListGroupsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 1:
             writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         else:

@@ -34,7 +34,7 @@ class ListOffsetsPartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 4:
             (partition_index, current_leader_epoch, timestamp) = reader.unpack(_FORM_IIQ)
         else:
@@ -49,7 +49,7 @@ class ListOffsetsPartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 4:
             writer.put(
                 _FORM_IIQ.pack(self.partition_index, self.current_leader_epoch, self.timestamp)
@@ -71,7 +71,7 @@ class ListOffsetsTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(ListOffsetsPartition.read, version)
         if version >= 6:
@@ -82,7 +82,7 @@ class ListOffsetsTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         if version >= 6:
@@ -113,7 +113,7 @@ class ListOffsetsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 2:
             (replica_id, isolation_level) = reader.unpack(_FORM_IB)
         else:
@@ -130,7 +130,7 @@ class ListOffsetsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 2:
             writer.put(_FORM_IB.pack(self.replica_id, self.isolation_level))
         else:
@@ -162,7 +162,7 @@ class ListOffsetsPartitionResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 4:
             (partition_index, error_code, timestamp, offset, leader_epoch) = reader.unpack(
                 _FORM_IHQQI
@@ -181,7 +181,7 @@ class ListOffsetsPartitionResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 4:
             writer.put(
                 _FORM_IHQQI.pack(
@@ -211,7 +211,7 @@ class ListOffsetsTopicResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(ListOffsetsPartitionResponse.read, version)
         if version >= 6:
@@ -222,7 +222,7 @@ class ListOffsetsTopicResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         if version >= 6:
@@ -244,7 +244,7 @@ class ListOffsetsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 2:
             (throttle_time_ms,) = reader.unpack(_FORM_I)
         else:
@@ -258,7 +258,7 @@ class ListOffsetsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 2:
             writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.topics, version)

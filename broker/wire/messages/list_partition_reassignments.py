@@ -28,7 +28,7 @@ class ListPartitionReassignmentsTopics:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partition_indexes = reader.int32s()
         reader.skip_tags()
@@ -38,7 +38,7 @@ class ListPartitionReassignmentsTopics:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.int32s(self.partition_indexes)
         writer.no_tags()
@@ -61,7 +61,7 @@ class ListPartitionReassignmentsRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (timeout_ms,) = reader.unpack(_FORM_I)
         topics = reader.nullable_structs(ListPartitionReassignmentsTopics.read, version)
         reader.skip_tags()
@@ -72,7 +72,7 @@ class ListPartitionReassignmentsRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.timeout_ms))
         writer.structs(self.topics, version)
         writer.no_tags()
@@ -98,7 +98,7 @@ class OngoingPartitionReassignment:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index,) = reader.unpack(_FORM_I)
         replicas = reader.int32s()
         adding_replicas = reader.int32s()
@@ -112,7 +112,7 @@ class OngoingPartitionReassignment:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.partition_index))
         writer.int32s(self.replicas)
         writer.int32s(self.adding_replicas)
@@ -131,7 +131,7 @@ class OngoingTopicReassignment:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(OngoingPartitionReassignment.read, version)
         reader.skip_tags()
@@ -141,7 +141,7 @@ class OngoingTopicReassignment:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         writer.no_tags()
@@ -166,7 +166,7 @@ class ListPartitionReassignmentsResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         error_message = reader.nullable_string()
         topics = reader.structs(OngoingTopicReassignment.read, version)
@@ -179,7 +179,7 @@ class ListPartitionReassignmentsResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         writer.string(self.error_message)
         writer.structs(self.topics, version)

@@ -30,7 +30,7 @@ class MetadataRequestTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         if version >= 9:
             reader.skip_tags()
@@ -39,7 +39,7 @@ class MetadataRequestTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         if version >= 9:
             writer.no_tags()
@@ -67,7 +67,7 @@ class MetadataRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topics = reader.nullable_structs(MetadataRequestTopic.read, version)
         if version >= 8:
             (
@@ -94,7 +94,7 @@ class MetadataRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.topics, version)
         if version >= 8:
             writer.put(
@@ -130,7 +130,7 @@ class MetadataResponseBroker:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (node_id,) = reader.unpack(_FORM_I)
         host = reader.string()
         (port,) = reader.unpack(_FORM_I)
@@ -145,7 +145,7 @@ class MetadataResponseBroker:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.node_id))
         writer.string(self.host)
         writer.put(_FORM_I.pack(self.port))
@@ -175,7 +175,7 @@ class MetadataResponsePartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 7:
             (error_code, partition_index, leader_id, leader_epoch) = reader.unpack(_FORM_HIII)
         else:
@@ -200,7 +200,7 @@ class MetadataResponsePartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 7:
             writer.put(
                 _FORM_HIII.pack(
@@ -235,7 +235,7 @@ class MetadataResponseTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         name = reader.string()
         (is_internal,) = reader.unpack(_FORM_O)
@@ -255,7 +255,7 @@ class MetadataResponseTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.string(self.name)
         writer.put(_FORM_O.pack(self.is_internal))
@@ -289,7 +289,7 @@ class MetadataResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 3:
             (throttle_time_ms,) = reader.unpack(_FORM_I)
         else:
@@ -317,7 +317,7 @@ class MetadataResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 3:
             writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.brokers, version)

@@ -35,7 +35,7 @@ class OffsetCommitRequestPartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 6:
             (partition_index, committed_offset, committed_leader_epoch) = reader.unpack(_FORM_IQI)
         else:
@@ -52,7 +52,7 @@ class OffsetCommitRequestPartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 6:
             writer.put(
                 _FORM_IQI.pack(
@@ -77,7 +77,7 @@ class OffsetCommitRequestTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(OffsetCommitRequestPartition.read, version)
         if version >= 8:
@@ -88,7 +88,7 @@ class OffsetCommitRequestTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         if version >= 8:
@@ -121,7 +121,7 @@ class OffsetCommitRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         (generation_id_or_member_epoch,) = reader.unpack(_FORM_I)
         member_id = reader.string()
@@ -147,7 +147,7 @@ class OffsetCommitRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         writer.put(_FORM_I.pack(self.generation_id_or_member_epoch))
         writer.string(self.member_id)
@@ -178,7 +178,7 @@ class OffsetCommitResponsePartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, error_code) = reader.unpack(_FORM_IH)
         if version >= 8:
             reader.skip_tags()
@@ -188,7 +188,7 @@ class OffsetCommitResponsePartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.partition_index, self.error_code))
         if version >= 8:
             writer.no_tags()
@@ -205,7 +205,7 @@ class OffsetCommitResponseTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(OffsetCommitResponsePartition.read, version)
         if version >= 8:
@@ -216,7 +216,7 @@ class OffsetCommitResponseTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         if version >= 8:
@@ -238,7 +238,7 @@ class OffsetCommitResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 3:
             (throttle_time_ms,) = reader.unpack(_FORM_I)
         else:
@@ -252,7 +252,7 @@ class OffsetCommitResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 3:
             writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.topics, version)

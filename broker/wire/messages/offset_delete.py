@@ -26,14 +26,14 @@ class OffsetDeleteRequestPartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index,) = reader.unpack(_FORM_I)
         return cls(
             partition_index=partition_index,
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.partition_index))
 
 
@@ -48,7 +48,7 @@ class OffsetDeleteRequestTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(OffsetDeleteRequestPartition.read, version)
         return cls(
@@ -57,7 +57,7 @@ class OffsetDeleteRequestTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
 
@@ -79,7 +79,7 @@ class OffsetDeleteRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         topics = reader.structs(OffsetDeleteRequestTopic.read, version)
         return cls(
@@ -89,7 +89,7 @@ class OffsetDeleteRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         writer.structs(self.topics, version)
 
@@ -110,7 +110,7 @@ class OffsetDeleteResponsePartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, error_code) = reader.unpack(_FORM_IH)
         return cls(
             partition_index=partition_index,
@@ -118,7 +118,7 @@ class OffsetDeleteResponsePartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.partition_index, self.error_code))
 
 
@@ -133,7 +133,7 @@ class OffsetDeleteResponseTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(OffsetDeleteResponsePartition.read, version)
         return cls(
@@ -142,7 +142,7 @@ class OffsetDeleteResponseTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
 
@@ -164,7 +164,7 @@ class OffsetDeleteResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code, throttle_time_ms) = reader.unpack(_FORM_HI)
         topics = reader.structs(OffsetDeleteResponseTopic.read, version)
         return cls(
@@ -174,6 +174,6 @@ class OffsetDeleteResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_HI.pack(self.error_code, self.throttle_time_ms))
         writer.structs(self.topics, version)

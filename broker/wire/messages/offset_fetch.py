@@ -31,7 +31,7 @@ class OffsetFetchRequestTopics:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partition_indexes = reader.int32s()
         reader.skip_tags()
@@ -41,7 +41,7 @@ class OffsetFetchRequestTopics:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.int32s(self.partition_indexes)
         writer.no_tags()
@@ -58,7 +58,7 @@ class OffsetFetchRequestGroup:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         topics = reader.nullable_structs(OffsetFetchRequestTopics.read, version)
         reader.skip_tags()
@@ -68,7 +68,7 @@ class OffsetFetchRequestGroup:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         writer.structs(self.topics, version)
         writer.no_tags()
@@ -85,7 +85,7 @@ class OffsetFetchRequestTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partition_indexes = reader.int32s()
         if version >= 6:
@@ -96,7 +96,7 @@ class OffsetFetchRequestTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.int32s(self.partition_indexes)
         if version >= 6:
@@ -125,7 +125,7 @@ class OffsetFetchRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 8:
             groups = reader.structs(OffsetFetchRequestGroup.read, version)
         else:
@@ -155,7 +155,7 @@ class OffsetFetchRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 8:
             writer.structs(self.groups, version)
         if version <= 7:
@@ -189,7 +189,7 @@ class OffsetFetchResponsePartitions:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, committed_offset, committed_leader_epoch) = reader.unpack(_FORM_IQI)
         metadata = reader.nullable_string()
         (error_code,) = reader.unpack(_FORM_H)
@@ -203,7 +203,7 @@ class OffsetFetchResponsePartitions:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(
             _FORM_IQI.pack(self.partition_index, self.committed_offset, self.committed_leader_epoch)
         )
@@ -223,7 +223,7 @@ class OffsetFetchResponseTopics:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(OffsetFetchResponsePartitions.read, version)
         reader.skip_tags()
@@ -233,7 +233,7 @@ class OffsetFetchResponseTopics:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         writer.no_tags()
@@ -252,7 +252,7 @@ class OffsetFetchResponseGroup:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         topics = reader.structs(OffsetFetchResponseTopics.read, version)
         (error_code,) = reader.unpack(_FORM_H)
@@ -264,7 +264,7 @@ class OffsetFetchResponseGroup:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         writer.structs(self.topics, version)
         writer.put(_FORM_H.pack(self.error_code))
@@ -288,7 +288,7 @@ class OffsetFetchResponsePartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 5:
             (partition_index, committed_offset, committed_leader_epoch) = reader.unpack(_FORM_IQI)
         else:
@@ -307,7 +307,7 @@ class OffsetFetchResponsePartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 5:
             writer.put(
                 _FORM_IQI.pack(
@@ -333,7 +333,7 @@ class OffsetFetchResponseTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partitions = reader.structs(OffsetFetchResponsePartition.read, version)
         if version >= 6:
@@ -344,7 +344,7 @@ class OffsetFetchResponseTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partitions, version)
         if version >= 6:
@@ -370,7 +370,7 @@ class OffsetFetchResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 3:
             (throttle_time_ms,) = reader.unpack(_FORM_I)
         else:
@@ -399,7 +399,7 @@ class OffsetFetchResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 3:
             writer.put(_FORM_I.pack(self.throttle_time_ms))
         if version >= 8:

@@ -34,7 +34,7 @@ class OffsetForLeaderPartition:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition, current_leader_epoch, leader_epoch) = reader.unpack(_FORM_III)
         if version >= 4:
             reader.skip_tags()
@@ -45,7 +45,7 @@ class OffsetForLeaderPartition:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_III.pack(self.partition, self.current_leader_epoch, self.leader_epoch))
         if version >= 4:
             writer.no_tags()
@@ -62,7 +62,7 @@ class OffsetForLeaderTopic:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic = reader.string()
         partitions = reader.structs(OffsetForLeaderPartition.read, version)
         if version >= 4:
@@ -73,7 +73,7 @@ class OffsetForLeaderTopic:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic)
         writer.structs(self.partitions, version)
         if version >= 4:
@@ -97,7 +97,7 @@ class OffsetForLeaderEpochRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 3:
             (replica_id,) = reader.unpack(_FORM_I)
         else:
@@ -112,7 +112,7 @@ class OffsetForLeaderEpochRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 3:
             writer.put(_FORM_I.pack(self.replica_id))
         writer.structs(self.topics, version)
@@ -140,7 +140,7 @@ class EpochEndOffset:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code, partition, leader_epoch, end_offset) = reader.unpack(_FORM_HIIQ)
         if version >= 4:
             reader.skip_tags()
@@ -152,7 +152,7 @@ class EpochEndOffset:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(
             _FORM_HIIQ.pack(self.error_code, self.partition, self.leader_epoch, self.end_offset)
         )
@@ -171,7 +171,7 @@ class OffsetForLeaderTopicResult:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic = reader.string()
         partitions = reader.structs(EpochEndOffset.read, version)
         if version >= 4:
@@ -182,7 +182,7 @@ class OffsetForLeaderTopicResult:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic)
         writer.structs(self.partitions, version)
         if version >= 4:
@@ -204,7 +204,7 @@ class OffsetForLeaderEpochResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         topics = reader.structs(OffsetForLeaderTopicResult.read, version)
         if version >= 4:
@@ -215,7 +215,7 @@ class OffsetForLeaderEpochResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         writer.structs(self.topics, version)
         if version >= 4:

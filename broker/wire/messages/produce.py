@@ -31,7 +31,7 @@ class PartitionProduceData:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (index,) = reader.unpack(_FORM_I)
         records = reader.nullable_records()
         if version >= 9:
@@ -42,7 +42,7 @@ class PartitionProduceData:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.index))
         writer.blob(self.records)
         if version >= 9:
@@ -60,7 +60,7 @@ class TopicProduceData:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partition_data = reader.structs(PartitionProduceData.read, version)
         if version >= 9:
@@ -71,7 +71,7 @@ class TopicProduceData:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partition_data, version)
         if version >= 9:
@@ -101,7 +101,7 @@ class ProduceRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         transactional_id = reader.nullable_string()
         (acks, timeout_ms) = reader.unpack(_FORM_HI)
         topic_data = reader.structs(TopicProduceData.read, version)
@@ -116,7 +116,7 @@ class ProduceRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.transactional_id)
         writer.put(_FORM_HI.pack(self.acks, self.timeout_ms))
         writer.structs(self.topic_data, version)
@@ -140,7 +140,7 @@ class BatchIndexAndErrorMessage:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (batch_index,) = reader.unpack(_FORM_I)
         batch_index_error_message = reader.nullable_string()
         if version >= 9:
@@ -151,7 +151,7 @@ class BatchIndexAndErrorMessage:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.batch_index))
         writer.string(self.batch_index_error_message)
         if version >= 9:
@@ -182,7 +182,7 @@ class PartitionProduceResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 5:
             (index, error_code, base_offset, log_append_time_ms, log_start_offset) = reader.unpack(
                 _FORM_IHQQQ
@@ -209,7 +209,7 @@ class PartitionProduceResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 5:
             writer.put(
                 _FORM_IHQQQ.pack(
@@ -244,7 +244,7 @@ class TopicProduceResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         name = reader.string()
         partition_responses = reader.structs(PartitionProduceResponse.read, version)
         if version >= 9:
@@ -255,7 +255,7 @@ class TopicProduceResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.name)
         writer.structs(self.partition_responses, version)
         if version >= 9:
@@ -277,7 +277,7 @@ class ProduceResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         responses = reader.structs(TopicProduceResponse.read, version)
         (throttle_time_ms,) = reader.unpack(_FORM_I)
         if version >= 9:
@@ -288,7 +288,7 @@ class ProduceResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.structs(self.responses, version)
         writer.put(_FORM_I.pack(self.throttle_time_ms))
         if version >= 9:

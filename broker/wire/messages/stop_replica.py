@@ -31,7 +31,7 @@ class StopReplicaPartitionState:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, leader_epoch, delete_partition) = reader.unpack(_FORM_IIO)
         reader.skip_tags()
         return cls(
@@ -41,7 +41,7 @@ class StopReplicaPartitionState:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IIO.pack(self.partition_index, self.leader_epoch, self.delete_partition))
         writer.no_tags()
 
@@ -55,7 +55,7 @@ class StopReplicaTopicState:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic_name = reader.string()
         partition_states = reader.structs(StopReplicaPartitionState.read, version)
         reader.skip_tags()
@@ -65,7 +65,7 @@ class StopReplicaTopicState:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic_name)
         writer.structs(self.partition_states, version)
         writer.no_tags()
@@ -88,7 +88,7 @@ class StopReplicaRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (controller_id, controller_epoch, broker_epoch) = reader.unpack(_FORM_IIQ)
         topic_states = reader.structs(StopReplicaTopicState.read, version)
         reader.skip_tags()
@@ -101,7 +101,7 @@ class StopReplicaRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IIQ.pack(self.controller_id, self.controller_epoch, self.broker_epoch))
         writer.structs(self.topic_states, version)
         writer.no_tags()
@@ -122,7 +122,7 @@ class StopReplicaPartitionError:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic_name = reader.string()
         (partition_index, error_code) = reader.unpack(_FORM_IH)
         reader.skip_tags()
@@ -133,7 +133,7 @@ class StopReplicaPartitionError:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic_name)
         writer.put(_FORM_IH.pack(self.partition_index, self.error_code))
         writer.no_tags()
@@ -151,7 +151,7 @@ class StopReplicaResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         partition_errors = reader.structs(StopReplicaPartitionError.read, version)
         reader.skip_tags()
@@ -161,7 +161,7 @@ class StopReplicaResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.structs(self.partition_errors, version)
         writer.no_tags()

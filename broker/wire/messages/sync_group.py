@@ -28,7 +28,7 @@ class SyncGroupRequestAssignment:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         member_id = reader.string()
         assignment = reader.blob()
         if version >= 4:
@@ -39,7 +39,7 @@ class SyncGroupRequestAssignment:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.member_id)
         writer.blob(self.assignment)
         if version >= 4:
@@ -73,7 +73,7 @@ class SyncGroupRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         group_id = reader.string()
         (generation_id,) = reader.unpack(_FORM_I)
         member_id = reader.string()
@@ -102,7 +102,7 @@ class SyncGroupRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.group_id)
         writer.put(_FORM_I.pack(self.generation_id))
         writer.string(self.member_id)
@@ -142,7 +142,7 @@ class SyncGroupResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         if version >= 1:
             (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         else:
@@ -166,7 +166,7 @@ class SyncGroupResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         if version >= 1:
             writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         else:

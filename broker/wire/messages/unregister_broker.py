@@ -32,7 +32,7 @@ class UnregisterBrokerRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (broker_id,) = reader.unpack(_FORM_I)
         reader.skip_tags()
         return cls(
@@ -41,7 +41,7 @@ class UnregisterBrokerRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.broker_id))
         writer.no_tags()
 
@@ -68,7 +68,7 @@ class UnregisterBrokerResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (throttle_time_ms, error_code) = reader.unpack(_FORM_IH)
         error_message = reader.nullable_string()
         reader.skip_tags()
@@ -79,7 +79,7 @@ class UnregisterBrokerResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IH.pack(self.throttle_time_ms, self.error_code))
         writer.string(self.error_message)
         writer.no_tags()

@@ -37,7 +37,7 @@ class UpdateMetadataPartitionState:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (partition_index, controller_epoch, leader, leader_epoch) = reader.unpack(_FORM_IIII)
         isr = reader.int32s()
         (zk_version,) = reader.unpack(_FORM_I)
@@ -56,7 +56,7 @@ class UpdateMetadataPartitionState:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(
             _FORM_IIII.pack(
                 self.partition_index, self.controller_epoch, self.leader, self.leader_epoch
@@ -79,7 +79,7 @@ class UpdateMetadataTopicState:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         topic_name = reader.string()
         (topic_id,) = reader.unpack(_FORM_U)
         partition_states = reader.structs(UpdateMetadataPartitionState.read, version)
@@ -91,7 +91,7 @@ class UpdateMetadataTopicState:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.string(self.topic_name)
         writer.put(_FORM_U.pack(uuid_bytes(self.topic_id)))
         writer.structs(self.partition_states, version)
@@ -110,7 +110,7 @@ class UpdateMetadataEndpoint:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (port,) = reader.unpack(_FORM_I)
         host = reader.string()
         listener = reader.string()
@@ -124,7 +124,7 @@ class UpdateMetadataEndpoint:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.port))
         writer.string(self.host)
         writer.string(self.listener)
@@ -142,7 +142,7 @@ class UpdateMetadataBroker:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (id,) = reader.unpack(_FORM_I)
         endpoints = reader.structs(UpdateMetadataEndpoint.read, version)
         rack = reader.nullable_string()
@@ -154,7 +154,7 @@ class UpdateMetadataBroker:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_I.pack(self.id))
         writer.structs(self.endpoints, version)
         writer.string(self.rack)
@@ -180,7 +180,7 @@ class UpdateMetadataRequest:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (controller_id, controller_epoch, broker_epoch) = reader.unpack(_FORM_IIQ)
         topic_states = reader.structs(UpdateMetadataTopicState.read, version)
         live_brokers = reader.structs(UpdateMetadataBroker.read, version)
@@ -195,7 +195,7 @@ class UpdateMetadataRequest:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_IIQ.pack(self.controller_id, self.controller_epoch, self.broker_epoch))
         writer.structs(self.topic_states, version)
         writer.structs(self.live_brokers, version)
@@ -218,7 +218,7 @@ class UpdateMetadataResponse:
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
-        """Raises what :mod:`broker.wire.reader` raises."""
+        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""
         (error_code,) = reader.unpack(_FORM_H)
         reader.skip_tags()
         return cls(
@@ -226,6 +226,6 @@ class UpdateMetadataResponse:
         )
 
     def write(self, writer: Writer, version: int) -> None:
-        """Appends all fields of that version."""
+        """Append all fields of that version."""
         writer.put(_FORM_H.pack(self.error_code))
         writer.no_tags()
