@@ -430,7 +430,7 @@ class BrokerConfig(_Properties):
 
     @property
     def keep_in_sync_ms(self) -> int:
-        """How late (in ms) a follower may be before it leaves the ISR."""
+        """The time (in ms) that a follower may be late before it leaves the ISR."""
         if self.led_by_leaders and self.ackproof_keep_in_sync_ms is not None:
             return self.ackproof_keep_in_sync_ms
         return self.replica_lag_time_max_ms
@@ -460,7 +460,7 @@ class BrokerConfig(_Properties):
 
     @property
     def truncation(self) -> Truncation:
-        """How followers truncate, by ``inter.broker.protocol.version``. *Design V2* as printed
+        """The way in which followers truncate, by ``inter.broker.protocol.version``. *Design V2* as printed
         knows only the high watermark ("truncate the log to r.hw")."""
         printed = self.led_by_leaders and self.ackproof_coordination_variant == "printed"
         old = printed or self.inter_broker_protocol_version < (0, 11)

@@ -72,7 +72,7 @@ DATA: Final[Mapping[str, tuple[str, tuple[type[Any], ...]]]] = {
         ),
     ),
     "consumer_protocol": (
-        "What consumers say in the metadata of a group's members.",
+        "The metadata of a consumer as a member of its group.",
         (ConsumerProtocolSubscription,),
     ),
 }

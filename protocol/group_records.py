@@ -26,7 +26,7 @@ class _Value(_Data):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitKey(_Data):
-    """Whose offset, and of which partition."""
+    """The group and the partition of an offset."""
 
     __version__: ClassVar[i16] = i16(1)
     group: str = field(metadata=STRING)
@@ -48,7 +48,7 @@ class OffsetCommitValue(_Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataKey(_Data):
-    """Which group."""
+    """The group of a generation."""
 
     __version__: ClassVar[i16] = i16(2)
     group: str = field(metadata=STRING)

@@ -65,7 +65,7 @@ class _ControlledShutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrPartitionState(_LeaderAndIsr, _Request):
-    """Who leads one partition, from which epoch on, and with which ISR."""
+    """The leader of one partition, its epoch and its ISR."""
 
     partition_index: int = field(metadata=INT32)
     controller_epoch: ControllerEpoch = field(metadata=INT32)
@@ -94,7 +94,7 @@ class LeaderAndIsrTopicState(_LeaderAndIsr, _Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrLiveLeader(_LeaderAndIsr, _Request):
-    """Where a leader named in the request is reached."""
+    """The address of a leader named in the request."""
 
     broker_id: BrokerId = field(metadata=INT32)
     host_name: str = field(metadata=STRING)
@@ -118,7 +118,7 @@ class LeaderAndIsrRequest(_LeaderAndIsr, _Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrPartitionError(_LeaderAndIsr, _Response):
-    """How the broker took one partition."""
+    """The broker's answer for one partition."""
 
     partition_index: int = field(metadata=INT32)
     error_code: ErrorCode = field(metadata=ERROR_CODE)
@@ -126,7 +126,7 @@ class LeaderAndIsrPartitionError(_LeaderAndIsr, _Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrTopicError(_LeaderAndIsr, _Response):
-    """How the broker took one topic's partitions."""
+    """The broker's answer for one topic's partitions."""
 
     topic_id: uuid.UUID | None = field(metadata=UUID)
     partition_errors: tuple[LeaderAndIsrPartitionError, ...]
@@ -176,7 +176,7 @@ class StopReplicaRequest(_StopReplica, _Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReplicaPartitionError(_StopReplica, _Response):
-    """How the broker took one partition."""
+    """The broker's answer for one partition."""
 
     topic_name: str = field(metadata=STRING)
     partition_index: int = field(metadata=INT32)

@@ -37,7 +37,11 @@ VALUES: Final = {"string": "string", "bytes": "blob", "records": "records"}
 ARRAYS: Final = {"int32": "int32s", "string": "strings"}
 """What reads and writes values that are not of fixed size, and arrays that are not of structs."""
 
-A: Final = {"request": "A request", "response": "A response", "data": "What others carry as bytes"}
+A: Final = {
+    "request": "A request",
+    "response": "A response",
+    "data": "A part that messages carry as bytes",
+}
 
 NAMES: Final = str.maketrans({"?": "o", "H": "w", "I": "j"})
 WIDTH: Final = 94
@@ -302,7 +306,8 @@ def _reading(struct: Struct, message: Message) -> Iterator[str]:
         "",
         "    @classmethod",
         "    def read(cls, reader: Reader, version: int) -> Self:",
-        '        """Read the fields of that version. Raise what :mod:`broker.wire.reader` raises."""',
+        '        """Read the fields of that version. Raise what '
+        ':mod:`broker.wire.reader` raises."""',
     )
     lines = [
         *_parts(struct, _read_run, _read_nothing, _read_one),

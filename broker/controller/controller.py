@@ -294,7 +294,7 @@ class _Epoch:
         """Continue with the actions whose writes have completed."""
         for pending in self._pendings.take_settled(self.context.writing):
             self._outbox.attempt(
-                "what waited for writes", partial(self._settlements[type(pending)], pending)
+                "an action after state writes", partial(self._settlements[type(pending)], pending)
             )
 
 

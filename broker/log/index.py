@@ -62,7 +62,7 @@ class _SortedPairs:
         try:
             return cls(directory, name)
         except CorruptIndex as error:
-            logger.warning("%s/%s: built anew", directory.path, error)
+            logger.warning("%s/%s: rebuilt", directory.path, error)
             directory.remove(name)
             return cls(directory, name)
 

@@ -345,7 +345,7 @@ class Segment:
                 return position, batch
             position += batch.size
             batch = extent(self._log.read_at(HEADER_BYTES, position))
-        raise CorruptBatch(f"{self.path}: nothing is to be found at offset {offset}")
+        raise CorruptBatch(f"{self.path}: there is no batch at offset {offset}")
 
     def _nearest_indexed(self, offset: int) -> tuple[int, int, Extent | None]:
         """Return the batch from which to search: its position, its expected offset, and its extent.

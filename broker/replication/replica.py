@@ -126,7 +126,7 @@ class Replica:
         if state.leader != self.leader:
             raise ValueError(
                 f"leader epoch {state.leader_epoch} has leader {self.leader}, "
-                f"now told {state.leader}"
+                f"now named {state.leader}"
             )
         if state.zk_version <= self.zk_version:
             return ()

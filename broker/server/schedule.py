@@ -63,5 +63,5 @@ def carry_out_later(
 async def _reporting(steps: Steps, failed: Callable[[Exception], None]) -> None:
     try:
         await carry_out(steps)
-    except Exception as error:  # noqa: BLE001 (nobody else hears of it)
+    except Exception as error:  # noqa: BLE001 (reported)
         failed(error)

@@ -263,7 +263,7 @@ def test_a_tree_is_of_one_variant(zookeeper, theirs, ours):
                 async with connected(zookeeper, variant=ours):
                     pass
             await session.put("/brokers/state", b"[]", session.number)
-            with pytest.raises(nodes.ForeignTree, match="nobody knows whose it is"):
+            with pytest.raises(nodes.ForeignTree, match="its kind of coordination is unknown"):
                 async with connected(zookeeper, variant=ours):
                     pass
 

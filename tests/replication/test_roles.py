@@ -166,7 +166,7 @@ def test_two_leaders_within_an_epoch_are_an_error() -> None:
     before = state(lab[A])
     lab.leader = B
     lab.version += 1
-    with pytest.raises(ValueError, match="leader epoch 1 has leader 0, now told 1"):
+    with pytest.raises(ValueError, match="leader epoch 1 has leader 0, now named 1"):
         lab.tell(A)
     assert state(lab[A]) == before
 

@@ -282,7 +282,7 @@ class Term:
         try:
             return await read(self._looks[path])
         except znodes.MalformedNode as error:
-            logger.error("removing what cannot be understood: %s", error)
+            logger.error("removing a malformed node: %s", error)
             await self._orders.delete(self.tenure, path)
             return None
 

@@ -224,7 +224,7 @@ async def claim(config: BrokerConfig, session: ZkSession) -> None:
     try:
         theirs = decode_variant(STATE, found[0])
     except znodes.MalformedNode as error:
-        raise ForeignTree(f"nobody knows whose it is: {error}") from error
+        raise ForeignTree(f"its kind of coordination is unknown: {error}") from error
     if theirs != ours:
         raise _foreign(config, STATE, VARIANT, theirs, ours)
 

@@ -326,7 +326,7 @@ async def load(log: PartitionLog) -> Loading:
         data = log.read(offset, CHUNK_BYTES, log.log_end_offset)
         batches = parse_batches(data, from_offset=offset)
         if not batches:
-            raise CorruptBatch(f"nothing is to be found at offset {offset}")
+            raise CorruptBatch(f"there is no batch at offset {offset}")
         _add(loading, batches, offset, log.directory.name)
         offset = batches[-1].next_offset
         await asyncio.sleep(0)

@@ -147,11 +147,11 @@ class _Link(asyncio.BufferedProtocol):
             while (payload := self._frames.next()) is not None:
                 self._take(payload)
         except ValueError as error:
-            self.fail(f"{self._name} sent what cannot be understood: {error}")
+            self.fail(f"{self._name} sent a malformed answer: {error}")
 
     def _take(self, payload: BytesLike) -> None:
         if not self._waiting:
-            raise ValueError("a response nobody asked for")
+            raise ValueError("a response without a request")
         self._waiting[0].answered(payload)
         self._waiting.popleft()
 

@@ -47,8 +47,8 @@ class Peer(NamedTuple):
     connection: int
 
 
-NOBODY = Peer("", 0)
-PEER: ContextVar[Peer] = ContextVar("PEER", default=NOBODY)
+NO_PEER = Peer("", 0)
+PEER: ContextVar[Peer] = ContextVar("PEER", default=NO_PEER)
 """The client whose request is being started."""
 
 LINGER_S = 1.0

@@ -171,7 +171,7 @@ class Fetcher:
                 name = name_of(topic, answer.partition_index, request.version)
                 tp = named.get(name)
                 if tp is None:
-                    raise Disconnected(f"an answer for {name}, which nobody asked for")
+                    raise Disconnected(f"an answer for {name}, which was not requested")
                 if answer.error_code is ErrorCode.offset_out_of_range:
                     out_of_range[tp] = asked[tp]
                 elif self._accepted(tp, asked, answer.error_code) and not self._take(
@@ -233,11 +233,11 @@ class Fetcher:
             if answer.error_code is ErrorCode.none
         }
 
-    # --- what came of it --------------------------------------------------------------------
+    # --- outcomes ---------------------------------------------------------------------------
 
     def _accepted(self, tp: TopicPartition, asked: Asked[K], error: ErrorCode) -> bool:
         if tp not in asked:
-            raise Disconnected(f"an answer for {tp}, which nobody asked for")
+            raise Disconnected(f"an answer for {tp}, which was not requested")
         if error is ErrorCode.none:
             return True
         logger.info("Broker %d refuses to be fetched %s from: %s", self._leader, tp, error.name)
@@ -256,7 +256,7 @@ class Fetcher:
         try:
             partition.step(event)
         except ValueError:
-            logger.exception("What broker %d answered for %s makes no sense", self._leader, tp)
+            logger.exception("The answer of broker %d for %s is invalid", self._leader, tp)
             self._delay(tp)
 
     def _delay(self, tp: TopicPartition) -> None:

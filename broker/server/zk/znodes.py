@@ -449,5 +449,5 @@ def understood(decode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T |
     try:
         return decode(*args, **kwargs)
     except MalformedNode as error:
-        logger.error("%s; taken for absent", error)
+        logger.error("%s; treated as absent", error)
         return None

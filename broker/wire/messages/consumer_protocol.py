@@ -1,4 +1,4 @@
-"""What consumers say in the metadata of a group's members.
+"""The metadata of a consumer as a member of its group.
 
 Made by ``python -m protocol``; do not edit.
 """
@@ -12,7 +12,7 @@ from ackproof.broker.wire.writer import Writer
 
 @message
 class ConsumerProtocolSubscription:
-    """What others carry as bytes."""
+    """A part that messages carry as bytes."""
 
     topics: tuple[str, ...] = ()
     """The topics that the member wants to consume."""

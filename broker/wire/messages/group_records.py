@@ -18,7 +18,7 @@ _FORM_QI = struct.Struct(">qi")
 
 @message
 class OffsetCommitKey:
-    """Whose offset, and of which partition."""
+    """The group and the partition of an offset."""
 
     group: str
     topic: str
@@ -76,7 +76,7 @@ class OffsetCommitValue:
 
 @message
 class GroupMetadataKey:
-    """Which group."""
+    """The group of a generation."""
 
     group: str
 

@@ -25,7 +25,7 @@ _FORM_U = struct.Struct(">16s")
 
 @message
 class LeaderAndIsrPartitionState:
-    """Who leads one partition, from which epoch on, and with which ISR."""
+    """The leader of one partition, its epoch and its ISR."""
 
     partition_index: int
     controller_epoch: ControllerEpoch
@@ -113,7 +113,7 @@ class LeaderAndIsrTopicState:
 
 @message
 class LeaderAndIsrLiveLeader:
-    """Where a leader named in the request is reached."""
+    """The address of a leader named in the request."""
 
     broker_id: BrokerId
     host_name: str
@@ -195,7 +195,7 @@ class LeaderAndIsrRequest:
 
 @message
 class LeaderAndIsrPartitionError:
-    """How the broker took one partition."""
+    """The broker's answer for one partition."""
 
     partition_index: int
     error_code: ErrorCode
@@ -218,7 +218,7 @@ class LeaderAndIsrPartitionError:
 
 @message
 class LeaderAndIsrTopicError:
-    """How the broker took one topic's partitions."""
+    """The broker's answer for one topic's partitions."""
 
     topic_id: uuid.UUID | None
     partition_errors: tuple[LeaderAndIsrPartitionError, ...]

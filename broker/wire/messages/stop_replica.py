@@ -114,7 +114,7 @@ class StopReplicaRequest:
 
 @message
 class StopReplicaPartitionError:
-    """How the broker took one partition."""
+    """The broker's answer for one partition."""
 
     topic_name: str
     partition_index: int
