@@ -460,8 +460,8 @@ class BrokerConfig(_Properties):
 
     @property
     def truncation(self) -> Truncation:
-        """The way in which followers truncate, by ``inter.broker.protocol.version``. *Design V2* as printed
-        knows only the high watermark ("truncate the log to r.hw")."""
+        """The way in which followers truncate, by ``inter.broker.protocol.version``. *Design V2* as
+        printed knows only the high watermark ("truncate the log to r.hw")."""
         printed = self.led_by_leaders and self.ackproof_coordination_variant == "printed"
         old = printed or self.inter_broker_protocol_version < (0, 11)
         return Truncation.HIGH_WATERMARK if old else Truncation.LEADER_EPOCH
