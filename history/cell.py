@@ -1,8 +1,8 @@
 """A cell: one combination of topic and client settings, with a topic of its own.
 
-A cell is a map from Kafka's names to values; the settings that somebody in the tree asks for by
-name are views of it, one line each, below. Further properties of the topic and of the producer go
-into the same map, as ``topic.<name>`` and ``producer.<name>``: both know a ``compression.type``.
+A cell maps Kafka's names to values. The settings that the code reads by name are properties of it,
+one each, below. Further properties of the topic and of the producer are in the same map, as
+``topic.<name>`` and ``producer.<name>``, because both have a ``compression.type``.
 """
 
 import re
@@ -12,41 +12,42 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 Value = str | int | float | bool
-"""Of a Kafka or librdkafka property."""
+"""A value of a Kafka or librdkafka property."""
 
 T = TypeVar("T", bound=Value)
 
 
 class Scope(StrEnum):
-    """Who is told of a setting."""
+    """The place where a setting takes effect."""
 
     CREATION = "creation"
-    """Whoever creates the topic."""
+    """The creation of the topic."""
     TOPIC = "topic"
     """The topic's configuration."""
     PRODUCER = "producer"
     """The producer's configuration."""
     CONSUMER = "consumer"
-    """Those who read the topic while it is written."""
+    """The consumers that read the topic while it is written."""
     PROGRAM = "program"
-    """Whoever starts the producer: which program it is."""
+    """The choice of the producer's program."""
     WORKLOAD = "workload"
-    """The program that hands the records to the client library."""
+    """The program that passes the records to the client library."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting(Generic[T]):
-    """A setting known by name; on a cell, its value there.
+    """A setting with a known name. As an attribute of a cell, it is its value there.
 
     Attributes:
-        name: Kafka's.
-        parse: The value of what a campaign file or a manifest holds. Raises ValueError, saying
-            what would be right.
-        default: The value where the cell does not say; None where every cell must.
-        short: What it is called in names of cells.
-        named: Whether it stands in the name of every cell; others do where they are swept, but for
-            their usual value (:func:`harness.campaign.model.cells.combinations`).
-        meaning: What it does, in a sentence or two; for the reference of the campaign file.
+        name: Kafka's name for it.
+        parse: Returns the value of an entry in a campaign file or a manifest. Raises ValueError
+            with a message that says what would be right.
+        scope: The place where it takes effect.
+        default: Returns the value for a cell that does not set it; None if every cell must.
+        short: Its short name in names of cells.
+        named: Whether it is part of the name of every cell. Other settings are if they are swept,
+            except at their usual value (:func:`harness.campaign.model.cells.combinations`).
+        meaning: One or two sentences that say what it does, for the reference of the campaign file.
     """
 
     name: str
@@ -59,7 +60,7 @@ class Setting(Generic[T]):
 
     @property
     def written(self) -> Mapping[str, object]:
-        """The JSON Schema of a value, as a campaign file writes it."""
+        """The JSON Schema of a value in a campaign file."""
         return _WRITTEN.get(self.parse, {})
 
     def __get__(self, cell: "Cell | None", _owner: "type[Cell]") -> T:
@@ -73,7 +74,8 @@ class Setting(Generic[T]):
 
 
 def _acks(value: object) -> str:
-    """YAML reads ``acks: [0, 1, all]`` as two numbers and a word; -1 is Kafka's number of all."""
+    """Return the value as text. YAML reads ``acks: [0, 1, all]`` as two numbers and a word; -1 is
+    Kafka's number for all."""
     if isinstance(value, bool) or str(value) not in ("0", "1", "all", "-1"):
         raise ValueError(f"acks is 0, 1 or all (-1), not {value!r}")
     return "all" if str(value) == "-1" else str(value)
@@ -104,27 +106,28 @@ def _isolation(value: object) -> str:
 
 LIBRDKAFKA = "librdkafka"
 LIBRARIES = (LIBRDKAFKA, "java", "aiokafka", "franz-go")
-"""The client libraries that Ackproof has programs for. Plug-ins have others."""
+"""The client libraries that Ackproof has programs for. Plug-ins add others."""
 
 
 _CLIENT = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def is_program(client: str) -> bool:
-    """Whether it is a program of the user's own, by its path, and no name of a library."""
+    """Return whether the client is the path of a user's own program and not the name of a
+    library."""
     return "/" in client
 
 
 def _client(value: object) -> str:
-    """A history is read without the plug-ins of its run: which names there are, the harness says
-    when it reads a campaign."""
+    """Return the name of a client. A history is read without the plug-ins of its run, so only the
+    harness checks, when it reads a campaign, whether the name exists."""
     if not isinstance(value, str) or not (_CLIENT.fullmatch(value) or is_program(value)):
         raise ValueError(unknown_client(value, LIBRARIES))
     return value
 
 
 def unknown_client(value: object, known: Iterable[str]) -> str:
-    """Return that a value names no client, and what would."""
+    """Return that a value names no client, and which values would."""
     names = ", ".join(known)
     return f"{names}, or the path of a program (with a slash), not {value!r}"
 
@@ -149,10 +152,10 @@ _WRITTEN: Mapping[Callable[[object], Value], Mapping[str, object]] = {
 
 _IN_FLIGHT_IDEMPOTENT = 5
 _IN_FLIGHT: Mapping[str, int] = {LIBRDKAFKA: 1_000_000, "java": 5, "aiokafka": 1, "franz-go": 1}
-"""Each library's default without idempotence: librdkafka's CONFIGURATION.md, Java's ProducerConfig,
-franz-go's MaxProduceRequestsInflightPerBroker. aiokafka knows no other."""
+"""The default of each library without idempotence: librdkafka's CONFIGURATION.md, Java's
+ProducerConfig, franz-go's MaxProduceRequestsInflightPerBroker. aiokafka allows no other value."""
 _IN_FLIGHT_OF_OTHERS = 5
-"""What other programs are told where nothing is said: Kafka's default."""
+"""The default for other programs, which is Kafka's."""
 
 
 def _in_flight(cell: "Cell") -> int:
@@ -166,9 +169,9 @@ class Cell:
     """One combination of settings.
 
     Attributes:
-        name: E.g. ``acks-all.minisr-2``; also what payloads carry.
-        topic: E.g. ``acks-all-minisr-2``.
-        settings: By name; see the module.
+        name: The name, for example ``acks-all.minisr-2``. Payloads contain it.
+        topic: The name of its topic, for example ``acks-all-minisr-2``.
+        settings: The settings by name; see the module.
     """
 
     name: str
@@ -264,7 +267,7 @@ class Cell:
     )
 
     def of(self, scope: Scope) -> Iterator[tuple[str, Value]]:
-        """Everything that is set for ``scope``: known settings, then further properties."""
+        """Yield everything that is set for ``scope``: known settings, then further properties."""
         for name, setting in SETTINGS.items():
             if setting.scope is scope and name in self.settings:
                 yield name, setting.parse(self.settings[name])
@@ -275,8 +278,9 @@ class Cell:
 
     @property
     def retries(self) -> int | None:
-        """How often its producer sends a record again; None where that is not said, and it is as
-        often as there is time (librdkafka's ``retries``, of which the longer name is an alias)."""
+        """The number of times that the producer sends a record again. None if it is not set, so
+        that only time limits it (librdkafka's ``retries``, for which the longer name is an
+        alias)."""
         for name in ("producer.retries", "producer.message.send.max.retries"):
             said = as_text(self.settings.get(name, ""))
             if said.isdecimal():
@@ -285,18 +289,19 @@ class Cell:
 
     @property
     def flushes_every_record(self) -> bool:
-        """Whether a broker syncs each record before it acknowledges it, or tells its leader that it
-        has it (``flush.messages=1``)."""
+        """Whether a broker syncs each record before it acknowledges it, or before it confirms it to
+        the leader (``flush.messages=1``)."""
         return as_text(self.settings.get("topic.flush.messages", "")) == "1"
 
     @property
     def compacts(self) -> bool:
-        """Whether its log is compacted (``cleanup.policy``): records may go that were there."""
+        """Whether the log is compacted (``cleanup.policy``), so that records may be removed from
+        it."""
         return "compact" in as_text(self.settings.get("topic.cleanup.policy", ""))
 
     @property
     def reads_committed(self) -> bool:
-        """Whether its consumers are shown committed transactions alone."""
+        """Whether its consumers read committed records only."""
         return self.isolation == READ_COMMITTED
 
     @property
@@ -308,9 +313,9 @@ class Cell:
 SETTINGS: Mapping[str, Setting[str] | Setting[int] | Setting[bool]] = {
     setting.name: setting for setting in vars(Cell).values() if isinstance(setting, Setting)
 }
-"""The settings that are known by name."""
+"""The settings with known names."""
 
 
 def as_text(value: Value) -> str:
-    """A value as Kafka writes it: ``true``, not ``True``."""
+    """Return a value as Kafka writes it: ``true``, not ``True``."""
     return str(value).lower() if isinstance(value, bool) else str(value)

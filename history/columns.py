@@ -1,9 +1,9 @@
-"""Rows in memory, a column each: for whoever has many.
+"""Rows in memory as columns, for a writer of many rows.
 
-A row costs what appending its values costs, and of many at once that are arrays nearly nothing.
-What is the same in all rows is said once, and rows of all partitions are together until they are
-written: whoever records a thousand at once does so in a handful of calls, whichever partitions they
-are of.
+Appending a row costs as much as appending its values. Adding many rows at once as arrays costs next
+to nothing. A value that is the same in all rows is given once, and the rows of all partitions stay
+together until they are written. A writer that records a thousand rows at once therefore needs a
+handful of calls, whatever partitions they belong to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from ackproof.history.errors import HistoryError
 from ackproof.history.schema import TABLES, decoded
 
 Many = np.ndarray[Any, Any] | Sequence[object]
-"""Values of many rows. Null is None, or masked in a masked array."""
+"""The values of many rows. Null is None, or masked in a masked array."""
 _SMALL = 2**15
 
 
@@ -28,7 +28,7 @@ class Columns:
 
     Args:
         table: A key of :data:`history.schema.TABLES`.
-        constants: What is the same in all rows, by the names of their columns.
+        constants: The values that are the same in all rows, by column name.
     """
 
     def __init__(self, table: str, constants: Mapping[str, object]) -> None:
@@ -40,24 +40,25 @@ class Columns:
         }
         self._blocks: list[_Block] = []
         self._repeated: dict[str, tuple[object, pa.Array]] = {}
-        # Not when the first records are under way: at its first array of objects pyarrow imports
-        # pandas where that is installed, which takes a third of a second, and at the first that is
-        # taken from pyarrow.compute, which takes a tenth.
+        # This happens here and not while the first records are in progress. At the first array of
+        # objects, pyarrow imports pandas if it is installed, which takes a third of a second. The
+        # first use of pyarrow.compute takes a tenth.
         pa.array([]).take(pa.array([], pa.int64()))
 
     def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column, None for null, to be appended to; always the same list. When
-        rows are taken each is to have a value in every column."""
+        """Return the list of a column's values, to which you may append; None stands for null.
+        It is always the same list. Each row must have a value in every column when the rows are
+        taken."""
         return self._values[name]
 
     def __len__(self) -> int:
         return sum(block.rows for block in self._blocks) + len(self._values["partition"])
 
     def extend(self, rows: int, **columns: object) -> None:
-        """Add so many rows, behind all that there are: of each column that is not the same in all
-        rows an array or another sequence of so many values, or the one that all of these rows
-        have (None for null). Arrays are kept, not copied. Raises HistoryError for columns that are
-        missing, too many or of another length."""
+        """Add ``rows`` rows after the existing ones. Each column that is not constant takes an
+        array or another sequence of so many values, or one value for all of these rows (None for
+        null). Arrays are kept and not copied. Raises HistoryError for columns that are missing, too
+        many or of another length."""
         if columns.keys() != self._values.keys():
             raise HistoryError(f"rows of {self._table} with columns {', '.join(columns)}")
         for name, values in columns.items():
@@ -67,8 +68,8 @@ class Columns:
         self._blocks.append(_Block(rows, columns))
 
     def take(self) -> Mapping[int, pa.RecordBatch]:
-        """All rows by partition, in the order in which they came; none are left here. Raises
-        HistoryError, and keeps them, where they do not fit the table's schema."""
+        """Remove all rows and return them by partition, in the order in which they came. Raises
+        HistoryError, and keeps the rows, if they do not fit the table's schema."""
         self._check()
         blocks = [*self._blocks, *self._appended()]
         if not blocks:
@@ -83,14 +84,14 @@ class Columns:
         return taken
 
     def _seal(self) -> None:
-        """What was appended is a block of its own, so that what comes now is behind it."""
+        """Make a block of the appended rows, so that later rows come after them."""
         self._check()
         self._blocks += self._appended(copied=True)
         for values in self._values.values():
             values.clear()
 
     def _check(self) -> None:
-        # A longer one would lend its values to the rows of another moment.
+        # A longer column would pass its values on to rows of another moment.
         rows = len(self._values["partition"])
         if uneven := [name for name, values in self._values.items() if len(values) != rows]:
             raise HistoryError(
@@ -132,18 +133,18 @@ class Columns:
         return _plain(values.take(order), field.type, nulls)
 
     def _repeat(self, value: object, field: pa.Field, rows: int) -> pa.Array:
-        """So many times the value, which most of the time is the one that it was."""
+        """Return the value ``rows`` times. It is usually the same value as before."""
         known, made = self._repeated.get(field.name, (None, ()))
         if known != value or len(made) < rows:
             (one,) = array([value], field)
-            # Of the next flush there are some more.
+            # The next flush may have a few more rows.
             made = pa.repeat(one, 1 << rows.bit_length())
             self._repeated[field.name] = (value, made)
         return made[:rows]
 
 
 class _Block(NamedTuple):
-    """Rows that came together."""
+    """Rows that were added together."""
 
     rows: int
     columns: Mapping[str, object]
@@ -154,11 +155,12 @@ def _are_many(values: object) -> TypeGuard[Many]:
 
 
 def _order(partitions: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The places of rows when those of a partition are together, each in its order."""
-    # They come in runs, which are fewer than rows.
+    """Return an order of rows that brings those of a partition together, each partition in its own
+    order."""
+    # The rows come in runs, of which there are fewer than rows.
     begins = np.append(0, np.flatnonzero(np.diff(partitions)) + 1)
     firsts = partitions[begins]
-    # Of two bytes numpy sorts several times as fast.
+    # numpy sorts two-byte integers several times as fast.
     small = firsts.astype(np.int16) if firsts.max() < _SMALL else firsts
     runs = np.argsort(small, kind="stable")
     lengths = np.diff(begins, append=len(partitions))[runs]
@@ -170,7 +172,7 @@ def _order(partitions: NDArray[np.int32]) -> NDArray[np.int64]:
 def _numbers(
     field: pa.Field, blocks: Sequence[_Block], rows: int
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """A column of integers: the values, and which of them are not null, None where all are not.
+    """Return a column of integers and which of its values are not null, or None if none is null.
     Raises as :func:`array`."""
     made = np.zeros(rows, field.type.to_pandas_dtype())
     is_null = None
@@ -200,7 +202,8 @@ def _numbers(
 def _words(
     field: pa.Field, blocks: Sequence[_Block], rows: int
 ) -> tuple[Sequence[object], NDArray[np.int64]]:
-    """Any other column: the different values that there are, and which of them each row has."""
+    """Return the distinct values of any other column, and the number of each row's value among
+    them."""
     made = np.empty(rows, np.int64)
     numbers: dict[object, int] = {}
     for place, values in _places(field, blocks):
@@ -221,7 +224,7 @@ def _places(field: pa.Field, blocks: Sequence[_Block]) -> Iterator[tuple[slice, 
 def _plain(
     values: NDArray[Any], kind: pa.DataType, has_value: NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    """An array of numbers that are in memory as Arrow has them; they are not copied."""
+    """Return an Arrow array of numbers that have Arrow's layout in memory, without copying them."""
     bits = None
     if has_value is not None:
         bits = pa.py_buffer(np.packbits(has_value, bitorder="little"))
@@ -229,8 +232,8 @@ def _plain(
 
 
 def array(values: Many, field: pa.Field) -> pa.Array:
-    """A column. Raises ValueError, TypeError, OverflowError and ArrowException for values that do
-    not fit the ``field``."""
+    """Return a column. Raises ValueError, TypeError, OverflowError or ArrowException for values
+    that do not fit the ``field``."""
     made = pa.array(values, field.type)
     if made.null_count and not field.nullable:
         raise ValueError(f"null in column {field.name}")

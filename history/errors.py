@@ -1,4 +1,4 @@
-"""What can go wrong with a history, named by where it went wrong."""
+"""The errors of writing and reading a history, each with the place where it occurred."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,12 +7,12 @@ from ackproof.history.storage import AnyPath
 
 
 class HistoryError(Exception):
-    """The history could not be written or read."""
+    """An error of writing or reading the history."""
 
 
 class WriteFailed(HistoryError):
-    """A file could not be written (disk full, I/O error). What was written before stays readable
-    and the rows that were to go into it are still in the writer's memory."""
+    """An error of writing a file (disk full, I/O error). Everything that was written before stays
+    readable, and the unwritten rows are still in the writer's memory."""
 
     def __init__(self, path: Path, reason: object) -> None:
         super().__init__(f"cannot write {path}: {reason}; what was written before is intact")
@@ -20,10 +20,10 @@ class WriteFailed(HistoryError):
 
 
 class DamagedFiles(HistoryError):
-    """Files that bear a history's name and do not hold what they should.
+    """Files of a history whose contents are damaged.
 
     Attributes:
-        reasons: What is wrong, by file.
+        reasons: The problem of each file.
     """
 
     def __init__(self, reasons: Mapping[AnyPath, str]) -> None:

@@ -1,22 +1,22 @@
-"""A run's history in the words of Jepsen's Kafka workload, so that its checker can read it.
+"""A run's history in the format of Jepsen's Kafka workload, so that its checker can read it.
 
-One op a line, as EDN; what ops look like is said in the docstring of ``jepsen.tests.kafka``.
+There is one op in each line, as EDN. The docstring of ``jepsen.tests.kafka`` describes ops.
 
-- A key is a partition, ``"orders-0"``. A value is a record, ``"cell/producer/sequence"``; nil for
-  a payload that is none of ours, which is no value that anybody wrote.
-- A process does one thing at a time, and is not heard of again after an ``info``. So a producer is
-  as many processes as it had sends under way at once, and further ones after each ``info``. A send
-  of which no outcome is recorded is an ``info``, too: what is only called Jepsen takes for a value
-  that nobody wrote.
-- When a poll was called is not recorded. Here it was called when its client had last done
-  something: of all moments the one that claims least about what came before what.
-- A tail reader assigns itself its partitions. A member of a group subscribes once; what it was
-  given and lost later stands in the ``:rebalance-log`` of the poll that came next. That a reader
-  went on elsewhere (``out-of-range``) Jepsen has no word for.
-- The final read is a consumer that comes last, and assigns itself all partitions.
+- A key is a partition, ``"orders-0"``. A value is a record, ``"cell/producer/sequence"``, or nil
+  for a payload that no client wrote.
+- A process does one thing at a time, and has no further ops after an ``info``. A producer is
+  therefore as many processes as it had sends in flight at once, plus one more after each ``info``.
+  A send without a recorded outcome is an ``info``, too, because Jepsen takes a value with only an
+  invocation for one that was never written.
+- The time of a poll's invocation is not recorded. The time of the client's last action stands in
+  for it, because that claims least about the order of events.
+- A tail reader assigns itself its partitions. A member of a group subscribes once; partitions that
+  it gains and loses later are in the ``:rebalance-log`` of the next poll. Jepsen has no op for a
+  reader that continues at another offset (``out-of-range``).
+- The final read is a consumer that comes last and assigns itself all partitions.
 
-``:client`` is ours: who it was. Commits, faults, and what the cluster did are left out. All is
-held in memory.
+``:client`` is an addition with the name of the client. Commits, faults and the state of the cluster
+are left out. Everything is held in memory.
 """
 
 import heapq
@@ -35,18 +35,19 @@ from ackproof.history.schema import SendType
 
 Row: TypeAlias = Mapping[str, Any]
 Pair: TypeAlias = tuple[int | None, str | None]
-"""An offset, None where it is not known, and a value."""
+"""An offset, or None if unknown, and a value."""
 Name: TypeAlias = tuple[str, str | None]
-"""Of a record: key and value."""
+"""The key and the value of a record."""
 
 TABLES = ("sends", "polls", "assignments", "log")
 """The tables of a history that are read."""
 
 POLLED_AT_ONCE = 500
-"""Records that a poll of the final read returns: the default of ``max.poll.records``."""
+"""The number of records that a poll of the final read returns, the default of
+``max.poll.records``."""
 
 FINAL_READ = "final-read"
-"""The client that the final read is."""
+"""The name of the client that stands for the final read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +55,16 @@ class Op:
     """One event of an operation.
 
     Attributes:
-        type: As in :class:`SendType`.
-        f: What was asked for: send, poll, assign, subscribe.
-        process: Who did it, as Jepsen counts.
-        client: Who it was.
-        time: Nanoseconds of the Unix epoch.
-        sent: Of a send: the key and a pair.
-        polled: Of a poll that was completed: pairs by key.
-        keys: Of an assign and a subscribe.
-        error: Kafka's name of it.
-        rebalanced: What became of the client's partitions since the poll before: event and key.
+        type: The type, as in :class:`SendType`.
+        f: The operation: send, poll, assign or subscribe.
+        process: The number of the process, as Jepsen counts.
+        client: The name of the client.
+        time: The time in nanoseconds of the Unix epoch.
+        sent: The key and the pair of a send.
+        polled: The pairs of a completed poll by key.
+        keys: The keys of an assign or a subscribe.
+        error: Kafka's name of the error.
+        rebalanced: The changes of the client's partitions since the poll before, as event and key.
     """
 
     type: str
@@ -86,10 +87,9 @@ def ops(
     log: pa.Table,
     polled_at_once: int = POLLED_AT_ONCE,
 ) -> Iterator[Op]:
-    """What was done, in the order of time: tables as :func:`history.reader.read` gives them.
+    """Yield the ops in the order of time. The tables are those of :func:`history.reader.read`.
 
-    Yields:
-        An ``invoke`` for each op, and at most one completion.
+    Yields: An ``invoke`` for each op, and at most one completion.
     """
     processes = count()
     by_producer = _grouped(sends, "cell", "producer")
@@ -110,7 +110,7 @@ def ops(
 
 
 def edn(op: Op) -> str:
-    """One line of a history, without its end."""
+    """Return one line of a history, without its line end."""
     entries = {
         "type": f":{op.type}",
         "process": str(op.process),
@@ -128,12 +128,12 @@ def edn(op: Op) -> str:
 
 
 def key_of(topic: str, partition: int) -> str:
-    """What a partition is called."""
+    """Return the key of a partition."""
     return f"{topic}-{partition}"
 
 
 def value_of(cell: str | None, producer: int | None, sequence: int | None) -> str | None:
-    """What a record is called; None for a payload of none of ours."""
+    """Return the value of a record, or None for a payload that no client wrote."""
     return None if producer is None else f"{cell}/{producer}/{sequence}"
 
 
@@ -149,7 +149,7 @@ class _Doing:
         return self._op(SendType.INVOKE, f, **what)
 
     def done(self, f: str, time: int, **what: Any) -> Op:
-        # A clock may be set back; what is done cannot be undone.
+        # A clock may be set back, but an event cannot precede an earlier one of its process.
         self.time = max(self.time, time)
         return self._op(SendType.OK, f, **what)
 
@@ -159,7 +159,7 @@ class _Doing:
 
 
 def _grouped(table: pa.Table, *columns: str) -> dict[tuple[Any, ...], list[Row]]:
-    """Rows in their order, by what they have in these columns."""
+    """Return the rows by their values in these columns, in their order."""
     found = defaultdict(list)
     for row in table.to_pylist():
         found[tuple(row[name] for name in columns)].append(row)
@@ -167,7 +167,7 @@ def _grouped(table: pa.Table, *columns: str) -> dict[tuple[Any, ...], list[Row]]
 
 
 def _sent(client: str, rows: Sequence[Row], numbers: Iterator[int]) -> Iterator[Op]:
-    """The sends of one producer, whose processes are numbered as they are needed."""
+    """Yield the sends of one producer. Its processes are numbered as they are needed."""
     free: list[int] = []
     busy: dict[Name, int] = {}
     last = 0
@@ -189,7 +189,8 @@ def _sent(client: str, rows: Sequence[Row], numbers: Iterator[int]) -> Iterator[
 
 
 def _in_time_order(rows: Sequence[Row]) -> list[tuple[int, Row]]:
-    """With the time of each; no outcome was before its ``invoke``, though a clock was set back."""
+    """Return the rows with their times, in the order of time. No outcome precedes its ``invoke``,
+    even if a clock was set back."""
     invoked = {_named(row): row["time"] for row in rows if row["type"] == SendType.INVOKE}
     timed = [(max(row["time"], invoked[_named(row)]), row) for row in rows]
     return sorted(timed, key=lambda one: (one[0], one[1]["type"] != SendType.INVOKE))
@@ -200,7 +201,8 @@ def _named(row: Row) -> Name:
 
 
 def _consumed(doing: _Doing, shown: Sequence[Row], had: Sequence[Row]) -> Iterator[Op]:
-    """What one consumer did. Its first op is what it wants to read, where that is known."""
+    """Yield the ops of one consumer. The first one states what it wants to read, if that is
+    known."""
     named = [row for row in had if row["topic"] is not None]
     keys = list(dict.fromkeys(_key(row) for row in (*named, *shown)))
     member = any(row["group"] is not None for row in had)
@@ -243,7 +245,7 @@ def _key(row: Row) -> str:
 
 
 def _by_key(rows: Iterable[Row]) -> dict[str, list[Pair]]:
-    """What a poll returned, partition by partition, each in its order."""
+    """Return the records of a poll by partition, each partition in its order."""
     found: dict[str, list[Pair]] = defaultdict(list)
     for row in rows:
         value = value_of(row["cell"], row["producer"], row["sequence"])
@@ -254,7 +256,7 @@ def _by_key(rows: Iterable[Row]) -> dict[str, list[Pair]]:
 def _value(op: Op) -> str:
     if op.sent:
         key, pair = op.sent
-        # A pair where a completion may tell an offset, and the bare value everywhere else.
+        # A completion may have an offset, so it has a pair. All other events have the bare value.
         sent = _pair(pair) if op.type == SendType.OK else _text(pair[1])
         return f"[[:send {_text(key)} {sent}]]"
     if op.polled is not None:
@@ -269,12 +271,12 @@ def _pair(pair: Pair) -> str:
 
 
 def _text(text: Any) -> str:
-    """As EDN has it; JSON's strings are EDN's."""
+    """Return a text as EDN. JSON's strings are also EDN's."""
     return "nil" if text is None else json.dumps(str(text))
 
 
 def lines(directory: Path) -> Iterator[str]:
-    """Yield the ops of the history in ``directory``, a line each, without its end. Raises
+    """Yield the ops of the history in ``directory``, one line each, without its end. Raises
     DamagedFiles."""
     tables = {name: reader.read(directory, name) for name in TABLES}
     yield from map(edn, ops(**tables))

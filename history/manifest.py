@@ -1,12 +1,12 @@
-"""The manifest: what a campaign set out to do, written before its first send.
+"""The manifest: the plan of a campaign, written before its first send.
 
-Evidence is the difference between manifest and history. A history alone cannot tell that it lacks
-something: with two producers on a partition and the file of one of them gone, what the other one
-sent and what the log holds agree with each other, and every record of the missing one that was
-lost is lost twice. So whoever writes is planned here by name, and says in the table ``closings``
-how much it wrote.
+Evidence is the comparison of the manifest with the history. A history alone cannot show what it
+lacks. Suppose that two producers write to a partition and the file of one of them is missing. The
+sends of the other one and the log agree, and every lost record of the missing one is lost twice.
+Every writer is therefore planned here by name, and records in the table ``closings`` how much it
+wrote.
 
-One JSON file, ``manifest.json``, beside ``runs/``.
+The manifest is one JSON file, ``manifest.json``, beside ``runs/``.
 """
 
 from collections import Counter
@@ -30,7 +30,8 @@ from ackproof.history.storage import AnyPath, write_text
 FILE = "manifest.json"
 
 PARTITIONS_MAX = 1_000_000
-"""Of a cell: more than any cluster has, and few enough to be listed in memory."""
+"""The greatest number of partitions of a cell. It is more than any cluster has, and few enough to
+be listed in memory."""
 
 
 class _Planned(BaseModel):
@@ -38,10 +39,15 @@ class _Planned(BaseModel):
 
 
 class PlannedGroup(_Planned):
-    """A consumer group. ``name``: Kafka's ``group.id``; ``delivery``: when its members commit,
-    ``at-least-once``, ``at-most-once`` or ``auto-commit``. ``recovery_ms``: within this time after
-    the cluster has recovered its members are to be shown what is acked; None in a manifest from
-    before anybody waited for that."""
+    """A consumer group.
+
+    Attributes:
+        name: Kafka's ``group.id``.
+        delivery: The time at which its members commit: ``at-least-once``, ``at-most-once`` or
+            ``auto-commit``.
+        recovery_ms: The time after the recovery of the cluster within which its members must read
+            what is acked. None in a manifest from before that was measured.
+    """
 
     name: str
     delivery: str
@@ -49,10 +55,14 @@ class PlannedGroup(_Planned):
 
 
 class PlannedThreshold(_Planned):
-    """A limit that a campaign sets on what is measured of a cell. ``measure``: its key in the
-    campaign file, ``unavailable.longest``; ``operator``: how the measured value must compare with
-    ``limit``, ``<=``, ``<``, ``>=`` or ``>``; ``limit``: records, milliseconds, percent or records
-    a second, as the measure has it."""
+    """A limit that a campaign sets on a figure of a cell.
+
+    Attributes:
+        measure: The key of the figure in the campaign file, for example ``unavailable.longest``.
+        operator: The required relation of the measured value to ``limit``: ``<=``, ``<``, ``>=`` or
+            ``>``.
+        limit: The limit, in records, milliseconds, percent or records a second, as for the figure.
+    """
 
     measure: str
     operator: str
@@ -60,12 +70,18 @@ class PlannedThreshold(_Planned):
 
 
 class PlannedCell(_Planned):
-    """A cell, and what is asked of it. ``acked_min``: with fewer acked records nothing is claimed.
-    ``expect``: the verdicts that the campaign expects, each of them right; none for one that
-    holds. A manifest of former days has one verdict, or null. ``thresholds``: what the campaign
-    expects of its figures. ``groups``: that read it. ``transactional``: whether it is written in
-    transactions alone. ``checkers``: those of plug-ins that concern it, each with its plug-in and
-    version."""
+    """A cell and what is expected of it.
+
+    Attributes:
+        cell: The cell.
+        groups: The groups that read it.
+        transactional: Whether it is written in transactions only.
+        acked_min: The number of acked records without which nothing is claimed.
+        expect: The verdicts that the campaign expects, any of which is right. Empty if every
+            guarantee must hold. An older manifest has one verdict, or null.
+        thresholds: The limits that the campaign sets on its figures.
+        checkers: The checkers of plug-ins that apply to it, each with its plug-in and version.
+    """
 
     cell: Cell
     groups: tuple[PlannedGroup, ...] = ()
@@ -85,7 +101,8 @@ class PlannedCell(_Planned):
     @field_validator("cell")
     @classmethod
     def _settings_can_be_read(cls, cell: Cell) -> Cell:
-        """A view of a cell parses when it is asked; what it cannot parse is said here, once."""
+        """Check that every setting can be parsed. A property of a cell parses its value only when
+        it is read, so an error would otherwise appear late."""
         for name, setting in SETTINGS.items():
             try:
                 setting.__get__(cell, Cell)
@@ -100,13 +117,14 @@ class PlannedFault(_Planned):
     """A fault of the schedule.
 
     Attributes:
-        fault_id: From 1, in the order of the plan.
-        target: The expression it will be aimed at.
-        parameters: Its own, by name.
-        start_ms: Planned, since the workload began.
-        hold_ms: From injection to heal, planned.
-        story: The story that it is a step of, and which: ``crash-loop#1 bounce-2``.
-        partition: Topic and number of the one that its story is about; None where it is about none.
+        fault_id: The number of the fault, from 1, in the order of the plan.
+        fault: The kind of the fault.
+        target: The expression that chooses its target.
+        parameters: Its own parameters by name.
+        start_ms: The planned time since the workload began.
+        hold_ms: The planned time from injection to heal.
+        story: The scenario of which it is a step, and the step: ``crash-loop#1 bounce-2``.
+        partition: The topic and number of the partition that its scenario concerns, or None.
     """
 
     fault_id: int
@@ -120,8 +138,8 @@ class PlannedFault(_Planned):
 
 
 class PlannedFailover(_Planned):
-    """A failover to be measured, of a topic with so many ``partitions``. ``target``: the expression
-    for the broker to be killed; ``seed``: for what it leaves open."""
+    """A failover to measure, of a topic with ``partitions`` partitions. ``target`` is the
+    expression for the broker to kill, and ``seed`` decides what it leaves open."""
 
     partitions: int
     target: str
@@ -129,15 +147,15 @@ class PlannedFailover(_Planned):
 
 
 class PlannedWriter(_Planned):
-    """Who will write a table of a run: ``<table>.<writer>.parquet``, or a file of that kind for
+    """The writer of a table of a run. It writes ``<table>.<writer>.parquet``, or such a file for
     each of ``partitions`` (topic and number).
 
     Attributes:
-        node: Where it runs, whose clock its rows carry.
-        cell: The cell that it writes of; None where it is all of them.
-        client: The client of the workload that writes it; None where it is none of these.
-        instead_of: The client in whose place that one comes, should a fault crash it; else it never
-            does, and writes nothing. None for a client that is there from the beginning.
+        node: The node where it runs, whose clock its rows have.
+        cell: The cell that it writes about, or None for all cells.
+        client: The client of the workload that writes it, or None if it is another program.
+        instead_of: The client that this one replaces if a fault crashes it; otherwise it never
+            starts and writes nothing. None for a client that runs from the beginning.
     """
 
     table: str
@@ -153,22 +171,22 @@ class PlannedRun(_Planned):
     """One run.
 
     Attributes:
-        number: From 1; its history is in ``runs/<number>/history``.
-        cluster: What of the cluster's settings is swept, with this run's values; of clusters that
-            are compared by name, the name as ``cluster``.
+        number: The number of the run, from 1. Its history is in ``runs/<number>/history``.
+        cluster: The cluster settings that vary over the runs, with this run's values. For clusters
+            that are compared by name, it has the name as ``cluster``.
         zookeeper: Whether ZooKeeper keeps the metadata, and not KRaft's controllers.
-        combined: The brokers that are KRaft's controllers, too, by name; none where these are
-            servers of their own.
+        combined: The names of the brokers that are also KRaft controllers; empty if the controllers
+            are separate servers.
         session_timeout_ms: ``zookeeper.session.timeout.ms`` in force; with KRaft
             ``broker.session.timeout.ms``.
         replica_lag_ms: ``replica.lag.time.max.ms`` in force.
-        recovery_ms: Within this time after the last fault is healed, every partition is to be led
-            and its ISR full.
-        replicas: Whether every broker's logs are to be collected, into ``runs/<number>/replicas``.
-        external: Whether the cluster was there before. Then nobody watches its servers' processes,
-            and what clients are not told (leader epochs, say) is not in the history.
-        skipped: What the campaign would have broken besides and the place refuses, and why.
-        plugins: The plug-ins whose objects it uses, each with its version.
+        recovery_ms: The time after the last heal within which every partition must have a leader
+            and a full ISR.
+        replicas: Whether every broker's logs must be collected into ``runs/<number>/replicas``.
+        external: Whether the cluster existed before. Its processes are then not watched, and facts
+            that clients do not receive (leader epochs, for example) are not in the history.
+        skipped: The faults that the environment did not allow, and why.
+        plugins: The plug-ins that it uses, each with its version.
     """
 
     number: int
@@ -190,8 +208,8 @@ class PlannedRun(_Planned):
 
     @model_validator(mode="after")
     def _names_are_told_apart(self) -> "PlannedRun":
-        """Of two cells with one topic nobody could tell whose its records are; and records of a
-        cell that was left out would be judged by nobody."""
+        """Check that names are unique. With two cells of one topic, the owner of a record would be
+        unknown, and records of a cell that is left out would not be judged."""
         where = f"run {self.number}"
         _refuse_twice(where, "cell", (one.cell.name for one in self.cells))
         _refuse_twice(where, "topic", (one.cell.topic for one in self.cells))
@@ -204,15 +222,18 @@ class PlannedRun(_Planned):
 
 
 class Manifest(_Planned):
-    """A campaign's.
+    """The plan of a campaign.
 
     Attributes:
-        system: What is put to the test, as the campaign names it: ``bundled``, ``kafka:3.9.1``;
-            of a container image with its digest, ``kafka:image:apache/kafka:4.1.1@sha256:...``: its
-            jars are what is put to the test, on nodes and a Java of ours.
-        metadata_quorum: Who keeps its metadata: ``zookeeper``, ``isolated-kraft``,
-            ``combined-kraft``; None where nobody tells, as in a manifest of former days.
-        baseline: The campaign says that it breaks nothing (``faults: []``).
+        campaign: The name of the campaign.
+        system: The system under test, as the campaign names it: ``bundled``, ``kafka:3.9.1``. A
+            container image has its digest, ``kafka:image:apache/kafka:4.1.1@sha256:...``; its jars
+            are tested, on the harness's nodes and Java.
+        metadata_quorum: The servers that keep its metadata: ``zookeeper``, ``isolated-kraft`` or
+            ``combined-kraft``; None if unknown, as in an older manifest.
+        seed: The seed of the campaign.
+        baseline: Whether the campaign says that it injects no faults (``faults: []``).
+        runs: The runs.
     """
 
     campaign: str
@@ -229,26 +250,27 @@ class Manifest(_Planned):
         return runs
 
     def write(self, directory: AnyPath) -> None:
-        """Write it into a campaign's results, aside and renamed."""
+        """Write the manifest into a campaign's results. The file appears only when it is
+        complete."""
         write_text(directory / FILE, self.model_dump_json(indent=1) + "\n")
 
 
 def identity_of(number: int, seed: int) -> str:
-    """Return what the start of a run's first step says of it, so that the history of one run is not
-    taken for that of another."""
+    """Return the identity that the start of a run's first step records, so that the history of one
+    run is not taken for that of another."""
     return f"run {number}, seed {seed}"
 
 
 def _refuse_twice(where: str, what: str, names: Iterable[Hashable]) -> None:
-    """Raise ValueError for a name that stands there more than once."""
+    """Raise ValueError for a name that occurs more than once."""
     for name, times in Counter(names).items():
         if times > 1:
             raise ValueError(f"{where} has the {what} {name} {times} times")
 
 
 def read(directory: AnyPath) -> Manifest:
-    """The manifest of a campaign's results. Raises DamagedFiles when there is none, or it is not
-    what :meth:`Manifest.write` writes."""
+    """Return the manifest of a campaign's results. Raises DamagedFiles if there is none or it is
+    not as :meth:`Manifest.write` writes it."""
     path = directory / FILE
     try:
         return Manifest.model_validate_json(path.read_bytes())

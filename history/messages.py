@@ -1,4 +1,4 @@
-"""Text for messages: what is wrong with a stored document, and the last words of a process."""
+"""Text for messages: the problem of a stored document, and the last error of a process."""
 
 import json
 import re
@@ -9,14 +9,14 @@ from pydantic_core import ErrorDetails
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with each lone surrogate as an escape sequence: Python's names of files that
-    are not UTF-8 have some, and no encoding does."""
+    """Return ``text`` with each lone surrogate as an escape sequence. Python's names of files that
+    are not UTF-8 contain such surrogates, and no encoding has them."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 # --- errors of documents --------------------------------------------------------------------------
 #
-# Plain words for what is wrong with a stored document: a JSON file that Ackproof wrote itself.
+# Sentences about the problems of a stored document, which is a JSON file that Ackproof wrote.
 
 
 _OBJECT = "must be an object with names and values"
@@ -48,12 +48,12 @@ _WORDS: Mapping[str, str] = {
     "json_invalid": "is not JSON: {error}",
     "value_error": "{error}",
 }
-"""The words for each of pydantic's error types, with placeholders for its context."""
+"""The phrase for each of pydantic's error types, with placeholders for its context."""
 
 
 def in_words(error: ValueError) -> str:
-    """Return the first thing that is wrong with a document and where, as ``cells.0.lost: must be a
-    whole number``. ``error``: what reading, decoding or validating it has raised."""
+    """Return the first problem of a document and its place, as ``cells.0.lost: must be a whole
+    number``. ``error`` is the exception from reading, decoding or validating it."""
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
@@ -72,20 +72,20 @@ def _reason(error: ErrorDetails) -> str:
 
 # --- last words of a process ----------------------------------------------------------------------
 #
-# What a process has left in its log, where its end is reported.
+# The last error in the log of a process, for the message that it ended.
 
 
 _ERROR = re.compile(
     r"\b(ERROR|FATAL|CRITICAL)\b|^(Caused by: )?([\w$]+\.)*\w*(Error|Exception)\b"
     r"|^(panic|fatal error|Fatal error|Traceback): |\bpanicked at\b|^terminate called "
 )
-"""Log lines of servers and clients, and how the reports of uncaught errors begin: of Python, Java
-(the last ``Caused by`` is the root cause), Go, Rust and C++."""
+"""Log lines with errors of servers and clients, and the beginnings of reports of uncaught errors in
+Python, Java (the last ``Caused by`` is the root cause), Go, Rust and C++."""
 _WORDS_MAX = 300
 
 
 def last_error(lines: Iterable[str]) -> str | None:
-    """Return the last line of a log that reports an error; None if none does."""
+    """Return the last line of a log that reports an error, or None."""
     found = None
     for line in lines:
         found = line.strip() if _ERROR.search(line) else found
@@ -93,8 +93,8 @@ def last_error(lines: Iterable[str]) -> str | None:
 
 
 def quoted(log: bytes, where: str) -> str:
-    """Return what the log of a process that has ended adds to the message that it ended: the last
-    error, or the last line where no line reports an error. ``where``: the log's path."""
+    """Return the addition to the message that a process ended: the last error in its log, or the
+    last line if no line reports an error. ``where`` is the path of the log."""
     lines = [line.strip() for line in log.decode(errors="replace").splitlines() if line.strip()]
     if (error := last_error(lines)) is not None:
         return f"; the last error in {where}: {error}"

@@ -1,15 +1,15 @@
-"""How history files are called.
+"""The names of history files.
 
-A name is dot-separated fields, and the number of fields says what it is:
+A name consists of fields with dots between them. The number of fields shows the kind of file:
 
-- ``<table>.<writer>.parquet``, or ``<table>.<topic>.<partition>.<writer>.parquet`` for the tables
-  that are written per partition (``sends``, ``log``, ``polls``, ``committed``): a closed file;
-- the same with ``.part-000001.arrows`` in place of ``.parquet``: what was flushed so far by a
-  writer that has not closed, in Arrow's streaming format (``history.storage``).
+- ``<table>.<writer>.parquet`` is a closed file. For the partitioned tables (``sends``, ``log``,
+  ``polls``, ``committed``) it is ``<table>.<topic>.<partition>.<writer>.parquet``.
+- The same name with ``.part-000001.arrows`` instead of ``.parquet`` is a part: the rows that a
+  writer has flushed and not closed, in Arrow's streaming format (``history.storage``).
 
-Topics and writers may hold dots themselves. Kafka allows ``[a-zA-Z0-9._-]`` in a topic's name, so
-a dot is written as ``~``, which no topic can contain: ``orders.eu`` becomes ``orders~eu``.
-Files that begin with a dot are unfinished and no part of the history.
+Topics and writers may contain dots. Kafka allows ``[a-zA-Z0-9._-]`` in the name of a topic, so a
+dot is written as ``~``, which no topic can contain: ``orders.eu`` becomes ``orders~eu``. Files
+whose name begins with a dot are unfinished and not part of the history.
 """
 
 import re
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ackproof.history.schema import TABLES
 
 PARTITIONED = frozenset({"sends", "log", "polls", "committed"})
-"""Tables with one file per topic, partition and writer."""
+"""The tables with one file for each topic, partition and writer."""
 
 CLOSED_SUFFIX = ".parquet"
 PART_SUFFIX = ".arrows"
@@ -29,12 +29,12 @@ _PART = re.compile(r"part-(\d{6,})")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stem:
-    """What a writer's files have in common.
+    """The common part of the names of a writer's files.
 
     Attributes:
         table: A key of :data:`history.schema.TABLES`.
-        writer: Who wrote it, unique within table (and partition) and directory.
-        partition: Topic and partition number, of the partitioned tables alone.
+        writer: The name of the writer, unique within table (and partition) and directory.
+        partition: The topic and partition number, for partitioned tables only.
     """
 
     table: str
@@ -57,18 +57,18 @@ class Stem:
 
     @property
     def closed(self) -> str:
-        """Name of the file that holds everything, once the writer has closed."""
+        """The name of the file that holds all rows after the writer has closed."""
         return f"{self}{CLOSED_SUFFIX}"
 
     def part(self, number: int) -> str:
-        """Name of the part of that number, counted from 1."""
+        """Return the name of the part with that number, counted from 1."""
         return f"{self}.part-{number:06d}{PART_SUFFIX}"
 
 
 def parse(name: str) -> tuple[Stem, int | None]:
-    """The stem and the part number (None of a closed file) of a file name.
+    """Return the stem and the part number of a file name; the part number of a closed file is None.
 
-    Raises ValueError for a name that is none of ours.
+    Raises ValueError for a name that is not one of a history file.
     """
     *fields, extension = name.split(".")
     expected = 4 if fields and fields[0] in PARTITIONED else 2

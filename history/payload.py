@@ -1,9 +1,10 @@
-"""Record values that say whose they are.
+"""Record values that contain the identity of the record.
 
-A value holds a magic number, a CRC-32C of all that follows it, producer, sequence, cell and
-padding up to the size asked for. The final read then needs no look-up to tell which send a record
-came from, and a damaged value is seen as such, wherever the damage lies. The padding is not
-zeros, which is what a file system gives back for blocks that it lost."""
+A value consists of a magic number, a CRC-32C of everything after it, the producer, the sequence
+number, the cell, and padding up to the requested size. The final read can then identify a record
+without a look-up, and damage anywhere in a value is detected. The padding is not zeros, because a
+file system returns zeros for lost blocks.
+"""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,20 +18,20 @@ MAGIC = b"AKP1"
 _HEAD = struct.Struct(">4sI")
 _BODY = struct.Struct(">iqH")
 _WHOLE = struct.Struct(">4sIiqH")
-"""Head and body, read in one go: the readers of a cell do that for each record that they are
-shown."""
+"""The head and the body as one structure, because the readers of a cell unpack it for each record
+that they read."""
 SEQUENCE_AT = _HEAD.size + struct.calcsize(">i")
-"""Where a value's sequence number begins."""
+"""The position of the sequence number in a value."""
 SEQUENCE_BYTES = 8
 CHECKSUM_AT = len(MAGIC)
 BODY_AT = _HEAD.size
 NAME_AT = _WHOLE.size
-"""Where the cell's name begins, in all values alike."""
+"""The position of the cell's name, which is the same in all values."""
 _FILLER = bytes(range(1, 256))
 
 
 class Identity(NamedTuple):
-    """Whose a record is."""
+    """The identity of a record."""
 
     cell: str
     producer: int
@@ -38,20 +39,20 @@ class Identity(NamedTuple):
 
 
 def bytes_min(cell: str) -> int:
-    """Size in bytes of the smallest value that can name ``cell``."""
+    """Return the size in bytes of the smallest value that can contain the name ``cell``."""
     return _HEAD.size + _BODY.size + len(cell.encode())
 
 
 class Encoder:
-    """Makes the values of one producer.
+    """An encoder of the values of one producer.
 
     Args:
         record_bytes: The size of a value.
-        record_bytes_max: Where values differ in size, that of the largest; each size from
-            ``record_bytes`` on is as likely. Which one a record has follows from its producer and
-            sequence number: it is the same in every run.
+        record_bytes_max: The size of the largest value if values differ in size. All sizes from
+            ``record_bytes`` on are equally likely. The size of a record follows from its producer
+            and sequence number, so it is the same in every run.
 
-    Raises ValueError when ``record_bytes`` is too small to hold what a value says.
+    Raises ValueError when ``record_bytes`` is too small for the identity of a record.
     """
 
     def __init__(
@@ -72,21 +73,21 @@ class Encoder:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Of the smallest value and of the largest, in bytes."""
+        """The sizes of the smallest and of the largest value in bytes."""
         least = self._least + _HEAD.size
         return least, least + self._sizes - 1
 
     def body(self, sequence: int) -> bytes:
-        """All that follows the checksum, of that sequence number, and as long as any is: what is
-        shorter is the beginning of it."""
+        """Return everything after the checksum for that sequence number, in the greatest length.
+        Shorter bodies are the beginning of it."""
         return _BODY.pack(self._producer, sequence, self._name_bytes) + self._tail
 
     def encode(self, sequence: int) -> bytes:
-        """The value of that sequence number."""
+        """Return the value of that sequence number."""
         return next(self.encode_all((sequence,)))
 
     def encode_all(self, sequences: Iterable[int]) -> Iterator[bytes]:
-        """The values of these sequence numbers, each made when it is asked for."""
+        """Yield the values of these sequence numbers. Each is made when it is requested."""
         producer, name_bytes, tail = self._producer, self._name_bytes, self._tail
         least, sizes = self._least, self._sizes
         for sequence in sequences:
@@ -98,7 +99,8 @@ class Encoder:
 
 
 def decode(value: bytes | None) -> Identity | None:
-    """Whose value it is; None for what no :class:`Encoder` made, or was damaged since."""
+    """Return the identity in a value, or None if no :class:`Encoder` made it or it was damaged
+    since."""
     told = next(_told((value,)))
     return None if told is None else Identity(*told)
 
@@ -106,8 +108,8 @@ def decode(value: bytes | None) -> Identity | None:
 def decode_all(
     values: Iterable[bytes | None],
 ) -> tuple[Sequence[str | None], Sequence[int | None], Sequence[int | None]]:
-    """Likewise of one or more: cells, producers and sequence numbers, None in all three for a value
-    that tells nothing."""
+    """Return the cells, producers and sequence numbers in one or more values; all three are None
+    for a value without a valid identity."""
     cells, producers, sequences = zip(
         *[told or (None, None, None) for told in _told(values)], strict=True
     )
@@ -128,13 +130,13 @@ def _told(values: Iterable[bytes | None]) -> Iterator[tuple[str, int, int] | Non
 
 # --- many at once ---------------------------------------------------------------------------------
 #
-# Values many at once, by arrays: the same bytes as :meth:`history.payload.Encoder.encode` makes
-# one by one, in rows of one block of memory; and whose they are.
+# Many values at once as arrays. The bytes are the same as those of
+# :meth:`history.payload.Encoder.encode`, in rows of one block of memory. The identities are decoded
+# in the same way.
 #
-# A CRC is affine: of two bodies of one length, the XOR of their checksums follows from the XOR of
-# the bodies, bit by bit. So where bodies differ in nothing but the eight bytes of a sequence
-# number, a checksum is that of the sequence number 0, and for each of the eight bytes one of 256
-# words more.
+# A CRC is affine: for two bodies of one length, the XOR of their checksums follows from the XOR of
+# the bodies, bit by bit. If bodies only differ in the eight bytes of a sequence number, a checksum
+# is that of sequence number 0 combined with one of 256 words for each of the eight bytes.
 
 
 _CHECKSUM = slice(CHECKSUM_AT, BODY_AT)
@@ -143,13 +145,13 @@ _SEQUENCE = slice(SEQUENCE_AT, SEQUENCE_AT + SEQUENCE_BYTES)
 _PRODUCER = slice(BODY_AT, SEQUENCE_AT)
 _WORD_BYTES = 8
 _COMPARED_BYTES = 4 << 20
-"""Of so many at once it is told whose they are."""
+"""The number of bytes that are compared at once."""
 _KNOWN_MAX = 16
-"""Producers whose values are kept in mind."""
+"""The number of producers whose values are cached."""
 
 Bytes = NDArray[np.uint8]
 Given = Bytes | Sequence[bytes | None]
-"""Values: a row each, which are all as large, or one by one. Null is None."""
+"""Values, either as rows of one size or as single values. Null is None."""
 Told = tuple[
     str | Sequence[str | None],
     NDArray[np.int32] | Sequence[int | None],
@@ -158,7 +160,7 @@ Told = tuple[
 
 
 class _Alike(NamedTuple):
-    """Whose values of one cell are."""
+    """The identities of values of one cell."""
 
     cell: str
     producers: NDArray[np.int32]
@@ -166,13 +168,14 @@ class _Alike(NamedTuple):
 
 
 class Values:
-    """A block of rows, each the value of another sequence number; the next ones replace them.
+    """A block of rows, each the value of another sequence number. New values replace the old ones.
 
     Args:
-        rows: How many it has room for.
+        rows: The capacity.
 
     Attributes:
-        block: The rows. Where values differ in size, what is behind the end of one is not its.
+        block: The rows. If values differ in size, the bytes after the end of a value are not part
+            of it.
     """
 
     def __init__(self, encoder: Encoder, rows: int) -> None:
@@ -181,12 +184,13 @@ class Values:
         self._sizes = most - least + 1
         body = encoder.body(0)
         self._bodies = Checksums(body)
-        # By these the size of a value is drawn: see Encoder.encode_all.
+        # These checksums determine the size of a value; see Encoder.encode_all.
         self._heads = Checksums(body[: NAME_AT - BODY_AT])
         self.block: Bytes = np.tile(np.frombuffer(MAGIC + bytes(4) + body, np.uint8), (rows, 1))
 
     def make(self, sequences: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Make the values of these sequence numbers, in the first rows; their sizes in bytes."""
+        """Make the values of these sequence numbers in the first rows, and return their sizes in
+        bytes."""
         rows = self.block[: len(sequences)]
         _numbers(rows, _SEQUENCE, ">i8")[:] = sequences
         if self._sizes == 1:
@@ -206,10 +210,10 @@ class Values:
 
 
 class Checksums:
-    """CRC-32C of bodies that are the same but for a sequence number.
+    """The CRC-32C checksums of bodies that only differ in the sequence number.
 
     Args:
-        body: One of them, or its beginning, of the sequence number 0.
+        body: The body with sequence number 0, or its beginning.
     """
 
     def __init__(self, body: bytes) -> None:
@@ -224,7 +228,7 @@ class Checksums:
             changed[at + place] = 0
 
     def of(self, sequences: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The checksums of the bodies with these sequence numbers."""
+        """Return the checksums of the bodies with these sequence numbers."""
         made = np.full(len(sequences), self._zero, np.uint32)
         bytes_ = sequences.astype("<i8").view(np.uint8).reshape(-1, SEQUENCE_BYTES)
         highest = int(sequences.view(np.uint64).max(initial=0))
@@ -235,18 +239,19 @@ class Checksums:
 
 
 class Decoder:
-    """Tells of many values whose they are.
+    """A decoder of the identities in many values.
 
-    Where all are as large, as they are of producers whose values do not differ in size, they are
-    compared with those that say the same: what differs in no byte has the right checksum.
+    If all values have the same size, as for producers whose values do not vary, they are compared
+    with encoded values of the same identities. A value without a different byte has the right
+    checksum.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int, int], Values] = {}
 
     def decode(self, values: Given) -> Told:
-        """As :func:`history.payload.decode_all` of one or more; a cell that all have is told
-        once."""
+        """Return the same as :func:`history.payload.decode_all` for one or more values. If all have
+        the same cell, it is returned once."""
         rows = values if isinstance(values, np.ndarray) else _rows(values)
         told = None if rows is None else self._alike(rows)
         if told is not None:
@@ -254,7 +259,8 @@ class Decoder:
         return decode_all(map(bytes, values) if isinstance(values, np.ndarray) else values)
 
     def _alike(self, rows: Bytes) -> Told | None:
-        """Likewise, of values of one cell; None where they are not, or any is damaged."""
+        """Return the identities of values of one cell, or None if the cells differ or a value is
+        damaged."""
         most = max(1, _COMPARED_BYTES // rows.shape[1])
         parts = [self._compared(rows[at : at + most]) for at in range(0, len(rows), most)]
         told = [part for part in parts if part is not None]
@@ -292,7 +298,7 @@ class Decoder:
 
 
 def _rows(values: Sequence[bytes | None]) -> Bytes | None:
-    """The same as rows; None where they are not all as large, or are too many."""
+    """Return the values as rows, or None if they differ in size or are too many."""
     present = [value for value in values if value is not None]
     size = len(present[0]) if present else 0
     if not 0 < size * len(values) <= _COMPARED_BYTES:
@@ -303,12 +309,13 @@ def _rows(values: Sequence[bytes | None]) -> Bytes | None:
 
 
 def _numbers(rows: Bytes, place: slice, kind: str) -> NDArray[Any]:
-    """What the rows have there, as numbers: a view."""
+    """Return a view of this part of the rows as numbers."""
     return rows[:, place].view(kind)[:, 0]
 
 
 def _same(some: Bytes, others: Bytes) -> bool:
-    """Whether rows of one size are the same: by words, of which there are fewer than bytes."""
+    """Return whether rows of one size are equal. They are compared by words, of which there are
+    fewer than bytes."""
     flat, other = some.reshape(-1), others.reshape(-1)
     whole = len(flat) // _WORD_BYTES * _WORD_BYTES
     return np.array_equal(flat[whole:], other[whole:]) and np.array_equal(

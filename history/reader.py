@@ -1,13 +1,13 @@
-"""Reading a history, finished or not.
+"""The reader of a history, complete or not.
 
-Which files count: of one stem (table, topic and partition, writer) the closed file if there is
-one, otherwise its parts in order (``history.writer`` says why that is never both). Files that
-begin with a dot were being written when something ended the writer, and so was what a part ends
-with that is cut short: neither counts. To be used when the writers are gone: a writer that closes
-meanwhile removes its parts.
+For each stem (table, topic and partition, writer), the closed file counts if there is one,
+otherwise the parts in order (``history.writer`` says why both never count). Files whose name begins
+with a dot were being written when the writer ended, and do not count. Neither does an incomplete
+batch at the end of a part. Read a history only after its writers have ended, because a writer that
+closes removes its parts.
 
-Dictionary columns are given back as plain strings, so that tables of several files have one
-schema: :func:`decoded_schema`.
+Dictionary columns are returned as plain strings, so that tables of several files have one schema:
+:func:`decoded_schema`.
 """
 
 from collections import defaultdict
@@ -23,18 +23,18 @@ from ackproof.history.schema import TABLES, decoded
 from ackproof.history.storage import AnyPath
 
 Listed: TypeAlias = tuple[Mapping[Stem, tuple[AnyPath, ...]], Mapping[AnyPath, str]]
-"""The files of a table by who wrote what, and what is wrong with others that bear its name."""
+"""The files of a table by stem, and the problems of other files with its name."""
 
 
 def decoded_schema(table: str) -> pa.Schema:
-    """The table's schema with strings in place of dictionaries of strings."""
+    """Return the table's schema with strings in place of dictionaries of strings."""
     return decoded(TABLES[table])
 
 
 def files(directory: AnyPath, table: str) -> tuple[AnyPath, ...]:
-    """The files that make up a table, parts of one writer in order; none if there are none.
+    """Return the files of a table, with the parts of a writer in order, or none.
 
-    Raises DamagedFiles for a name that begins like the table's and is no history file's.
+    Raises DamagedFiles for a name that begins like the table's and is not that of a history file.
     """
     return tuple(path for paths in by_stem(directory, table).values() for path in paths)
 
@@ -42,10 +42,10 @@ def files(directory: AnyPath, table: str) -> tuple[AnyPath, ...]:
 def partitions(
     directory: AnyPath, tables: Iterable[str] = sorted(PARTITIONED)
 ) -> Mapping[tuple[str, int], Mapping[str, tuple[AnyPath, ...]]]:
-    """The files of partitioned tables: by (topic, partition), then by table.
+    """Return the files of partitioned tables by (topic, partition), then by table.
 
-    E.g. ``{("t", 0): {"sends": (Path(...),), "log": (Path(...),)}}``; a table that has nothing
-    of a partition is an empty tuple there.
+    For example ``{("t", 0): {"sends": (Path(...),), "log": (Path(...),)}}``. A table without files
+    of a partition has an empty tuple there.
     """
     tables = tuple(tables)
     found: dict[tuple[str, int], dict[str, tuple[AnyPath, ...]]] = {}
@@ -59,9 +59,10 @@ def partitions(
 
 
 def read(directory: AnyPath, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The whole table, or the columns asked for; without any file an empty table of its schema.
+    """Return the whole table or these columns of it. Without files, return an empty table of its
+    schema.
 
-    Raises DamagedFiles, naming every file that cannot be read.
+    Raises DamagedFiles, which names every file that cannot be read.
     """
     return read_files(table, files(directory, table), columns)
 
@@ -69,7 +70,7 @@ def read(directory: AnyPath, table: str, columns: Sequence[str] | None = None) -
 def read_files(
     table: str, paths: Iterable[AnyPath], columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """As :func:`read`, of files that :func:`files` or :func:`partitions` listed."""
+    """Return the same as :func:`read` for files that :func:`files` or :func:`partitions` listed."""
     schema = decoded_schema(table)
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns])
@@ -85,7 +86,7 @@ def read_files(
 
 
 def _read_file(table: str, path: AnyPath, schema: pa.Schema) -> pa.Table:
-    """A nullable column that is not there is null: a history from before there was one. Raises
+    """Read one file. A missing nullable column is null, because older histories lack it. Raises
     ValueError for rows that no writer wrote (:mod:`history.validation`)."""
     rows = _read_part(path, schema) if _is_part(path) else _read_closed(path, schema)
     for field in schema:
@@ -103,8 +104,8 @@ def _read_closed(path: AnyPath, schema: pa.Schema) -> pa.Table:
 
 
 def _read_part(path: AnyPath, schema: pa.Schema) -> pa.Table:
-    """The columns of ``schema`` that it has. One that was cut short before its first batch has
-    none of any."""
+    """Return those columns of ``schema`` that a part has. A part that was cut short before its
+    first batch has none."""
     batches, _ = storage.read_batches(path)
     if not batches:
         return schema.empty_table()
@@ -123,9 +124,10 @@ def _is_part(path: AnyPath) -> bool:
 
 
 def count_rows(paths: Iterable[AnyPath]) -> int:
-    """How many rows the files hold; of closed ones their footers alone are read.
+    """Return the number of rows in these files. For closed files, only the footers are read.
 
-    Raises DamagedFiles, naming every file that cannot tell."""
+    Raises DamagedFiles, which names every file whose rows cannot be counted.
+    """
     rows, damaged = 0, {}
     for path in paths:
         try:
@@ -147,7 +149,7 @@ def _rows_of_part(path: AnyPath) -> int:
 
 
 def cut_short(path: AnyPath) -> bool:
-    """Whether this is a part that ends with a batch which is not whole. Raises DamagedFiles."""
+    """Return whether this is a part that ends with an incomplete batch. Raises DamagedFiles."""
     try:
         return _is_part(path) and storage.read_batches(path)[1]
     except (OSError, pa.ArrowException) as error:
@@ -155,12 +157,12 @@ def cut_short(path: AnyPath) -> bool:
 
 
 def by_stem(directory: AnyPath, table: str) -> Mapping[Stem, tuple[AnyPath, ...]]:
-    """The files that make up a table, by who wrote what. Raises as :func:`files`."""
+    """Return the files of a table by stem. Raises as :func:`files`."""
     return sound(listed(directory, table))
 
 
 def sound(listed: Listed) -> Mapping[Stem, tuple[AnyPath, ...]]:
-    """The files of a table, where all are its own. Raises as :func:`files`."""
+    """Return the files of a table if all of them belong to it. Raises as :func:`files`."""
     found, misnamed = listed
     if misnamed:
         raise DamagedFiles(misnamed)
@@ -168,12 +170,14 @@ def sound(listed: Listed) -> Mapping[Stem, tuple[AnyPath, ...]]:
 
 
 def listed(directory: AnyPath, table: str) -> Listed:
-    """As :func:`by_stem`, and what is wrong with files whose names tell nobody whose they are."""
+    """Return the files of a table by stem, and the problems of files whose name does not identify
+    their writer."""
     return _listed(storage.matching(directory, f"{table}.*"))
 
 
 def listed_by_table(directory: AnyPath) -> Mapping[str, Listed]:
-    """Likewise of every table, at one look: of a store it takes a request for a thousand files."""
+    """Return the same as :func:`listed` for every table from one listing. In a store, a request
+    lists a thousand files."""
     paths: dict[str, list[AnyPath]] = {table: [] for table in TABLES}
     for path in storage.matching(directory, "*.*"):
         paths.get(path.name.partition(".")[0], []).append(path)

@@ -1,14 +1,14 @@
-"""The record schema: what a run leaves behind, as Parquet tables.
+"""The schema of a run's records, as Parquet tables.
 
-Every table is a set of files ``<table>.<writer>.parquet`` in one directory, ``runs/<n>/history``.
-A file is complete or not there at all (written aside, then renamed), so that whatever ends a run,
-what was recorded stays readable. A writer that was ended leaves ``.part-<n>.arrows`` files in
-place of a closed one: which files count is for ``history.reader`` to say. Times are nanoseconds
-of the Unix epoch, read from the clock of the machine that runs the harness.
+Every table is a set of files ``<table>.<writer>.parquet`` in one directory, ``runs/<n>/history``. A
+file is complete or absent, because it is written under another name and then renamed. Whatever ends
+a run, the recorded rows stay readable. A writer that was ended leaves ``.part-<n>.arrows`` files
+instead of a closed one; ``history.reader`` decides which files count. Times are nanoseconds of the
+Unix epoch by the clock of the machine that runs the harness.
 
-``sends``, ``log``, ``polls`` and ``committed`` files hold one partition of one topic each: its name
-is in theirs (``sends.<topic>.<partition>.<writer>.parquet``, see ``history.names``), so that a
-checker may reconcile partition by partition without a shuffle.
+``sends``, ``log``, ``polls`` and ``committed`` files have one partition of one topic each, which is
+part of the file's name (``sends.<topic>.<partition>.<writer>.parquet``, see ``history.names``). A
+checker can therefore reconcile partition by partition without a shuffle.
 """
 
 from enum import StrEnum
@@ -19,16 +19,16 @@ from ackproof.history import transactional
 
 
 class SendType(StrEnum):
-    """Jepsen's four words for an operation on its way."""
+    """Jepsen's four words for the state of an operation."""
 
     INVOKE = "invoke"
-    """Handed to the client library."""
+    """The record was passed to the client library."""
     OK = "ok"
-    """Acknowledged. With acks=0 the client's own word."""
+    """The record was acknowledged. With acks=0 this is only the client's claim."""
     FAIL = "fail"
-    """Certainly not in the log, whatever happens."""
+    """The record is certainly not in the log and will never be."""
     INFO = "info"
-    """Nobody knows."""
+    """It is unknown whether the record is in the log."""
 
 
 def _dictionary() -> pa.DataType:
@@ -49,11 +49,14 @@ SENDS = pa.schema(
         pa.field("due", pa.int64()),
     ]
 )
-"""One row an event of a send. (cell, producer, sequence) names the record and is unique: an
-``invoke`` row, then at most one of ``ok``, ``fail``, ``info``. ``offset``: of an ok, null where the
-client was told none (acks=0) or the record was acknowledged in another partition.
-``error``: Kafka's error name, of a fail or an info. ``due``: of an invoke, when the producer's
-schedule had it sent, at ``time`` or before; null where it has none (flat out)."""
+"""The events of sends, one row each.
+
+(cell, producer, sequence) names the record and is unique: it has an ``invoke`` row, and then at
+most one of ``ok``, ``fail`` and ``info``. ``offset`` is that of an ok. It is null if the client
+received none (acks=0) or the record was acknowledged in another partition. ``error`` is Kafka's
+error name for a fail or an info. ``due`` is the time at which the producer's schedule had an invoke
+sent, at ``time`` or before. It is null without a schedule (full speed).
+"""
 
 LOG = pa.schema(
     [
@@ -67,8 +70,11 @@ LOG = pa.schema(
         pa.field("sequence", pa.int64()),
     ]
 )
-"""The final read: one row a record, in offset order. ``timestamp``: of the record, milliseconds.
-cell, producer and sequence are null where the payload is none of ours or was damaged."""
+"""The final read, one row for each record, in offset order.
+
+``timestamp`` is that of the record in milliseconds. cell, producer and sequence are null if no
+client wrote the payload or it was damaged.
+"""
 
 READS = pa.schema(
     [
@@ -82,8 +88,9 @@ READS = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""One row a partition of the final read: the bounds that ListOffsets gave, where the consumer was
-told that the partition ends, how many records it got, and whether it got from one to the other."""
+"""The result of the final read, one row for each partition: the bounds that ListOffsets returned,
+the end that the consumer reached, the number of records that it got, and whether it read everything
+between the bounds."""
 
 FAULTS = pa.schema(
     [
@@ -100,20 +107,24 @@ FAULTS = pa.schema(
         pa.field("evidence", pa.string()),
     ]
 )
-"""What the nemesis did, one row an event: ``inject`` (about to), ``injected``, ``verified`` (with
-``proven``), ``heal`` (about to), ``healed`` (with ``proven``), ``lifted`` (it was not proven to be
-healed, though nothing of it is left: all that is missing is for the system to do), ``failed``.
+"""The actions of the nemesis, one row for each event: ``inject`` (it is about to begin),
+``injected``, ``verified`` (with ``proven``), ``heal`` (it is about to begin), ``healed`` (with
+``proven``), ``lifted`` (not proven healed although nothing of it is left; the rest is up to the
+system), ``failed``.
 
-``target``: the expression. ``servers``: those that it befalls, and the nodes of clients, null where
-it was not resolved.
-``partitions``: ``topic-partition`` of all that these servers led, followed or coordinated at that
-moment; of a fault that is aimed at partitions or topics, these. ``destroys``: what it takes from
-the disks of these servers, ``unsynced`` (what was not synced), ``all``, or ``bits`` (some of what
-was synced, and nobody is told), at the moment of ``injected``; ``unclean`` for a fault that lets
-leaders of these partitions be elected outside the ISR; null for any other.
-``facts``: JSON of what was read to resolve the target; ``evidence``: JSON of what was observed. Of
-an ``inject`` it says what kept the cluster from being whole when the time to settle was over; null
-where it was whole, or the fault did not wait for that."""
+- ``target``: the expression.
+- ``servers``: the affected servers and nodes of clients; null if the target was not resolved.
+- ``partitions``: ``topic-partition`` of everything that these servers led, followed or coordinated
+  at that moment. For a fault that is aimed at partitions or topics, it has these.
+- ``destroys``: the data that it takes from the disks of these servers at the moment of
+  ``injected``: ``unsynced`` (everything not synced), ``all``, or ``bits`` (some synced bits,
+  without any error). ``unclean`` stands for a fault that allows leaders of these partitions to be
+  elected outside the ISR. Null for any other fault.
+- ``facts``: JSON of what was read to resolve the target.
+- ``evidence``: JSON of what was observed. For an ``inject`` it says what kept the cluster from
+  being complete when the time to settle was over. It is null if the cluster was complete or the
+  fault did not wait for that.
+"""
 
 CLUSTER = pa.schema(
     [
@@ -129,20 +140,24 @@ CLUSTER = pa.schema(
         pa.field("version", pa.int32()),
     ]
 )
-"""What was seen to change in ZooKeeper. ``kind``: ``partition`` (leader, epoch, ISR),
-``controller``, ``broker-up``, ``broker-down``, ``zookeeper-lost``, ``zookeeper-back``: between
-these two nothing is seen, or too late, whether the connection was lost or the observer was slow.
-``controller_epoch``: -1 of a partition that no controller has written, as with
-``ackproof.coordination=leader``. ``version``: of the znode that holds a partition's ISR, which each
-write raises by one, so that a change that went unseen between two rows shows.
+"""The observed changes in ZooKeeper.
 
-With KRaft: of its metadata log. ``broker`` of a ``controller`` is its ``node.id``,
-``controller_epoch`` the epoch of the quorum, ``version`` the partition epoch; up is a broker that
-is not fenced; ``zookeeper-lost``: no controller answers as the active one.
+``kind`` is ``partition`` (leader, epoch, ISR), ``controller``, ``broker-up``, ``broker-down``,
+``zookeeper-lost`` or ``zookeeper-back``. Between the last two, changes are observed late or not at
+all, whether the connection was lost or the observer was slow. ``controller_epoch`` is -1 for a
+partition that no controller has written, as with ``ackproof.coordination=leader``. ``version`` is
+that of the znode with a partition's ISR. Each write raises it by one, so an unobserved change
+between two rows shows.
 
-Of a cluster that was there before: as clients are told, asked several times a second. There are no
-rows of a ``controller``, and ``leader_epoch``, ``controller_epoch`` and ``version`` are null;
-``zookeeper-lost``: nobody answers."""
+With KRaft the changes are those of its metadata log. ``broker`` of a ``controller`` is its
+``node.id``, ``controller_epoch`` the epoch of the quorum, and ``version`` the partition epoch. A
+broker is up if it is not fenced. ``zookeeper-lost`` means that no controller answers as the active
+one.
+
+For an external cluster the changes are those that clients receive several times a second. There are
+no rows of a ``controller``, and ``leader_epoch``, ``controller_epoch`` and ``version`` are null.
+``zookeeper-lost`` means that no broker answers.
+"""
 
 PHASES = pa.schema(
     [
@@ -152,12 +167,15 @@ PHASES = pa.schema(
         pa.field("detail", pa.string()),
     ]
 )
-"""The steps of the run, ``start`` and ``end`` or ``failed`` of each: deploy, ready, workload,
-faults, heal, recover, flush, final-read, failover, collect, teardown. ``detail``: why a step
-failed; of the start of deploy which run this is (:func:`history.manifest.identity_of`)."""
+"""The steps of the run, each with ``start`` and ``end`` or ``failed``: deploy, ready, workload,
+faults, heal, recover, flush, final-read, failover, collect, teardown.
+
+``detail`` says why a step failed. For the start of deploy it identifies the run
+(:func:`history.manifest.identity_of`).
+"""
 
 INTERRUPTED = "interrupted"
-"""The ``detail`` of a step that failed because the user asked to stop."""
+"""The ``detail`` of a step that failed because the user stopped the run."""
 
 SERVERS = pa.schema(
     [
@@ -168,9 +186,11 @@ SERVERS = pa.schema(
         pa.field("fault_id", pa.int32()),
     ]
 )
-"""The servers' processes, watched from deploy until all is read and measured: ``started`` and
-``ended``, the latter with its exit code (negative for a signal). ``fault_id``: the fault that was
-on the server and accounts for it; null where a server ended by itself."""
+"""The servers' processes, which are watched from deploy until everything is read and measured.
+
+``ended`` has the exit code, which is negative for a signal. ``fault_id`` is the fault that was
+active on the server and explains its end. It is null if a server ended by itself.
+"""
 
 SCHEDULING = pa.schema(
     [
@@ -181,10 +201,12 @@ SCHEDULING = pa.schema(
         pa.field("waited_ns", pa.int64(), nullable=False),
     ]
 )
-"""How much processor time the servers had, one row a server and look (about once a second): in the
-``span_ns`` before ``time``, all threads of its process together ran for ``ran_ns``, and were ready
-to run and waited for a processor for ``waited_ns``. No rows where the kernel does not count that,
-and none of a cluster of your own."""
+"""The processor time of the servers, one row for each server and measurement (about once a second).
+
+In the ``span_ns`` before ``time``, all threads of the process together ran for ``ran_ns`` and
+waited for a processor for ``waited_ns`` while they were ready to run. There are no rows if the
+kernel does not measure that, and none for an external cluster.
+"""
 
 CLIENTS = pa.schema(
     [
@@ -196,12 +218,15 @@ CLIENTS = pa.schema(
         pa.field("session", pa.int32()),
     ]
 )
-"""The clients of the workload that have not ended as they were told to, by the manifest's names,
-with their exit codes (negative for a signal). ``fault_id``: the fault that ended it; null where it
-ended by itself, and then ``detail`` says how. So does it of one that ran, and was silent for longer
-than its own limits allow: there is no exit code, then. ``session``: of one that runs on in another
-session, how many of its sessions have ended; ``detail`` is why, a fatal error or one of
-``history.sessions.LIBRARY``. Null of all others."""
+"""The clients of the workload that did not end as requested, by the manifest's names, with their
+exit codes (negative for a signal).
+
+``fault_id`` is the fault that ended the client. It is null if the client ended by itself;
+``detail`` then says how. The same holds for a client that ran but was silent for longer than its
+own limits allow; it has no exit code. ``session`` belongs to a client that continues in another
+session and is the number of its ended sessions. ``detail`` is then the reason, a fatal error or one
+of ``history.sessions.LIBRARY``. It is null for all others.
+"""
 
 RECOVERY = pa.schema(
     [
@@ -213,9 +238,12 @@ RECOVERY = pa.schema(
         pa.field("whole", pa.bool_(), nullable=False),
     ]
 )
-"""What each partition had come to when recovering was over, one row a partition: its leader (-1
-for none), its ISR, and whether it was led with a full ISR. It is over when all are whole, or when
-the time for it is (``recovery_ms`` of the manifest)."""
+"""The state of each partition at the end of the step recover, one row for each partition: its
+leader (-1 for none), its ISR, and whether it had a leader and a full ISR.
+
+The step ends when all partitions have recovered, or when their time is over (``recovery_ms`` of the
+manifest).
+"""
 
 CLOCKS = pa.schema(
     [
@@ -226,9 +254,9 @@ CLOCKS = pa.schema(
         pa.field("bound_ns", pa.int64(), nullable=False),
     ]
 )
-"""The clocks of the nodes that write rows, compared with the harness's at the ``start`` and the
-``end`` of the workload (``moment``): the node's is ahead by ``offset_ns``, give or take
-``bound_ns``."""
+"""The comparison of the clocks of nodes that write rows with the harness's clock, at the ``start``
+and the ``end`` of the workload (``moment``). The node's clock is ahead by ``offset_ns``, with an
+error of at most ``bound_ns``."""
 
 ZOOKEEPER = pa.schema(
     [
@@ -241,14 +269,15 @@ ZOOKEEPER = pa.schema(
         pa.field("harness_watches", pa.int64(), nullable=False),
     ]
 )
-"""What the ZooKeeper servers had counted, one row a server and moment: ``deployed`` (brokers, no
-topic), ``ready`` (every topic of the cells is whole), ``faults`` (about to begin), ``recovered``;
-``grown`` (a failover's topic has so many ``partitions``, all whole) and ``failed-over`` (each is
-led again).
+"""The counters of the ZooKeeper servers, one row for each server and moment: ``deployed`` (brokers,
+no topic), ``ready`` (every topic of the cells is complete), ``faults`` (they are about to begin),
+``recovered``; ``grown`` (a failover's topic has ``partitions`` partitions, all complete) and
+``failed-over`` (each has a leader again).
 
-``zxid``: of the last transaction (epoch in the upper 32 bits, a count in the lower ones);
-``watches``: all that are set on this server. ``harness_watches``: how many of those of the whole
-ensemble are the harness's own."""
+``zxid`` is that of the last transaction (the epoch in the upper 32 bits, a count in the lower
+ones). ``watches`` is the number of watches on this server. ``harness_watches`` is the number of
+watches of the whole ensemble that belong to the harness.
+"""
 
 FAILOVERS = pa.schema(
     [
@@ -261,10 +290,14 @@ FAILOVERS = pa.schema(
         pa.field("acked", pa.int64()),
     ]
 )
-"""One row a partition whose leader (``broker``) was killed with kill -9 at ``killed``, while its
-topic had so many ``partitions``, of which that broker led ``moved``. ``led``: when a client's
-metadata first named another leader; ``acked``: when a record was acknowledged that was sent right
-after the kill (acks=all). Null for what did not come in time."""
+"""The failovers, one row for each partition whose leader (``broker``) was killed with kill -9 at
+``killed``.
+
+The topic had ``partitions`` partitions, of which that broker led ``moved``. ``led`` is the time at
+which a client's metadata first named another leader. ``acked`` is the time at which a record was
+acknowledged that was sent right after the kill (acks=all). Null stands for an event that did not
+come in time.
+"""
 
 POLLS = pa.schema(
     [
@@ -280,11 +313,14 @@ POLLS = pa.schema(
         pa.field("sequence", pa.int64()),
     ]
 )
-"""What consumers were shown while producers wrote: one row a record, in the order in which
-``client`` was shown them. ``poll``: which of the client's polls returned it, counted from 1 over
-all partitions, empty polls not counted. ``time``: when the record reached the client: records of
-one poll of a tail reader have different ones. cell, producer and sequence are null where the
-payload is none of ours or was damaged."""
+"""The reads of consumers while producers wrote, one row for each record, in the order in which
+``client`` read them.
+
+``poll`` is the number of the client's poll that returned the record, counted from 1 over all
+partitions, without empty polls. ``time`` is when the record reached the client; records of one poll
+of a tail reader have different times. cell, producer and sequence are null if no client wrote the
+payload or it was damaged.
+"""
 
 ASSIGNMENTS = pa.schema(
     [
@@ -298,13 +334,16 @@ ASSIGNMENTS = pa.schema(
         pa.field("poll", pa.int64(), nullable=False),
     ]
 )
-"""Which partitions consumers had, one row an event and partition: ``assigned``, ``revoked`` (with
-leave to commit), ``lost`` (without); one row without a partition for an event that is about none.
-``out-of-range``: where the tail reader was to go on, the log has nothing any more, or something
-else than before; it goes on at ``offset``, its place or the end of the log that is nearest to it.
-``group`` is null for a tail reader, which assigns itself all partitions once. ``offset``: of an
-``assigned``, where the client begins to read, null where it does not know yet. ``poll``: the
-client's last poll that returned records before it, 0 for none."""
+"""The partitions of consumers, one row for each event and partition: ``assigned``, ``revoked`` (the
+client may still commit), ``lost`` (it may not). An event that concerns no partition has one row
+without a partition.
+
+``out-of-range`` means that the log has no record, or another record than before, at the position of
+the tail reader. The reader continues at ``offset``, its position or the end of the log that is
+nearest to it. ``group`` is null for a tail reader, which assigns itself all partitions once.
+``offset`` of an ``assigned`` is where the client begins to read, or null if it does not know yet.
+``poll`` is the client's last poll that returned records before the event, or 0.
+"""
 
 COMMITS = pa.schema(
     [
@@ -320,15 +359,16 @@ COMMITS = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""Offsets that the members of groups asked the coordinator to keep, one row an event and partition:
-``invoke``, then at most one of ``ok``, ``fail`` (never sent,
-``workloads.outcomes``) and ``info`` (an error does not tell that it was not kept).
-What the client library commits by itself (``enable.auto.commit``) has no ``invoke``. ``commit``
-counts the client's commits from 1. ``fetched`` rows are no commits, but what the coordinator
-answered when the client asked what is committed after an assignment, -1 for nothing; ``looked``
-rows are the same, asked for in between, with the time of the question; ``commit`` is the client's
-last one then, 0 for none. ``poll``: as in ``assignments``. ``error``: Kafka's error
-name."""
+"""The offsets that the members of groups asked the coordinator to commit, one row for each event
+and partition: ``invoke``, then at most one of ``ok``, ``fail`` (never sent, ``workloads.outcomes``)
+and ``info`` (the error does not say whether the offset was stored).
+
+Commits by the client library itself (``enable.auto.commit``) have no ``invoke``. ``commit`` counts
+the client's commits from 1. ``fetched`` rows are not commits but the coordinator's answer when the
+client asked for the committed offset after an assignment, or -1 for nothing. ``looked`` rows are
+such answers at other times, with the time of the question; ``commit`` is then the client's last
+commit, or 0. ``poll`` is as in ``assignments``. ``error`` is Kafka's error name.
+"""
 
 COLLECTED = pa.schema(
     [
@@ -336,13 +376,16 @@ COLLECTED = pa.schema(
         pa.field("digest", pa.string(), nullable=False),
     ]
 )
-"""The files that the step collect copied from the servers, one row a file. ``file``: its path from
-the run's directory, such as ``replicas/broker-1/t-0/00000000000000000000.log``. ``digest``: of its
-bytes (:func:`history.storage.digest`)."""
+"""The files that the step collect copied from the servers, one row each.
+
+``file`` is its path from the run's directory, such as
+``replicas/broker-1/t-0/00000000000000000000.log``. ``digest`` is that of its bytes
+(:func:`history.storage.digest`).
+"""
 
 COMMITTED_READS = READS
-"""Of the final read as read_committed, likewise. Its end is the last stable offset: where a
-transaction is still open, it is not complete."""
+"""The result of the final read as read_committed, with the columns of READS. Its end is the last
+stable offset, so it is not complete while a transaction is open."""
 
 CLOSINGS = pa.schema(
     [
@@ -354,10 +397,13 @@ CLOSINGS = pa.schema(
         pa.field("digest", pa.string()),
     ]
 )
-"""What each writer wrote, said when it closed: one row a file, those without a row too (which are
-not there). A writer of the manifest that has none did not close. ``digest``: of the closed file's
-bytes (:func:`history.storage.digest`), null where there is no file, or in a history from before
-there were digests. The files of this table have no digest: page checksums cover their values."""
+"""The files of each writer, as the writer recorded them when it closed: one row each, including
+files without rows, which do not exist.
+
+A writer of the manifest without a row here did not close. ``digest`` is that of the closed file's
+bytes (:func:`history.storage.digest`). It is null if there is no file, or in a history from before
+there were digests. The files of this table have no digest; page checksums cover their values.
+"""
 
 TABLES: dict[str, pa.Schema] = {
     "sends": SENDS,
@@ -384,7 +430,7 @@ TABLES: dict[str, pa.Schema] = {
 
 
 def decoded(schema: pa.Schema) -> pa.Schema:
-    """With strings in place of dictionaries of strings."""
+    """Return the schema with strings in place of dictionaries of strings."""
     return pa.schema(
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
         for field in schema
@@ -392,7 +438,7 @@ def decoded(schema: pa.Schema) -> pa.Schema:
 
 
 CONSUMPTION = frozenset({"polls", "assignments", "commits"})
-"""Tables of what consumers were shown and committed."""
+"""The tables of consumers' reads and commits."""
 
 MEASURES = frozenset({"zookeeper", "failovers"})
-"""Tables of what the cluster cost, not of what it kept: no verdict rests on them."""
+"""The tables of the costs of a cluster. No verdict depends on them."""

@@ -1,33 +1,35 @@
-"""The sessions of a producer that writes outside of transactions.
+"""The sessions of a producer that writes without transactions.
 
-A *session* is one life of a client library's producer, of one producer id in the logs. It may end
-before its producer does: by a fatal error of the library, which takes no more records then. The
-producer goes on in another session, under another number, in records and rows: what the one had
-under way may be appended behind the first records of the other, so that duplicates and order are
-judged of each by itself. (Of transactions: ``history.transactional``.)
+A *session* is one instance of a client library's producer, with one producer id in the logs. It may
+end before its producer does, by a fatal error of the library, which then takes no more records. The
+producer continues in another session with another number in records and rows. Records that the
+first session had in flight may be appended after the first records of the second one, so duplicates
+and order are judged for each session separately. (For transactions see ``history.transactional``.)
 
-Some clients begin anew for the sake of their library alone (:data:`LIBRARY`), of which their cell
-has nothing to answer for. So do members of groups, which have no number.
+Some clients start a new session because of their library alone (:data:`LIBRARY`), which is no fault
+of the cluster. Members of groups do so, too; their sessions have no number.
 """
 
 NO_BROKERS = "its client library knew no broker any more (confluentinc/librdkafka#5301)"
 NO_ANSWER = "its client library did not come back from a commit"
 
 LIBRARY = frozenset({NO_BROKERS, NO_ANSWER})
-"""Reasons to begin anew that say something of the client library, and nothing of the cluster."""
+"""Reasons for a new session that concern the client library and not the cluster."""
 
 SHOWN_NOTHING = "it was shown nothing, though records of its cell were acknowledged"
-"""What did not come of a consumer that fell silent and went on polling."""
+"""The problem of a consumer that stopped receiving records but continued to poll."""
 
 SESSIONS_MAX = 100
-"""Of one producer: whoever comes to so many does not come to more by trying."""
+"""The greatest number of sessions of one producer. A producer that needs so many is not helped by
+another one."""
 _APART = 1_000_000
-"""More than a cell has producers, with all that may come in their places."""
+"""The distance between the numbers of two sessions. It is more than the number of producers of a
+cell, including their replacements."""
 
 
 def session_number(producer: int, session: int) -> int:
-    """The number of a producer's session, the first being 0. Raises ValueError for a session too
-    many, and for a producer whose sessions would be another one's."""
+    """Return the number of a producer's session, the first of which is 0. Raises ValueError if
+    there are too many sessions, or if the numbers would overlap those of another producer."""
     if session >= SESSIONS_MAX:
         raise ValueError(f"a producer has at most {SESSIONS_MAX} sessions")
     if producer >= _APART:
@@ -41,7 +43,7 @@ def producer_of_session(number: int) -> int:
 
 
 def in_words(client: str, session: int, why: str) -> str:
-    """That a client's session ended, so many by now, and the client went on."""
+    """Return a sentence that says that a client's session ended and the client continued."""
     if why in LIBRARY:
         return f"the client {client} began anew, time {session}: {why}"
     return f"a fatal error ended session {session} of {client}, which went on in another: {why}"

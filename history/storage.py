@@ -1,20 +1,21 @@
-"""Where results are: on this machine, or in a store that several machines reach.
+"""The storage of results: on this machine, or in a store that several machines reach.
 
-What is on this machine is a ``pathlib.Path``. What has a URI is a :class:`StoredPath`, with those
-of pathlib's words that a check needs, so that who reads and writes asks neither which it is. The
-store is spoken to by ``pyarrow.fs``: it comes with what reads the Parquet files, in every worker,
-and needs no jars.
+Results on this machine have a ``pathlib.Path``. Results with a URI have a :class:`StoredPath`,
+which has those of pathlib's methods that a check needs, so that code works with either.
+``pyarrow.fs`` accesses the store. It comes with the library that reads Parquet files, on every
+worker, and needs no jars.
 
-- ``s3a://``, ``s3://``, ``s3n://``: S3, and what speaks like it. Hadoop's names and Amazon's own
-  are one here.
+- ``s3a://``, ``s3://``, ``s3n://``: S3 and compatible stores. Hadoop's names and Amazon's own mean
+  the same here.
 - ``gs://``: Google Cloud Storage. ``hdfs://``, ``viewfs://``: HDFS, by libhdfs, which Hadoop has.
 - ``file:``: this machine.
 
-Whoever reads has credentials, region and endpoint of his environment (``AWS_ACCESS_KEY_ID``,
-``AWS_REGION``, ``AWS_ENDPOINT_URL``, ...): a URI is written into logs and reports.
+Credentials, region and endpoint come from the environment (``AWS_ACCESS_KEY_ID``, ``AWS_REGION``,
+``AWS_ENDPOINT_URL``, ...), because a URI is written into logs and reports.
 
-Buckets have no directories: one is there when a file is in it. A file appears there when it was
-written to its end; on HDFS it is written aside and renamed, as here."""
+Buckets have no directories: a directory exists if a file is in it. A file appears there when it is
+complete. On HDFS it is written under another name and renamed, as on this machine.
+"""
 
 import hashlib
 import os
@@ -36,16 +37,17 @@ from pyarrow import fs, ipc
 _AMAZON = {"s3": "s3", "s3a": "s3", "s3n": "s3"}
 _IN_BUCKETS = {**_AMAZON, "gs": "gs", "gcs": "gs"}
 _SCHEMES = {**_IN_BUCKETS, "hdfs": "hdfs", "viewfs": "viewfs"}
-"""As pyarrow calls them, by what people write."""
+"""pyarrow's name for each scheme that users write."""
 
 _AT_ONCE = 32
-"""Requests. They wait for the store, and not for a processor."""
+"""The number of concurrent requests. They wait for the store and not for a processor."""
 
 SMALL_FILE = 1 << 20
-"""Bytes of a Parquet file of this machine that is read as a whole, whatever of it is asked for."""
+"""The size in bytes up to which a local Parquet file is read as a whole, whatever part of it is
+needed."""
 
 _FETCHED = 4 << 20
-"""Bytes that are fetched at a time of a file that is read piece by piece."""
+"""The number of bytes that are fetched at a time from a file that is read in pieces."""
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -54,8 +56,8 @@ _R = TypeVar("_R")
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class StoredPath:
-    """A file or a directory in a store. ``root``: of the store, ``s3a://bucket``; ``inside``: the
-    path from there on."""
+    """A file or a directory in a store. ``root`` is that of the store, ``s3a://bucket``, and
+    ``inside`` the path below it."""
 
     root: str
     inside: PurePosixPath
@@ -71,7 +73,7 @@ class StoredPath:
 
     @property
     def name(self) -> str:
-        """As pathlib's, and so on."""
+        """The name, as of pathlib. The other properties and methods are pathlib's, too."""
         return self.inside.name
 
     @property
@@ -88,7 +90,7 @@ class StoredPath:
 
     @property
     def top(self) -> "StoredPath":
-        """The store as a whole: its bucket."""
+        """The root of the store: its bucket."""
         return StoredPath(self.root, PurePosixPath())
 
     @property
@@ -108,17 +110,17 @@ class StoredPath:
         return bool(self._info().type == fs.FileType.Directory)
 
     def iterdir(self) -> Iterator["StoredPath"]:
-        """What is in it; nothing where there is no such directory. Raises OSError."""
+        """Yield the entries of the directory, or nothing if it does not exist. Raises OSError."""
         return (path for path, _ in self.listed())
 
     def listed(self) -> Iterator[tuple["StoredPath", bool]]:
-        """Likewise, and of each whether it is a directory."""
+        """Yield each entry of the directory and whether it is a directory. Raises OSError."""
         store, path = self.place
         for info in store.get_file_info(fs.FileSelector(path, allow_not_found=True)):
             yield self / info.base_name, bool(info.type == fs.FileType.Directory)
 
     def files_below(self) -> Iterator["StoredPath"]:
-        """The files in it and in all below it; nothing where there is no such directory. Raises
+        """Yield the files in the directory and below it, or nothing if it does not exist. Raises
         OSError."""
         store, path = self.place
         selector = fs.FileSelector(path, allow_not_found=True, recursive=True)
@@ -128,30 +130,30 @@ class StoredPath:
                 yield StoredPath(self.root, self.inside / inside)
 
     def glob(self, pattern: str) -> Iterator["StoredPath"]:
-        """What is in it, or so many directories below, and fits a pattern. Raises OSError."""
+        """Yield the entries that match a pattern, in this directory or below it. Raises OSError."""
         first, _, rest = pattern.partition("/")
         for path in self.iterdir():
             if PurePosixPath(path.name).match(first):
                 yield from path.glob(rest) if rest else (path,)
 
     def open(self, mode: str = "r", *, encoding: str = "utf-8", errors: str = "strict") -> Any:
-        """To read from the beginning on, or in large pieces: each that is fetched is a request.
-        Raises OSError."""
+        """Open the file to read it from the beginning, or in large pieces, because each piece is a
+        request. Raises OSError."""
         store, path = self.place
         file = BufferedReader(store.open_input_file(path), _FETCHED)
         return file if "b" in mode else TextIOWrapper(file, encoding=encoding, errors=errors)
 
     @contextmanager
     def created(self) -> Iterator[pa.NativeFile]:
-        """An open file, which is there as a whole at the end; when something was raised it is not
-        there. Raises OSError."""
+        """Open a new file, which appears at the end of the context as a whole. After an exception
+        it does not exist. Raises OSError."""
         store, path = self.place
         aside = path if self._in_bucket else str(PurePosixPath(path).with_name(f".{self.name}"))
         file = store.open_output_stream(aside)
         try:
             yield file
         except BaseException:
-            # Who closes it makes it appear, however little of it was written.
+            # Closing the file makes it appear, however little of it was written.
             file.close()
             store.delete_file(aside)
             raise
@@ -177,7 +179,7 @@ class StoredPath:
                 raise
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Nothing where there are no directories."""
+        """Create the directory. This does nothing in stores without directories."""
         if not exist_ok and self.exists():
             raise FileExistsError(f"{self} is there")
         if not self._in_bucket:
@@ -186,13 +188,13 @@ class StoredPath:
 
     @property
     def place(self) -> tuple[fs.FileSystem, str]:
-        """As pyarrow has it: the store, and what that calls the path. Raises OSError."""
+        """The store and its name for the path, as pyarrow has them. Raises OSError."""
         store, top = _store(self.root)
         return store, f"{top}/{self.inside}" if self.inside.parts else top
 
     @property
     def bytes(self) -> int:
-        """Of a file. Raises OSError."""
+        """The size of the file in bytes. Raises OSError."""
         info = self._info()
         if info.type != fs.FileType.File:
             raise FileNotFoundError(f"{self}: there is no such file")
@@ -212,8 +214,8 @@ AnyPath: TypeAlias = Path | StoredPath
 
 
 def located(text: str) -> AnyPath:
-    """What a path or a URI names. Raises ValueError for a URI that names nothing, or that has in it
-    what is the environment's to say."""
+    """Return the path that a path or a URI names. Raises ValueError for a URI that names nothing,
+    or that contains settings of the environment."""
     if "://" not in text and not text.startswith("file:"):
         return Path(text)
     parts = urlsplit(text)
@@ -223,7 +225,7 @@ def located(text: str) -> AnyPath:
         known = ", ".join(f"{scheme}://" for scheme in ("file", *_SCHEMES))
         raise ValueError(f"{parts.scheme}:// is not known; there are {known}")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        # Not told what it is: it may be a secret.
+        # The message does not quote it, because it may be a secret.
         raise ValueError("keys, region and endpoint come from the environment, not from the URI")
     if not parts.netloc and parts.scheme in _IN_BUCKETS:
         raise ValueError(f"{text} names no bucket")
@@ -231,10 +233,14 @@ def located(text: str) -> AnyPath:
 
 
 def parquet(path: AnyPath) -> pq.ParquetFile:
-    """Open a Parquet file whose pages are held against their checksums, where they have any, as
-    they are read. Of a store what is asked for is fetched in few requests: each takes as long as
-    reading a megabyte. Of this machine a small file is read at once: its footer and its columns are
-    as many calls of the kernel, which take longer than all of it. Raises OSError, ArrowInvalid."""
+    """Open a Parquet file. Its pages are compared with their checksums, if they have any, when they
+    are read.
+
+    From a store, the needed parts are fetched in few requests, because each takes as long as
+    reading a megabyte. A small local file is read at once, because reading its footer and columns
+    separately takes more system calls and more time than reading all of it. Raises OSError,
+    ArrowInvalid.
+    """
     if isinstance(path, Path):
         with path.open("rb", buffering=0) as file:
             if os.fstat(file.fileno()).st_size <= SMALL_FILE:
@@ -249,8 +255,8 @@ def _checked(source: Path | pa.NativeFile, **options: bool) -> pq.ParquetFile:
 
 
 def digest(path: AnyPath) -> str:
-    """Return the SHA-256 of a file's bytes in hexadecimal digits. A file of a store is read piece
-    by piece. Raises OSError."""
+    """Return the SHA-256 of a file's bytes in hexadecimal digits. A file in a store is read in
+    pieces. Raises OSError."""
     if isinstance(path, Path):
         with path.open("rb", buffering=0) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -262,38 +268,39 @@ def digest(path: AnyPath) -> str:
 
 
 def matching(directory: AnyPath, pattern: str) -> list[AnyPath]:
-    """What fits a pattern there, as pathlib's ``glob``, in order; nothing where there is no such
-    directory. Raises OSError."""
+    """Return the entries that match a pattern, as pathlib's ``glob``, in order, or nothing if the
+    directory does not exist. Raises OSError."""
     if isinstance(directory, Path):
         return [*sorted(directory.glob(pattern))]
-    return [*sorted(directory.glob(pattern))]  # of one type or of the other, each can be sorted
+    return [*sorted(directory.glob(pattern))]  # all paths have the same type and can be sorted
 
 
 def directories(directory: AnyPath) -> list[AnyPath]:
-    """Those in it, in order; none where there is no such directory. Raises OSError."""
+    """Return the directories in a directory in order, or none if it does not exist. Raises
+    OSError."""
     if isinstance(directory, Path):
         return [path for path in sorted(directory.glob("*")) if path.is_dir()]
     return [*sorted(path for path, is_directory in directory.listed() if is_directory)]
 
 
 def files_below(directory: AnyPath) -> list[AnyPath]:
-    """Return the files in a directory and in all below it, in order; none where there is no such
-    directory. Raises OSError."""
+    """Return the files in a directory and below it, in order, or none if it does not exist. Raises
+    OSError."""
     if isinstance(directory, Path):
         return [path for path in sorted(directory.rglob("*")) if path.is_file()]
     return [*sorted(directory.files_below())]
 
 
 def opened(path: AnyPath, *, mapped: bool = False) -> pa.NativeFile:
-    """A file to read. ``mapped``: where it is here, so that nothing is copied; of a store all of it
-    is in memory, since there every piece that is read would be a request. Raises OSError."""
+    """Open a file to read it. With ``mapped``, a local file is mapped and not copied. A file in a
+    store is loaded as a whole, because every piece would be a request. Raises OSError."""
     if not isinstance(path, Path):
         return pa.BufferReader(path.read_bytes())
     return pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
 
 
 def streamed(path: AnyPath) -> pa.NativeFile:
-    """A file to read from its beginning to its end, however long it is. Raises OSError."""
+    """Open a file to read it from its beginning to its end, whatever its length. Raises OSError."""
     if isinstance(path, Path):
         return pa.memory_map(str(path))
     store, inside = path.place
@@ -301,14 +308,14 @@ def streamed(path: AnyPath) -> pa.NativeFile:
 
 
 def size(path: AnyPath) -> int:
-    """Bytes of a file. Raises OSError."""
+    """Return the size of a file in bytes. Raises OSError."""
     return path.stat().st_size if isinstance(path, Path) else path.bytes
 
 
 def each(look: Callable[[_T], _R], things: Sequence[_T], *, stored: bool) -> list[_R]:
-    """What a look at each of some things tells, in their order. ``stored``: that they are in a
-    store: there it is many at once, for each is a request or some, and thousands one after the
-    other take minutes. Raises what ``look`` raises."""
+    """Return the results of ``look`` for each of the things, in their order. With ``stored``, the
+    things are in a store and many are looked at at once: each takes at least one request, and
+    thousands in sequence would take minutes. Raises what ``look`` raises."""
     if not stored:
         return list(map(look, things))
     with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -316,7 +323,7 @@ def each(look: Callable[[_T], _R], things: Sequence[_T], *, stored: bool) -> lis
 
 
 def remove_tree(path: AnyPath) -> None:
-    """Remove a directory with all that is in it, as far as that is possible."""
+    """Remove a directory with everything in it, as far as that is possible."""
     if isinstance(path, Path):
         rmtree(path, ignore_errors=True)
         return
@@ -338,7 +345,7 @@ def _store(root: str) -> tuple[fs.FileSystem, str]:
 
 def _s3(bucket: str) -> fs.S3FileSystem:
     named = os.environ.get
-    # Amazon's own names, which pyarrow does not know.
+    # These are Amazon's own names, which pyarrow does not know.
     endpoint = named("AWS_ENDPOINT_URL_S3") or named("AWS_ENDPOINT_URL")
     region = named("AWS_REGION") or named("AWS_DEFAULT_REGION")
     if region is None and endpoint is None:
@@ -348,15 +355,16 @@ def _s3(bucket: str) -> fs.S3FileSystem:
 
 # --- whole files ----------------------------------------------------------------------------------
 #
-# Files that appear as a whole: written aside, then renamed. A reader never sees half of one.
+# Files that appear as a whole: they are written under another name and then renamed. A reader never
+# sees half of one.
 
 
 @contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
-    """A dot-file beside ``path`` to write into. At the end it takes the place of ``path``; when
-    something was raised it goes, and what was there stays. Raises OSError."""
+    """Yield a hidden file beside ``path`` to write into. At the end it replaces ``path``. After an
+    exception it is removed, and the former file stays. Raises OSError."""
     aside = path.with_name(f".{path.name}")
-    aside.unlink(missing_ok=True)  # a link would lead us elsewhere
+    aside.unlink(missing_ok=True)  # a link could lead elsewhere
     try:
         yield aside
         aside.rename(path)
@@ -366,8 +374,8 @@ def written_aside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole(path: AnyPath) -> Iterator[pa.NativeFile]:
-    """A file to write into, open, here or in a store. At the end it takes the place of ``path``;
-    when something was raised it goes. Raises OSError."""
+    """Open a file to write into, here or in a store. At the end it replaces ``path``. After an
+    exception it is removed. Raises OSError."""
     if isinstance(path, Path):
         with written_aside(path) as aside, pa.OSFile(str(aside), "wb") as file:
             yield file
@@ -377,30 +385,31 @@ def whole(path: AnyPath) -> Iterator[pa.NativeFile]:
 
 
 def write_text(path: AnyPath, text: str) -> None:
-    """Write ``text``, as :func:`whole`. Raises OSError."""
+    """Write ``text`` to a file that appears as a whole, as with :func:`whole`. Raises OSError."""
     with whole(path) as file:
         file.write(text.encode())
 
 
 # --- streams of batches ---------------------------------------------------------------------------
 #
-# Arrow's streaming format, appended to: a batch of rows costs one write, and no file of its own.
+# Arrow's streaming format with appended batches: a batch of rows costs one write and no file of its
+# own.
 #
-# A file is a schema message, then one message a batch, as ``pyarrow.ipc.open_stream`` reads them;
-# an end marker it has none. Whatever ends its writer leaves whole messages and at most one more
-# that is cut short, which counts as not written.
+# A file is a schema message, then one message for each batch, as ``pyarrow.ipc.open_stream`` reads
+# them, without an end marker. Whatever ends its writer leaves complete messages and at most one
+# incomplete message, which counts as not written.
 
 
-# Batches are small: handing their columns to other threads costs more than it spares.
+# Batches are small, so passing their columns to other threads costs more than it saves.
 _WRITTEN = ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _READ = ipc.IpcReadOptions(use_threads=False)
 
 
 def append_batches(path: Path, size: int, batch: pa.RecordBatch) -> int:
-    """Write ``batch`` at the position ``size``, 0 of a file that is not there; its size then.
+    """Write ``batch`` at the position ``size``, which is 0 for a new file, and return the new size.
 
-    Of a write that fails a piece may remain behind ``size``: nobody reads it, and the next one at
-    that position replaces it. Raises OSError.
+    A failed write may leave a piece after ``size``. It is never read, and the next write at that
+    position replaces it. Raises OSError.
     """
     sink = pa.BufferOutputStream()
     with ipc.new_stream(sink, batch.schema, options=_WRITTEN) as stream:
@@ -409,23 +418,25 @@ def append_batches(path: Path, size: int, batch: pa.RecordBatch) -> int:
     begin: int = batch.schema.serialize().size if size else 0
     with path.open("r+b" if size else "wb") as file:
         file.seek(size)
-        # Of a longer piece that failed the end would stay behind this batch, and be read as the
-        # beginning of the next: that is damage, and the file's rows would count no more.
+        # Without this, the rest of a longer failed piece would stay behind this batch and be read
+        # as the beginning of the next one. The file would then be damaged, and its rows would no
+        # longer count.
         file.truncate()
         file.write(sink.getvalue()[begin:end])
     return size + end - begin
 
 
 def read_batches(path: AnyPath) -> tuple[list[pa.RecordBatch], bool]:
-    """The whole batches of a file, in order; and whether one that is cut short follows them, or the
-    schema itself is. Raises OSError, and ArrowException where it is not its end that is missing."""
+    """Return the complete batches of a file in order, and whether an incomplete batch follows them,
+    or the schema itself is incomplete. Raises OSError, and ArrowException if anything but its end
+    is damaged."""
     read: list[pa.RecordBatch] = []
     with opened(path) as source:
         try:
             read.extend(ipc.open_stream(source, options=_READ))
         except (pa.ArrowInvalid, OSError):
-            # What asks for more than there is has been cut short. Whatever is wrong before is no
-            # end of a file, and what follows it would be passed over in silence.
+            # An error at the end of the data means that the file was cut short. Any earlier error
+            # is damage, and everything after it would be skipped silently.
             if source.tell() < source.size():
                 raise
             return read, True

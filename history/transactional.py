@@ -1,9 +1,10 @@
-"""Tables of transactions: what a transactional workload records besides what any other does.
+"""The additional tables of a transactional workload.
 
-Who writes in transactions is a *session*: one life of a ``transactional.id``, from its
-``init_transactions`` until the next one's fences it. Each session has a producer number of its own,
-in records and rows, since each numbers its records for itself. Nothing is sent outside of a
-transaction, so that a transaction is all that its session sent from its ``begin`` to the next.
+A client that writes in transactions is a *session*: one instance with a ``transactional.id``, from
+its ``init_transactions`` until that of the next instance fences it. Each session has a producer
+number of its own in records and rows, because each numbers its records separately. Nothing is sent
+outside a transaction, so a transaction consists of everything that its session sent from its
+``begin`` to the next.
 """
 
 from enum import StrEnum
@@ -11,34 +12,35 @@ from enum import StrEnum
 import pyarrow as pa
 
 SESSIONS_MAX = 1_000
-"""Of one client."""
+"""The greatest number of sessions of one client."""
 TRANSFORMERS = 1_000_000
-"""From this number on a producer is a transformer's: what it sends is made of what it read."""
+"""The lowest producer number of a transformer, whose output records are made from records that it
+read."""
 
 
 def producer_number(client: int, session: int, *, transformer: bool = False) -> int:
-    """The number of a session, of the client of that number; both from 0. Raises ValueError for a
-    session too many."""
+    """Return the number of a session of a client. Both numbers count from 0. Raises ValueError if
+    there are too many sessions."""
     if session >= SESSIONS_MAX:
         raise ValueError(f"a client has at most {SESSIONS_MAX} sessions")
     return client * SESSIONS_MAX + session + (TRANSFORMERS if transformer else 0)
 
 
 class TransactionEvent(StrEnum):
-    """What a row of ``transactions`` is about, by Kafka's names."""
+    """The event of a row of ``transactions``, by Kafka's names."""
 
     INIT = "init"
-    """``init_transactions``: whoever had this ``transactional.id`` before is fenced, and what it
-    left open is aborted, when it is answered."""
+    """``init_transactions``. When it is answered, the former instance with this
+    ``transactional.id`` is fenced, and its open transaction is aborted."""
     BEGIN = "begin"
     COMMIT = "commit"
     ABORT = "abort"
 
 
 FETCHED = "fetched"
-"""The ``type`` of a row of ``transaction_offsets`` that tells what is committed."""
+"""The ``type`` of a row of ``transaction_offsets`` with a committed offset."""
 NOTHING_COMMITTED = -1
-"""In place of an offset; Kafka's own word for it in OffsetFetch."""
+"""The offset that stands for no commit, as in Kafka's OffsetFetch."""
 
 
 def _dictionary() -> pa.DataType:
@@ -59,11 +61,14 @@ TRANSACTIONS = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""One row an event of a session's transactions, which it counts from 1 (0 of an ``init``):
-``invoke``, then at most one of ``ok``, ``fail`` and ``info``; of a ``begin``, which asks nobody,
-``ok`` alone. ``sequence``: of a begin, that of the first record in it. ``error``: Kafka's error
-name. An ``invoke`` is in its file before anybody is asked: a commit of which there is no row was
-asked for by nobody, whoever was killed."""
+"""The events of a session's transactions, one row each: ``invoke``, then at most one of ``ok``,
+``fail`` and ``info``. A ``begin`` sends no request and only has ``ok``.
+
+A session counts its transactions from 1; an ``init`` has 0. ``sequence`` of a begin is that of the
+first record in the transaction. ``error`` is Kafka's error name. An ``invoke`` is written to the
+file before the request is sent. A commit without a row was therefore never requested, whatever was
+killed.
+"""
 
 INPUTS = pa.schema(
     [
@@ -80,10 +85,12 @@ INPUTS = pa.schema(
         pa.field("sequence", pa.int64()),
     ]
 )
-"""What transformers read, one row a record, by the transaction in which it was read. ``time``: when
-the poll returned. ``read_cell``, ``read_producer`` and ``read_sequence`` name the record, null
-where the payload is none of ours or was damaged. ``sequence``: of the record that was made of it;
-null where none was, since it is a transformer's own."""
+"""The reads of transformers, one row for each record, with the transaction in which it was read.
+
+``time`` is when the poll returned. ``read_cell``, ``read_producer`` and ``read_sequence`` name the
+record. They are null if no client wrote the payload or it was damaged. ``sequence`` is that of the
+output record. It is null if there was none, because the record was a transformer's own.
+"""
 
 TRANSACTION_OFFSETS = pa.schema(
     [
@@ -99,10 +106,12 @@ TRANSACTION_OFFSETS = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""Offsets that transformers sent to their transactions (``send_offsets_to_transaction``), one row
-an event and partition, as in ``commits``; ``fetched``: what the coordinator answered when it was
-asked what is committed, -1 for nothing. ``producer`` and ``transaction`` are null of what the final
-read fetched."""
+"""The offsets that transformers sent to their transactions (``send_offsets_to_transaction``), one
+row for each event and partition, as in ``commits``.
+
+``fetched`` is the coordinator's answer when it was asked for the committed offset, or -1 for
+nothing. ``producer`` and ``transaction`` are null for offsets that the final read fetched.
+"""
 
 COMMITTED = pa.schema(
     [
@@ -111,8 +120,8 @@ COMMITTED = pa.schema(
         pa.field("offset", pa.int64(), nullable=False),
     ]
 )
-"""The final read once more, as read_committed: one row a record, in offset order. Which record it
-is, ``log`` tells."""
+"""The final read as read_committed, one row for each record, in offset order. The table ``log``
+says which record it is."""
 
 TABLES: dict[str, pa.Schema] = {
     "transactions": TRANSACTIONS,

@@ -1,9 +1,10 @@
-"""What no writer of a history ever wrote: a file that holds it is damaged, and counts for nothing.
+"""Values that no writer of a history ever wrote. A file with such a value is damaged and does not
+count.
 
-A word that is none of a column's, a negative time or number, or rows of another partition than the
-file's name says. Such a row has no meaning that could be concluded from: an ``ok`` that has become
-``oK`` is no outcome that nobody knows, and what was acknowledged at a negative time was not
-acknowledged before the first fault. Kept apart from the types of columns, which pyarrow checks.
+These are words that a column does not have, negative times or numbers, and rows of another
+partition than that in the file's name. Nothing can be concluded from such a row: an ``ok`` that has
+become ``oK`` is not an unknown outcome, and a record that was acknowledged at a negative time was
+not acknowledged before the first fault. The types of columns are checked separately, by pyarrow.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -44,10 +45,11 @@ WORDS: Mapping[str, Mapping[str, frozenset[str]]] = {
     "transaction_offsets": {"type": _SENDS | {FETCHED}},
     "closings": {"table": frozenset(TABLES)},
 }
-"""The words of columns that have no others, by table and column; null where that is allowed."""
+"""The complete set of words of a column, by table and column. Null is also valid where the schema
+allows it."""
 
 TIMES = frozenset({"time", "due", "killed", "led", "acked"})
-"""Columns of nanoseconds of the Unix epoch."""
+"""The columns of nanoseconds of the Unix epoch."""
 
 _COUNTS = frozenset(
     {
@@ -57,14 +59,15 @@ _COUNTS = frozenset(
 )
 _IDENTITY = frozenset({"producer", "sequence"})
 _READ = frozenset({"log", "polls"})
-"""Tables of what was read back: which record a payload names is the cluster's to say."""
+"""The tables of records that were read back. Their payloads may name any record, which is for the
+checkers to judge."""
 _OFFSETS_OF_RECORDS = frozenset({"sends", "log", "polls", "inputs", "committed"})
-"""Tables in which an offset is a record's; in others -1 says that there is none."""
+"""The tables in which an offset is that of a record. In other tables, -1 stands for none."""
 
 
 def problem(table: str, rows: pa.Table) -> str | None:
-    """Return the first thing that is wrong with rows of a table, of which some columns may be left
-    out; None where nothing is."""
+    """Return a sentence about the first problem of these rows of a table, or None. Columns may be
+    left out."""
     words = WORDS.get(table, {})
     for name in rows.column_names:
         if name in words and (strange := list(_others(rows[name], words[name]))):
@@ -78,9 +81,9 @@ def problem(table: str, rows: pa.Table) -> str | None:
 
 
 def place_of(rows: pa.Table, stem: Stem) -> str | None:
-    """Return of which other partition rows tell than the file's name says; None of none.
+    """Return a sentence about rows of another partition than that in the file's name, or None.
 
-    ``rows``: with or without the columns ``topic`` and ``partition``.
+    The columns ``topic`` and ``partition`` may be missing.
     """
     for name, value in _place(stem):
         if (strange := other(rows, name, value)) is not None:
@@ -89,15 +92,16 @@ def place_of(rows: pa.Table, stem: Stem) -> str | None:
 
 
 def other(rows: pa.Table, name: str, value: object) -> object | None:
-    """Return the first value of a column that is not the one that all rows must have; None if all
-    have it, or the rows lack the column."""
+    """Return the first value of a column that differs from the one that all rows must have, or None
+    if all have it or the rows lack the column."""
     if name not in rows.column_names:
         return None
     return next(_others(rows[name], {value}), None)
 
 
 def place_of_closed(file: pq.ParquetFile, stem: Stem) -> str | None:
-    """Likewise of a closed file, from its footer where that tells the bounds of the columns."""
+    """Return the same as :func:`place_of` for a closed file, from its footer if that has the bounds
+    of the columns."""
     names = file.metadata.schema.names
     for name, value in _place(stem):
         column = names.index(name) if name in names else None
@@ -128,13 +132,13 @@ def _not_negative(table: str, columns: pa.Schema) -> Iterator[str]:
             or (name in _IDENTITY and table not in _READ)
             or (name == "offset" and table in _OFFSETS_OF_RECORDS)
         )
-        # The partitions of a fault are names.
+        # The partitions of a fault are names and not numbers.
         if known and pa.types.is_integer(field.type):
             yield name
 
 
 def _others(column: pa.ChunkedArray, known: Set[object]) -> Iterator[object]:
-    """The values of a column that are none of these, null aside."""
+    """Yield the values of a column that are none of these. Null is left out."""
     for chunk in column.chunks:
         values = chunk
         if pa.types.is_dictionary(chunk.type):

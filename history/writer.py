@@ -1,23 +1,23 @@
-"""Writing a table so that whatever ends the process, what was flushed stays readable.
+"""The writer of a table. Whatever ends the process, flushed rows stay readable.
 
-Rows gather in memory, one by one or in columns (``history.columns``), and are flushed, a batch at a
-time, to the end of a part (``history.storage``: what is cut short there does not count). A file for
-every flush would be thousands after a while, and closing would take as long as the run. At close
-the parts of one writer become one Parquet file:
+Rows gather in memory, one by one or in columns (``history.columns``), and are flushed, one batch at
+a time, to the end of a part (``history.storage``: an incomplete batch there does not count). A file
+for every flush would soon make thousands of files, and closing would take as long as the run. At
+close, the parts of one writer become one Parquet file:
 
-1. the parts are copied into a file whose name begins with a dot,
-2. which is renamed to the closed name: from here on the parts no longer count,
-3. the parts are removed.
+1. The parts are copied into a file whose name begins with a dot.
+2. That file is renamed to the closed name. From here on the parts no longer count.
+3. The parts are removed.
 
 A reader that finds the closed file ignores the parts of the same stem (``history.reader``), so
-nothing is counted twice or lost wherever this stops. Then the writer says in the table ``closings``
-how many rows it wrote, none included, and the digest of its file: a file that is missing later is
-missed, and one that was changed is noticed. Pages carry checksums, so that whoever reads a file
-without its closing notices, too. Parts carry none.
+nothing is counted twice or lost wherever this stops. Then the writer records in the table
+``closings`` how many rows it wrote, including none, and the digest of its file. A file that is
+missing or changed later is therefore noticed. Pages have checksums, so a reader without the closing
+also notices a change. Parts have none.
 
-The caller's loop drives the flushing (:meth:`TableWriter.flush_due`): no thread, no clock in here.
-Files are not fsynced: they survive the death of the process, not a power failure of the machine
-that runs the clients. A writer belongs to one thread.
+The caller's loop triggers the flushing (:meth:`TableWriter.flush_due`); there is no thread and no
+clock in here. Files are not fsynced: they survive the end of the process but not a power failure of
+the machine that runs the clients. A writer belongs to one thread.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,36 +34,36 @@ from ackproof.history.schema import TABLES, decoded
 from ackproof.history.storage import written_aside
 
 ROWS_MAX = 100_000
-"""Rows in memory before they are flushed, however young they are."""
+"""The number of rows in memory that are flushed, whatever their age."""
 
 SECONDS_MAX = 1.0
-"""How long a row may wait in memory."""
+"""The longest time that a row waits in memory."""
 
 PART_BYTES = 256 * 1024
-"""A part that is so large gets no further batch: where files are copied while they are written, a
-part that has grown is copied whole."""
+"""The size from which on a part gets no further batch. Where files are copied while they are
+written, a part that has grown is copied as a whole."""
 
 Row = tuple[object, ...]
-"""Values in the order of a table's schema, None for null."""
+"""The values of a row in the order of a table's schema, with None for null."""
 
 MERGED_ROW_GROUP = 500_000
-"""Rows of a row group in a closed file; bounds the memory that merging takes."""
+"""The number of rows in a row group of a closed file. It limits the memory that merging takes."""
 
 
 class TableWriter:
-    """Appends rows to one table, or to one partition of a partitioned table.
+    """A writer of one table, or of one partition of a partitioned table.
 
     Args:
-        directory: Made when it is not there.
+        directory: The directory, which is created if it does not exist.
         table: A key of :data:`history.schema.TABLES`.
         writer: Unique name of the writer, ``[a-zA-Z0-9._-]``.
         partition: Topic and partition, for the partitioned tables.
-        rows_max: Rows in memory that trigger a flush.
-        seconds_max: Age of the oldest unflushed row, in seconds, at which :meth:`flush_due`
+        rows_max: The number of rows in memory that triggers a flush.
+        seconds_max: The age of the oldest unflushed row, in seconds, at which :meth:`flush_due`
             flushes.
-        part_bytes: Size of a part, in bytes, from which on another is begun.
-        closing: Whether to write its row of ``closings`` when it closes; False where whoever holds
-            it does.
+        part_bytes: The size of a part, in bytes, from which on another one is begun.
+        closing: Whether to write its row of ``closings`` when it closes. False if its owner does
+            that.
 
     Raises:
         HistoryError: The directory already holds files of this writer.
@@ -99,8 +99,8 @@ class TableWriter:
 
     @property
     def closing(self) -> Row:
-        """Its row of ``closings``: what was written until now, and once it is closed the digest of
-        its file."""
+        """The row of ``closings``: the rows written so far, and after closing the digest of the
+        file."""
         topic, partition = self._stem.partition or (None, None)
         return (
             self._stem.table,
@@ -112,32 +112,33 @@ class TableWriter:
         )
 
     def append(self, row: Row) -> None:
-        """Add a row: its values in the schema's order, None for null."""
+        """Add a row with its values in the schema's order and None for null."""
         self._rows.append(row)
         if len(self._rows) >= self._rows_max:
             self.flush()
 
     def extend(self, batch: pa.RecordBatch) -> None:
-        """Add rows: a batch of the table's schema, without dictionaries. It stays in memory until
-        the next flush, and is written before rows that were appended one by one since the last."""
+        """Add a batch of rows with the table's schema, without dictionaries. It stays in memory
+        until the next flush and is written before rows that were appended individually since the
+        last one."""
         self._batches.append(batch)
 
     def write(self, **columns: object) -> None:
-        """Add one row by column names, absent ones null, and flush it: for rare rows that must
-        not be lost. Raises ValueError for a column that the table has not."""
+        """Add one row by column names and flush it. Missing columns are null. This is for rare rows
+        that must not be lost. Raises ValueError for a column that the table does not have."""
         if unknown := columns.keys() - set(self._schema.names):
             raise ValueError(f"table {self._stem.table} has no {', '.join(sorted(unknown))}")
         self.append(tuple(columns.get(name) for name in self._schema.names))
         self.flush()
 
     def flush_due(self, now: float) -> None:
-        """Flush if the last flush is ``seconds_max`` ago; ``now`` in seconds of any clock that
-        only goes forward. To be called several times a second."""
+        """Flush if the last flush was at least ``seconds_max`` ago. ``now`` is in seconds of any
+        monotonic clock. Call this several times a second."""
         if self._interval.is_over(now):
             self.flush()
 
     def flush(self) -> None:
-        """Write what is in memory. Raises WriteFailed (and keeps the rows)."""
+        """Write the rows in memory. Raises WriteFailed, and keeps the rows."""
         if self._closed:
             raise HistoryError(f"{self._stem} is closed")
         self._gather()
@@ -146,10 +147,11 @@ class TableWriter:
             del self._batches[0]
 
     def close(self) -> None:
-        """Flush, make one file of the parts, and say how many rows it has. Idempotent. A writer
-        without rows leaves its closing alone.
+        """Flush, merge the parts into one file, and record its number of rows. Further calls do
+        nothing. A writer without rows only leaves its closing.
 
-        Raises WriteFailed: the parts flushed until then are what the history consists of."""
+        Raises WriteFailed; the parts flushed until then remain as the history.
+        """
         if self._closed:
             return
         self.flush()
@@ -195,11 +197,12 @@ class TableWriter:
 
 
 class PartitionedWriter:
-    """The :class:`TableWriter` of each partition, flushed and closed together.
+    """The writers of several partitions (:class:`TableWriter`), which are flushed and closed
+    together.
 
     Args:
-        partitions: Topic and number of those to open at once: one that never gets a row then has
-            its closing all the same. Others are opened when they turn up.
+        partitions: The topic and number of the partitions to open at once. One that never gets a
+            row then also has a closing. Others are opened when they are first used.
         part_bytes: As of :class:`TableWriter`.
     """
 
@@ -222,7 +225,7 @@ class PartitionedWriter:
             self.partition(topic, partition)
 
     def partition(self, topic: str, partition: int) -> TableWriter:
-        """The writer of one partition, opened at first asking."""
+        """Return the writer of one partition, which is opened at the first call."""
         key = (topic, partition)
         if key not in self._writers:
             self._writers[key] = TableWriter(
@@ -236,8 +239,9 @@ class PartitionedWriter:
         return self._writers[key]
 
     def columns(self, topic: str, partitions: int, constants: Mapping[str, object]) -> Columns:
-        """Rows in memory of so many partitions of a topic, which are opened. ``constants``: what is
-        the same in all of these rows, by column, besides the topic."""
+        """Return the rows in memory for the first ``partitions`` partitions of a topic, and open
+        their writers. ``constants`` has the values that are the same in all of these rows, by
+        column, besides the topic."""
         for partition in range(partitions):
             self.partition(topic, partition)
         made = Columns(self._table, {"topic": topic, **constants})
@@ -245,24 +249,25 @@ class PartitionedWriter:
         return made
 
     def flush_due(self, now: float) -> None:
-        """As :meth:`TableWriter.flush_due`, for all; and if there are :data:`ROWS_MAX` rows in
-        columns, however young."""
+        """Flush all writers as :meth:`TableWriter.flush_due`. Also flush them if there are
+        :data:`ROWS_MAX` rows in columns, whatever their age."""
         rows = sum(len(columns) for _, columns in self._columns)
         if self._interval.is_over(now) or rows >= ROWS_MAX:
             self.flush()
 
     def flush(self) -> None:
-        """As :meth:`TableWriter.flush`, for all."""
+        """Flush all writers as :meth:`TableWriter.flush`."""
         self._gather()
         for writer in self._writers.values():
             writer.flush()
 
     def close(self) -> None:
-        """Close all, and write one file of their closings; when some fail the others are closed
-        all the same, with closings, then the first failure is raised.
+        """Close all writers and write one file of their closings. If some fail, the others are
+        still closed, with closings, and then the first failure is raised.
 
-        Raises HistoryError, and closes none, for columns that do not fit the table's schema: they
-        may be of all."""
+        Raises HistoryError, and closes none, for columns that do not fit the table's schema,
+        because they may belong to any partition.
+        """
         self._gather()
         failures = []
         closings = []
@@ -284,15 +289,14 @@ class PartitionedWriter:
 
 
 class _Interval:
-    """Time that is to pass between two of something, in seconds of any clock that only goes
-    forward."""
+    """A timer for the time between two events, in seconds of any monotonic clock."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._began: float | None = None
 
     def is_over(self, now: float) -> bool:
-        """Whether it has passed, and if so another one begins."""
+        """Return whether the time is over. If so, start it again."""
         if self._began is not None and now - self._began < self._seconds:
             return False
         self._began = now
@@ -300,7 +304,7 @@ class _Interval:
 
 
 def _closings(stem: Stem) -> Stem:
-    """Whose closings a writer's are; one file a writer, as any table's."""
+    """Return the stem of a writer's file of closings."""
     where = "".join(f"-{field}" for field in stem.partition or ())
     return Stem(table="closings", writer=f"{stem.table}-{stem.writer}{where}")
 
@@ -323,7 +327,7 @@ def _digest(closed: Path) -> str:
 
 
 def _batch(rows: Sequence[Row], schema: pa.Schema, stem: Stem) -> pa.RecordBatch:
-    """``schema``: without dictionaries."""
+    """Return a batch of rows with this schema, which has no dictionaries."""
     try:
         columns = zip(*rows, strict=True)
         arrays = [array(column, field) for column, field in zip(columns, schema, strict=True)]
@@ -333,7 +337,7 @@ def _batch(rows: Sequence[Row], schema: pa.Schema, stem: Stem) -> pa.RecordBatch
 
 
 def _coalesced(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The parts' rows in order, in tables of about :data:`MERGED_ROW_GROUP` rows."""
+    """Yield the parts' rows in order, in tables of about :data:`MERGED_ROW_GROUP` rows."""
     pending: list[pa.RecordBatch] = []
     for part in parts:
         batches, _ = storage.read_batches(part)

@@ -2,9 +2,9 @@
 
 A package registers an object under an entry-point group, for example ``ackproof.faults``, by the
 name that campaigns use. A :class:`Table` holds the built-in objects and the registered ones, and
-everything that is in it is looked up in the same way. A plug-in is imported when its name is looked
-up or when its table is listed, and not before: one that cannot be imported breaks no run that does
-not name it. Source: *Entry points specification*, packaging.python.org.
+looks up both in the same way. A plug-in is imported when its name is looked up or when its table is
+listed, and not before. One that cannot be imported breaks no run that does not name it. Source:
+*Entry points specification*, packaging.python.org.
 """
 
 import os
@@ -20,14 +20,14 @@ SWITCH = "ACKPROOF_PLUGINS"
 """An environment variable. With the value ``off``, no plug-in is used."""
 
 PREFIX = "ackproof."
-"""How the names of our entry-point groups begin."""
+"""The prefix of the names of Ackproof's entry-point groups."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Plugin:
-    """An installed package that registers objects. ``name``: the distribution's."""
+    """An installed package that registers objects. ``name`` is that of the distribution."""
 
     name: str
     version: str
@@ -37,7 +37,7 @@ class Plugin:
 
 
 ON_TRIAL = Plugin(name="on-trial", version="0")
-"""The plug-in of an object that a conformance kit tries (:meth:`Table.on_trial`)."""
+"""The plug-in of an object that a conformance kit tests (:meth:`Table.on_trial`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,9 @@ class Registration:
     """A name that a plug-in registers.
 
     Attributes:
-        kind: What is registered, for example ``fault``.
+        kind: The kind of the object, for example ``fault``.
         plugin: The package that registers it.
-        problem: Why the registered object cannot be used; None if it can.
+        problem: The reason why the registered object cannot be used, or None.
     """
 
     kind: str
@@ -65,10 +65,10 @@ class Table(Mapping[str, T]):
 
     Args:
         group: The entry-point group, for example ``ackproof.faults``.
-        kind: What an object is, for messages.
+        kind: The name of the kind of objects, for messages.
         built_in: The built-in objects. No plug-in replaces one of them.
         check: Returns a registered object as one of the table's, given the object and its name.
-            Raises ValueError that says what is wrong with it.
+            Raises ValueError with a message that says what is wrong with it.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Table(Mapping[str, T]):
         self.built_in = built_in
         self._check = check
         self._loaded: dict[str, T | str] = {}
-        """The objects of plug-ins that were looked up, or why one cannot be used."""
+        """The objects of plug-ins that were looked up, or the reason why one cannot be used."""
         self._tried: dict[str, T] | None = None
-        """The object on trial, which stands in for all that plug-ins register; None: none is."""
+        """The object on trial, which replaces everything that plug-ins register, or None."""
 
     def __getitem__(self, name: str) -> T:
-        """Return the object of that name. Raises KeyError for a name that is not registered and
-        for an object that cannot be used."""
+        """Return the object of that name. Raises KeyError for a name that is not registered and for
+        an object that cannot be used."""
         if name in self.built_in:
             return self.built_in[name]
         if self._tried is not None:
@@ -105,7 +105,7 @@ class Table(Mapping[str, T]):
         return sum(1 for _ in self)
 
     def plugin(self, name: str) -> Plugin | None:
-        """Return the plug-in that an object in use comes from; None for a built-in one and for a
+        """Return the plug-in that provides an object. Return None for a built-in object and for a
         name that is not registered."""
         if self._tried is not None and name in self._tried:
             return ON_TRIAL
@@ -113,31 +113,35 @@ class Table(Mapping[str, T]):
         return None if name in self.built_in or points is None else _plugin(points[0])
 
     def refusal(self, name: str) -> str | None:
-        """Return why a registered object cannot be used; None if it can, or is not registered."""
+        """Return why a registered object cannot be used. Return None if it can be, or is not
+        registered."""
         if name in self.built_in or name not in self._entry_points:
             return None
         return next((str(one) for one in self._registered(name) if one.problem), None)
 
     def look_again(self) -> None:
-        """Forget what was found and imported. Packages that were installed meanwhile are found."""
+        """Forget the objects that were found and imported, so that packages installed since then
+        are found."""
         vars(self).pop("_registered_points", None)
         self._loaded.clear()
 
     def absence(self, name: str) -> str:
-        """Return why the table has no object of that name, in words."""
+        """Return a sentence that says why the table has no object of that name."""
         if os.environ.get(SWITCH) == "off":
             return f"plug-ins are left out ({SWITCH}=off)"
         return self.refusal(name) or f"no installed plug-in registers the {self.kind} {name}"
 
     @property
     def registrations(self) -> Sequence[Registration]:
-        """What plug-ins register in this table, usable or not. Imports all of them."""
+        """The registrations of plug-ins in this table, usable or not. Reading it imports all of
+        them."""
         return [one for name in sorted(self._entry_points) for one in self._registered(name)]
 
     @contextmanager
     def on_trial(self, found: object, name: str) -> Iterator[T]:
-        """Have an object in the table in place of all that plug-ins register, while the context
-        lasts: for conformance kits. Raises ValueError that says what is wrong with it."""
+        """Replace everything that plug-ins register by one object while the context lasts. This is
+        for conformance kits. Raises ValueError with a message that says what is wrong with the
+        object."""
         if name in self.built_in:
             raise ValueError(f"the name {name} is a built-in one's")
         before, self._tried = self._tried, {name: self._check(found, name)}
@@ -163,7 +167,7 @@ class Table(Mapping[str, T]):
             yield Registration(kind=self.kind, name=name, plugin=_plugin(point), problem=problem)
 
     def _problem(self, name: str) -> str | None:
-        """Import a registered object once, and return why it cannot be used, if so."""
+        """Import a registered object once, and return why it cannot be used, or None."""
         points = self._entry_points[name]
         if len(points) > 1:
             those = " and ".join(str(_plugin(point)) for point in points)
@@ -182,7 +186,7 @@ class Table(Mapping[str, T]):
 
 
 def misplaced(groups: Sequence[str]) -> Sequence[str]:
-    """Return the registrations under a group of ours that does not exist, in words.
+    """Return a sentence for each registration under an Ackproof group that does not exist.
 
     Args:
         groups: The groups that exist.

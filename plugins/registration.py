@@ -1,4 +1,4 @@
-"""The conditions that every registered object must meet, and how a table words what is wrong."""
+"""The conditions that every registered object must meet, and the messages about violations."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,11 +24,11 @@ def parameter_problems(
     """Yield what is wrong with the class of an object's parameters.
 
     Args:
-        parameters: What the object has; sound if it is a subclass of ``base``.
+        parameters: The parameters of the object; valid if they are a subclass of ``base``.
         base: A pydantic model.
-        taken: Names of parameters that have a meaning of their own, and whose they are.
+        taken: Names of parameters that are reserved, and for what.
 
-    Raises what pydantic raises where the defaults do not go together, or have no JSON Schema.
+    Raises what pydantic raises if the defaults contradict each other or have no JSON Schema.
     """
     if not isinstance(parameters, type) or not issubclass(parameters, base):
         yield f"its parameters must be a subclass of {base.__module__}.{base.__qualname__}"
