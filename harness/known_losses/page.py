@@ -7,18 +7,16 @@ from ackproof.harness.known_losses.runs import Side, Story, Tally
 NOT_RUN = "not run"
 
 _INTRODUCTION = """\
-# Losses that are known, found
+# Known losses
 
-What released versions of Apache Kafka are known to lose, and the campaign by which this harness \
-finds it: in a release that has it, and not in one that has mended it. Made by `make known-losses` \
-of `campaigns/known-losses/stories.yaml` and of the results of runs on this machine; nothing \
-stands here that was not run. *k of n*: in n runs, each with a seed of its own, it was seen in k. \
-A run in which a fault did not bite, or a cell had too little evidence, tells nothing and is not \
-among the n; how many there were is said. That it was not seen in n runs does not say that it is \
-not there: with n runs, what shows in one of three would be missed with a chance of (2/3)^n.
+Losses that released versions of Apache Kafka or its clients are known for, and the campaigns that \
+show them. `make known-losses` runs the campaigns of `campaigns/known-losses/stories.yaml` and \
+writes this page from the results. *k of n*: k of n runs, each with its own seed, showed the loss. \
+A run without effect or with too little evidence is *inconclusive* and not counted. No sighting in \
+n runs is no proof: a loss that shows in one run of three is missed with probability (2/3)^n.
 """
 _HEADINGS = """\
-| story | source | who has it | who has mended it | shown by | campaign |
+| loss | source | found in | not found in | anomaly | campaign |
 | --- | --- | --- | --- | --- | --- |
 """
 
@@ -58,7 +56,7 @@ def words(found: Tally) -> str:
     elif found.runs:
         parts.append(f"not seen in {found.runs}")
     if found.untold:
-        parts.append(f"{found.untold} told nothing")
+        parts.append(f"{found.untold} inconclusive")
     return ", ".join(parts) or NOT_RUN
 
 

@@ -132,8 +132,8 @@ def test_all_are_run_once_before_any_is_run_twice(runs: Runs) -> None:
         (Tally(), "not run"),
         (Tally(runs=3), "not seen in 3"),
         (Tally(runs=3, seen=1), "**seen in 1 of 3**"),
-        (Tally(runs=3, untold=2), "not seen in 3, 2 told nothing"),
-        (Tally(untold=2), "2 told nothing"),
+        (Tally(runs=3, untold=2), "not seen in 3, 2 inconclusive"),
+        (Tally(untold=2), "2 inconclusive"),
     ],
 )
 def test_a_side_in_words(found: Tally, said: str) -> None:
