@@ -95,11 +95,11 @@ class ClusterSweep(Section):
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: str = "bundled"
-    """The system under test. `bundled`: the bundled broker. `kafka:3.9.1`: that release of Apache
-    Kafka, with ZooKeeper, or KRaft from 4.0 on. `kafka:/DIRECTORY`: an unpacked Kafka with `libs/`.
-    `kafka:image:NAME`: Kafka in a container image ([kafka.md](kafka.md)). `external`: your own
-    cluster ([your-cluster.md](your-cluster.md)). `ackproof systems` lists all, with those of
-    plug-ins ([extend.md](extend.md))."""
+    """The system under test. `bundled`: the bundled broker. `kafka:4.1.1` and other versions from
+    2.4 on: that release of Apache Kafka, with ZooKeeper, or KRaft from 4.0 on. `kafka:/DIRECTORY`:
+    an unpacked Kafka with `libs/`. `kafka:image:NAME`: Kafka in a container image
+    ([kafka.md](kafka.md)). `external`: your own cluster ([your-cluster.md](your-cluster.md)).
+    `ackproof systems` lists all, with those of plug-ins ([extend.md](extend.md))."""
     metadata_quorum: MetadataQuorum | None = None
     """The metadata servers: `zookeeper`, `isolated-kraft` (controllers of their own) or
     `combined-kraft` (the first brokers are controllers). Default: ZooKeeper, or `isolated-kraft`
