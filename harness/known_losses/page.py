@@ -24,7 +24,12 @@ Tallies = Callable[[str, Side], Tally]
 
 
 def page(stories: Mapping[str, Story], tallies: Tallies) -> str:
-    """``tallies``: what came of a story on a side."""
+    """Return the page.
+
+    Args:
+        stories: The losses by name.
+        tallies: Returns the counted runs of a loss on a side.
+    """
     rows = "".join(_row(name, story, tallies) for name, story in stories.items())
     parts = [_INTRODUCTION, f"{_HEADINGS}{rows}"]
     for name, story in stories.items():
@@ -49,7 +54,8 @@ def _sides(sides: Sequence[Side], tallies: Callable[[Side], Tally]) -> str:
 
 
 def words(found: Tally) -> str:
-    """``**seen in 3 of 5**``, ``not seen in 5``, ``not run``."""
+    """Return the counted runs of a side in words: ``**seen in 3 of 5**``, ``not seen in 5``,
+    ``not run``."""
     parts = []
     if found.seen:
         parts.append(f"**seen in {found.seen} of {found.runs}**")
@@ -74,6 +80,7 @@ def _section(name: str, story: Story, tallies: Tallies) -> Iterator[str]:
 
 
 def _plain(sentence: str) -> str:
-    """As it stands in a list: some of it comes from the brokers' mouths."""
+    """Return a sentence as text of a list. It may quote brokers' logs, whose control characters
+    and markup must not reach the page."""
     kept = "".join(c if c.isprintable() else " " for c in sentence)
     return kept.replace("\\", "\\\\").replace("<", "&lt;")
