@@ -55,7 +55,7 @@ def watermark_regressed(partition: PartitionHistory) -> pa.Table:
     A regression below offsets without acks is not detected. Neither is one that is undone before
     the next send.
     """
-    acked = telling(partition)
+    acked = records_with_known_acks(partition)
     undercut, by = _undercut(partition, acked)
     words = {
         int(record): _undercut_by(partition, other)
@@ -143,7 +143,7 @@ def stale_leader_ack(partition: PartitionHistory) -> pa.Table:
       leader of an earlier epoch. This case is left out if a disk lost data, because the leader may
       then have filled the offset again.
     """
-    acked = telling(partition)
+    acked = records_with_known_acks(partition)
     stands = partition.at_acked_offset[acked]
     there, gone = acked[stands != NONE], acked[stands == NONE]
     epochs = partition.log_epoch[stands[stands != NONE]]
@@ -204,7 +204,7 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     because it did not see versions: an ISR that grew and shrank again between two observations
     would be missing.
     """
-    acked = telling(partition)
+    acked = records_with_known_acks(partition)
     asked, answered = partition.asked[acked], partition.answered[acked]
     stands = partition.at_acked_offset[acked]
     epochs = np.full(len(acked), NONE, dtype=np.int64)
@@ -222,7 +222,7 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     return rows(partition, "acked-below-min-isr", records=records, offsets=offsets, details=details)
 
 
-def telling(partition: PartitionHistory) -> Array:
+def records_with_known_acks(partition: PartitionHistory) -> Array:
     """Return the records whose acks say something about the cluster at a known time: those with
     acks=all, a recorded send, and clocks of known accuracy."""
     if not partition.timeline.tells_of_acks:

@@ -54,7 +54,7 @@ COUNTS = ("went_on", "owed_since", "holders")
 
 
 def going_on(
-    history: PartitionHistory, shown: Array, last_shown: int, peace: Span, *, whole: bool
+    history: PartitionHistory, shown: Array, last_shown: int, quiet_period: Span, *, whole: bool
 ) -> Mapping[str, int | None]:
     """Return the first two counts.
 
@@ -62,7 +62,7 @@ def going_on(
         history: The history of the partition.
         shown: Whether a member read each record, by record number.
         last_shown: The time of the last read of any member, or NONE.
-        peace: The quiet period.
+        quiet_period: The quiet period.
         whole: Whether all reads of the members are known.
     """
     if not whole:
@@ -72,9 +72,9 @@ def going_on(
         standing[standing] = history.visible[history.first[standing]]
     # The clocks are those of two clients. A record may be read before its producer receives the
     # ack, and so seem to be acked later than it was read.
-    behind = max(peace.start, last_shown + OBSERVATION_LAG_NS)
+    behind = max(quiet_period.start, last_shown + OBSERVATION_LAG_NS)
     owed = standing & (history.fate == Fate.ACKED) & ~shown & (history.time >= behind)
-    in_peace = shown & (history.asked >= peace.start + OBSERVATION_LAG_NS)
+    in_peace = shown & (history.asked >= quiet_period.start + OBSERVATION_LAG_NS)
     return {
         "went_on": int(np.count_nonzero(in_peace)),
         "owed_since": int(history.time[owed].min()) if owed.any() else NONE,
@@ -304,18 +304,18 @@ class _Looking:
                 self._add(past)
             counts = {
                 **read_counts.group_counts(group, found, self._history),
-                **self._going_on(group, promise.peace, max(one.last_shown for one in mine)),
+                **self._going_on(group, promise.quiet_period, max(one.last_shown for one in mine)),
             }
             yield Counted(client=None, group=name, counts=counts)
 
-    def _going_on(self, group: OfGroup, peace: Span, last_shown: int) -> Counts:
+    def _going_on(self, group: OfGroup, quiet_period: Span, last_shown: int) -> Counts:
         whole = group.whole and group.shown_whole
         # A crashed member has no row that it lost its partitions.
         alive = [one for one in group.members if not one.cut]
         events = [[(e.time, e.event) for e in one.events] for one in alive]
         return {
-            **going_on(self._history, group.shown, last_shown, peace, whole=whole),
-            "holders": holders(events, peace.end) if whole else None,
+            **going_on(self._history, group.shown, last_shown, quiet_period, whole=whole),
+            "holders": holders(events, quiet_period.end) if whole else None,
         }
 
     def _add(self, found: Found) -> None:

@@ -11,7 +11,7 @@ from ackproof.checkers.context.partition_guarantees import (
     offsets_partition,
     within_int64,
 )
-from ackproof.checkers.context.quiet_period import peace_of
+from ackproof.checkers.context.quiet_period import quiet_period_of
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.validity import Stale, stale_spans
 from ackproof.checkers.context.writers import Left
@@ -66,7 +66,7 @@ def _consumer(
 
 def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Partition) -> Group:
     """Return the guarantees to a group of a cell that reads a partition, for a work item."""
-    peace = peace_of(run, cell).span
+    quiet_period = quiet_period_of(run, cell).span
     promise, kept_in = committed_terms_of(run, group, partition), offsets_partition(run, group)
     concerned = [
         fault
@@ -92,6 +92,6 @@ def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Parti
         ],
         fault_bounds=list(reached.bounds),
         fault_labels=list(reached.labels),
-        peace_start=within_int64(peace.start),
-        peace_end=within_int64(peace.end),
+        quiet_start=within_int64(quiet_period.start),
+        quiet_end=within_int64(quiet_period.end),
     )

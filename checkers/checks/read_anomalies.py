@@ -47,7 +47,7 @@ class Coordinated:
         terms: The validity window of the partition of ``__consumer_offsets`` that stores them.
         stale: The periods in which a deposed coordinator may have answered from its memory.
         faults: The faults that affect that partition or this one.
-        peace: The quiet period, in which nothing keeps the group from making progress
+        quiet_period: The quiet period, in which nothing keeps the group from making progress
             (:mod:`checkers.context.quiet_period`).
     """
 
@@ -55,7 +55,7 @@ class Coordinated:
     terms: Terms = ALL_PROMISED
     stale: tuple[Stale, ...] = ()
     faults: FaultWindows = NO_FAULTS
-    peace: Span = NEVER
+    quiet_period: Span = NEVER
 
 
 _UNPLANNED = Coordinated(terms=Terms(unknown_before=FOREVER))

@@ -204,8 +204,8 @@ class Group:
     stale: list[Stale]
     fault_bounds: list[int]
     fault_labels: list[str | None]
-    peace_start: int
-    peace_end: int
+    quiet_start: int
+    quiet_end: int
 
     @property
     def coordinated(self) -> Coordinated:
@@ -216,7 +216,7 @@ class Group:
             ),
             stale=tuple(self.stale),
             faults=FaultWindows(bounds=tuple(self.fault_bounds), labels=tuple(self.fault_labels)),
-            peace=Span(self.peace_start, self.peace_end),
+            quiet_period=Span(self.quiet_start, self.quiet_end),
         )
 
 

@@ -159,7 +159,7 @@ def _allowed(
     # A client that is paused or cut off receives no acks, whatever the cluster does.
     if any(other.brokers is None or other.on_clients for other in on):
         return set()
-    befallen = {broker for other in on for broker in other.brokers or ()}
+    affected = {broker for other in on for broker in other.brokers or ()}
     # While its topic's min.insync.replicas is being changed, either value may be in force. Acks are
     # required where the higher one would allow them.
     set_to = [other.min_isr for other in touching(on, cell) if other.min_isr is not None]
@@ -169,7 +169,7 @@ def _allowed(
         (span, state.leader)
         for one in observed.values()
         for span, state in one.spans()
-        if _waits(cell, state, befallen, in_sync)
+        if _waits(cell, state, affected, in_sync)
     ]
     return {
         partition
@@ -178,7 +178,7 @@ def _allowed(
         and _longest(
             strength,
             [
-                *_silent(cell, one, befallen, in_sync),
+                *_silent(cell, one, affected, in_sync),
                 *_behind_others(one, waiting),
                 *_unheard(one, waiting),
                 *_unnoticed(one, on),
@@ -189,11 +189,11 @@ def _allowed(
     }
 
 
-def _silent(cell: Cell, one: Observed, befallen: set[int], in_sync: int) -> Iterator[Span]:
+def _silent(cell: Cell, one: Observed, affected: set[int], in_sync: int) -> Iterator[Span]:
     """Yield the spans in which a partition could not acknowledge records. ``in_sync`` is the number
     of replicas that acks=all takes."""
     for span, state in one.spans():
-        if not _gives_acks(cell, state, befallen, in_sync):
+        if not _gives_acks(cell, state, affected, in_sync):
             yield span
 
 
@@ -253,19 +253,19 @@ def _longest(within: Span, but: Iterable[Span]) -> int:
     return max(longest, within.end - free)
 
 
-def _gives_acks(cell: Cell, state: State, befallen: set[int], in_sync: int) -> bool:
-    if state.leader < 0 or state.leader in befallen:
+def _gives_acks(cell: Cell, state: State, affected: set[int], in_sync: int) -> bool:
+    if state.leader < 0 or state.leader in affected:
         return False
     if cell.acks != "all":
         return True
     # An ISR of three shrinks to two only a replica lag after one of them was cut off. Until then
     # the leader waits for it, and nothing is acked.
-    return len(state.isr) >= in_sync and not befallen & set(state.isr)
+    return len(state.isr) >= in_sync and not affected & set(state.isr)
 
 
-def _waits(cell: Cell, state: State, befallen: set[int], in_sync: int) -> bool:
+def _waits(cell: Cell, state: State, affected: set[int], in_sync: int) -> bool:
     """Return whether a leader keeps producers waiting for an in-sync replica that a fault affected.
     If the ISR is too small it does not wait but rejects the request."""
-    if cell.acks != "all" or state.leader < 0 or state.leader in befallen:
+    if cell.acks != "all" or state.leader < 0 or state.leader in affected:
         return False
-    return len(state.isr) >= in_sync and bool(befallen & set(state.isr))
+    return len(state.isr) >= in_sync and bool(affected & set(state.isr))

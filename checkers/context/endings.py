@@ -96,7 +96,7 @@ def _accounts(
 ) -> bool:
     """Return whether a fault explains the end of a process that is attributed to it."""
     # A broker that is cut off from the metadata may end because of that.
-    kept = fault.servers is None or fault.befell_keepers(combined)
+    kept = fault.servers is None or fault.affected_metadata_servers(combined)
     if not fault.disturbs or not (kept or process.server in (fault.servers or ())):
         return False
     if not fault.start - slack_ns <= process.ended["time"] <= min(fault.end + slack_ns, FOREVER):

@@ -195,7 +195,7 @@ class FaultFacts:
         """Whether it may keep an affected server from learning of a change."""
         return self.begun and self.name not in CLOCKS | ORDERS and self.min_isr is None
 
-    def befell_keepers(self, combined: Collection[str]) -> bool:
+    def affected_metadata_servers(self, combined: Collection[str]) -> bool:
         """Return whether it affected a server that keeps the metadata.
 
         A fault on the links between these and brokers only affects those brokers. The others learn

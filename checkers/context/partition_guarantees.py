@@ -126,8 +126,8 @@ def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
 def shown_terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
     """Return the validity window in which reads of a partition stay."""
     bound = run.clock_bound_ns(partition, "sends", "polls")
-    befell = _until_read(run, around(run, partition))
-    return shown_terms(cell, partition, replace(befell, clock_bound_ns=bound))
+    surroundings = _until_read(run, around(run, partition))
+    return shown_terms(cell, partition, replace(surroundings, clock_bound_ns=bound))
 
 
 def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Terms:
@@ -150,8 +150,8 @@ def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
             why = f"nobody watched who led {topic}"
             found.append(Terms(unknown_before=FOREVER, why=(why,)))
         for partition in [(topic, number) for number in range(many)]:
-            befell = _until_read(run, replace(around(run, partition), clock_bound_ns=bound))
-            found.append(terms(cell if topic == cell.topic else _OFFSETS, partition, befell))
+            surroundings = _until_read(run, replace(around(run, partition), clock_bound_ns=bound))
+            found.append(terms(cell if topic == cell.topic else _OFFSETS, partition, surroundings))
     return Terms(
         unpromised_before=max(one.unpromised_before for one in found),
         unknown_before=max(one.unknown_before for one in found),
@@ -192,14 +192,14 @@ def around(run: RunEvidence, partition: Partition) -> Surroundings:
     )
 
 
-def _until_read(run: RunEvidence, befell: Surroundings) -> Surroundings:
+def _until_read(run: RunEvidence, surroundings: Surroundings) -> Surroundings:
     """Return what happened before the final read had ended. Later events cannot excuse that the
     read missed a record. A change is observed up to a moment after it took place."""
     if run.read_over is None:
-        return befell
+        return surroundings
     end = min(run.read_over + OBSERVATION_LAG_NS, FOREVER)
-    faults = tuple(fault for fault in befell.faults if fault.start < end)
-    return replace(befell, observed=befell.observed.until(end), faults=faults)
+    faults = tuple(fault for fault in surroundings.faults if fault.start < end)
+    return replace(surroundings, observed=surroundings.observed.until(end), faults=faults)
 
 
 def around_group(run: RunEvidence, kept_in: Partition, read: Partition) -> Surroundings:

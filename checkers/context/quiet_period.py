@@ -13,7 +13,7 @@ from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peace:
+class QuietPeriod:
     """The quiet period of a cell. ``span`` is ``NEVER`` if there was none or it is unknown, and
     ``why`` has the reasons, a sentence each."""
 
@@ -21,16 +21,16 @@ class Peace:
     why: tuple[str, ...] = ()
 
 
-def peace_of(run: RunEvidence, cell: Cell) -> Peace:
+def quiet_period_of(run: RunEvidence, cell: Cell) -> QuietPeriod:
     """Return the quiet period of a cell. It begins after every fault, including those on clients
     alone, because a client that hung for longer than its session must join its group again."""
     if why := tuple(_why_not(run, cell)):
-        return Peace(span=NEVER, why=why)
+        return QuietPeriod(span=NEVER, why=why)
     begun = max(row["time"] for row in _looks(run, cell).values())
     assert run.asked_to_end is not None
     if run.asked_to_end <= begun:
-        return Peace(span=NEVER, why=("clients were asked to end before it had recovered",))
-    return Peace(span=Span(begun, run.asked_to_end))
+        return QuietPeriod(span=NEVER, why=("clients were asked to end before it had recovered",))
+    return QuietPeriod(span=Span(begun, run.asked_to_end))
 
 
 def _why_not(run: RunEvidence, cell: Cell) -> Iterator[str]:

@@ -19,7 +19,7 @@ DISKS_THAT_SERVE = frozenset({"slow-disk", "disk-full"})
 """Disk faults that do not keep a controller from announcing what it has decided, because it writes
 that to ZooKeeper."""
 
-NOBODY = -1
+UNAFFECTED = -1
 """Stands for a broker that no fault affected."""
 
 
@@ -77,7 +77,7 @@ class Surroundings:
     def _told(self, time: int, broker: int | None, faults: Sequence[FaultFacts], pace: Pace) -> int:
         if broker is None:
             befallen = set().union(*(fault.brokers or () for fault in faults))
-            return max(self._told(time, one, faults, pace) for one in (NOBODY, *befallen))
+            return max(self._told(time, one, faults, pace) for one in (UNAFFECTED, *befallen))
         heard = pace.after(time, self.settle_ns)
         kept = (self._kept(fault, broker) for fault in faults)
         for span in sorted((one for one in kept if one is not None), key=lambda one: one.start):
@@ -93,7 +93,7 @@ class Surroundings:
         """Return the span in which a fault may have kept a broker from learning, or None."""
         if not fault.disturbs:
             return None
-        everyone = fault.brokers is None or fault.befell_keepers(self.combined)
+        everyone = fault.brokers is None or fault.affected_metadata_servers(self.combined)
         if everyone or broker in (fault.brokers or ()):
             return Span(fault.start, fault.end)
         # A controller informs every broker of all leaders when it takes office.

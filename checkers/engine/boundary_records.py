@@ -17,11 +17,13 @@ from ackproof.checkers.engine.slices import Bounds, Slice
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
-def witnesses(own: Slice, other: Slice, later: bool, timeline: Timeline) -> tuple[Array, Array]:
+def boundary_records(
+    own: Slice, other: Slice, later: bool, timeline: Timeline
+) -> tuple[Array, Array]:
     """Return the boundary records of another slice, and the log rows that the other slice must
     provide. ``later`` says whether its sequence numbers are the higher ones. ``timeline`` is that
     of the partition."""
-    kinds: list[Callable[[], Array]] = [lambda: acked_there_too(own, other)]
+    kinds: list[Callable[[], Array]] = [lambda: acked_at_same_offset(own, other)]
     if later:
         kinds.append(lambda: standing_before(own, other))
     else:
@@ -34,7 +36,7 @@ def witnesses(own: Slice, other: Slice, later: bool, timeline: Timeline) -> tupl
     return records, other.rows_at(own.records["acked_offset"][_moved(own)])
 
 
-def acked_there_too(own: Slice, other: Slice) -> Array:
+def acked_at_same_offset(own: Slice, other: Slice) -> Array:
     """Return the records that were acked at the offset of one of the slice's own acks, for
     ``offset-mismatch``."""
     if not _overlap(own.bounds["acked"], other.bounds["acked"]):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ackproof.checkers.arrays import numbers_of
 from ackproof.checkers.context.fault_windows import FaultWindows
-from ackproof.checkers.engine.results import HISTORY, Doubt
+from ackproof.checkers.engine.results import HISTORY, CheckError
 from ackproof.checkers.engine.work_items import WorkItem
 from ackproof.checkers.index import columns
 from ackproof.checkers.index.indexing import Unindexed, index
@@ -24,7 +24,7 @@ class Loaded:
 
     item: WorkItem
     history: PartitionHistory | None
-    doubts: tuple[Doubt, ...]
+    check_errors: tuple[CheckError, ...]
 
 
 def load(items: Sequence[WorkItem]) -> list[Loaded]:
@@ -32,19 +32,19 @@ def load(items: Sequence[WorkItem]) -> list[Loaded]:
     check error of that partition alone."""
     try:
         reads = [_read(item) for item in items]
-        doubts = [of_files for _, of_files in reads]
+        check_errors = [of_files for _, of_files in reads]
         tables = deque(unindexed for unindexed, _ in reads)
         del reads
         indexed = index(_let_go(tables))
         return [
             _loaded(item, history, of_files)
-            for item, history, of_files in zip(items, indexed, doubts, strict=True)
+            for item, history, of_files in zip(items, indexed, check_errors, strict=True)
         ]
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
         if len(items) > 1:
             return [loaded for item in items for loaded in load([item])]
-        doubt = Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}")
-        return [Loaded(item=items[0], history=None, doubts=(doubt,))]
+        check_error = CheckError(checker=HISTORY, message=f"cannot be indexed: {error!r}")
+        return [Loaded(item=items[0], history=None, check_errors=(check_error,))]
 
 
 def _let_go(tables: deque[Unindexed]) -> Iterator[Unindexed]:
@@ -53,7 +53,7 @@ def _let_go(tables: deque[Unindexed]) -> Iterator[Unindexed]:
         yield tables.popleft()
 
 
-def _read(item: WorkItem) -> tuple[Unindexed, tuple[Doubt, ...]]:
+def _read(item: WorkItem) -> tuple[Unindexed, tuple[CheckError, ...]]:
     sends, of_sends = columns.read("sends", item.sends, SEND_COLUMNS, item.expected)
     log, of_log = columns.read("log", item.log, LOG_COLUMNS)
     short = incomplete(item, len(log))
@@ -76,18 +76,18 @@ def _read(item: WorkItem) -> tuple[Unindexed, tuple[Doubt, ...]]:
     return unindexed, (*_of_history(*of_sends, *of_log), *short)
 
 
-def _of_history(*messages: str) -> tuple[Doubt, ...]:
-    return tuple(Doubt(checker=HISTORY, message=message) for message in messages)
+def _of_history(*messages: str) -> tuple[CheckError, ...]:
+    return tuple(CheckError(checker=HISTORY, message=message) for message in messages)
 
 
-def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[Doubt, ...]) -> Loaded:
+def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[CheckError, ...]) -> Loaded:
     visible, of_visible = _visible(item, history)
     history = replace(history, transactional=item.transactional, visible=visible)
     unknown = history.lost_or_deleted
     message = f"{unknown} records without an offset were lost, or deleted by order"
     or_deleted = _of_history(message) if unknown else ()
     history, of_read = without_a_short_read(item, history)
-    doubts = (
+    check_errors = (
         *of_files,
         *of_visible,
         *contradictions(history.contradictory),
@@ -96,12 +96,12 @@ def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[Doubt, ..
         *or_deleted,
         *of_read,
     )
-    return Loaded(item=item, history=history, doubts=doubts)
+    return Loaded(item=item, history=history, check_errors=check_errors)
 
 
 def _visible(
     item: WorkItem, history: PartitionHistory
-) -> tuple[np.ndarray | None, tuple[Doubt, ...]]:
+) -> tuple[np.ndarray | None, tuple[CheckError, ...]]:
     """Return whether each row of the log is committed, or None if its consumers do not read
     committed records only."""
     if item.committed is None:
@@ -110,20 +110,20 @@ def _visible(
     return np.isin(history.log_offset, numbers_of(rows["offset"])), _of_history(*problems)
 
 
-def contradictions(records: int) -> tuple[Doubt, ...]:
+def contradictions(records: int) -> tuple[CheckError, ...]:
     """Return the check error for records with contradictory events."""
     message = f"{records} records with contradictory events"
     return _of_history(message) if records else ()
 
 
-def unread(records: int) -> tuple[Doubt, ...]:
+def unread(records: int) -> tuple[CheckError, ...]:
     """Return the check error for records that were acked after the final read had begun and are not
     in it."""
     message = f"{records} records were acked after the final read had begun, and are not in it"
     return _of_history(message) if records else ()
 
 
-def contested(records: int) -> tuple[Doubt, ...]:
+def contested(records: int) -> tuple[CheckError, ...]:
     """Return the check error for records that share an offset of the final log with another
     record."""
     message = f"{records} records are in the final log at an offset at which another one is"
@@ -132,7 +132,7 @@ def contested(records: int) -> tuple[Doubt, ...]:
 
 def without_a_short_read(
     item: WorkItem, history: PartitionHistory
-) -> tuple[PartitionHistory, tuple[Doubt, ...]]:
+) -> tuple[PartitionHistory, tuple[CheckError, ...]]:
     """Return the history, with an incomplete final read and a check error if the raw logs
     contradict its end.
 
@@ -160,7 +160,7 @@ def without_a_short_read(
     return replace(history, read=replace(history.read, complete=False)), _of_history(message)
 
 
-def incomplete(item: WorkItem, rows: int) -> tuple[Doubt, ...]:
+def incomplete(item: WorkItem, rows: int) -> tuple[CheckError, ...]:
     """Return the check error for files of the final log that do not hold as many records as the
     read got."""
     message = f"the final read got {item.records} records, its files hold {rows}"

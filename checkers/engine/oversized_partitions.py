@@ -41,7 +41,7 @@ from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.checks.outages import Asked
 from ackproof.checkers.checks.records import offset_gap
 from ackproof.checkers.engine import reconcile
-from ackproof.checkers.engine.boundary_records import witnesses
+from ackproof.checkers.engine.boundary_records import boundary_records
 from ackproof.checkers.engine.loading import (
     contested,
     contradictions,
@@ -59,7 +59,7 @@ from ackproof.checkers.engine.reconcile import (
     sessions,
 )
 from ackproof.checkers.engine.results import (
-    Doubt,
+    CheckError,
     PartitionTotals,
     StepResult,
     padded,
@@ -70,18 +70,18 @@ from ackproof.checkers.engine.slices import (
     LEAST,
     SLICE_ROWS,
     WHOLE_SLICES,
-    Part,
     Piece,
     Range,
     Slice,
+    SlicePart,
     Split,
-    indexed,
-    nothing,
+    combined,
+    empty_history,
     pieces,
-    put_aside,
     ranges,
-    taken,
-    together,
+    read_slice,
+    slice_history,
+    write_slice,
 )
 from ackproof.checkers.engine.tasks import bytes_of, written
 from ackproof.checkers.engine.work_items import WorkItem
@@ -90,12 +90,14 @@ from ackproof.checkers.index.sequences import ByProducer, all_together, sequence
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.storage import AnyPath, located, remove_tree
 
-OF_THE_WHOLE = frozenset({"lost", "duplicated", "offset-gap", "epoch-regressed", "two-leaders"})
+WHOLE_PARTITION_RULES = frozenset(
+    {"lost", "duplicated", "offset-gap", "epoch-regressed", "two-leaders"}
+)
 """The rules that do not run on slices but on the partition as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Few:
+class AnomalousRange:
     """One range of anomalous records of a slice, which are judged together.
 
     Attributes:
@@ -124,7 +126,7 @@ class SliceSummary:
             it.
         asked: Its sends and acks, as the search for outages needs them.
         sequences: The sequence numbers of its sends.
-        rare: Its anomalous records in order, in ranges that can each be judged together.
+        anomalous: Its anomalous records in order, in ranges that can each be judged together.
     """
 
     counts: Counter[str]
@@ -134,7 +136,7 @@ class SliceSummary:
     unread: int
     asked: Asked
     sequences: ByProducer
-    rare: Sequence[Few]
+    anomalous: Sequence[AnomalousRange]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +146,14 @@ class SliceTask:
     Attributes:
         split: The split that the slice belongs to.
         own: The range of the slice.
-        aside: The directory to which each slice is written, under its number.
+        slice_directory: The directory to which each slice is written, under its number.
         begun: The time of the first send to the partition.
         rows: The file for the anomalies of the slice.
     """
 
     split: Split
     own: Range
-    aside: str
+    slice_directory: str
     begun: int = NONE
     rows: str = ""
 
@@ -174,10 +176,10 @@ def index_slice(task: SliceTask) -> SliceSummary | None:
     """Index one slice and write it to its file. Return None if a history file cannot be read.
     Raises OSError."""
     try:
-        history = indexed(task.split, task.own)
+        history = slice_history(task.split, task.own)
     except DamagedFiles:
         return None
-    put_aside(history, located(task.aside) / str(task.own.number))
+    write_slice(history, located(task.slice_directory) / str(task.own.number))
     return SliceSummary(
         counts=reconcile.of_records(task.split.item, history),
         latencies=latency.of_acks(history),
@@ -186,28 +188,28 @@ def index_slice(task: SliceTask) -> SliceSummary | None:
         unread=len(history.unread),
         asked=outages.asked(history),
         sequences=sequences_of(history, task.split.item.sequence_range),
-        rare=list(_few(history, task.own, task.split.rare_max)),
+        anomalous=list(_anomalous_ranges(history, task.own, task.split.anomalous_max)),
     )
 
 
-def _few(history: PartitionHistory, own: Range, most: int) -> Iterator[Few]:
-    rare = np.concatenate([history.lost, history.repeated])
-    sequences = np.sort(history.sequence[rare])
+def _anomalous_ranges(history: PartitionHistory, own: Range, most: int) -> Iterator[AnomalousRange]:
+    anomalous = np.concatenate([history.lost, history.repeated])
+    sequences = np.sort(history.sequence[anomalous])
     begun = own.first
     for first in range(0, len(sequences), most):
         some = sequences[first : first + most]
         rest = first + most >= len(sequences)
         last = own.last if rest else int(some[-1])
         if last >= begun:
-            yield Few(slice_number=own.number, first=begun, last=last, count=len(some))
+            yield AnomalousRange(slice_number=own.number, first=begun, last=last, count=len(some))
         begun = last + 1
 
 
 def judge_slice(task: SliceTask) -> PartitionTotals:
     """Run the rules on a slice, write the rows of its anomalies, and return its totals. Raises
     OSError."""
-    history, records = with_witnesses(task)
-    names = [name for name in CHECKERS if name not in OF_THE_WHOLE]
+    history, records = with_boundary_records(task)
+    names = [name for name in CHECKERS if name not in WHOLE_PARTITION_RULES]
     results = (_ruled(name, task, history, records) for name in names)
     with written(located(task.rows)) as file:
         return totals_of(task.split.item, rows_written(results, file.write))
@@ -220,23 +222,23 @@ def _ruled(name: str, task: SliceTask, history: PartitionHistory, records: int) 
         counts = reconcile.of_rule(item, history, name, rows, records)
         return StepResult(rows=padded(item, rows), counts=counts)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
-        return StepResult(doubts=(failed(name, error),))
+        return StepResult(check_errors=(failed(name, error),))
 
 
-def with_witnesses(task: SliceTask) -> tuple[PartitionHistory, int]:
+def with_boundary_records(task: SliceTask) -> tuple[PartitionHistory, int]:
     """Return a slice with its boundary records, and the number of its own records, which come
     first."""
     split, number = task.split, task.own.number
-    own = taken(located(task.aside) / str(number))
-    parts: list[Part] = [own]
+    own = read_slice(located(task.slice_directory) / str(number))
+    parts: list[SlicePart] = [own]
     for other in split.ranges:
         if other.number != number:
-            there = taken(located(task.aside) / str(other.number))
+            there = read_slice(located(task.slice_directory) / str(other.number))
             later = other.number > number
-            records, rows = witnesses(own, there, later, split.item.timeline)
+            records, rows = boundary_records(own, there, later, split.item.timeline)
             if len(records) or len(rows):
                 parts.append(there.some(records, rows))
-    return together(split, parts, task.begun), len(own.records["fate"])
+    return combined(split, parts, task.begun), len(own.records["fate"])
 
 
 def _own_rows(rows: pa.Table, own: Range) -> pa.Table:
@@ -256,7 +258,7 @@ _COLUMNS = ("offset", "leader_epoch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scanned:
+class LogScan:
     """The result of scanning the final log.
 
     Attributes:
@@ -270,11 +272,11 @@ class Scanned:
     repeats: Array
 
 
-def scan(split: Split) -> Scanned:
+def scan(split: Split) -> LogScan:
     """Scan the final log. The pieces of ``split.log`` must be those by offset. Raises
     DamagedFiles."""
     read = split.read
-    blank = nothing(split)
+    blank = empty_history(split)
     edge = read.start
     gaps, turns, repeats = [], [], []
     known: tuple[int, int] | None = None
@@ -296,14 +298,14 @@ def scan(split: Split) -> Scanned:
             known = (int(offsets_told[-1]), int(epochs_told[-1]))
         if len(offsets):
             edge = int(offsets[-1]) + 1
-    return Scanned(
+    return LogScan(
         gaps=pa.concat_tables(gaps),
         turns=np.unique(np.concatenate(turns)),
         repeats=np.concatenate(repeats),
     )
 
 
-def at(history: PartitionHistory, offsets: Array) -> PartitionHistory:
+def at_offsets(history: PartitionHistory, offsets: Array) -> PartitionHistory:
     """Return a history that has only the log rows at these offsets."""
     rows = np.isin(history.log_offset, offsets)
     return replace(
@@ -339,14 +341,14 @@ def _read(stretch: Sequence[Piece]) -> tuple[Array, Array]:
     return offsets[order], epochs[order]
 
 
-# --- rare -----------------------------------------------------------------------------------------
+# --- anomalous records ----------------------------------------------------------------------------
 #
 # The judgement of a split partition as a whole: lost and repeated records with their root causes,
 # what a scan of the log shows, and everything that does not concern records.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class SliceSum:
     """The summaries of all slices, added up."""
 
     begun: int
@@ -355,7 +357,7 @@ class Whole:
     asked: Asked
 
     @classmethod
-    def of(cls, slices: Sequence[SliceSummary]) -> "Whole":
+    def of(cls, slices: Sequence[SliceSummary]) -> "SliceSum":
         """Add up the summaries of at least one slice."""
         begun = [one.begun for one in slices if one.begun != NONE]
         return cls(
@@ -367,14 +369,14 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RareTask:
+class AnomalousTask:
     """The work on a group of anomalous records.
 
     Attributes:
         split: The split of the partition.
-        few: The anomalous records to judge together.
+        anomalous: The anomalous records to judge together.
         begun: The time of the first send to the partition.
-        aside: The directory to which each slice was written.
+        slice_directory: The directory to which each slice was written.
         rows: The file for the anomalies.
         whole: The sum of all slices, for the one task of a partition that also judges it as a
             whole.
@@ -382,40 +384,40 @@ class RareTask:
     """
 
     split: Split
-    few: Sequence[Few]
+    anomalous: Sequence[AnomalousRange]
     begun: int
-    aside: str
+    slice_directory: str
     rows: str
-    whole: Whole | None = None
+    whole: SliceSum | None = None
     causes_before: int = 0
 
 
-def together_judged(slices: Sequence[SliceSummary], most: int) -> list[list[Few]]:
+def anomalous_groups(slices: Sequence[SliceSummary], most: int) -> list[list[AnomalousRange]]:
     """Return the groups of anomalous records that are judged together. A group consists of
     neighbours and has at most ``most`` records, unless a single range has more. There is at least
     one group."""
-    found: list[list[Few]] = [[]]
+    found: list[list[AnomalousRange]] = [[]]
     filled = 0
-    for few in (few for one in slices for few in one.rare):
-        if filled + few.count > most:
+    for own in (own for one in slices for own in one.anomalous):
+        if filled + own.count > most:
             found.append([])
             filled = 0
-        found[-1].append(few)
-        filled += few.count
+        found[-1].append(own)
+        filled += own.count
     return found
 
 
-def judge_rare(task: RareTask) -> PartitionTotals:
+def judge_anomalous(task: AnomalousTask) -> PartitionTotals:
     """Judge a group of anomalous records, and the partition as a whole if this task does that.
     Return the totals. Raises DamagedFiles, OSError."""
     with written(located(task.rows)) as file:
         return totals_of(task.split.item, rows_written(_results(task), file.write))
 
 
-def _results(task: RareTask) -> Iterator[StepResult]:
+def _results(task: AnomalousTask) -> Iterator[StepResult]:
     item = task.split.item
-    history, doubts = without_a_short_read(item, _rare(task))
-    yield StepResult(doubts=doubts)
+    history, check_errors = without_a_short_read(item, _anomalous_records(task))
+    yield StepResult(check_errors=check_errors)
     history = replace(
         history,
         seen=np.full(len(history.fate), NONE, dtype=np.int64),
@@ -432,85 +434,87 @@ def _results(task: RareTask) -> Iterator[StepResult]:
         yield from divergent(item)
 
 
-def _of_summaries(task: RareTask, whole: Whole, history: PartitionHistory) -> StepResult:
+def _of_summaries(task: AnomalousTask, whole: SliceSum, history: PartitionHistory) -> StepResult:
     item = task.split.item
     counts = reconcile.of_partition(item, task.begun)
     counts.update(outages.counts(whole.asked, history.faults))
-    doubts: tuple[Doubt, ...] = (
+    check_errors: tuple[CheckError, ...] = (
         *incomplete(item, sum(piece.rows for piece in task.split.log)),
         *contradictions(whole.contradictory),
         *unread(whole.unread),
     )
-    return StepResult(counts=counts, doubts=doubts)
+    return StepResult(counts=counts, check_errors=check_errors)
 
 
-def _of_log(task: RareTask) -> Iterator[StepResult]:
+def _of_log(task: AnomalousTask) -> Iterator[StepResult]:
     split, item = task.split, task.split.item
     scanned = scan(replace(split, log=pieces("log", item.log, "offset")))
     yield StepResult(
         rows=padded(item, scanned.gaps),
-        counts=reconcile.of_rule(item, nothing(split), "offset-gap", scanned.gaps),
+        counts=reconcile.of_rule(item, empty_history(split), "offset-gap", scanned.gaps),
     )
     history = _standing_at(task, scanned.turns)
     if len(scanned.repeats):
-        yield StepResult(doubts=contested(_standing_at(task, scanned.repeats).contested))
+        yield StepResult(check_errors=contested(_standing_at(task, scanned.repeats).contested))
     for name in ("epoch-regressed", "two-leaders"):
         yield from ruled(name, item, history)
 
 
-def _standing_at(task: RareTask, offsets: Array) -> PartitionHistory:
+def _standing_at(task: AnomalousTask, offsets: Array) -> PartitionHistory:
     """Return a history that has only the log rows at these offsets."""
     parts = [one.some(_NONE, one.rows_at(offsets)) for one in _slices(task)]
-    return at(together(task.split, parts, task.begun), offsets)
+    return at_offsets(combined(task.split, parts, task.begun), offsets)
 
 
-def _rare(task: RareTask) -> PartitionHistory:
+def _anomalous_records(task: AnomalousTask) -> PartitionHistory:
     """Return the anomalous records, the log rows at the offsets where they were acked, and the rows
     where leader epochs begin."""
-    few: dict[int, list[Few]] = {}
-    for one in task.few:
-        few.setdefault(one.slice_number, []).append(one)
-    rare: Mapping[int, Array] = {
-        number: _among(taken(located(task.aside) / str(number)), some, task.split.read.complete)
-        for number, some in few.items()
+    by_slice: dict[int, list[AnomalousRange]] = {}
+    for one in task.anomalous:
+        by_slice.setdefault(one.slice_number, []).append(one)
+    anomalous: Mapping[int, Array] = {
+        number: _selected(
+            read_slice(located(task.slice_directory) / str(number)), some, task.split.read.complete
+        )
+        for number, some in by_slice.items()
     }
     offsets = [
-        taken(located(task.aside) / str(number)).records["acked_offset"][records]
-        for number, records in rare.items()
+        read_slice(located(task.slice_directory) / str(number)).records["acked_offset"][records]
+        for number, records in anomalous.items()
     ]
     acked = np.unique(np.concatenate([_NONE, *offsets]))
-    parts: list[Part] = []
+    parts: list[SlicePart] = []
     for number, part in enumerate(_slices(task)):
         rows = np.concatenate([part.rows_at(acked), part.epochs_begin])
-        parts.append(part.some(rare.get(number, _NONE), np.unique(rows)))
-    history = together(task.split, parts, task.begun)
+        parts.append(part.some(anomalous.get(number, _NONE), np.unique(rows)))
+    history = combined(task.split, parts, task.begun)
     # A record of another task is included with each of its copies at an offset of ``acked``. With
     # two such copies it looks like a duplicate here, too, and would be counted twice.
-    return replace(history, rare=_within(task.few, history.sequence))
+    return replace(history, selected=_within(task.anomalous, history.sequence))
 
 
-def _among(one: Slice, few: Sequence[Few], complete: bool) -> Array:
-    rare = np.union1d(one.lost if complete else _NONE, one.repeated)
-    return rare[_within(few, one.records["sequence"][rare])]
+def _selected(one: Slice, within: Sequence[AnomalousRange], complete: bool) -> Array:
+    anomalous = np.union1d(one.lost if complete else _NONE, one.repeated)
+    return anomalous[_within(within, one.records["sequence"][anomalous])]
 
 
-def _within(few: Sequence[Few], sequences: Array) -> Array:
+def _within(some: Sequence[AnomalousRange], sequences: Array) -> Array:
     """Return whether each sequence number lies in one of the ranges."""
     within = np.zeros(len(sequences), dtype=bool)
-    for some in few:
-        within |= (sequences >= some.first) & (sequences <= some.last)
+    for one in some:
+        within |= (sequences >= one.first) & (sequences <= one.last)
     return within
 
 
-def _slices(task: RareTask) -> Iterator[Slice]:
+def _slices(task: AnomalousTask) -> Iterator[Slice]:
     for own in task.split.ranges:
-        yield taken(located(task.aside) / str(own.number))
+        yield read_slice(located(task.slice_directory) / str(own.number))
 
 
 _NONE = np.empty(0, dtype=np.int64)
 
 
-# --- giants ---------------------------------------------------------------------------------------
+# --- oversized partitions -------------------------------------------------------------------------
 #
 # Reconciliation of oversized partitions. Each has jobs of its own, so that a task that runs out of
 # memory affects its own partition only.
@@ -520,7 +524,7 @@ _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
-class Run(Protocol):
+class TaskRunner(Protocol):
     """An executor that applies a function to each of some tasks, in this process or on Spark, and
     returns the results in the order of the tasks."""
 
@@ -529,7 +533,9 @@ class Run(Protocol):
     ) -> list[_Result]: ...
 
 
-def giants(run: Run, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS) -> dict[int, Split]:
+def oversized(
+    run: TaskRunner, items: Sequence[WorkItem], slice_rows: int = SLICE_ROWS
+) -> dict[int, Split]:
     """Return how each oversized partition is split, by its place among the items. Raises what
     ``run`` raises."""
     # No row of sends or log takes less than a byte. The rows of a partition with fewer bytes than
@@ -552,8 +558,8 @@ def is_whole(item: WorkItem) -> bool:
     return needs_all or item.transactional or item.deleted_before > 0
 
 
-def reconcile_giant(
-    run: Run, split: Split, rows: AnyPath, aside: AnyPath
+def reconcile_oversized(
+    run: TaskRunner, split: Split, rows: AnyPath, slice_directory: AnyPath
 ) -> list[PartitionTotals] | None:
     """Reconcile one oversized partition and return the totals of each of its tasks, or None if a
     file cannot be read.
@@ -562,37 +568,40 @@ def reconcile_giant(
         run: The executor of the tasks; its errors are raised.
         split: The split of the partition.
         rows: The directory for the rows of the anomalies.
-        aside: The directory for the indexed slices, which is removed at the end.
+        slice_directory: The directory for the indexed slices, which is removed at the end.
     """
     rows.mkdir(parents=True)
-    aside.mkdir(parents=True)
+    slice_directory.mkdir(parents=True)
     try:
-        slices = [SliceTask(split=split, own=own, aside=str(aside)) for own in split.ranges]
-        indexed = [one for one in run(index_slice, slices) if one is not None]
-        if len(indexed) < len(slices):
+        slices = [
+            SliceTask(split=split, own=own, slice_directory=str(slice_directory))
+            for own in split.ranges
+        ]
+        summaries = [one for one in run(index_slice, slices) if one is not None]
+        if len(summaries) < len(slices):
             return None
-        judged = run(_judged, list(_tasks(slices, indexed, rows)))
+        judged = run(_judged, list(_tasks(slices, summaries, rows)))
     finally:
-        remove_tree(aside)
+        remove_tree(slice_directory)
     counts: Counter[str] = Counter()
-    for one in indexed:
+    for one in summaries:
         counts.update(one.counts)
-    counts.update(latency.together(one.latencies for one in indexed))
-    sequences = all_together([one.sequences for one in indexed])
+    counts.update(latency.together(one.latencies for one in summaries))
+    sequences = all_together([one.sequences for one in summaries])
     return [*judged, totals_of(split.item, [StepResult(counts=counts, sequences=sequences)])]
 
 
 def _tasks(
-    slices: Sequence[SliceTask], indexed: Sequence[SliceSummary], rows: AnyPath
-) -> Iterator[RareTask | SliceTask]:
-    whole = Whole.of(indexed)
+    slices: Sequence[SliceTask], summaries: Sequence[SliceSummary], rows: AnyPath
+) -> Iterator[AnomalousTask | SliceTask]:
+    whole = SliceSum.of(summaries)
     files = (str(rows / f"{number:09}.arrows") for number in count())
-    for number, few in enumerate(together_judged(indexed, slices[0].split.rare_max)):
-        yield RareTask(
+    for number, group in enumerate(anomalous_groups(summaries, slices[0].split.anomalous_max)):
+        yield AnomalousTask(
             split=slices[0].split,
-            few=few,
+            anomalous=group,
             begun=whole.begun,
-            aside=slices[0].aside,
+            slice_directory=slices[0].slice_directory,
             rows=next(files),
             whole=whole if number == 0 else None,
             causes_before=number * CAUSES_EACH,
@@ -601,5 +610,5 @@ def _tasks(
         yield replace(one, begun=whole.begun, rows=next(files))
 
 
-def _judged(task: RareTask | SliceTask) -> PartitionTotals:
-    return judge_rare(task) if isinstance(task, RareTask) else judge_slice(task)
+def _judged(task: AnomalousTask | SliceTask) -> PartitionTotals:
+    return judge_anomalous(task) if isinstance(task, AnomalousTask) else judge_slice(task)

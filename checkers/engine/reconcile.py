@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.arrays import Array
 from ackproof.checkers.checks import latency, outages
-from ackproof.checkers.checks.acks import telling
+from ackproof.checkers.checks.acks import records_with_known_acks
 from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.checks.check_reads import Consumed, consumed
 from ackproof.checkers.checks.plugin_examination import examined
@@ -31,11 +31,11 @@ from ackproof.checkers.context import status
 from ackproof.checkers.context.timeline import Timeline
 from ackproof.checkers.engine.loading import Loaded, load
 from ackproof.checkers.engine.results import (
-    AUTOPSY_DOUBT,
     CONSUMPTION,
     HISTORY,
     REPLICAS,
-    Doubt,
+    ROOT_CAUSE_ERROR,
+    CheckError,
     PartitionTotals,
     StepResult,
     padded,
@@ -57,7 +57,7 @@ BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
 BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
 """Violations whose guarantee applies to the partition as a whole."""
 
-BY_TELLING_ACKS = ("watermark-regressed", "stale-leader-ack", "acked-below-min-isr")
+BY_ACK = ("watermark-regressed", "stale-leader-ack", "acked-below-min-isr")
 """Violations that show from acks whose send is recorded."""
 
 BY_LOG = ("duplicated", "reordered", "phantom", "failed-but-present", "offset-gap")
@@ -101,7 +101,7 @@ def _examined(history: PartitionHistory) -> Counter[str]:
     examined = {
         ("lost",): int(np.count_nonzero(history.fate == Fate.ACKED)),
         ("offset-mismatch", "nonmonotonic-send"): len(history.named_acks),
-        BY_TELLING_ACKS: len(telling(history)),
+        BY_ACK: len(records_with_known_acks(history)),
         BY_LOG: len(history.log_offset),
     }
     return Counter(
@@ -170,7 +170,7 @@ def _by_moment(item: WorkItem, acks: Array) -> Counter[str]:
 # found together. Each part has neighbours by sequence number, and root causes of its own.
 
 
-RARE_MAX = 300_000
+ANOMALOUS_MAX = 300_000
 """The number of lost records that are judged together. Each takes a thousand bytes, with its root
 cause."""
 
@@ -183,16 +183,16 @@ CAUSES_EACH = 10_000
 
 
 def parts(history: PartitionHistory, records: Array, most: int) -> Iterator[PartitionHistory]:
-    """Yield the history with at most ``most`` of these records marked as ``rare`` at a time. Yield
-    it unchanged if there are no more than that."""
+    """Yield the history with at most ``most`` of these records marked as ``selected`` at a time.
+    Yield it unchanged if there are no more than that."""
     if len(records) <= most:
         yield history
         return
     in_order = records[np.argsort(history.sequence[records], kind="stable")]
     for first in range(0, len(in_order), most):
-        rare = np.zeros(len(history.fate), dtype=bool)
-        rare[in_order[first : first + most]] = True
-        yield replace(history, rare=rare)
+        selected = np.zeros(len(history.fate), dtype=bool)
+        selected[in_order[first : first + most]] = True
+        yield replace(history, selected=selected)
 
 
 # --- reconcile ------------------------------------------------------------------------------------
@@ -228,8 +228,10 @@ def _steps(loaded: Loaded) -> Iterator[Iterable[StepResult]]:
     """Yield the steps of reconciling one partition. The results of each must be consumed before the
     next step."""
     item, history = loaded.item, loaded.history
-    counts, doubts = (None, ()) if history is None else _counts(item, history)
-    yield (StepResult(counts=counts or Counter(), doubts=(*loaded.doubts, *doubts)),)
+    counts, check_errors = (None, ()) if history is None else _counts(item, history)
+    yield (
+        StepResult(counts=counts or Counter(), check_errors=(*loaded.check_errors, *check_errors)),
+    )
     if history is None or counts is None:
         return
     looked, result = consumption(item, history)
@@ -248,7 +250,7 @@ def _steps(loaded: Loaded) -> Iterator[Iterable[StepResult]]:
 
 def _counts(
     item: WorkItem, history: PartitionHistory
-) -> tuple[Counter[str] | None, tuple[Doubt, ...]]:
+) -> tuple[Counter[str] | None, tuple[CheckError, ...]]:
     """Return the counts that do not depend on rules, or None and a check error if the history
     cannot be counted."""
     try:
@@ -257,7 +259,7 @@ def _counts(
         counts.update(outages.counts(outages.asked(history), history.faults))
         counts.update(latency.of_acks(history))
     except Exception as error:  # noqa: BLE001 - whatever it is, other partitions can be judged
-        return None, (Doubt(checker=HISTORY, message=f"cannot be indexed: {error!r}"),)
+        return None, (CheckError(checker=HISTORY, message=f"cannot be indexed: {error!r}"),)
     return counts, ()
 
 
@@ -276,20 +278,20 @@ def ruled(name: str, item: WorkItem, history: PartitionHistory) -> Iterator[Step
             result = _explained(item, rows, performed).after_causes(number * CAUSES_EACH)
             yield replace(result, counts=counts)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
-        yield StepResult(doubts=(failed(name, error),))
+        yield StepResult(check_errors=(failed(name, error),))
 
 
 def _parts(name: str, history: PartitionHistory) -> Iterator[PartitionHistory]:
     if name == LOST:
-        return parts(history, history.lost, RARE_MAX)
+        return parts(history, history.lost, ANOMALOUS_MAX)
     if name == DUPLICATED:
         return parts(history, history.repeated, REPEATED_MAX)
     return iter([history])
 
 
-def failed(name: str, error: Exception) -> Doubt:
+def failed(name: str, error: Exception) -> CheckError:
     """Return the check error for a checker that raised an exception."""
-    return Doubt(checker=name, message=f"the checker {name} failed: {error!r}")
+    return CheckError(checker=name, message=f"the checker {name} failed: {error!r}")
 
 
 _PERFORMED = {LOST: perform, DUPLICATED: perform_repeated}
@@ -326,8 +328,8 @@ def _explained(
             explained = rows.set_column(place, rows.schema.field(place), faults)
         explained = explained.append_column("autopsy", performed.of_records)
     except Exception as error:  # noqa: BLE001 - what was lost is lost, explained or not
-        doubt = Doubt(checker=AUTOPSY_DOUBT, message=f"no autopsies: {error!r}")
-        return StepResult(rows=padded(item, rows), doubts=(doubt,))
+        check_error = CheckError(checker=ROOT_CAUSE_ERROR, message=f"no autopsies: {error!r}")
+        return StepResult(rows=padded(item, rows), check_errors=(check_error,))
     return StepResult(rows=padded(item, explained), causes=tuple(performed.causes))
 
 
@@ -348,16 +350,20 @@ def consumption(item: WorkItem, history: PartitionHistory) -> tuple[Consumed | N
         looked = consumed(item.consumers, history, item.promises)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
         message = f"what consumers were shown cannot be looked at: {error!r}"
-        doubt = Doubt(checker=CONSUMPTION, message=message)
-        return None, StepResult(counts=counts, doubts=(doubt,))
+        check_error = CheckError(checker=CONSUMPTION, message=message)
+        return None, StepResult(counts=counts, check_errors=(check_error,))
     counts.update(looked.latencies)
     for found in looked.found:
         counts[found.anomaly] += len(found.rows)
         counts.update(found.standing)
     counts.update(status.looked(name) for name in looked.looked)
     counts.update({status.examined(name): many for name, many in looked.examined.items()})
-    doubts = tuple(Doubt(checker=CONSUMPTION, message=problem) for problem in looked.problems)
-    return looked, StepResult(counts=counts, doubts=doubts, consumption=tuple(looked.counted))
+    check_errors = tuple(
+        CheckError(checker=CONSUMPTION, message=problem) for problem in looked.problems
+    )
+    return looked, StepResult(
+        counts=counts, check_errors=check_errors, consumption=tuple(looked.counted)
+    )
 
 
 def divergent(item: WorkItem) -> Iterator[StepResult]:
@@ -381,7 +387,7 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         run=item.run,
         promised=promised is status.Standing.PROMISED,
     )
-    unread, doubts = [], []
+    unread, check_errors = [], []
     try:
         for some in copies.partings():
             counts = Counter(
@@ -392,9 +398,9 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
     except (OtherFormat, OSError) as error:
         unread = [f"replicas not compared: {error}"]
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
-        doubts = [failed(DIVERGENT, error)]
+        check_errors = [failed(DIVERGENT, error)]
     untold = [*copies.untold, *unread]
-    doubts += [Doubt(checker=REPLICAS, message=words) for words in untold]
+    check_errors += [CheckError(checker=REPLICAS, message=words) for words in untold]
     counts = Counter(
         {
             status.count_name(status.REPLICAS, promised): 1,
@@ -402,7 +408,9 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
             status.COMPARED: int(bool(item.brokers) and not untold),
         }
     )
-    yield StepResult(counts=counts, causes=tuple(autopsies.causes()), doubts=tuple(doubts))
+    yield StepResult(
+        counts=counts, causes=tuple(autopsies.causes()), check_errors=tuple(check_errors)
+    )
 
 
 def by_plugins(item: WorkItem) -> Iterator[StepResult]:

@@ -34,13 +34,13 @@ REPLICAS = "replicas"
 """Stands in place of a checker if the logs of replicas could not be compared. The check error is
 reported, and only the guarantee that replicas agree becomes unknown."""
 
-AUTOPSY_DOUBT = "autopsy"
+ROOT_CAUSE_ERROR = "autopsy"
 """Stands in place of a checker if root causes could not be found. The check error is reported, and
 no guarantee depends on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class CheckError:
     """A check error: a checker (or HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT) that could not
     judge a partition, and the reason."""
 
@@ -54,13 +54,13 @@ class StepResult:
 
     Attributes:
         rows: Anomalies (FOUND), or None if there are none.
-        counts, doubts, causes, consumption, sequences, plugin_checks: The contribution of the step
-            to the :class:`PartitionTotals`. A check error does not name the partition yet.
+        counts, check_errors, causes, consumption, sequences, plugin_checks: The contribution of the
+            step to the :class:`PartitionTotals`. A check error does not name the partition yet.
     """
 
     rows: pa.Table | None = None
     counts: Counter[str] = field(default_factory=Counter)
-    doubts: tuple[Doubt, ...] = ()
+    check_errors: tuple[CheckError, ...] = ()
     causes: tuple[Cause, ...] = ()
     consumption: tuple[Counted, ...] = ()
     sequences: ByProducer = field(default_factory=dict)
@@ -109,7 +109,7 @@ class PartitionTotals:
             checker that ran; acks and violations by guarantee status (``checkers.context.status``);
             acks by fault window (``checkers.context.coverage``); nanoseconds without an ack
             (``checkers.checks.outages``); latencies (``checkers.checks.latency``).
-        doubts: The check errors: which checker could not judge the partition, and why.
+        check_errors: The check errors: which checker could not judge the partition, and why.
         consumption: The counts of its consumers, or None if they were not counted.
         causes: The root causes of its anomalies.
         sequences: The sequence numbers of its sends, by producer.
@@ -117,7 +117,7 @@ class PartitionTotals:
     """
 
     counts: Counter[str]
-    doubts: tuple[Doubt, ...] = ()
+    check_errors: tuple[CheckError, ...] = ()
     consumption: tuple[Counted, ...] | None = None
     causes: tuple[Cause, ...] = ()
     sequences: ByProducer = field(default_factory=dict)
@@ -129,9 +129,9 @@ class PartitionTotals:
         counts.update(other.counts)
         return PartitionTotals(
             counts=counts,
-            doubts=tuple(dict.fromkeys([*self.doubts, *other.doubts])),
+            check_errors=tuple(dict.fromkeys([*self.check_errors, *other.check_errors])),
             consumption=(*(self.consumption or ()), *(other.consumption or ())),
-            causes=tuple(_few([*self.causes, *other.causes])),
+            causes=tuple(_reported_causes([*self.causes, *other.causes])),
             sequences=all_together([self.sequences, other.sequences]),
             plugin_checks={**self.plugin_checks, **other.plugin_checks},
         )
@@ -166,13 +166,13 @@ def totals_of(item: WorkItem, results: Iterable[StepResult]) -> PartitionTotals:
         counts.update({str(name): int(count) for name, count in step.counts.items()})
     return PartitionTotals(
         counts=counts,
-        doubts=tuple(
-            replace(doubt, message=f"{where}: {doubt.message}")
+        check_errors=tuple(
+            replace(check_error, message=f"{where}: {check_error.message}")
             for step in steps
-            for doubt in step.doubts
+            for check_error in step.check_errors
         ),
         consumption=tuple(one.plain() for step in steps for one in step.consumption),
-        causes=tuple(_few([cause for step in steps for cause in step.causes])),
+        causes=tuple(_reported_causes([cause for step in steps for cause in step.causes])),
         sequences=all_together([step.sequences for step in steps if step.sequences]),
         plugin_checks={
             name: totals for step in steps for name, totals in step.plugin_checks.items()
@@ -180,7 +180,7 @@ def totals_of(item: WorkItem, results: Iterable[StepResult]) -> PartitionTotals:
     )
 
 
-def _few(causes: Sequence[Cause]) -> Iterator[Cause]:
+def _reported_causes(causes: Sequence[Cause]) -> Iterator[Cause]:
     """Yield at most as many causes of each anomaly of a partition as are reported for anomalies
     that are judged together."""
     for anomaly in dict.fromkeys(one.anomaly for one in causes):

@@ -20,7 +20,7 @@ from ackproof.checkers.arrays import NONE, Array, numbers_of
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.context.row_times import ANY, Expected
-from ackproof.checkers.engine.reconcile import RARE_MAX
+from ackproof.checkers.engine.reconcile import ANOMALOUS_MAX
 from ackproof.checkers.engine.work_items import WorkItem
 from ackproof.checkers.index import columns
 from ackproof.checkers.index.columns import schema_of
@@ -230,7 +230,7 @@ Bounds = tuple[int, int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SlicePart:
     """Some of the records of a slice.
 
     Attributes:
@@ -246,7 +246,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice(Part):
+class Slice(SlicePart):
     """A whole slice.
 
     Attributes:
@@ -324,18 +324,18 @@ class Slice(Part):
         places: Array = np.repeat(begins - before, counts) + np.arange(counts.sum())
         return places
 
-    def some(self, records: Array, rows: Array) -> Part:
+    def some(self, records: Array, rows: Array) -> SlicePart:
         """Return some records with all their log rows. Include these further log rows, too, and
         their records as far as the log has them."""
         named = self.log["log_record"][rows]
         number = np.full(len(self.records["fate"]) + 1, NONE, dtype=np.int64)
         number[records] = 0
-        taken = number[self.log["log_record"]] != NONE
-        taken[rows] = True
+        read_slice = number[self.log["log_record"]] != NONE
+        read_slice[rows] = True
         chosen = np.unique(np.concatenate([records, named[named != NONE]]))
         number[chosen] = np.arange(len(chosen))
-        log = {name: self.log[name][taken] for name in _BY_ROW}
-        return Part(
+        log = {name: self.log[name][read_slice] for name in _BY_ROW}
+        return SlicePart(
             cell_names=self.cell_names,
             records={name: self.records[name][chosen] for name in _BY_RECORD},
             log={**log, "log_record": number[log["log_record"]]},
@@ -352,7 +352,7 @@ class Split:
         sends: The pieces of ``sends``, by sequence number.
         log: The pieces of ``log``, by sequence number.
         last_recorded: As for :func:`checkers.index.partition_history.index`.
-        rare_max: The number of anomalous records that are judged together.
+        anomalous_max: The number of anomalous records that are judged together.
     """
 
     item: WorkItem
@@ -360,7 +360,7 @@ class Split:
     sends: Sequence[Piece]
     log: Sequence[Piece]
     last_recorded: Mapping[tuple[str, int], int]
-    rare_max: int = RARE_MAX
+    anomalous_max: int = ANOMALOUS_MAX
 
     @property
     def read(self) -> FinalRead:
@@ -371,7 +371,7 @@ class Split:
         return replace(item.read, complete=complete)
 
 
-def indexed(split: Split, own: Range) -> PartitionHistory:
+def slice_history(split: Split, own: Range) -> PartitionHistory:
     """Return the history of one slice, indexed alone. Raises DamagedFiles."""
     item = split.item
     slice_ = Unindexed(
@@ -411,8 +411,9 @@ def _own_rows(
     return pa.concat_tables(found)
 
 
-def put_aside(history: PartitionHistory, path: AnyPath) -> Slice:
-    """Write an indexed slice to a directory, from which :func:`taken` reads it. Raises OSError."""
+def write_slice(history: PartitionHistory, path: AnyPath) -> Slice:
+    """Write an indexed slice to a directory, from which :func:`read_slice` reads it. Raises
+    OSError."""
     stands = history.at_acked_offset
     there = stands != NONE
     epoch = np.full(len(stands), NONE, dtype=np.int64)
@@ -440,8 +441,8 @@ def _write(path: AnyPath, columns: Mapping[str, Array], metadata: Mapping[str, s
         writer.write_table(table)
 
 
-def taken(path: AnyPath) -> Slice:
-    """Read a slice that was written by :func:`put_aside`. Raises OSError."""
+def read_slice(path: AnyPath) -> Slice:
+    """Read a slice that was written by :func:`write_slice`. Raises OSError."""
     log, _ = _read(path / _LOG)
     records, told = _read(path / _RECORDS)
     bounds = json.loads(told[b"bounds"])
@@ -483,7 +484,7 @@ def _bound(values: Array) -> Bounds:
     return (int(values.min()), int(values.max())) if len(values) else None
 
 
-def together(split: Split, parts: Sequence[Part], begun: int) -> PartitionHistory:
+def combined(split: Split, parts: Sequence[SlicePart], begun: int) -> PartitionHistory:
     """Return one history of several parts of a partition. No record may be in two of them.
     ``begun`` is the time of the first send to the partition."""
     cell_names: dict[str, int] = {}
@@ -519,10 +520,10 @@ def together(split: Split, parts: Sequence[Part], begun: int) -> PartitionHistor
     )
 
 
-def nothing(split: Split) -> PartitionHistory:
+def empty_history(split: Split) -> PartitionHistory:
     """Return a history of the partition without records."""
     none = np.empty(0, dtype=np.int64)
-    part = Part(
+    part = SlicePart(
         cell_names=(), records=dict.fromkeys(_BY_RECORD, none), log=dict.fromkeys(_BY_ROW, none)
     )
-    return together(split, [part], NONE)
+    return combined(split, [part], NONE)

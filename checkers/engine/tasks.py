@@ -23,10 +23,10 @@ ITEM_BYTES = 100_000
 """The fixed cost of a partition, expressed as the time for reading so many bytes."""
 
 
-HANDFUL_BYTES = 1_000_000
+BATCH_BYTES = 1_000_000
 """The greatest compressed size of a batch of several partitions. It takes about 30 MB of memory."""
 
-HANDFUL_MAX = 20
+BATCH_MAX = 20
 """The greatest number of partitions in a batch. Larger batches gain nothing, because their data no
 longer fits into the processor's caches."""
 
@@ -51,16 +51,16 @@ def grouped(
         # The comparison is with the sum of all shares so far, so that the next group makes up for
         # what one group lacks or exceeds.
         if filled >= share * (len(found) + 1) or place == len(items):
-            found.append(list(_handfuls(items[begun:place], held[begun:place])))
+            found.append(list(_batches(items[begun:place], held[begun:place])))
             begun = place
     return found
 
 
-def _handfuls(items: Sequence[WorkItem], sizes: Sequence[int]) -> Iterator[Sequence[WorkItem]]:
+def _batches(items: Sequence[WorkItem], sizes: Sequence[int]) -> Iterator[Sequence[WorkItem]]:
     begun, filled = 0, 0
     for place, own in enumerate(sizes):
         filled += own
-        if place > begun and (filled > HANDFUL_BYTES or place - begun == HANDFUL_MAX):
+        if place > begun and (filled > BATCH_BYTES or place - begun == BATCH_MAX):
             yield items[begun:place]
             begun, filled = place, own
     yield items[begun:]
@@ -105,11 +105,11 @@ class Task:
     """The work of one task.
 
     Attributes:
-        handfuls: The batches to reconcile, in this order.
+        batches: The batches to reconcile, in this order.
         rows: The file for the anomalies (FOUND, as an Arrow stream), in an existing directory.
     """
 
-    handfuls: Sequence[Sequence[WorkItem]]
+    batches: Sequence[Sequence[WorkItem]]
     rows: str
 
 
@@ -119,7 +119,7 @@ def carry_out(task: Task) -> list[tuple[Key, PartitionTotals]]:
     with written(located(task.rows)) as rows:
         return [
             (item.key, totals)
-            for items in task.handfuls
+            for items in task.batches
             for item, totals in zip(items, reconcile(items, rows.write), strict=True)
         ]
 
@@ -128,7 +128,7 @@ def carry_out_here(items: Sequence[WorkItem], rows: AnyPath) -> Totals:
     """Reconcile all items as one batch in this process, and write their rows into a new directory.
     This is meant for items that have next to no files. Raises OSError."""
     rows.mkdir(parents=True)
-    found = carry_out(Task(handfuls=[items], rows=str(rows / "0.arrows")))
+    found = carry_out(Task(batches=[items], rows=str(rows / "0.arrows")))
     return Totals(partitions=dict(found), rows=(rows,))
 
 

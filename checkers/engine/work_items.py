@@ -172,14 +172,14 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     promise = terms_of(run, cell, partition)
     shown = shown_terms_of(run, cell, partition)
     compared = copies(run, cell, partition)
-    befell = around(run, partition)
+    surroundings = around(run, partition)
     words = run.words.get(partition, ())
     ensemble = run.zookeepers != 1 and len(run.planned.combined) != 1
-    known = timeline(cell, partition, befell, words, ensemble=ensemble)
+    known = timeline(cell, partition, surroundings, words, ensemble=ensemble)
     told = Told(
         cell=cell,
         partition=partition,
-        around=befell,
+        around=surroundings,
         timeline=known,
         words=words,
         orders=run.orders.get(partition, {}),

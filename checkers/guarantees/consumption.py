@@ -8,7 +8,7 @@ from ackproof.checkers.checks.planned_consumers import clients_of
 from ackproof.checkers.checks.read_counts import Counted, added
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS
 from ackproof.checkers.context.pace import Pace
-from ackproof.checkers.context.quiet_period import peace_of
+from ackproof.checkers.context.quiet_period import quiet_period_of
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.engine.results import PartitionTotals, Totals
 from ackproof.checkers.guarantees.liveness import Living
@@ -111,20 +111,20 @@ def groups_recover(
     the group read a record that was sent in the quiet period. For a partition with neither, it is
     unknown. ``found`` has the totals of each of the cell's partitions.
     """
-    peace = peace_of(run, planned.cell)
-    if peace.why:
-        return Living(suspended=peace.why, looked=False)
+    quiet_period = quiet_period_of(run, planned.cell)
+    if quiet_period.why:
+        return Living(suspended=quiet_period.why, looked=False)
     broken: list[str] = []
     looked, examined = True, 0
     for group in planned.groups:
         members = _members(group, found)
-        deserted = not any(run.writers.went_on(one, peace.span.end) for one in members)
+        deserted = not any(run.writers.went_on(one, quiet_period.span.end) for one in members)
         for (topic, number), counts in zip(
             planned.cell.topic_partitions, _counted(group, found), strict=True
         ):
             # If all members have ended, no member is left to make progress. Other findings report
             # that.
-            stuck_ms = 0 if deserted else _stuck_ms(counts, peace.span.end, run.pace)
+            stuck_ms = 0 if deserted else _stuck_ms(counts, quiet_period.span.end, run.pace)
             if group.recovery_ms is not None and stuck_ms > group.recovery_ms:
                 name = f"{group.name} on {topic}-{number}"
                 broken.append(f"{name}: {_holders(counts)}, shown nothing for {stuck_ms:,} ms")

@@ -27,10 +27,10 @@ from ackproof.checkers.context.partition_guarantees import (
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.status import Standing, count_name
 from ackproof.checkers.engine.results import (
-    AUTOPSY_DOUBT,
     CONSUMPTION,
     HISTORY,
     REPLICAS,
+    ROOT_CAUSE_ERROR,
     PartitionTotals,
     Totals,
 )
@@ -134,7 +134,9 @@ def _findings(runs: Sequence[RunEvidence], totals: Totals) -> Iterator[str]:
     for run in runs:
         told = list(run.findings)
         for (number, _), found in sorted(totals.partitions.items(), key=lambda item: item[0]):
-            told += [doubt.message for doubt in found.doubts if number == run.number]
+            told += [
+                check_error.message for check_error in found.check_errors if number == run.number
+            ]
         yield from (f"run {run.number}: {finding}" for finding in folded(told))
 
 
@@ -255,7 +257,8 @@ def _known(
 def _whole(run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]) -> bool:
     """Return whether every send of a cell and its complete final log could be read."""
     judged = all(
-        totals is not None and not any(doubt.checker == HISTORY for doubt in totals.doubts)
+        totals is not None
+        and not any(check_error.checker == HISTORY for check_error in totals.check_errors)
         for totals in found
     )
     return judged and all(
@@ -349,9 +352,11 @@ def _crashed(found: Sequence[PartitionTotals | None]) -> Iterator[str]:
     for totals in found:
         # Unreadable records of consumers and replicas that were not compared are reported
         # elsewhere.
-        doubts = totals.doubts if totals else ()
-        told = (HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT)
-        yield from (doubt.checker for doubt in doubts if doubt.checker not in told)
+        check_errors = totals.check_errors if totals else ()
+        told = (HISTORY, CONSUMPTION, REPLICAS, ROOT_CAUSE_ERROR)
+        yield from (
+            check_error.checker for check_error in check_errors if check_error.checker not in told
+        )
 
 
 def _cell_gaps(
@@ -364,8 +369,10 @@ def _cell_gaps(
     cell = planned.cell
     yield from gaps.concerning(run.gaps, cell.name)
     for totals in found:
-        doubts = totals.doubts if totals else ()
-        yield from (doubt.message for doubt in doubts if doubt.checker == HISTORY)
+        check_errors = totals.check_errors if totals else ()
+        yield from (
+            check_error.message for check_error in check_errors if check_error.checker == HISTORY
+        )
     if not all(found):
         yield "not all of this cell was reconciled"
     yield from _missing_sends(run, planned, found)
@@ -397,7 +404,7 @@ def _missing_sends(
         for (topic, number), totals in zip(cell.topic_partitions, found, strict=True)
         if totals
         and run.writers.whole("sends", (topic, number))
-        and not any(doubt.checker == HISTORY for doubt in totals.doubts)
+        and not any(check_error.checker == HISTORY for check_error in totals.check_errors)
     }
     if len(told) == len(found):
         width = RANGE * cell.partitions

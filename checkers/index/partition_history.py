@@ -295,8 +295,8 @@ class PartitionHistory:
         visible: Whether consumers may read the record at each position of the log arrays. None if
             they may read all.
         deleted_before: The offset below which records were deleted by an administrator's order.
-        rare: Whether :attr:`lost` and :attr:`repeated` include the record, by record number. None
-            if they include all (:mod:`checkers.engine.reconcile`).
+        selected: Whether :attr:`lost` and :attr:`repeated` include the record, by record number.
+            None if they include all (:mod:`checkers.engine.reconcile`).
         written: The session and number with which a repeated record was written, by offset, from
             raw logs. Empty if unknown.
     """
@@ -330,7 +330,7 @@ class PartitionHistory:
     transactional: bool = False
     visible: Array | None = None
     deleted_before: int = 0
-    rare: Array | None = None
+    selected: Array | None = None
     written: Mapping[int, Written] = field(default_factory=lambda: UNTOLD)
 
     @property
@@ -377,7 +377,7 @@ class PartitionHistory:
         if self.deleted_before:
             # NONE is below every offset.
             gone = gone[self.acked_offset[gone] >= self.deleted_before]
-        return gone if self.rare is None else gone[self.rare[gone]]
+        return gone if self.selected is None else gone[self.selected[gone]]
 
     @property
     def lost_or_deleted(self) -> int:
@@ -410,7 +410,7 @@ class PartitionHistory:
         ours = self.log_record[self.log_record != NONE]
         often = np.bincount(ours, minlength=len(self.fate))
         repeated = np.flatnonzero((often > 1) & (self.fate != Fate.NEVER_SENT))
-        return repeated if self.rare is None else repeated[self.rare[repeated]]
+        return repeated if self.selected is None else repeated[self.selected[repeated]]
 
     @cached_property
     def copies(self) -> Mapping[int, Sequence[int]]:

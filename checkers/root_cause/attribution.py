@@ -238,7 +238,7 @@ def _disk_taken(reigns: Sequence[Reign], number: int, faults: Sequence[FaultSeen
     term."""
     reign, later = reigns[number], reigns[number + 1]
     return any(
-        fault.took >= reign.seen and fault.start <= later.seen and fault.befell(reign.leader)
+        fault.took >= reign.seen and fault.start <= later.seen and fault.affected(reign.leader)
         for fault in faults
         if fault.took >= 0
     )

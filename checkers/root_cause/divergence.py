@@ -184,7 +184,7 @@ def _disks(broker: int | None, scene: Scene) -> list[FaultSeen]:
     """Return the faults that took or changed data on the broker's disk."""
     if broker is None:
         return []
-    return [fault for fault in scene.faults if fault.took >= 0 and fault.befell(broker)]
+    return [fault for fault in scene.faults if fault.took >= 0 and fault.affected(broker)]
 
 
 def _last_truncations(scene: Scene) -> dict[int, Truncation]:

@@ -201,7 +201,7 @@ def _disks(one: Repeat, scene: Scene) -> list[FaultSeen]:
     return [
         fault
         for fault in scene.faults
-        if fault.took >= one.asked and fault.start <= until and any(map(fault.befell, leaders))
+        if fault.took >= one.asked and fault.start <= until and any(map(fault.affected, leaders))
     ]
 
 

@@ -93,7 +93,7 @@ def _acked_in(
         kept = (stands == reign.epoch) | (offsets < reign.log_end)
         kept &= reign.epoch not in scene.contended
         for fault in scene.faults:
-            if fault.befell(reign.leader) and fault.start <= reign.deposed:
+            if fault.affected(reign.leader) and fault.start <= reign.deposed:
                 before = history.asked[given_up] > fault.took + bound
                 kept &= before | (settled < fault.start - bound)
         excluded &= ~may | kept

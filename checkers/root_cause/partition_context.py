@@ -75,7 +75,7 @@ class FaultSeen:
     end: int
     took: int = -1
 
-    def befell(self, broker: int) -> bool:
+    def affected(self, broker: int) -> bool:
         """Return whether it affected a broker, or may have."""
         return self.servers is None or f"broker-{broker}" in self.servers
 
@@ -284,7 +284,7 @@ def _unheard(reign: Reign, told: Told) -> bool:
         for word in told.words
     )
     faults = (_seen(fault) for fault in told.around.faults if fault.begun)
-    taken = any(one.took >= reign.elected_after and one.befell(reign.leader) for one in faults)
+    taken = any(one.took >= reign.elected_after and one.affected(reign.leader) for one in faults)
     return passed and not heard and not taken
 
 

@@ -188,7 +188,7 @@ def faults_on(scene: Scene, first: int, last: int, brokers: Sequence[int]) -> li
     """Return the faults that were active at some time from ``first`` to ``last``. If any of them
     affected these brokers, return only those."""
     on = [fault for fault in scene.faults if fault.start <= last and fault.end >= first]
-    own = [fault for fault in on if any(map(fault.befell, brokers))]
+    own = [fault for fault in on if any(map(fault.affected, brokers))]
     return own or on
 
 
@@ -203,7 +203,7 @@ def _disks(story: Story, scene: Scene, acks: str) -> Iterator[FaultSeen]:
     until = after.seen if after and after.seen >= 0 else None
     for fault in scene.faults:
         early_enough = until is None or fault.start <= until
-        if fault.took >= story.times[0] and early_enough and any(map(fault.befell, whose)):
+        if fault.took >= story.times[0] and early_enough and any(map(fault.affected, whose)):
             yield fault
 
 

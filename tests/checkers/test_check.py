@@ -310,7 +310,7 @@ def test_a_rule_that_throws_leaves_the_others_alone(tmp_path: Path) -> None:
     (item,) = work_items(evident)
     rows, totals = reconcile(replace(item, fault_labels=[]))
     assert len(rows) == 0
-    (doubt,) = totals.doubts
+    (doubt,) = totals.check_errors
     assert doubt.checker == "lost"
     assert doubt.message.startswith("t-0: the checker lost failed: ")
     assert totals.counts["acked"] == 3

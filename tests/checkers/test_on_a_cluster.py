@@ -240,7 +240,7 @@ def test_it_finds_there_what_it_finds_here(
     assert len(there) == 2
 
 
-SPLIT = ["['giant-0', 'giant-1', 'giant-2']", "[0, 1, 1]"]
+SPLIT = ["['oversized-0', 'oversized-1', 'oversized-2']", "[0, 1, 1]"]
 
 
 def test_partitions_are_split_there_too(tmp_path: Path, cluster: Cluster) -> None:

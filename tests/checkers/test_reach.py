@@ -97,4 +97,4 @@ def test_times_at_the_edge_of_what_can_be_written(tmp_path: Path, time: int) -> 
     assert history_of(directory) == run.history
     (item,) = work_items(run)
     _, totals = reconcile(item)
-    assert totals.doubts == ()
+    assert totals.check_errors == ()

@@ -25,7 +25,7 @@ from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.context.row_times import ANY
 from ackproof.checkers.context.timeline import Thin, Timeline, Told
-from ackproof.checkers.engine.oversized_partitions import reconcile_giant, split_of
+from ackproof.checkers.engine.oversized_partitions import reconcile_oversized, split_of
 from ackproof.checkers.engine.results import PartitionTotals
 from ackproof.checkers.engine.slices import RARE_MAX, SLICE_ROWS
 from ackproof.checkers.engine.spark.jobs import reconcile_all
@@ -190,13 +190,13 @@ def whole(item: WorkItem) -> tuple[list[str], PartitionTotals]:
 
 
 def in_slices(
-    item: WorkItem, directory: Path, slice_rows: int, rare_max: int = RARE_MAX
+    item: WorkItem, directory: Path, slice_rows: int, anomalous_max: int = RARE_MAX
 ) -> tuple[list[str], PartitionTotals] | None:
     split = split_of(item, slice_rows)
     if split is None:
         return None
-    split = replace(split, rare_max=rare_max)
-    metrics = reconcile_giant(here, split, directory / "rows", directory / "aside")
+    split = replace(split, anomalous_max=anomalous_max)
+    metrics = reconcile_oversized(here, split, directory / "rows", directory / "aside")
     assert metrics is not None
     assert not (directory / "aside").exists()
     rows = (row for batch in rows_of(directory / "rows") for row in batch.to_pylist())
@@ -244,24 +244,24 @@ def test_slices_give_what_the_whole_gives(
     rows, totals = whole(given_item)
     assert sliced[0] == rows
     assert sliced[1].counts == totals.counts
-    assert Counter(sliced[1].doubts) == Counter(totals.doubts)
+    assert Counter(sliced[1].check_errors) == Counter(totals.check_errors)
     assert sliced[1].consumption == totals.consumption
     assert sorted(map(repr, sliced[1].causes)) == sorted(map(repr, totals.causes))
 
 
 @SLOW
-@given(partition=partitions(), rare_max=st.integers(1, 4), slice_rows=st.integers(3, 12))
+@given(partition=partitions(), anomalous_max=st.integers(1, 4), slice_rows=st.integers(3, 12))
 def test_what_is_rare_may_be_judged_part_by_part(
     tmp_path_factory: pytest.TempPathFactory,
     item: WorkItem,
     partition: Partition,
-    rare_max: int,
+    anomalous_max: int,
     slice_rows: int,
 ) -> None:
     """With stories of their own, each under its own number, and the same rows apart from that."""
     directory = tmp_path_factory.mktemp("one")
     given_item = with_files(item, partition, directory, 5)
-    sliced = in_slices(given_item, directory, slice_rows, rare_max)
+    sliced = in_slices(given_item, directory, slice_rows, anomalous_max)
     if sliced is None:
         return
     rows, totals = whole(given_item)
@@ -285,7 +285,7 @@ def test_duplicate_is_counted_once_when_its_copies_stand_at_acked_offsets(
     log = [entry(0, 0, 1), entry(4, 0, 1), entry(8, 0, 1), entry(12, 0, 1)]
     partition = Partition(sends=sends, log=log, end=25)
     given_item = with_files(item, partition, tmp_path, 5)
-    sliced = in_slices(given_item, tmp_path, 3, rare_max=1)
+    sliced = in_slices(given_item, tmp_path, 3, anomalous_max=1)
     assert sliced is not None
     rows, totals = whole(given_item)
     assert totals.counts["duplicated"] == sliced[1].counts["duplicated"] == 1
@@ -348,7 +348,7 @@ def test_a_file_that_cannot_be_read_is_told_by_the_whole(tmp_path: Path, item: W
     damaged.write_bytes(damaged.read_bytes()[:-9])
     assert split_of(given_item, 10) is None
     assert any(
-        f"sends.{TOPIC}.0.1.parquet" in doubt.message for doubt in whole(given_item)[1].doubts
+        f"sends.{TOPIC}.0.1.parquet" in doubt.message for doubt in whole(given_item)[1].check_errors
     )
 
 
@@ -371,7 +371,7 @@ def test_spark_gives_of_slices_what_it_gives_of_the_whole(
         rows = tmp_path / str(slice_rows)
         totals = reconcile_all(spark, several, rows, slice_rows)
         assert [path.name for path in totals.rows] == (
-            ["giant-0", "giant-1", "giant-2"] if slice_rows == 1 else ["0-3"]
+            ["oversized-0", "oversized-1", "oversized-2"] if slice_rows == 1 else ["0-3"]
         )
         batches = (batch for directory in totals.rows for batch in rows_of(directory))
         found = _told(row for batch in batches for row in batch.to_pylist())

@@ -104,8 +104,8 @@ def test_grouped_items_give_what_each_gives_alone(
     told = []
     for number, (begin, end) in enumerate(pairwise(cuts)):
         middle = rng.randint(begin, end - 1)
-        handfuls = [some for some in (items[begin:middle], items[middle:end]) if some]
-        task = Task(handfuls=handfuls, rows=str(tmp_path / f"{number:09}.arrows"))
+        batches = [some for some in (items[begin:middle], items[middle:end]) if some]
+        task = Task(batches=batches, rows=str(tmp_path / f"{number:09}.arrows"))
         told += carry_out(task)
         assert carry_out(task) == told[begin:end], "once more it gives the same"
     alone = [reconcile(item) for item in items]
@@ -117,7 +117,7 @@ def test_grouped_items_give_what_each_gives_alone(
 
 def test_few_rows_of_many_partitions_are_one_batch(tmp_path: Path, items: list[WorkItem]) -> None:
     """Each would be a row group of ``anomalies.parquet``."""
-    carry_out(Task(handfuls=[[item] for item in items], rows=str(tmp_path / "0.arrows")))
+    carry_out(Task(batches=[[item] for item in items], rows=str(tmp_path / "0.arrows")))
     assert [len(batch) for batch in rows_of(tmp_path)] == [3]
 
 

@@ -60,7 +60,7 @@ class Campaigns:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         began = time.monotonic()
-        doubts: list[str] = []
+        check_errors: list[str] = []
         examined: list[str] = []
         guarantee = None if mutant is None else mutant.guarantee
         for file, seed in self._runs:
@@ -70,12 +70,12 @@ class Campaigns:
             if found.outcome is Outcome.FOUND:
                 return replace(found, seconds=round(time.monotonic() - began, 1))
             if found.outcome is Outcome.INCONCLUSIVE:
-                doubts.append(f"{name}: {found.why}")
-        most = 2 * len(doubts) < len(self._runs)
+                check_errors.append(f"{name}: {found.why}")
+        most = 2 * len(check_errors) < len(self._runs)
         return Finding(
             outcome=Outcome.NOT_FOUND if most else Outcome.INCONCLUSIVE,
             examined="; ".join(examined),
-            why="; ".join(doubts),
+            why="; ".join(check_errors),
             seconds=round(time.monotonic() - began, 1),
         )
 
@@ -132,8 +132,8 @@ def judge(
         )
     if result.verdict is Verdict.PASS and not result.infrastructure_failed:
         return Finding(outcome=Outcome.NOT_FOUND, examined=name)
-    doubts = [*result.findings, *(cell.reasons[0] for cell in _undecided(result))]
-    why = doubts[0] if doubts else f"the verdict is {result.verdict.value}"
+    check_errors = [*result.findings, *(cell.reasons[0] for cell in _undecided(result))]
+    why = check_errors[0] if check_errors else f"the verdict is {result.verdict.value}"
     return Finding(outcome=Outcome.INCONCLUSIVE, examined=name, why=why)
 
 

@@ -8,8 +8,8 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ackproof.checkers.engine.oversized_partitions import Run, giants, reconcile_giant
-from ackproof.checkers.engine.results import FOUND, HISTORY, Doubt, PartitionTotals, Totals
+from ackproof.checkers.engine.oversized_partitions import TaskRunner, oversized, reconcile_oversized
+from ackproof.checkers.engine.results import FOUND, HISTORY, CheckError, PartitionTotals, Totals
 from ackproof.checkers.engine.slices import SLICE_ROWS, Split
 from ackproof.checkers.engine.spark.tasks import cause, runner
 from ackproof.checkers.engine.tasks import Task, carry_out, grouped, rows_of
@@ -52,9 +52,9 @@ def reconcile_all(
     return Totals(partitions={**jobs.given_up, **jobs.told}, rows=tuple(jobs.directories))
 
 
-def _split(run: Run, items: Sequence[WorkItem], slice_rows: int) -> dict[int, Split]:
+def _split(run: TaskRunner, items: Sequence[WorkItem], slice_rows: int) -> dict[int, Split]:
     try:
-        return giants(run, items, slice_rows)
+        return oversized(run, items, slice_rows)
     except Exception:  # noqa: BLE001 - a partition whose task dies is named when it is reconciled
         return {}
 
@@ -87,7 +87,7 @@ class _Jobs:
         given_up: The check errors of items that could not be reconciled.
     """
 
-    run: Run
+    run: TaskRunner
     rows: AnyPath
     directories: list[AnyPath] = field(default_factory=list)
     told: dict[Key, PartitionTotals] = field(default_factory=dict)
@@ -112,10 +112,10 @@ class _Jobs:
         """Reconcile an oversized partition. Return False if it must be reconciled as a whole, so
         that the unreadable file is reported."""
         item = split.item
-        directory = self.rows / f"giant-{place}"
+        directory = self.rows / f"oversized-{place}"
         try:
-            aside = self.rows / f"aside-{place}"
-            found = reconcile_giant(self.run, split, directory, aside)
+            slices = self.rows / f"slices-{place}"
+            found = reconcile_oversized(self.run, split, directory, slices)
         except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
             self._give_up(item, error)
             return True
@@ -128,18 +128,18 @@ class _Jobs:
     def _give_up(self, item: WorkItem, error: Exception) -> None:
         message = f"{item.topic}-{item.partition}: could not be reconciled: {cause(error)}"
         self.given_up[item.key] = PartitionTotals(
-            counts=Counter(), doubts=(Doubt(checker=HISTORY, message=message),)
+            counts=Counter(), check_errors=(CheckError(checker=HISTORY, message=message),)
         )
 
 
 def _job(
-    run: Run, items: Sequence[WorkItem], directory: AnyPath
+    run: TaskRunner, items: Sequence[WorkItem], directory: AnyPath
 ) -> list[tuple[Key, PartitionTotals]]:
     """Reconcile items in one job, and return the totals of each."""
     directory.mkdir(parents=True)
     groups = grouped(items, _TASKS, _TASK_BYTES_MIN, _TASK_BYTES_MAX)
     tasks = [
-        Task(handfuls=group, rows=str(directory / f"{number:09}.arrows"))
+        Task(batches=group, rows=str(directory / f"{number:09}.arrows"))
         for number, group in enumerate(groups)
     ]
     return [found for results in run(carry_out, tasks) for found in results]

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import BinaryType
 
-from ackproof.checkers.engine.oversized_partitions import Run
+from ackproof.checkers.engine.oversized_partitions import TaskRunner
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -47,7 +47,7 @@ CAUSE_MAX = 300
 """The greatest length of a cause in a message."""
 
 
-def runner(spark: SparkSession) -> Run:
+def runner(spark: SparkSession) -> TaskRunner:
     """Return a function that runs tasks in one job of this session.
 
     It raises what PySpark raises if a task fails as often as Spark tries it (:func:`cause`).
