@@ -27,7 +27,7 @@ from ackproof.checkers.context.row_times import ANY
 from ackproof.checkers.context.timeline import Thin, Timeline, Told
 from ackproof.checkers.engine.oversized_partitions import reconcile_oversized, split_of
 from ackproof.checkers.engine.results import PartitionTotals
-from ackproof.checkers.engine.slices import RARE_MAX, SLICE_ROWS
+from ackproof.checkers.engine.slices import ANOMALOUS_MAX, SLICE_ROWS
 from ackproof.checkers.engine.spark.jobs import reconcile_all
 from ackproof.checkers.engine.tasks import rows_of
 from ackproof.checkers.engine.work_items import WorkItem, work_items
@@ -190,7 +190,7 @@ def whole(item: WorkItem) -> tuple[list[str], PartitionTotals]:
 
 
 def in_slices(
-    item: WorkItem, directory: Path, slice_rows: int, anomalous_max: int = RARE_MAX
+    item: WorkItem, directory: Path, slice_rows: int, anomalous_max: int = ANOMALOUS_MAX
 ) -> tuple[list[str], PartitionTotals] | None:
     split = split_of(item, slice_rows)
     if split is None:
