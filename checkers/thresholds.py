@@ -112,12 +112,12 @@ def _share_of(name: str, of: str) -> Measure:
     return Measure(meaning=meaning, unit=Unit.PERCENT, read=_share(name, of))
 
 
-_PERCENTILES = {"p50": "half", "p90": "90 %", "p99": "99 %", "p999": "99.9 %"}
+_LATENCIES = ("p50", "p90", "p99", "p999", "longest")
 
 
 def _latencies(prefix: str, name: str, until: str, **about: bool) -> Iterator[tuple[str, Measure]]:
-    for key, share in {**_PERCENTILES, "longest": "all"}.items():
-        meaning = f"The time within which {share} of the records {until}."
+    meaning = f"Percentile (p999: 99.9 %) or maximum of the time from a send until {until}."
+    for key in _LATENCIES:
         read = _field(name, f"{key}_ms")
         yield (
             f"{prefix}.{key}",
@@ -128,16 +128,12 @@ def _latencies(prefix: str, name: str, until: str, **about: bool) -> Iterator[tu
 MEASURES: Mapping[str, Measure] = {
     "lost": _found("lost", "Acknowledged records that are absent from the final log."),
     "lost.share": _share_of("lost", "acked"),
-    "duplicated": _found("duplicated", "Records that stand in the log more than once."),
+    "duplicated": _found("duplicated", "Records that are in the log more than once."),
     "duplicated.share": _share_of("duplicated", "sent"),
-    "reordered": _found(
-        "reordered", "Records that stand behind one that their producer sent later."
-    ),
+    "reordered": _found("reordered", "Records that are behind one that their producer sent later."),
     "failed": _counted("failed", "Records that certainly were not appended."),
     "failed.share": _share_of("failed", "sent"),
-    "indeterminate": _counted(
-        "indeterminate", "Records of which the client does not know whether they were appended."
-    ),
+    "indeterminate": _counted("indeterminate", "Records of unknown outcome."),
     "indeterminate.share": _share_of("indeterminate", "sent"),
     "throughput": Measure(
         meaning="Acknowledged records a second, from the first ack to the last.",
@@ -146,7 +142,7 @@ MEASURES: Mapping[str, Measure] = {
         by_acks=True,
     ),
     "unavailable.longest": Measure(
-        meaning="The longest time for which a partition was sent records and acknowledged none. "
+        meaning="The longest time in which a partition was sent records and acknowledged none. "
         f"Up to {OUTAGE_MIN_MS} ms counts as 0.",
         unit=Unit.MILLISECONDS,
         read=_field("unavailable", "longest_ms"),
@@ -155,13 +151,17 @@ MEASURES: Mapping[str, Measure] = {
         none_up_to=OUTAGE_MIN_MS,
     ),
     "unavailable.share": Measure(
-        meaning="All such times of all partitions, as a share of the time that these had traffic.",
+        meaning="All such times of all partitions, as a share of their time with traffic.",
         unit=Unit.PERCENT,
         read=_unavailable_share,
         by_acks=True,
     ),
-    **dict(_latencies("latency", "ack_latency", "were acknowledged", by_acks=True)),
-    **dict(_latencies("shown.latency", "shown_latency", "were shown to a tail reader", shown=True)),
+    **dict(_latencies("latency", "ack_latency", "its ack", by_acks=True)),
+    **dict(
+        _latencies(
+            "shown.latency", "shown_latency", "a tail reader is shown the record", shown=True
+        )
+    ),
 }
 """The measures by their keys in ``expect`` of a campaign file. Latencies include only the records
 that were acknowledged or read."""

@@ -89,7 +89,7 @@ def _rows(section: Schema, paths: Mapping[str, str]) -> Iterator[str]:
         (f"`{key}`", _kind(node, paths), _default(key, node, required), node["description"])
         for key, node in keys
     ]
-    yield from _table(("key", "type", "default", "meaning"), rows)
+    yield from _table(("key", "type", "default", "meaning"), _merged(rows))
 
 
 def _default(key: str, node: Schema, required: Sequence[str]) -> str:
@@ -142,13 +142,13 @@ def _anchor(heading: str) -> str:
 def _either(nodes: Sequence[Schema], paths: Mapping[str, str]) -> str:
     match [one for one in nodes if one.get("type") != "null"]:
         case [one, {"type": "array", "items": item, "minItems": 1}] if one == item:
-            return f"{_kind(one, paths)}; or a list"
+            return f"{_kind(one, paths)} or list"
         case some:
             return ", or ".join(_kind(one, paths) for one in some)
 
 
 def _number(node: Mapping[str, Any]) -> str:
-    kind = "whole number" if node["type"] == "integer" else "number"
+    kind = "integer" if node["type"] == "integer" else "number"
     if "exclusiveMinimum" in node:
         kind += f" above {node['exclusiveMinimum']}"
     if "minimum" in node:

@@ -148,7 +148,7 @@ def _format_range(bounds_ms: tuple[int, int]) -> list[str]:
 
 
 _SCHEMA: dict[str, Any] = {
-    "title": "length of time",
+    "title": "duration",
     "type": "string",
     "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(ms|s|m|h)\s*$",
 }
@@ -308,7 +308,7 @@ def threshold_type(measure: Measure) -> Any:
     be met; None where there is none. It keeps them as they are written."""
     unit = measure.unit
     schema = {
-        "title": f"threshold in {_TITLES[unit]}",
+        "title": _TITLES[unit],
         "type": "string",
         "pattern": rf"^\s*(<=|<|>=|>)\s*{_VALUES[unit]}\s*$",
     }

@@ -111,7 +111,7 @@ def refused_everywhere(fault: str) -> str | None:
         return "is proven by leader epochs, which a client is not told"
     if fault in _ORDERS or fault in _UNSPOKEN or fault in _HANDS:
         return None
-    return f"is for clusters that are deployed, not for {EXTERNAL} ones"
+    return f"is for deployed clusters, not for {EXTERNAL} ones"
 
 
 def asked_for(fault: str) -> str | None:

@@ -38,7 +38,7 @@ def test_every_fault_has_a_word_of_every_place() -> None:
         ("slow-disk", "docker", "no: /sys is read-only there"),
         ("step-clock", "docker", "yes"),
         ("isolate", "ssh", "where nft works"),
-        ("isolate", "your cluster", "no: it is for clusters that are deployed"),
+        ("isolate", "your cluster", "no: it is for deployed clusters"),
         ("pause", "your cluster", "where commands say how to pause, resume"),
         ("alter-min-isr", "your cluster", "yes"),
     ],
