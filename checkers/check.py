@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from ackproof.checkers.checks.check_transactions import look_at_all
+from ackproof.checkers.checks.check_transactions import check_all_transactions
 from ackproof.checkers.checks.plugin_examination import examine_cells
 from ackproof.checkers.context.run import RunEvidence, gather
 from ackproof.checkers.engine.results import Totals
@@ -74,7 +74,7 @@ def check(
     _remove(scratch)
     try:
         totals = _reconcile(spark, master, items, scratch, in_process=in_process)
-        transactions = look_at_all(runs, tell)
+        transactions = check_all_transactions(runs, tell)
         cells = examine_cells(runs, tell)
         of_cells = [
             *(one.rows for one in transactions.values()),

@@ -50,7 +50,7 @@ _SUFFIX = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class ThresholdMeasure:
     """A figure of a cell that a threshold can be set on.
 
     Attributes:
@@ -99,33 +99,37 @@ def _percent(part: int | None, whole: int | None) -> float | None:
     return None if part is None or not whole else float(f"{100 * part / whole:.6g}")
 
 
-def _found(name: str, meaning: str) -> Measure:
-    return Measure(meaning=meaning, unit=Unit.RECORDS, read=_field(name), grows=True, in_log=True)
+def _found(name: str, meaning: str) -> ThresholdMeasure:
+    return ThresholdMeasure(
+        meaning=meaning, unit=Unit.RECORDS, read=_field(name), grows=True, in_log=True
+    )
 
 
-def _counted(name: str, meaning: str) -> Measure:
-    return Measure(meaning=meaning, unit=Unit.RECORDS, read=_field(name))
+def _counted(name: str, meaning: str) -> ThresholdMeasure:
+    return ThresholdMeasure(meaning=meaning, unit=Unit.RECORDS, read=_field(name))
 
 
-def _share_of(name: str, of: str) -> Measure:
+def _share_of(name: str, of: str) -> ThresholdMeasure:
     meaning = f"`{name}` as a share of the {of} records."
-    return Measure(meaning=meaning, unit=Unit.PERCENT, read=_share(name, of))
+    return ThresholdMeasure(meaning=meaning, unit=Unit.PERCENT, read=_share(name, of))
 
 
 _LATENCIES = ("p50", "p90", "p99", "p999", "longest")
 
 
-def _latencies(prefix: str, name: str, until: str, **about: bool) -> Iterator[tuple[str, Measure]]:
+def _latencies(
+    prefix: str, name: str, until: str, **about: bool
+) -> Iterator[tuple[str, ThresholdMeasure]]:
     meaning = f"Percentile (p999: 99.9 %) or maximum of the time from a send until {until}."
     for key in _LATENCIES:
         read = _field(name, f"{key}_ms")
         yield (
             f"{prefix}.{key}",
-            Measure(meaning=meaning, unit=Unit.MILLISECONDS, read=read, **about),
+            ThresholdMeasure(meaning=meaning, unit=Unit.MILLISECONDS, read=read, **about),
         )
 
 
-MEASURES: Mapping[str, Measure] = {
+MEASURES: Mapping[str, ThresholdMeasure] = {
     "lost": _found("lost", "Acknowledged records that are absent from the final log."),
     "lost.share": _share_of("lost", "acked"),
     "duplicated": _found("duplicated", "Records that are in the log more than once."),
@@ -135,13 +139,13 @@ MEASURES: Mapping[str, Measure] = {
     "failed.share": _share_of("failed", "sent"),
     "indeterminate": _counted("indeterminate", "Records of unknown outcome."),
     "indeterminate.share": _share_of("indeterminate", "sent"),
-    "throughput": Measure(
+    "throughput": ThresholdMeasure(
         meaning="Acknowledged records a second, from the first ack to the last.",
         unit=Unit.RECORDS_PER_SECOND,
         read=_field("acks_per_second"),
         by_acks=True,
     ),
-    "unavailable.longest": Measure(
+    "unavailable.longest": ThresholdMeasure(
         meaning="The longest time in which a partition was sent records and acknowledged none. "
         f"Up to {OUTAGE_MIN_MS} ms counts as 0.",
         unit=Unit.MILLISECONDS,
@@ -150,7 +154,7 @@ MEASURES: Mapping[str, Measure] = {
         by_acks=True,
         none_up_to=OUTAGE_MIN_MS,
     ),
-    "unavailable.share": Measure(
+    "unavailable.share": ThresholdMeasure(
         meaning="All such times of all partitions, as a share of their time with traffic.",
         unit=Unit.PERCENT,
         read=_unavailable_share,
@@ -279,7 +283,7 @@ def _judged(planned: PlannedThreshold, cell: Any, evidence: Evidence) -> Thresho
     )
 
 
-def never_measured(measure: Measure, acks: str, *, tail_readers: bool) -> str:
+def never_measured(measure: ThresholdMeasure, acks: str, *, tail_readers: bool) -> str:
     """Return why no run can measure this figure for a cell with these producers and readers, or an
     empty string if a run can."""
     if measure.by_acks and acks == "0":
@@ -289,7 +293,7 @@ def never_measured(measure: Measure, acks: str, *, tail_readers: bool) -> str:
     return ""
 
 
-def _why_not_measured(measure: Measure, cell: Any, evidence: Evidence) -> str:
+def _why_not_measured(measure: ThresholdMeasure, cell: Any, evidence: Evidence) -> str:
     """Return why a measure is unknown, or an empty string if it is known."""
     if not (evidence.ended or measure.in_log):
         return "the run did not come to its end"

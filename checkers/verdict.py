@@ -372,7 +372,7 @@ class Cause:
         number: The number of the cause for this anomaly in the partition, from 1, as in the column
             ``cause`` of ``autopsies.parquet``. The line that stands for the causes that are not
             reported has 0.
-        kind: A :class:`checkers.root_cause.kinds.Kind`, or ``more`` for that line.
+        kind: A :class:`checkers.root_cause.kinds.CauseKind`, or ``more`` for that line.
         sentence: The root cause as a sentence.
         records: The number of records that it explains. For replicas it is the number of offsets.
         promised: The number of these that violate a guarantee.

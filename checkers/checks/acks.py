@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.checks.rows import NOTHING, joined, names, rows
-from ackproof.checkers.context.timeline import Timeline
+from ackproof.checkers.context.timeline import PartitionTimeline
 from ackproof.checkers.index.partition_history import PartitionHistory, overtaken
 
 
@@ -188,7 +188,7 @@ def _beside_the_leader(
             yield int(record), f"when the leader of epoch {epoch} had acked offset {last}"
 
 
-def _until(timeline: Timeline) -> list[int]:
+def _until(timeline: PartitionTimeline) -> list[int]:
     """Return for each observed epoch the time until which no leader was elected in a later one."""
     return [*timeline.elected_after[1:], timeline.watched_until] if timeline.epochs else []
 
@@ -210,12 +210,12 @@ def acked_below_min_isr(partition: PartitionHistory) -> pa.Table:
     epochs = np.full(len(acked), NONE, dtype=np.int64)
     epochs[stands != NONE] = partition.log_epoch[stands[stands != NONE]]
     words: dict[int, str] = {}
-    for thin in partition.timeline.thin:
-        inside = (asked > thin.start) & (answered < thin.end)
-        if thin.epoch is not None:
-            inside &= epochs == thin.epoch
+    for under_min_isr in partition.timeline.under_min_isr:
+        inside = (asked > under_min_isr.start) & (answered < under_min_isr.end)
+        if under_min_isr.epoch is not None:
+            inside &= epochs == under_min_isr.epoch
         for record in acked[inside]:
-            words.setdefault(int(record), f"acked while only {thin.isr}")
+            words.setdefault(int(record), f"acked while only {under_min_isr.isr}")
     records = np.array(sorted(words), dtype=np.int64)
     offsets = partition.acked_offset[records]
     details = (words[int(record)] for record in records)

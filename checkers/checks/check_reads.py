@@ -37,13 +37,19 @@ from ackproof.checkers.checks.read_anomalies import (
     SKIPPED_BY_COMMIT,
     UNSEEN,
     VANISHED,
-    Anomalies,
-    Found,
-    Promises,
+    AnomalyBuilder,
+    PartitionGuarantees,
+    ReadAnomalies,
 )
-from ackproof.checkers.checks.read_counts import Consumer, Counted, Counts, OfGroup, Shown
+from ackproof.checkers.checks.read_counts import (
+    ClientShown,
+    Consumer,
+    ConsumerCounts,
+    Counts,
+    GroupRecords,
+)
 from ackproof.checkers.checks.reads import COLUMNS as SHOWN_COLUMNS
-from ackproof.checkers.checks.reads import Event, Records, Seen
+from ackproof.checkers.checks.reads import ConsumerReads, Event, ReadRecords
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Span
 from ackproof.checkers.context.row_times import Expected
 from ackproof.checkers.index import columns
@@ -53,7 +59,7 @@ from ackproof.history import reader
 COUNTS = ("went_on", "owed_since", "holders")
 
 
-def going_on(
+def progress_counts(
     history: PartitionHistory, shown: Array, last_shown: int, quiet_period: Span, *, whole: bool
 ) -> Mapping[str, int | None]:
     """Return the first two counts.
@@ -104,7 +110,7 @@ COMMITTED_COLUMNS = (*OFFSETS_COLUMNS, "topic", "partition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consumed:
+class ConsumerCheck:
     """The result of checking all consumers of a partition.
 
     Attributes:
@@ -120,9 +126,9 @@ class Consumed:
         problems: The problems of files that could not be read.
     """
 
-    counted: list[Counted]
+    counted: list[ConsumerCounts]
     clients: Sequence[str]
-    found: list[Found]
+    found: list[ReadAnomalies]
     looked: set[str]
     examined: Mapping[str, int]
     seen: Array
@@ -131,7 +137,7 @@ class Consumed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class ConsumerRows:
     """The readable records of one consumer about the partition.
 
     Attributes:
@@ -160,40 +166,42 @@ class Left:
     problems: Sequence[str] = ()
 
 
-def consumed(
-    consumers: Sequence[Consumer], history: PartitionHistory, promises: Promises
-) -> Consumed:
+def check_consumers(
+    consumers: Sequence[Consumer], history: PartitionHistory, promises: PartitionGuarantees
+) -> ConsumerCheck:
     """Check all consumers of a partition. Their files are read one after the other."""
-    return looked_at((_left(one, history) for one in consumers), history, promises)
+    return check_rows((_left(one, history) for one in consumers), history, promises)
 
 
-def looked_at(everyone: Iterable[Left], history: PartitionHistory, promises: Promises) -> Consumed:
+def check_rows(
+    everyone: Iterable[ConsumerRows], history: PartitionHistory, promises: PartitionGuarantees
+) -> ConsumerCheck:
     """Check the records of several consumers of a partition, one after the other."""
-    looking = _Looking(history, promises)
+    looking = _ConsumerChecks(history, promises)
     for left in everyone:
         looking.at(left)
     return looking.result()
 
 
-class _Looking:
+class _ConsumerChecks:
     """The state of checking the consumers of a partition."""
 
-    def __init__(self, history: PartitionHistory, promises: Promises) -> None:
+    def __init__(self, history: PartitionHistory, promises: PartitionGuarantees) -> None:
         self._history = history
         self._promises = promises
-        self._records = Records(history)
+        self._records = ReadRecords(history)
         self._claims: list[Claims] = []
         self._members: list[_Member] = []
-        self._counted: list[Counted] = []
-        self._found: list[Found] = []
+        self._counted: list[ConsumerCounts] = []
+        self._found: list[ReadAnomalies] = []
         self._clients: list[str] = []
-        self._readers: list[Counted] = []
+        self._readers: list[ConsumerCounts] = []
         self._examined: Counter[str] = Counter()
         self._latencies: list[Counter[str]] = []
         self._whole = True
         self._cut = False
         self._problems: list[str] = []
-        self._anomalies = Anomalies(
+        self._anomalies = AnomalyBuilder(
             history=history, records=self._records, promises=promises, clients=self._clients
         )
 
@@ -203,12 +211,12 @@ class _Looking:
         consumer, which most have not."""
         return claims.contested_acks(self._history)
 
-    def at(self, left: Left) -> None:
+    def at(self, left: ConsumerRows) -> None:
         """Check one consumer."""
         history = self._history
         seen = self._records.seen(left.rows)
         made = claims.made_by(len(self._clients), seen, self._records, self._contested)
-        mine = Shown(
+        mine = ClientShown(
             seen=seen,
             events=left.events if left.events_whole else None,
             whole=left.rows_whole,
@@ -216,11 +224,11 @@ class _Looking:
             all_of_it=not left.member,
             claims=made,
         )
-        found = read_counts.look_at_client(mine, history)
+        found = read_counts.check_client(mine, history)
         counts = read_counts.client_counts(
             mine, found, self._contested, history, self._promises.compacted
         )
-        counted = Counted(client=left.client, group=left.group, counts=counts)
+        counted = ConsumerCounts(client=left.client, group=left.group, counts=counts)
         self._clients.append(left.client)
         self._counted.append(counted)
         self._claims.append(made)
@@ -247,7 +255,7 @@ class _Looking:
             self._examined[UNSEEN] += len(seen.offset)
             self._latencies.append(latency.of_reader(history, seen.record, seen.time))
 
-    def result(self) -> Consumed:
+    def result(self) -> ConsumerCheck:
         """Return the result after all consumers have been checked."""
         # Without consumers no read can have vanished, and no read can be contradicted.
         if self._clients:
@@ -258,7 +266,7 @@ class _Looking:
         else:
             seen = np.full(len(self._history.sequence), NONE, dtype=np.int64)
         self._counted += self._groups()
-        return Consumed(
+        return ConsumerCheck(
             counted=self._counted,
             clients=self._clients,
             found=self._found,
@@ -269,12 +277,12 @@ class _Looking:
             problems=self._problems,
         )
 
-    def _read(self, reader: Counted) -> bool:
+    def _read(self, reader: ConsumerCounts) -> bool:
         """Return whether a tail reader read anything, if there is anything to read."""
         all_rows = np.arange(len(self._history.log_offset))
         return bool(reader.counts["shown"] or not len(self._history.shown_to_consumers(all_rows)))
 
-    def _groups(self) -> Iterator[Counted]:
+    def _groups(self) -> Iterator[ConsumerCounts]:
         # A member whose group is unknown may belong to any group.
         told = all(
             one.committed.whole and one.committed.shown_whole
@@ -283,7 +291,7 @@ class _Looking:
         )
         for name in sorted({one.group for one in self._members if one.group is not None}):
             mine = [one for one in self._members if one.group == name]
-            group = OfGroup(
+            group = GroupRecords(
                 name=name,
                 members=[one.committed for one in mine],
                 shown=np.logical_or.reduce([one.shown for one in mine]),
@@ -291,7 +299,7 @@ class _Looking:
                 shown_whole=all(one.committed.shown_whole for one in mine),
             )
             promise = self._promises.to(name)
-            found = read_counts.look_at_group(group, promise, self._history)
+            found = read_counts.check_group(group, promise, self._history)
             for anomaly in (COMMIT_LOST, COMMIT_REGRESSED):
                 self._examined[anomaly] += read_back_after_a_commit(group.members)
             self._examined[SKIPPED_BY_COMMIT] += len(found.furthest.offset)
@@ -306,19 +314,19 @@ class _Looking:
                 **read_counts.group_counts(group, found, self._history),
                 **self._going_on(group, promise.quiet_period, max(one.last_shown for one in mine)),
             }
-            yield Counted(client=None, group=name, counts=counts)
+            yield ConsumerCounts(client=None, group=name, counts=counts)
 
-    def _going_on(self, group: OfGroup, quiet_period: Span, last_shown: int) -> Counts:
+    def _going_on(self, group: GroupRecords, quiet_period: Span, last_shown: int) -> Counts:
         whole = group.whole and group.shown_whole
         # A crashed member has no row that it lost its partitions.
         alive = [one for one in group.members if not one.cut]
         events = [[(e.time, e.event) for e in one.events] for one in alive]
         return {
-            **going_on(self._history, group.shown, last_shown, quiet_period, whole=whole),
+            **progress_counts(self._history, group.shown, last_shown, quiet_period, whole=whole),
             "holders": holders(events, quiet_period.end) if whole else None,
         }
 
-    def _add(self, found: Found) -> None:
+    def _add(self, found: ReadAnomalies) -> None:
         if len(found.rows):
             self._found.append(found)
 
@@ -387,7 +395,7 @@ _COUNTS = {
 """The counts that are None if the checker could not examine everything."""
 
 
-def _committed(left: Left, seen: Seen) -> Committed:
+def _committed(left: ConsumerRows, seen: ConsumerReads) -> Committed:
     last = len(seen.offset) - 1
     return Committed(
         client=left.client,
@@ -402,7 +410,7 @@ def _committed(left: Left, seen: Seen) -> Committed:
     )
 
 
-def _left(consumer: Consumer, history: PartitionHistory) -> Left:
+def _left(consumer: Consumer, history: PartitionHistory) -> ConsumerRows:
     expected = consumer.expected
     rows, of_rows = _read("polls", consumer.polls, SHOWN_COLUMNS, expected)
     told, of_events = _read("assignments", consumer.assignments, ASSIGNED_COLUMNS, expected)
@@ -411,7 +419,7 @@ def _left(consumer: Consumer, history: PartitionHistory) -> Left:
         Event(event=row["event"], poll=row["poll"], offset=row["offset"], time=row["time"])
         for row in _of(told, history)
     ]
-    return Left(
+    return ConsumerRows(
         client=consumer.client,
         member=consumer.member,
         group=_group(told, kept),

@@ -11,16 +11,16 @@ from ackproof.checkers.checks.rows import rows_of_findings
 from ackproof.checkers.checks.transaction_gathering import gathered
 from ackproof.checkers.checks.transaction_history import (
     SUMMARIES,
-    Offence,
-    Outcome,
     TransactionalHistory,
+    TransactionOutcome,
+    TransactionViolation,
 )
 from ackproof.checkers.checks.transaction_rules import RULES
 from ackproof.checkers.context import status
 from ackproof.checkers.context.fault_windows import windows
-from ackproof.checkers.context.partition_guarantees import transactional_terms_of
+from ackproof.checkers.context.partition_guarantees import transaction_window_of
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.validity import Terms
+from ackproof.checkers.context.validity import ValidityWindow
 from ackproof.checkers.verdict import ANOMALIES, TransactionCounts
 from ackproof.history.cell import Cell
 
@@ -64,7 +64,11 @@ class CellTransactions:
         none = 0 if self.counts[LOOKED] else None
         committed, not_committed, unknown = (
             self.counts[f"{TRANSACTIONS} {outcome}"] or none
-            for outcome in (Outcome.COMMITTED, Outcome.NOT_COMMITTED, Outcome.UNKNOWN)
+            for outcome in (
+                TransactionOutcome.COMMITTED,
+                TransactionOutcome.NOT_COMMITTED,
+                TransactionOutcome.UNKNOWN,
+            )
         )
         return TransactionCounts(
             committed=committed,
@@ -74,7 +78,7 @@ class CellTransactions:
         )
 
 
-def look_at_all(
+def check_all_transactions(
     runs: Sequence[RunEvidence], tell: Callable[[str], None]
 ) -> Mapping[tuple[int, str], CellTransactions]:
     """Check every cell that is written in transactions, and return the results by run and cell."""
@@ -83,19 +87,19 @@ def look_at_all(
         for planned in run.planned.cells:
             if planned.transactional:
                 tell(f"transactions of {planned.cell.name}, run {run.number}")
-                found[run.number, planned.cell.name] = look_at(run, planned.cell)
+                found[run.number, planned.cell.name] = check_transactions(run, planned.cell)
     return found
 
 
-def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
+def check_transactions(run: RunEvidence, cell: Cell) -> CellTransactions:
     """Check one cell."""
     try:
         told = gathered(run, cell)
     except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
         return CellTransactions(gaps=(f"its transactions cannot be looked at: {error!r}",))
     history = told.history
-    promise = transactional_terms_of(run, cell)
-    counts, offences, failed = _found(history, promise)
+    promise = transaction_window_of(run, cell)
+    counts, violations, failed = _found(history, promise)
     whole = (
         not told.problems
         and not history.lacking
@@ -105,7 +109,7 @@ def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
     counts.update(_transactions(history, promise))
     touching = [fault for fault in run.faults if any(map(fault.touches, cell.topic_partitions))]
     bound = run.clock_bound_ns(cell.topic_partitions[0]) or 0
-    named = [(one.anomaly, one) for one in offences]
+    named = [(one.anomaly, one) for one in violations]
     rows = rows_of_findings(
         run.number, cell, named, windows(touching, run.planned, bound, run.pace)
     )
@@ -120,32 +124,32 @@ def look_at(run: RunEvidence, cell: Cell) -> CellTransactions:
 
 
 def _found(
-    history: TransactionalHistory, promise: Terms
-) -> tuple[Counter[str], list[Offence], dict[str, Exception]]:
+    history: TransactionalHistory, promise: ValidityWindow
+) -> tuple[Counter[str], list[TransactionViolation], dict[str, Exception]]:
     """Return the counts, the violations, and the rules that raised an exception."""
     counts: Counter[str] = Counter()
-    offences: list[Offence] = []
+    violations: list[TransactionViolation] = []
     failed: dict[str, Exception] = {}
     # The first record of each transaction decides which records belong to it. If a transaction is
     # missing from the table, its records would count as those of the one before.
     rules = {} if "transactions" in history.lacking else RULES
     for name, rule in rules.items():
         try:
-            offences += rule(history)
+            violations += rule(history)
         except Exception as error:  # noqa: BLE001 - one checker never takes down another
             failed[name] = error
-    for anomaly in {one.anomaly for one in offences}:
-        mine = [one for one in offences if one.anomaly == anomaly]
+    for anomaly in {one.anomaly for one in violations}:
+        mine = [one for one in violations if one.anomaly == anomaly]
         # A violation without a time counts as the earliest, for which the least is promised.
         times = np.array([one.time or 0 for one in mine], dtype=np.int64)
         counts[anomaly] = len(mine)
         counts.update(status.by_time(anomaly, times, promise))
-    return counts, offences, failed
+    return counts, violations, failed
 
 
-def _transactions(history: TransactionalHistory, promise: Terms) -> Counter[str]:
+def _transactions(history: TransactionalHistory, promise: ValidityWindow) -> Counter[str]:
     times = np.array([one.time for one in history.transactions], dtype=np.int64)
     counts = status.by_time(TRANSACTIONS, times, promise)
-    for outcome in Outcome:
+    for outcome in TransactionOutcome:
         counts[f"{TRANSACTIONS} {outcome}"] = int(history.with_outcome(outcome).sum())
     return counts

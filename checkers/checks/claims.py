@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
-from ackproof.checkers.checks.reads import Records, Seen
+from ackproof.checkers.checks.reads import ConsumerReads, ReadRecords
 from ackproof.checkers.index.partition_history import PartitionHistory
 
 ACK = -1
@@ -26,7 +26,7 @@ class Claims:
     """Claims in the order of offset and record. Each claimant makes a claim once.
 
     Attributes:
-        offset, record: The claim; ``record`` as in :class:`checkers.checks.reads.Seen`.
+        offset, record: The claim; ``record`` as in :class:`checkers.checks.reads.ConsumerReads`.
         who: The number of the consumer, or ACK for the record's own ack.
         since: The earliest time at which the claim can have been true, in nanoseconds: that of the
             send or of the ack.
@@ -52,7 +52,7 @@ class Claims:
         return Claims(**{name: getattr(self, name)[places] for name in self.__slots__})
 
 
-def made_by(who: int, seen: Seen, records: Records, contested: Claims) -> Claims:
+def made_by(who: int, seen: ConsumerReads, records: ReadRecords, contested: Claims) -> Claims:
     """Return the claims of a consumer. ``contested`` has the acks that the final log
     contradicts."""
     kept = (seen.position == NONE) | np.isin(seen.offset, contested.offset)

@@ -36,7 +36,7 @@ _FIRST, _LAST = "acks from", "acks until"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LatencyKind:
     """A kind of latency, with the names of its counts."""
 
     prefix: str
@@ -62,7 +62,7 @@ class Kind:
         return f"{self.prefix} since sent"
 
 
-ACK, SHOWN = Kind("ack latency"), Kind("shown latency")
+ACK, SHOWN = LatencyKind("ack latency"), LatencyKind("shown latency")
 
 
 def of_acks(history: PartitionHistory) -> Counter[str]:
@@ -101,7 +101,7 @@ def together(some: Iterable[Mapping[str, int]]) -> Counter[str]:
     return found
 
 
-def latency(kind: Kind, partitions: Iterable[Mapping[str, int]]) -> Latency | None:
+def latency(kind: LatencyKind, partitions: Iterable[Mapping[str, int]]) -> Latency | None:
     """Return the latencies of a cell from the counts of its partitions, or None if there are
     none."""
     counts = together(partitions)
@@ -142,7 +142,9 @@ def acks_per_second(partitions: Iterable[Mapping[str, int]]) -> float | None:
     return round((acked - 1) * _NS_PER_S / lasted, 1) if lasted else None
 
 
-def _counts(kind: Kind, history: PartitionHistory, records: Array, times: Array) -> Counter[str]:
+def _counts(
+    kind: LatencyKind, history: PartitionHistory, records: Array, times: Array
+) -> Counter[str]:
     due = history.due[records]
     scheduled = due != NONE
     took = times - np.where(scheduled, due, history.asked[records])

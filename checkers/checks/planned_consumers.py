@@ -2,26 +2,26 @@
 
 from collections.abc import Mapping
 
-from ackproof.checkers.checks.read_counts import Consumer, Group
+from ackproof.checkers.checks.read_counts import Consumer, PlannedGroupWork
 from ackproof.checkers.context.fault_windows import windows
 from ackproof.checkers.context.faults import Partition
 from ackproof.checkers.context.partition_guarantees import (
-    around_group,
-    committed_terms_of,
+    commit_window_of,
+    group_surroundings,
     offsets_partition,
     within_int64,
 )
 from ackproof.checkers.context.quiet_period import quiet_period_of
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.validity import Stale, stale_spans
-from ackproof.checkers.context.writers import Left
+from ackproof.checkers.context.writers import WriterFiles
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedGroup, PlannedRun, PlannedWriter
 from ackproof.history.schema import CONSUMPTION
 
 AT_LEAST_ONCE = "at-least-once"
 
-_NOTHING = Left(files=(), whole=False, cut=False)
+_NOTHING = WriterFiles(files=(), whole=False, cut=False)
 
 
 def consumers_of(run: RunEvidence, partition: Partition) -> list[Consumer]:
@@ -46,7 +46,7 @@ def clients_of(run: PlannedRun) -> Mapping[str, Mapping[str, PlannedWriter]]:
 def _consumer(
     run: RunEvidence, client: str, tables: Mapping[str, PlannedWriter], partition: Partition
 ) -> Consumer:
-    def left(table: str, where: Partition | None = None) -> Left:
+    def left(table: str, where: Partition | None = None) -> WriterFiles:
         return run.writers.left(tables[table], where) if table in tables else _NOTHING
 
     polls, assignments, committed = left("polls", partition), left("assignments"), left("commits")
@@ -64,10 +64,12 @@ def _consumer(
     )
 
 
-def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Partition) -> Group:
+def group_of(
+    run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Partition
+) -> PlannedGroupWork:
     """Return the guarantees to a group of a cell that reads a partition, for a work item."""
     quiet_period = quiet_period_of(run, cell).span
-    promise, kept_in = committed_terms_of(run, group, partition), offsets_partition(run, group)
+    promise, kept_in = commit_window_of(run, group, partition), offsets_partition(run, group)
     concerned = [
         fault
         for fault in run.faults
@@ -75,9 +77,9 @@ def group_of(run: RunEvidence, cell: Cell, group: PlannedGroup, partition: Parti
     ]
     stale: list[Stale] = []
     if kept_in is not None:
-        stale += stale_spans(kept_in, around_group(run, kept_in, partition))
+        stale += stale_spans(kept_in, group_surroundings(run, kept_in, partition))
     reached = windows(concerned, run.planned, run.clock_bound_ns(partition, "polls") or 0, run.pace)
-    return Group(
+    return PlannedGroupWork(
         name=group.name,
         at_least_once=group.delivery == AT_LEAST_ONCE,
         unpromised_before=within_int64(promise.unpromised_before),

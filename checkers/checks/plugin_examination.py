@@ -19,7 +19,7 @@ from ackproof.checkers.checks.plugin_work import PluginWork, work_of
 from ackproof.checkers.checks.rows import rows_of_findings
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.status import Standing, standings
+from ackproof.checkers.context.status import GuaranteeStatus, statuses
 from ackproof.checkers.index import columns
 from ackproof.checkers.interface import Anomaly, Examined, PluginChecker, RecordedRows
 from ackproof.checkers.verdict import ANOMALIES
@@ -40,14 +40,14 @@ class PluginTotals:
         lacking: The missing evidence for saying that the guarantee held, a sentence each.
     """
 
-    found: Counter[Standing] = field(default_factory=Counter)
+    found: Counter[GuaranteeStatus] = field(default_factory=Counter)
     examined: int = 0
     lacking: tuple[str, ...] = ()
 
 
 def added(totals: Iterable[PluginTotals]) -> PluginTotals:
     """Return the sum of the counts of one checker in several partitions."""
-    found: Counter[Standing] = Counter()
+    found: Counter[GuaranteeStatus] = Counter()
     examined = 0
     lacking: list[str] = []
     for one in totals:
@@ -213,7 +213,7 @@ def _number(name: str, value: object, most: int = FOREVER) -> int | None:
 
 
 def _examined(work: PluginWork, looked: Examined) -> Examination:
-    found: Counter[Standing] = Counter()
+    found: Counter[GuaranteeStatus] = Counter()
     for anomaly in looked.anomalies:
         found[_standing(work, anomaly)] += 1
     totals = PluginTotals(
@@ -226,14 +226,14 @@ def _examined(work: PluginWork, looked: Examined) -> Examination:
     return Examination(rows=rows, totals=totals)
 
 
-def _standing(work: PluginWork, anomaly: Anomaly) -> Standing:
+def _standing(work: PluginWork, anomaly: Anomaly) -> GuaranteeStatus:
     """Return the guarantee status of an anomaly. One without a time counts as the earliest, for
     which the least is promised."""
     times = np.array([anomaly.time or 0], dtype=np.int64)
-    unpromised, unknown = standings(times, work.terms[anomaly.partition])
+    unpromised, unknown = statuses(times, work.terms[anomaly.partition])
     if unpromised[0]:
-        return Standing.UNPROMISED
-    return Standing.UNKNOWN if unknown[0] else Standing.PROMISED
+        return GuaranteeStatus.UNPROMISED
+    return GuaranteeStatus.UNKNOWN if unknown[0] else GuaranteeStatus.PROMISED
 
 
 # --- cells ----------------------------------------------------------------------------------------

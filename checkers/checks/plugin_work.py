@@ -7,10 +7,14 @@ from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
 from ackproof.checkers.context.fault_windows import FaultWindows, windows
 from ackproof.checkers.context.faults import Partition
 from ackproof.checkers.context.observed import Span
-from ackproof.checkers.context.partition_guarantees import shown_terms_of, terms_of, within_int64
+from ackproof.checkers.context.partition_guarantees import (
+    ack_window_of,
+    read_window_of,
+    within_int64,
+)
 from ackproof.checkers.context.row_times import Expected
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.validity import ALL_PROMISED, Terms
+from ackproof.checkers.context.validity import ALWAYS_VALID, ValidityWindow
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedCell, PlannedRun
@@ -61,7 +65,7 @@ class PluginWork:
     crashed: frozenset[str]
     clock_bound_ns: int | None
     read_began: int | None
-    terms: Mapping[int | None, Terms]
+    terms: Mapping[int | None, ValidityWindow]
     faults: FaultWindows
 
 
@@ -169,14 +173,14 @@ def _missing(
 
 def _terms(
     run: RunEvidence, cell: Cell, places: Sequence[Partition], promised: Promised
-) -> Mapping[int | None, Terms]:
-    of = {Promised.WHILE_ACKS_ARE_KEPT: terms_of, Promised.WHILE_READS_STAY: shown_terms_of}
+) -> Mapping[int | None, ValidityWindow]:
+    of = {Promised.WHILE_ACKS_ARE_KEPT: ack_window_of, Promised.WHILE_READS_STAY: read_window_of}
     if promised not in of:
-        return {None: ALL_PROMISED, **{number: ALL_PROMISED for _, number in places}}
-    own: dict[int | None, Terms] = {
+        return {None: ALWAYS_VALID, **{number: ALWAYS_VALID for _, number in places}}
+    own: dict[int | None, ValidityWindow] = {
         place[1]: _within_int64(of[promised](run, cell, place)) for place in places
     }
-    together = Terms(
+    together = ValidityWindow(
         unpromised_before=max(one.unpromised_before for one in own.values()),
         unknown_before=max(one.unknown_before for one in own.values()),
         unknown_in=tuple(span for one in own.values() for span in one.unknown_in),
@@ -184,8 +188,8 @@ def _terms(
     return {None: together, **own}
 
 
-def _within_int64(terms: Terms) -> Terms:
-    return Terms(
+def _within_int64(terms: ValidityWindow) -> ValidityWindow:
+    return ValidityWindow(
         unpromised_before=within_int64(terms.unpromised_before),
         unknown_before=within_int64(terms.unknown_before),
         unknown_in=tuple(

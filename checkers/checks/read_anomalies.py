@@ -1,7 +1,7 @@
 """Anomalies of what consumers read and committed of a partition, as rows with their guarantee
 status.
 
-A read is guaranteed to stay from a certain time on (:func:`checkers.context.validity.shown_terms`).
+A read is guaranteed to stay from a certain time on (:func:`checkers.context.validity.read_window`).
 The exact time at which it was read from the log is unknown. It is not before the record was sent
 and not after the poll returned it, because a client library may hold records back.
 """
@@ -17,14 +17,14 @@ from ackproof.checkers.arrays import Array
 from ackproof.checkers.checks import claims
 from ackproof.checkers.checks.claims import ACK, Claims
 from ackproof.checkers.checks.group_offsets import Committed, Furthest, ReadBack
-from ackproof.checkers.checks.reads import Passed, Records, Seen, Steps
+from ackproof.checkers.checks.reads import ConsumerReads, Passed, ReadRecords, Steps
 from ackproof.checkers.checks.rows import rows
 from ackproof.checkers.context import status
 from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.observed import NEVER, Span
-from ackproof.checkers.context.status import BY_THE_DEPOSED, Standing
-from ackproof.checkers.context.validity import ALL_PROMISED, Stale, Terms
+from ackproof.checkers.context.status import BY_THE_DEPOSED, GuaranteeStatus
+from ackproof.checkers.context.validity import ALWAYS_VALID, Stale, ValidityWindow
 from ackproof.checkers.index.partition_history import PartitionHistory
 
 VANISHED = "vanished-read"
@@ -38,7 +38,7 @@ SKIPPED_BY_COMMIT = "skipped-by-commit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinated:
+class GroupGuarantees:
     """The guarantees for a group's committed offsets.
 
     Attributes:
@@ -52,17 +52,17 @@ class Coordinated:
     """
 
     at_least_once: bool | None = None
-    terms: Terms = ALL_PROMISED
+    terms: ValidityWindow = ALWAYS_VALID
     stale: tuple[Stale, ...] = ()
     faults: FaultWindows = NO_FAULTS
     quiet_period: Span = NEVER
 
 
-_UNPLANNED = Coordinated(terms=Terms(unknown_before=FOREVER))
+_UNPLANNED = GroupGuarantees(terms=ValidityWindow(unknown_before=FOREVER))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promises:
+class PartitionGuarantees:
     """The guarantees for a partition.
 
     Attributes:
@@ -72,12 +72,12 @@ class Promises:
         compacted: Whether its log is compacted.
     """
 
-    acked: Terms = ALL_PROMISED
-    shown: Terms = ALL_PROMISED
-    groups: Mapping[str, Coordinated] = field(default_factory=dict)
+    acked: ValidityWindow = ALWAYS_VALID
+    shown: ValidityWindow = ALWAYS_VALID
+    groups: Mapping[str, GroupGuarantees] = field(default_factory=dict)
     compacted: bool = False
 
-    def to(self, group: str) -> Coordinated:
+    def to(self, group: str) -> GroupGuarantees:
         """Return the guarantees to a group. For a group that was not planned they are unknown."""
         return self.groups.get(group, _UNPLANNED)
 
@@ -93,7 +93,7 @@ class Promises:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ReadAnomalies:
     """Anomalies of one kind, as rows and as counts by guarantee status.
 
     Attributes:
@@ -115,16 +115,16 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Anomalies:
+class AnomalyBuilder:
     """The builder of anomalies of one partition. ``clients`` has the names of its consumers by
     number."""
 
     history: PartitionHistory
-    records: Records
-    promises: Promises
+    records: ReadRecords
+    promises: PartitionGuarantees
     clients: Sequence[str]
 
-    def vanished(self, made: Claims) -> Found:
+    def vanished(self, made: Claims) -> ReadAnomalies:
         """Return one row for each offset and record that a consumer read and that vanished."""
         gone = claims.vanished(made, self.history, self.promises.compacted)
         firsts, whose = _each(gone.offset, gone.record)
@@ -134,7 +134,7 @@ class Anomalies:
             f"{self._ending(gone.offset[first])}"
             for first, mine in zip(firsts, whose, strict=True)
         )
-        return Found(
+        return ReadAnomalies(
             anomaly=VANISHED,
             rows=rows(
                 self.history,
@@ -147,16 +147,16 @@ class Anomalies:
             standing=status.by_time(VANISHED, until, self.promises.shown, since),
             shown=gone,
             whose=whose,
-            promised=~np.logical_or(*status.standings(until, self.promises.shown, since)),
+            promised=~np.logical_or(*status.statuses(until, self.promises.shown, since)),
         )
 
-    def inconsistent(self, made: Claims) -> Found:
+    def inconsistent(self, made: Claims) -> ReadAnomalies:
         """Return one row for each offset with contradictory claims."""
         wrong = claims.overruled(made, self.history)
         firsts, whose = _each(wrong.offset)
         details = [self._disagreement(made, wrong, mine) for mine in whose]
         stands = self._best_of(wrong, whose)
-        return Found(
+        return ReadAnomalies(
             anomaly=INCONSISTENT,
             rows=rows(
                 self.history,
@@ -169,10 +169,10 @@ class Anomalies:
             standing=Counter(status.count_name(INCONSISTENT, best) for best in stands),
             shown=wrong,
             whose=whose,
-            promised=np.array([best is Standing.PROMISED for best in stands], dtype=bool),
+            promised=np.array([best is GuaranteeStatus.PROMISED for best in stands], dtype=bool),
         )
 
-    def nonmonotonic(self, client: str, seen: Seen, steps: Steps) -> Found:
+    def nonmonotonic(self, client: str, seen: ConsumerReads, steps: Steps) -> ReadAnomalies:
         """Return one row for each step back."""
         details = (
             f"shown to {client} in poll {seen.poll[row]}, after offset {seen.offset[before]} "
@@ -189,7 +189,7 @@ class Anomalies:
         )
         return self._of_partition(NONMONOTONIC, found)
 
-    def skipped(self, client: str, seen: Seen, passed: Passed) -> Found:
+    def skipped(self, client: str, seen: ConsumerReads, passed: Passed) -> ReadAnomalies:
         """Return one row for each record that the client skipped."""
         details = (
             f"{client} passed over it: poll {seen.poll[row]} went on at offset {seen.offset[row]}"
@@ -205,7 +205,7 @@ class Anomalies:
         )
         return self._of_partition(SKIPPED, found)
 
-    def unseen(self, client: str, seen: Seen, unseen: Array) -> Found:
+    def unseen(self, client: str, seen: ConsumerReads, unseen: Array) -> ReadAnomalies:
         """Return one row for each record that the client never read."""
         detail = f"never shown to {client}, which was shown offset {seen.highest}"
         found = rows(
@@ -217,7 +217,7 @@ class Anomalies:
         )
         return self._of_partition(UNSEEN, found)
 
-    def read_back(self, group: str, told: Sequence[ReadBack], lost: bool) -> Found:
+    def read_back(self, group: str, told: Sequence[ReadBack], lost: bool) -> ReadAnomalies:
         """Return one row for each answer to a member that said too little."""
         anomaly = COMMIT_LOST if lost else COMMIT_REGRESSED
         mine = [one for one in told if one.lost is lost]
@@ -235,15 +235,15 @@ class Anomalies:
         stands = Counter(status.by_time(anomaly, answered[certain], promise.terms))
         # Whichever coordinator answered: it need not return a commit that was not guaranteed to be
         # kept.
-        unpromised, _ = status.standings(answered[~certain], promise.terms)
-        stands[status.count_name(anomaly, Standing.UNPROMISED)] += int(unpromised.sum())
-        stands[status.count_name(anomaly, Standing.UNKNOWN)] += int((~unpromised).sum())
+        unpromised, _ = status.statuses(answered[~certain], promise.terms)
+        stands[status.count_name(anomaly, GuaranteeStatus.UNPROMISED)] += int(unpromised.sum())
+        stands[status.count_name(anomaly, GuaranteeStatus.UNKNOWN)] += int((~unpromised).sum())
         stands[BY_THE_DEPOSED] += int((~unpromised).sum())
-        return Found(anomaly=anomaly, rows=found, standing=stands)
+        return ReadAnomalies(anomaly=anomaly, rows=found, standing=stands)
 
     def skipped_by_commit(
         self, group: str, passed: Array, furthest: Furthest, members: Sequence[Committed]
-    ) -> Found:
+    ) -> ReadAnomalies:
         """Return one row for each record below the group's commit that no member read. ``passed``
         has the numbers of the records."""
         at = self.history.first_offset(passed)
@@ -263,30 +263,32 @@ class Anomalies:
         )
         return self._of_partition(SKIPPED_BY_COMMIT, found)
 
-    def _of_partition(self, anomaly: str, found: pa.Table) -> Found:
+    def _of_partition(self, anomaly: str, found: pa.Table) -> ReadAnomalies:
         """Return the anomalies of a consumer whose guarantee holds for a log that lost nothing that
         it had read."""
         stands = status.of_partition(self.history.begun, self.promises.shown)
-        return Found(
+        return ReadAnomalies(
             anomaly=anomaly,
             rows=found,
             standing={status.count_name(anomaly, stands): len(found)},
         )
 
-    def _best_of(self, wrong: Claims, whose: Sequence[Array]) -> list[Standing]:
+    def _best_of(self, wrong: Claims, whose: Sequence[Array]) -> list[GuaranteeStatus]:
         """Return the status of each offset: the best status among the overruled claims."""
         acks = wrong.who == ACK
-        shown = status.standings(wrong.until, self.promises.shown, wrong.since)
-        acked = status.standings(wrong.until, self.promises.acked)
+        shown = status.statuses(wrong.until, self.promises.shown, wrong.since)
+        acked = status.statuses(wrong.until, self.promises.acked)
         unpromised, unknown = (
             np.where(acks, by_ack, by_read) for by_ack, by_read in zip(acked, shown, strict=True)
         )
         stands = []
         for mine in whose:
             if not (unpromised[mine] | unknown[mine]).all():
-                stands.append(Standing.PROMISED)
+                stands.append(GuaranteeStatus.PROMISED)
             else:
-                stands.append(Standing.UNKNOWN if unknown[mine].any() else Standing.UNPROMISED)
+                stands.append(
+                    GuaranteeStatus.UNKNOWN if unknown[mine].any() else GuaranteeStatus.UNPROMISED
+                )
         return stands
 
     def _disagreement(self, made: Claims, wrong: Claims, mine: Array) -> str:

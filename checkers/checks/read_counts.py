@@ -16,11 +16,11 @@ from ackproof.checkers.checks.group_offsets import (
     read_back,
     told_until,
 )
-from ackproof.checkers.checks.read_anomalies import Coordinated
+from ackproof.checkers.checks.read_anomalies import GroupGuarantees
 from ackproof.checkers.checks.reads import (
+    ConsumerReads,
     Event,
     Passed,
-    Seen,
     Steps,
     assignment_of,
     nonmonotonic,
@@ -31,7 +31,7 @@ from ackproof.checkers.checks.reads import (
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.context.observed import Span
 from ackproof.checkers.context.row_times import Expected
-from ackproof.checkers.context.validity import Stale, Terms
+from ackproof.checkers.context.validity import Stale, ValidityWindow
 from ackproof.checkers.index.partition_history import PartitionHistory
 
 CLIENT_COUNTS = (
@@ -51,7 +51,7 @@ Counts = Mapping[str, int | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ClientShown:
     """The reads of one client from a partition.
 
     Attributes:
@@ -63,7 +63,7 @@ class Shown:
         claims: The claims of its reads that the final log or an ack contradicts.
     """
 
-    seen: Seen
+    seen: ConsumerReads
     events: Sequence[Event] | None
     whole: bool
     cut: bool
@@ -81,7 +81,7 @@ class ClientReads:
     unseen: Array | None
 
 
-def look_at_client(shown: Shown, history: PartitionHistory) -> ClientReads:
+def check_client(shown: ClientShown, history: PartitionHistory) -> ClientReads:
     """Run the checkers of one consumer."""
     seen = shown.seen
     # A missing file leaves a gap in the known reads. A file with more rows than its writer closed
@@ -96,7 +96,11 @@ def look_at_client(shown: Shown, history: PartitionHistory) -> ClientReads:
 
 
 def client_counts(
-    shown: Shown, found: ClientReads, contested: Claims, history: PartitionHistory, compacted: bool
+    shown: ClientShown,
+    found: ClientReads,
+    contested: Claims,
+    history: PartitionHistory,
+    compacted: bool,
 ) -> Counts:
     """Return the counts of CLIENT_COUNTS. ``contested`` has the acks that the final log
     contradicts, and ``compacted`` says whether the log is compacted."""
@@ -144,7 +148,7 @@ def added(counted: Iterable[int | None]) -> int | None:
     return at_least(sum(known), len(known) == len(values))
 
 
-def _again(shown: Shown) -> int | None:
+def _again(shown: ClientShown) -> int | None:
     if shown.events is None:
         return None
     offset = shown.seen.offset
@@ -193,8 +197,8 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The guarantees to a group, as in :class:`checkers.checks.read_anomalies.Coordinated`.
+class PlannedGroupWork:
+    """The guarantees to a group, as in :class:`checkers.checks.read_anomalies.GroupGuarantees`.
     ``name`` is Kafka's ``group.id``."""
 
     name: str
@@ -208,10 +212,10 @@ class Group:
     quiet_end: int
 
     @property
-    def coordinated(self) -> Coordinated:
-        return Coordinated(
+    def coordinated(self) -> GroupGuarantees:
+        return GroupGuarantees(
             at_least_once=self.at_least_once,
-            terms=Terms(
+            terms=ValidityWindow(
                 unpromised_before=self.unpromised_before, unknown_before=self.unknown_before
             ),
             stale=tuple(self.stale),
@@ -221,7 +225,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class ConsumerCounts:
     """The counts of one client, or of one group if ``client`` is None, for one partition. ``group``
     is None for a tail reader, and for a member whose group is unknown."""
 
@@ -229,7 +233,7 @@ class Counted:
     group: str | None
     counts: Counts
 
-    def plain(self) -> "Counted":
+    def plain(self) -> "ConsumerCounts":
         """Return the same counts as plain Python numbers."""
         told = {name: None if many is None else int(many) for name, many in self.counts.items()}
         return replace(self, counts=told)
@@ -259,7 +263,7 @@ GROUP_COUNTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfGroup:
+class GroupRecords:
     """A consumer group and its records.
 
     Attributes:
@@ -293,7 +297,9 @@ class GroupCommits:
     passed: Array | None
 
 
-def look_at_group(group: OfGroup, promise: Coordinated, history: PartitionHistory) -> GroupCommits:
+def check_group(
+    group: GroupRecords, promise: GroupGuarantees, history: PartitionHistory
+) -> GroupCommits:
     """Run the checkers of one group."""
     committed = furthest(group.members)
     may = promise.at_least_once is True and group.whole and group.shown_whole
@@ -304,14 +310,14 @@ def look_at_group(group: OfGroup, promise: Coordinated, history: PartitionHistor
     )
 
 
-def _passed(group: OfGroup, committed: Furthest, history: PartitionHistory) -> Array:
+def _passed(group: GroupRecords, committed: Furthest, history: PartitionHistory) -> Array:
     until = min(int(committed.offset.max(initial=0)), told_until(group.members))
     missed = np.flatnonzero((history.first != NONE) & ~group.shown)
     passed: Array = missed[history.first_offset(missed) < until]
     return passed[np.argsort(history.first[passed])]
 
 
-def group_counts(group: OfGroup, found: GroupCommits, history: PartitionHistory) -> Counts:
+def group_counts(group: GroupRecords, found: GroupCommits, history: PartitionHistory) -> Counts:
     """Return the counts of GROUP_COUNTS."""
     types = [row["type"] for member in group.members for row in member.rows]
     lost = sum(one.lost for one in found.told)

@@ -19,7 +19,7 @@ Stranger = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ConsumerReads:
     """Rows of polls in the order in which the consumer read them.
 
     Attributes:
@@ -43,7 +43,7 @@ class Seen:
         return int(self.offset.max(initial=NONE))
 
 
-class Records:
+class ReadRecords:
     """The records that the consumers of one partition read, by number."""
 
     def __init__(self, history: PartitionHistory) -> None:
@@ -51,7 +51,7 @@ class Records:
         self._strangers: dict[Stranger, int] = {}
         self._named: list[Stranger] = []
 
-    def seen(self, rows: pa.Table) -> Seen:
+    def seen(self, rows: pa.Table) -> ConsumerReads:
         """Return the rows of ``polls`` (COLUMNS) of one consumer with the numbers of their
         records."""
         offset = numbers_of(rows["offset"])
@@ -62,7 +62,7 @@ class Records:
         record[there] = self._history.log_record[position[there]]
         others = np.flatnonzero(ours & ~there)
         record[others] = self._looked_up(rows.take(pa.array(others)))
-        return Seen(
+        return ConsumerReads(
             poll=numbers_of(rows["poll"]),
             time=numbers_of(rows["time"]),
             offset=offset,
@@ -181,7 +181,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class ReadSpan:
     """A span of a consumer's reads.
 
     Attributes:
@@ -193,7 +193,7 @@ class Span:
     begun: int
 
 
-def spans(seen: Seen, events: Sequence[Event]) -> list[Span]:
+def spans(seen: ConsumerReads, events: Sequence[Event]) -> list[ReadSpan]:
     """Return the spans of a consumer's reads. ``events`` has all events of the partition in their
     order."""
     number = assignment_of(seen.poll, events, BEGINS)
@@ -203,7 +203,7 @@ def spans(seen: Seen, events: Sequence[Event]) -> list[Span]:
     for rows in _together(np.flatnonzero(~mixed), number):
         first = rows[0]
         went_on = first > 0 and mixed[first - 1] and number[first - 1] == number[first]
-        found.append(Span(rows=rows, begun=NONE if went_on else begun[number[first]]))
+        found.append(ReadSpan(rows=rows, begun=NONE if went_on else begun[number[first]]))
     return found
 
 
@@ -262,7 +262,7 @@ class Passed:
     rows: Array
 
 
-def nonmonotonic(seen: Seen, spans: Iterable[Span]) -> Steps:
+def nonmonotonic(seen: ConsumerReads, spans: Iterable[ReadSpan]) -> Steps:
     """Return the steps to an offset that is not higher than the one before."""
     before, rows = [_NOTHING], [_NOTHING]
     for span in spans:
@@ -272,7 +272,7 @@ def nonmonotonic(seen: Seen, spans: Iterable[Span]) -> Steps:
     return Steps(before=np.concatenate(before), rows=np.concatenate(rows))
 
 
-def skipped(seen: Seen, spans: Iterable[Span], history: PartitionHistory) -> Passed:
+def skipped(seen: ConsumerReads, spans: Iterable[ReadSpan], history: PartitionHistory) -> Passed:
     """Return the records of the final log that a span skipped. They are between the begin of the
     span, or its lowest offset if the begin is unknown, and its highest offset."""
     positions, rows = [_NOTHING], [_NOTHING]
@@ -291,7 +291,7 @@ def skipped(seen: Seen, spans: Iterable[Span], history: PartitionHistory) -> Pas
     return Passed(positions=np.concatenate(positions), rows=np.concatenate(rows))
 
 
-def unseen(seen: Seen, history: PartitionHistory) -> Array:
+def unseen(seen: ConsumerReads, history: PartitionHistory) -> Array:
     """Return the numbers of the acked records in the final log, below the highest offset that a
     tail reader read, that it never read at any offset."""
     shown = records_shown(seen, history)
@@ -302,7 +302,7 @@ def unseen(seen: Seen, history: PartitionHistory) -> Array:
     return below[np.argsort(history.first[below])]
 
 
-def records_shown(seen: Seen, history: PartitionHistory) -> Array:
+def records_shown(seen: ConsumerReads, history: PartitionHistory) -> Array:
     """Return whether a consumer read each record at any offset, by record number."""
     known = len(history.sequence)
     shown = np.zeros(known, dtype=bool)

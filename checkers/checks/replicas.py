@@ -13,7 +13,7 @@ from ackproof.checkers.checks.rows import ROWS
 from ackproof.checkers.context.faults import FOREVER, Partition
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Span
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.index.raw_logs import Batch, RawLog, Undecodable, contents, holds
+from ackproof.checkers.index.raw_logs import RawBatch, RawLog, Undecodable, contents, holds
 from ackproof.history.cell import Cell
 from ackproof.history.payload import Identity
 from ackproof.history.storage import AnyPath
@@ -142,7 +142,7 @@ def _untold(cell: Cell, found: Mapping[int, list[AnyPath]]) -> Iterator[str]:
 # unreadable part of a log are left out.
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """The way in which two logs differ at an offset."""
 
     DIFFERS = "differs"
@@ -152,7 +152,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class HeldBatch:
     """The batch that a log holds at an offset: its leader epoch, its CRC, and whether the CRC is
     right."""
 
@@ -173,12 +173,12 @@ class Difference:
         identity: The record there in one log, or else in the other, or None if no client wrote it.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     first: int
     last: int
     one: str | None
     other: str | None
-    sides: tuple[Side | None, Side | None]
+    sides: tuple[HeldBatch | None, HeldBatch | None]
     identity: Identity | None
 
     def continued_by(self, later: "Difference") -> bool:
@@ -221,7 +221,7 @@ def _differences(one_log: RawLog, other_log: RawLog, offset: int, end: int) -> I
         elif here is not None or there is not None:
             lacking = one_log if here is None else other_log
             for from_, to in _outside(lacking.unread, offset, last):
-                yield _difference(Kind.LACKS, from_, to, here, there)
+                yield _difference(DifferenceKind.LACKS, from_, to, here, there)
         offset = last + 1
         if one is not None and one.last_offset < offset:
             one = next(ones, None)
@@ -241,11 +241,11 @@ def _outside(unread: Iterable[tuple[int, int]], first: int, last: int) -> Iterat
         yield first, last
 
 
-def _at(batch: Batch | None, offset: int) -> Batch | None:
+def _at(batch: RawBatch | None, offset: int) -> RawBatch | None:
     return batch if batch is not None and batch.base_offset <= offset else None
 
 
-def _stretch(offset: int, end: int, *batches: Batch | None) -> int:
+def _stretch(offset: int, end: int, *batches: RawBatch | None) -> int:
     """Return the last offset up to which the batches from ``offset`` on stay the same."""
     edges = [end - 1]
     for batch in batches:
@@ -255,14 +255,14 @@ def _stretch(offset: int, end: int, *batches: Batch | None) -> int:
     return min(edges)
 
 
-def _compared(one: Batch, other: Batch, first: int, last: int) -> Iterator[Difference]:
+def _compared(one: RawBatch, other: RawBatch, first: int, last: int) -> Iterator[Difference]:
     if one.data == other.data:
         return
     for from_, to in _unlike(one, other, first, last):
-        yield _difference(Kind.DIFFERS, from_, to, one, other)
+        yield _difference(DifferenceKind.DIFFERS, from_, to, one, other)
 
 
-def _unlike(one: Batch, other: Batch, first: int, last: int) -> Iterator[tuple[int, int]]:
+def _unlike(one: RawBatch, other: RawBatch, first: int, last: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges of offsets at which the records of two batches differ."""
     if one.leader_epoch != other.leader_epoch:
         yield first, last
@@ -281,7 +281,7 @@ def _unlike(one: Batch, other: Batch, first: int, last: int) -> Iterator[tuple[i
 
 
 def _difference(
-    kind: Kind, first: int, last: int, one: Batch | None, other: Batch | None
+    kind: DifferenceKind, first: int, last: int, one: RawBatch | None, other: RawBatch | None
 ) -> Difference:
     (here, mine), (there, theirs) = (
         (None, None) if batch is None else holds(batch, first) for batch in (one, other)
@@ -297,8 +297,8 @@ def _difference(
     )
 
 
-def _side(batch: Batch | None) -> Side | None:
-    return None if batch is None else Side(batch.leader_epoch, batch.crc, batch.intact)
+def _side(batch: RawBatch | None) -> HeldBatch | None:
+    return None if batch is None else HeldBatch(batch.leader_epoch, batch.crc, batch.intact)
 
 
 # --- divergence -----------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ _ROWS_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
+class DivergentRange:
     """A range of offsets at which the logs of two brokers, ``one`` and ``other``, differ."""
 
     one: int
@@ -345,34 +345,34 @@ class Divergence:
     untold: list[str] = field(default_factory=list)
     compared: int = 0
 
-    def partings(self) -> Iterator[list[Parting]]:
+    def divergent_ranges(self) -> Iterator[list[DivergentRange]]:
         """Yield the places where copies differ from the first, several at a time.
 
         Raises:
             OtherFormat: A log is not in message format v2.
             OSError: A file cannot be read.
         """
-        some: list[Parting] = []
-        for parting in self._partings():
-            some.append(parting)
+        some: list[DivergentRange] = []
+        for divergence in self._divergent_ranges():
+            some.append(divergence)
             if len(some) == _ROWS_AT_ONCE:
                 yield some
                 some = []
         if some:
             yield some
 
-    def rows(self, partings: Sequence[Parting]) -> pa.Table:
+    def rows(self, divergent_ranges: Sequence[DivergentRange]) -> pa.Table:
         """Return one row of :data:`checkers.checks.rows.ROWS` for each."""
-        return pa.Table.from_pylist(list(map(self._row, partings)), schema=ROWS)
+        return pa.Table.from_pylist(list(map(self._row, divergent_ranges)), schema=ROWS)
 
-    def _partings(self) -> Iterator[Parting]:
+    def _divergent_ranges(self) -> Iterator[DivergentRange]:
         logs = list(zip(self.brokers, self.directories, strict=True))
         for broker, directory in logs[1:]:
             first, one = logs[0][0], RawLog(logs[0][1])
             other = RawLog(directory)
             start = self._start({first: one.start, broker: other.start})
             for difference in differences(one, other, start, self.end):
-                yield Parting(one=first, other=broker, difference=difference)
+                yield DivergentRange(one=first, other=broker, difference=difference)
             reached = max(start, min(max(one.reached, other.reached), self.end))
             self.compared += reached - start
             if reached < self.end and not one.damage and not other.damage:
@@ -394,8 +394,8 @@ class Divergence:
             self.untold.append(words)
         return max(known)
 
-    def _row(self, parting: Parting) -> dict[str, Any]:
-        difference, whose = parting.difference, parting.difference.identity
+    def _row(self, divergence: DivergentRange) -> dict[str, Any]:
+        difference, whose = divergence.difference, divergence.difference.identity
         return {
             "cell": self.cell,
             "anomaly": DIVERGENT,
@@ -404,7 +404,7 @@ class Divergence:
             "offset": difference.first,
             "producer": None if whose is None else whose.producer,
             "sequence": None if whose is None else whose.sequence,
-            "detail": _detail(difference, f"broker-{parting.one}", f"broker-{parting.other}"),
+            "detail": _detail(difference, f"broker-{divergence.one}", f"broker-{divergence.other}"),
         }
 
 
@@ -420,7 +420,7 @@ def _starts(starts: Mapping[int, int | None]) -> str:
 def _detail(difference: Difference, one: str, other: str) -> str:
     first, last = difference.first, difference.last
     where = f"offset {first}" if first == last else f"offsets {first} to {last}"
-    if difference.kind is Kind.DIFFERS:
+    if difference.kind is DifferenceKind.DIFFERS:
         holds = f"{one} holds {difference.one}, {other} {difference.other}"
         return f"differs: {one} and {other} at {where}; at {first} {holds}"
     if difference.one is None:

@@ -127,7 +127,7 @@ def rows(
     return pa.Table.from_arrays([columns[name] for name in ROWS.names], schema=ROWS)
 
 
-class Finding(Protocol):
+class SingleAnomaly(Protocol):
     """An anomaly that was found individually and not in columns. An attribute is None if the
     anomaly does not concern such a thing, or if its time is unknown. ``time`` is in nanoseconds of
     the Unix epoch."""
@@ -147,7 +147,7 @@ class Finding(Protocol):
 
 
 def rows_of_findings(
-    run: int, cell: Cell, found: Sequence[tuple[str, Finding]], faults: FaultWindows
+    run: int, cell: Cell, found: Sequence[tuple[str, SingleAnomaly]], faults: FaultWindows
 ) -> pa.Table:
     """Return one row for each finding of a cell, as ANOMALIES, in the order given.
 

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.arrays import NONE, Array, numbers_of
 from ackproof.checkers.checks.transaction_history import (
-    Inputs,
-    Log,
-    Sent,
-    Shown,
+    InputRows,
+    LogRows,
+    ReadRows,
+    SentRows,
     Transaction,
     TransactionalHistory,
     contradictions,
@@ -140,9 +140,9 @@ def _committed(run: RunEvidence, partition: Partition, problems: list[str]) -> A
     return numbers_of(rows["offset"])
 
 
-def _sent(indexed: Sequence[PartitionHistory]) -> Sent:
+def _sent(indexed: Sequence[PartitionHistory]) -> SentRows:
     mine = [np.flatnonzero(_of_cell(one) & (one.fate != Fate.NEVER_SENT)) for one in indexed]
-    return Sent(
+    return SentRows(
         **{
             name: _joined(getattr(one, name)[rows] for one, rows in zip(indexed, mine, strict=True))
             for name in ("producer", "sequence", "fate", "asked")
@@ -151,7 +151,7 @@ def _sent(indexed: Sequence[PartitionHistory]) -> Sent:
     )
 
 
-def _log(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> Log:
+def _log(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> LogRows:
     """Return the final log. Payloads of other writers are left to the rule ``phantom``."""
     rows = []
     for one in indexed:
@@ -159,7 +159,7 @@ def _log(indexed: Sequence[PartitionHistory], committed: Sequence[Array]) -> Log
         ours[ours] = _of_cell(one)[one.log_record[ours]]
         rows.append(np.flatnonzero(ours))
     both = list(zip(indexed, rows, strict=True))
-    return Log(
+    return LogRows(
         producer=_joined(one.producer[one.log_record[mine]] for one, mine in both),
         sequence=_joined(one.sequence[one.log_record[mine]] for one, mine in both),
         partition=_numbered(indexed, map(len, rows)),
@@ -178,7 +178,7 @@ def _of_cell(one: PartitionHistory) -> Array:
     return found
 
 
-def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) -> Shown:
+def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) -> ReadRows:
     tables = []
     for partition in cell.topic_partitions:
         files = run.writers.files("polls", partition)
@@ -193,7 +193,7 @@ def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) 
     rows = pa.concat_tables(same, promote_options="default")  # other nullability
     rows = _filtered(rows, "cell", cell.name)
     clients = rows["client"].combine_chunks().dictionary_encode()
-    return Shown(
+    return ReadRows(
         **{
             name: numbers_of(rows[name])
             for name in ("producer", "sequence", "partition", "offset", "time")
@@ -203,11 +203,11 @@ def _shown(run: RunEvidence, cell: Cell, inputs: pa.Table, problems: list[str]) 
     )
 
 
-def _inputs(rows: pa.Table, cell: Cell) -> Inputs:
+def _inputs(rows: pa.Table, cell: Cell) -> InputRows:
     """Return the reads of transformers. A record of another cell or of an unknown writer is
     included; it belongs to no transaction."""
     ours = pc.fill_null(pc.equal(rows["read_cell"], cell.name), False).to_numpy()
-    return Inputs(
+    return InputRows(
         producer=np.where(ours, numbers_of(rows["read_producer"]), NONE),
         sequence=np.where(ours, numbers_of(rows["read_sequence"]), NONE),
         partition=numbers_of(rows["partition"]),

@@ -42,7 +42,7 @@ SUMMARIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offence:
+class TransactionViolation:
     """One anomaly of transactions. ``time`` is that of the commit or of the read in nanoseconds, or
     None if it is unknown. The other attributes are None if the anomaly does not concern such a
     thing."""
@@ -79,7 +79,7 @@ _SEQUENCE_BITS = 31
 _SEQUENCE_MAX = 2**_SEQUENCE_BITS - 1
 
 
-class Outcome(StrEnum):
+class TransactionOutcome(StrEnum):
     COMMITTED = "committed"
     NOT_COMMITTED = "not committed"
     UNKNOWN = "unknown"
@@ -111,7 +111,7 @@ class Transaction:
     answered: int | None = None
     fenced: int | None = None
     contradictory: bool = False
-    outcome: Outcome
+    outcome: TransactionOutcome
 
     @property
     def time(self) -> int:
@@ -173,7 +173,7 @@ def _transaction(
         answered=_time(events, TransactionEvent.COMMIT, SendType.OK),
         fenced=fenced,
         contradictory=contradictory,
-        outcome=Outcome.UNKNOWN if contradictory else _outcome(events, asked, fenced),
+        outcome=TransactionOutcome.UNKNOWN if contradictory else _outcome(events, asked, fenced),
     )
 
 
@@ -205,14 +205,14 @@ def _time(events: Mapping[tuple[str, str], Row], event: str, kind: str) -> int |
 
 def _outcome(
     events: Mapping[tuple[str, str], Row], asked: int | None, fenced: int | None
-) -> Outcome:
+) -> TransactionOutcome:
     if asked is None or (fenced is not None and asked > fenced):
-        return Outcome.NOT_COMMITTED
+        return TransactionOutcome.NOT_COMMITTED
     if (TransactionEvent.COMMIT, SendType.OK) in events:
-        return Outcome.COMMITTED
+        return TransactionOutcome.COMMITTED
     refused = (TransactionEvent.COMMIT, SendType.FAIL) in events
     aborted = (TransactionEvent.ABORT, SendType.OK) in events
-    return Outcome.NOT_COMMITTED if refused or aborted else Outcome.UNKNOWN
+    return TransactionOutcome.NOT_COMMITTED if refused or aborted else TransactionOutcome.UNKNOWN
 
 
 class Membership:
@@ -253,7 +253,7 @@ def record_keys(producer: Array, sequence: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Records:
+class NamedRows:
     """Rows that each name a record. The name is NONE if the payload is damaged or no client wrote
     it."""
 
@@ -272,7 +272,7 @@ class Records:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sent(Records):
+class SentRows(NamedRows):
     """The sends. ``fate`` is a :class:`checkers.index.partition_history.Fate`. ``asked`` is the
     time at which each record was passed to its producer, or NONE if it is unknown."""
 
@@ -281,7 +281,7 @@ class Sent(Records):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Log(Records):
+class LogRows(NamedRows):
     """The final log of all partitions. ``committed`` says whether the final read as read_committed
     also returned the record."""
 
@@ -290,7 +290,7 @@ class Log(Records):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown(Records):
+class ReadRows(NamedRows):
     """The reads of consumers, including transformers. ``client`` is a position in ``clients``, and
     ``time`` is when the poll returned."""
 
@@ -301,7 +301,7 @@ class Shown(Records):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs(Records):
+class InputRows(NamedRows):
     """The records that transformers read. ``reader`` is the number of the transformer's session,
     ``transaction`` the number of its transaction, and ``made`` the sequence number of the output
     record, or NONE if there is none."""
@@ -332,10 +332,10 @@ class TransactionalHistory:
 
     reads_committed: bool
     transactions: Sequence[Transaction]
-    sent: Sent
-    log: Log
-    shown: Shown
-    inputs: Inputs
+    sent: SentRows
+    log: LogRows
+    shown: ReadRows
+    inputs: InputRows
     positions: Mapping[int, int]
     log_complete: bool
     lacking: frozenset[str] = frozenset()
@@ -344,7 +344,7 @@ class TransactionalHistory:
     def membership(self) -> Membership:
         return Membership(self.transactions)
 
-    def transactions_of(self, records: Records) -> Array:
+    def transactions_of(self, records: NamedRows) -> Array:
         """Return positions in ``transactions``, or NONE for a record outside all transactions."""
         return self.membership.of(records.producer, records.sequence)
 
@@ -361,7 +361,7 @@ class TransactionalHistory:
         found[mine[self.log.committed & (mine != NONE)]] = True
         return found
 
-    def with_outcome(self, *outcomes: Outcome) -> Array:
+    def with_outcome(self, *outcomes: TransactionOutcome) -> Array:
         """Return whether the outcome of each transaction is one of these."""
         return np.array([one.outcome in outcomes for one in self.transactions], dtype=bool)
 
@@ -370,8 +370,8 @@ class TransactionalHistory:
         """Whether each transaction was certainly not committed. A transaction with an unknown
         outcome is decided by the time of a complete final read: the log has all of its records or
         none."""
-        unknown = self.with_outcome(Outcome.UNKNOWN) & self.log_complete & ~self.stands
-        return self.with_outcome(Outcome.NOT_COMMITTED) | unknown
+        unknown = self.with_outcome(TransactionOutcome.UNKNOWN) & self.log_complete & ~self.stands
+        return self.with_outcome(TransactionOutcome.NOT_COMMITTED) | unknown
 
     @cached_property
     def input_transactions(self) -> Array:
@@ -390,7 +390,7 @@ class TransactionalHistory:
         return found
 
 
-def of_producers(records: Records) -> Array:
+def of_producers(records: NamedRows) -> Array:
     """Return whether each record was sent by a producer that is not a transformer."""
     theirs: Array = (records.producer != NONE) & (records.producer < TRANSFORMERS)
     return theirs

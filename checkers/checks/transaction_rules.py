@@ -19,26 +19,26 @@ from ackproof.checkers.checks.transaction_history import (
     TORN,
     TWICE,
     ZOMBIE,
-    Offence,
-    Outcome,
     TransactionalHistory,
+    TransactionOutcome,
+    TransactionViolation,
     of_producers,
 )
 from ackproof.checkers.index.partition_history import Fate
 
 
-def lost_commits(history: TransactionalHistory) -> Iterator[Offence]:
+def lost_commits(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each committed transaction without committed records. Needs the whole
     final log, also as read_committed."""
     if not history.log_complete:
         return
     wrote, kept = _kept(history, history.sent.fate != Fate.FAILED)
-    lost = history.with_outcome(Outcome.COMMITTED) & (wrote > 0) & (kept == 0)
+    lost = history.with_outcome(TransactionOutcome.COMMITTED) & (wrote > 0) & (kept == 0)
     for at in np.flatnonzero(lost).tolist():
         one = history.transactions[at]
         records = "its one record" if wrote[at] == 1 else f"none of its {wrote[at]} records"
         words = f"{one.name} was committed, and {records} is"
-        yield Offence(
+        yield TransactionViolation(
             anomaly=LOST_COMMIT,
             time=one.time,
             producer=one.producer,
@@ -47,7 +47,7 @@ def lost_commits(history: TransactionalHistory) -> Iterator[Offence]:
         )
 
 
-def torn(history: TransactionalHistory) -> Iterator[Offence]:
+def torn(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each committed or undecided transaction with some of its records
     missing, at the first missing one. Transactions that were not committed are left to another
     rule. Needs the same as :func:`lost_commits`.
@@ -59,18 +59,18 @@ def torn(history: TransactionalHistory) -> Iterator[Offence]:
     if not history.log_complete:
         return
     acked = history.sent.fate == Fate.ACKED
-    unknown = history.with_outcome(Outcome.UNKNOWN)
+    unknown = history.with_outcome(TransactionOutcome.UNKNOWN)
     in_unknown = np.append(unknown, False)[history.transactions_of(history.sent)]
     asked = np.where(in_unknown, acked, history.sent.fate != Fate.FAILED)
     wrote, kept = _kept(history, asked)
-    split = ~history.with_outcome(Outcome.NOT_COMMITTED) & (kept > 0) & (kept < wrote)
+    split = ~history.with_outcome(TransactionOutcome.NOT_COMMITTED) & (kept > 0) & (kept < wrote)
     mine = history.transactions_of(history.sent)
     gone = asked & ~np.isin(history.sent.keys, history.committed_keys)
     for at in np.flatnonzero(split).tolist():
         one = history.transactions[at]
         row = int(np.flatnonzero((mine == at) & gone)[0])
         words = f"{kept[at]} of the {wrote[at]} records of {one.name} are committed"
-        yield Offence(
+        yield TransactionViolation(
             anomaly=TORN,
             time=one.time,
             partition=int(history.sent.partition[row]),
@@ -80,18 +80,18 @@ def torn(history: TransactionalHistory) -> Iterator[Offence]:
         )
 
 
-def resurrected(history: TransactionalHistory) -> Iterator[Offence]:
+def resurrected(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each committed record of a transaction that was not committed. A
     record that was passed to its producer after that was fenced is a zombie's."""
     mine = history.transactions_of(history.log)
-    wrong = np.append(history.with_outcome(Outcome.NOT_COMMITTED), False)[mine]
+    wrong = np.append(history.with_outcome(TransactionOutcome.NOT_COMMITTED), False)[mine]
     asked = _asked(history)
     for row in np.flatnonzero(history.log.committed & wrong & (mine != NONE)):
         one = history.transactions[mine[row]]
         handed_over = asked.get(int(history.log.keys[row]), NONE)
         zombie = one.fenced is not None and handed_over > one.fenced
         why = "its producer had been fenced" if zombie else f"{one.name} was not committed"
-        yield Offence(
+        yield TransactionViolation(
             anomaly=ZOMBIE if zombie else RESURRECTED,
             time=one.time,
             partition=int(history.log.partition[row]),
@@ -102,19 +102,19 @@ def resurrected(history: TransactionalHistory) -> Iterator[Offence]:
         )
 
 
-def aborted_reads(history: TransactionalHistory) -> Iterator[Offence]:
+def aborted_reads(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each consumer and offset with a read of a transaction that was not
     committed. A read_committed consumer must not read a record whose transaction is later
     aborted."""
     decided = history.certainly_not
     if not history.reads_committed:
-        decided = history.with_outcome(Outcome.NOT_COMMITTED)
+        decided = history.with_outcome(TransactionOutcome.NOT_COMMITTED)
     mine = history.transactions_of(history.shown)
     wrong = np.append(decided, False)[mine] & (mine != NONE)
     yield from _shown(history, wrong, mine, ABORTED_READ, "which was not committed")
 
 
-def precommitted_reads(history: TransactionalHistory) -> Iterator[Offence]:
+def precommitted_reads(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each consumer and offset with a read before the commit was requested.
     Only read_committed consumers count, because others may read uncommitted records."""
     if not history.reads_committed:
@@ -128,11 +128,11 @@ def precommitted_reads(history: TransactionalHistory) -> Iterator[Offence]:
 
 def _shown(
     history: TransactionalHistory, rows: Array, mine: Array, anomaly: str, words: str
-) -> Iterator[Offence]:
+) -> Iterator[TransactionViolation]:
     shown = history.shown
     for row in np.flatnonzero(rows):
         one = history.transactions[mine[row]]
-        yield Offence(
+        yield TransactionViolation(
             anomaly=anomaly,
             time=int(shown.time[row]),
             partition=int(shown.partition[row]),
@@ -173,7 +173,7 @@ def _asked(history: TransactionalHistory) -> dict[int, int]:
 _BEYOND_ALL = 2**62
 
 
-def offsets_without_records(history: TransactionalHistory) -> Iterator[Offence]:
+def offsets_without_records(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each producer's record below the group's offset without an output
     record of a committed transaction. If the group reads committed records only, the record must be
     committed. Needs the final log and all reads of transformers."""
@@ -187,7 +187,7 @@ def offsets_without_records(history: TransactionalHistory) -> Iterator[Offence]:
     missed = rows[~np.isin(_places(log.partition[rows], log.offset[rows]), done)]
     for row in missed:
         position = history.positions[int(log.partition[row])]
-        yield Offence(
+        yield TransactionViolation(
             anomaly=OFFSETS_ALONE,
             partition=int(log.partition[row]),
             offset=int(log.offset[row]),
@@ -197,7 +197,7 @@ def offsets_without_records(history: TransactionalHistory) -> Iterator[Offence]:
         )
 
 
-def records_without_offsets(history: TransactionalHistory) -> Iterator[Offence]:
+def records_without_offsets(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each record at or above the group's offset that was read and has an
     output record of a committed transaction."""
     inputs = history.inputs
@@ -213,7 +213,7 @@ def records_without_offsets(history: TransactionalHistory) -> Iterator[Offence]:
         )
 
 
-def transformed_twice(history: TransactionalHistory) -> Iterator[Offence]:
+def transformed_twice(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield one violation for each record that was read by two or more committed transactions."""
     rows = np.flatnonzero(history.transformed)
     places = _places(history.inputs.partition, history.inputs.offset)[rows]
@@ -227,9 +227,11 @@ def transformed_twice(history: TransactionalHistory) -> Iterator[Offence]:
         yield _of_input(history, row, TWICE, f"{names} were made of it, and are committed")
 
 
-def _of_input(history: TransactionalHistory, row: int, anomaly: str, words: str) -> Offence:
+def _of_input(
+    history: TransactionalHistory, row: int, anomaly: str, words: str
+) -> TransactionViolation:
     inputs = history.inputs
-    return Offence(
+    return TransactionViolation(
         anomaly=anomaly,
         time=history.transactions[history.input_transactions[row]].time,
         partition=int(inputs.partition[row]),
@@ -280,14 +282,14 @@ Edges = set[tuple[int, int]]
 """Edges from one transaction to another, as positions."""
 
 
-def g0(history: TransactionalHistory) -> Iterator[Offence]:
+def g0(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield the cycles of ww edges."""
-    yield from _offences(history, G0, _ww(history))
+    yield from _violations(history, G0, _ww(history))
 
 
-def g1c(history: TransactionalHistory) -> Iterator[Offence]:
+def g1c(history: TransactionalHistory) -> Iterator[TransactionViolation]:
     """Yield the cycles of wr and session edges."""
-    yield from _offences(history, G1C, _wr(history) | _session(history))
+    yield from _violations(history, G1C, _wr(history) | _session(history))
 
 
 def _ww(history: TransactionalHistory) -> Edges:
@@ -319,13 +321,15 @@ def _pairs(first: Array, second: Array) -> Edges:
     return set(zip(first[other].tolist(), second[other].tolist(), strict=True))
 
 
-def _offences(history: TransactionalHistory, anomaly: str, edges: Edges) -> Iterator[Offence]:
+def _violations(
+    history: TransactionalHistory, anomaly: str, edges: Edges
+) -> Iterator[TransactionViolation]:
     for cycle in cycles(edges):
         members = [history.transactions[at] for at in cycle]
         names = [one.name for one in members[:_SHOWN_MAX]]
         if len(members) > _SHOWN_MAX:
             names.append(f"{len(members) - _SHOWN_MAX} more")
-        yield Offence(
+        yield TransactionViolation(
             anomaly=anomaly,
             time=max(one.time for one in members),
             producer=members[0].producer,
@@ -365,7 +369,7 @@ def _remove(before: dict[int, set[int]], gone: set[int]) -> None:
 # The rules for transactions are in one explicit table. A new rule is a function and a line here.
 
 
-Rule = Callable[[TransactionalHistory], Iterator[Offence]]
+Rule = Callable[[TransactionalHistory], Iterator[TransactionViolation]]
 
 RULES: Mapping[str, Rule] = {
     ABORTED_READ: aborted_reads,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ackproof.checkers.context.faults import BROKER, Partition
 from ackproof.history.storage import AnyPath, matching
 
-STRANGE = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
+PARSE_ERRORS = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
 """The exceptions that parsing a line without meaning raises."""
 
 _EVENTS = ('"completed"', '"received"', '"Truncate"')
@@ -23,7 +23,7 @@ _NUMBER_MAX = 2**63
 _T = TypeVar("_T")
 
 
-def said(
+def parsed(
     logs: AnyPath,
     understand: Callable[[Iterable[str]], Iterator[_T]],
     without: Container[AnyPath] = (),
@@ -38,7 +38,7 @@ def said(
             continue
 
 
-def nonsense(logs: AnyPath, without: Container[AnyPath] = ()) -> Iterator[str]:
+def unreadable_lines(logs: AnyPath, without: Container[AnyPath] = ()) -> Iterator[str]:
     """Yield a sentence for each log that has lines which no broker writes.
 
     Half a line is not one of these, because a broker that was killed leaves one.
@@ -46,7 +46,7 @@ def nonsense(logs: AnyPath, without: Container[AnyPath] = ()) -> Iterator[str]:
     for path in _files(logs, without):
         try:
             with path.open(encoding="utf-8", errors="replace") as lines:
-                strange = [number for number, line in enumerate(lines, 1) if _is_nonsense(line)]
+                strange = [number for number, line in enumerate(lines, 1) if _is_unreadable(line)]
         except OSError:
             continue
         if strange:
@@ -60,7 +60,7 @@ def object_in(line: str) -> Mapping[str, Any]:
     line."""
     try:
         told = _object(line)
-    except STRANGE:
+    except PARSE_ERRORS:
         return {}
     return told if isinstance(told, dict) else {}
 
@@ -72,7 +72,7 @@ def partition_in(told: Mapping[str, Any]) -> Partition:
 
 
 def number(told: Any) -> int:
-    """Return a whole number of at most 63 bits. Raises one of :data:`STRANGE` for any other
+    """Return a whole number of at most 63 bits. Raises one of :data:`PARSE_ERRORS` for any other
     value."""
     found = int(told)
     if abs(found) >= _NUMBER_MAX:
@@ -89,7 +89,7 @@ def _object(line: str) -> Any:
     return json.loads(line[line.index("{") : line.rindex("}") + 1])
 
 
-def _is_nonsense(line: str) -> bool:
+def _is_unreadable(line: str) -> bool:
     if not any(mark in line for mark in _EVENTS):
         return False
     try:
@@ -101,7 +101,7 @@ def _is_nonsense(line: str) -> bool:
         return False
     except ValueError as error:
         return "substring not found" not in str(error)
-    except STRANGE:
+    except PARSE_ERRORS:
         return True
     return not isinstance(told, dict)
 
@@ -149,7 +149,7 @@ _KAFKA = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Role:
     """One role that a broker took.
 
     Attributes:
@@ -176,15 +176,15 @@ class Word:
         return self.leader == self.broker
 
 
-def words_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition, tuple[Word, ...]]:
+def roles_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition, tuple[Role, ...]]:
     """Return the roles that brokers took for each partition, those of each broker in their order.
 
     Args:
         logs: The directory of the nodes' logs, which need not exist. Unreadable files are skipped.
         without: Files to skip.
     """
-    found: dict[Partition, list[Word]] = {}
-    for partition, word in said(logs, _words, without):
+    found: dict[Partition, list[Role]] = {}
+    for partition, word in parsed(logs, _words, without):
         found.setdefault(partition, []).append(word)
     return {partition: tuple(told) for partition, told in found.items()}
 
@@ -200,26 +200,26 @@ def orders_of(
     (TRACE) that is not enabled, so nothing is known of them.
 
     Args:
-        logs, without: As in :func:`words_of`.
+        logs, without: As in :func:`roles_of`.
     """
     found: dict[Partition, dict[int, list[int]]] = {}
-    for partition, broker, epoch in said(logs, _orders, without):
+    for partition, broker, epoch in parsed(logs, _orders, without):
         found.setdefault(partition, {}).setdefault(broker, []).append(epoch)
     return found
 
 
-def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Word]]:
+def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Role]]:
     life = 0
     for line in lines:
         if _BEGINNING.search(line):
             life += 1
         elif " starts at " in line:
-            with suppress(*STRANGE):
+            with suppress(*PARSE_ERRORS):
                 yield from _kafka_word(line, life)
         elif '"completed"' in line and _is_one_of(told := object_in(line), _ROLES):
             try:
                 yield _word(told, life)
-            except STRANGE:
+            except PARSE_ERRORS:
                 continue
 
 
@@ -231,17 +231,17 @@ def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
         if told.get("event") == "received" and told.get("change") == _ORDER:
             try:
                 partition, word = _word(told, 0)
-            except STRANGE:
+            except PARSE_ERRORS:
                 continue
             yield partition, word.broker, word.leader_epoch
 
 
-def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Word]]:
+def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Role]]:
     for found in filter(None, (pattern.search(line) for pattern in _KAFKA)):
         topic, _, partition = found["partition"].rpartition("-")
         if partition.isdecimal():
             broker = number(found["broker"])
-            word = Word(
+            word = Role(
                 broker=broker,
                 life=life,
                 leader=broker,
@@ -257,8 +257,8 @@ def _is_one_of(told: Mapping[str, Any], changes: frozenset[str]) -> bool:
     return isinstance(change, str) and change in changes
 
 
-def _word(told: Mapping[str, Any], life: int) -> tuple[Partition, Word]:
-    word = Word(
+def _word(told: Mapping[str, Any], life: int) -> tuple[Partition, Role]:
+    word = Role(
         broker=number(told["broker"]),
         life=life,
         leader=number(told["leader"]),
@@ -302,7 +302,7 @@ _EPOCH_END = re.compile(r"leaderEpoch=(?P<epoch>-?\d+), endOffset=(?P<end>-?\d+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truncation:
+class ReplicaTruncation:
     """A truncation of a broker's log of a partition to ``offset``.
 
     Attributes:
@@ -324,37 +324,37 @@ class Truncation:
 
 def truncations_of(
     logs: AnyPath, without: Container[AnyPath] = ()
-) -> dict[Partition, tuple[Truncation, ...]]:
+) -> dict[Partition, tuple[ReplicaTruncation, ...]]:
     """Return the truncations that brokers report by partition, those of each broker in their order.
 
     Args:
         logs: The directory of the nodes' logs, which need not exist.
         without: Files to skip.
     """
-    found: dict[Partition, list[Truncation]] = {}
-    for partition, truncation in said(logs, _truncations, without):
+    found: dict[Partition, list[ReplicaTruncation]] = {}
+    for partition, truncation in parsed(logs, _truncations, without):
         found.setdefault(partition, []).append(truncation)
     return {partition: tuple(told) for partition, told in found.items()}
 
 
-def _truncations(lines: Iterable[str]) -> Iterator[tuple[Partition, Truncation]]:
+def _truncations(lines: Iterable[str]) -> Iterator[tuple[Partition, ReplicaTruncation]]:
     following: dict[str, int] = {}
     for line in lines:
         if '"Truncate"' in line:
             try:
                 yield _truncation(object_in(line))
-            except STRANGE:
+            except PARSE_ERRORS:
                 continue
         elif "Follower" in line and (follows := _FOLLOWS.search(line)):
-            with suppress(*STRANGE):
+            with suppress(*PARSE_ERRORS):
                 following[follows["partition"]] = number(follows["epoch"])
         elif "Truncating partition" in line and (truncates := _TRUNCATES.search(line)):
-            with suppress(*STRANGE):
+            with suppress(*PARSE_ERRORS):
                 yield from _kafka_truncation(truncates, following.get(truncates["partition"], -1))
 
 
-def _truncation(told: Mapping[str, Any]) -> tuple[Partition, Truncation]:
-    truncation = Truncation(
+def _truncation(told: Mapping[str, Any]) -> tuple[Partition, ReplicaTruncation]:
+    truncation = ReplicaTruncation(
         broker=number(told["broker"]),
         leader=number(told["leader"]),
         leader_epoch=number(told["leader_epoch"]),
@@ -367,10 +367,10 @@ def _truncation(told: Mapping[str, Any]) -> tuple[Partition, Truncation]:
 
 def _kafka_truncation(
     truncates: re.Match[str], epoch: int
-) -> Iterator[tuple[Partition, Truncation]]:
+) -> Iterator[tuple[Partition, ReplicaTruncation]]:
     topic, _, partition = truncates["partition"].rpartition("-")
     if partition.isdecimal():
-        truncation = Truncation(
+        truncation = ReplicaTruncation(
             broker=number(truncates["broker"]),
             leader=number(truncates["leader"]),
             leader_epoch=epoch,

@@ -17,7 +17,7 @@ uncertain by one second in all, and the shortest faults that prove anything last
 MOMENTS = frozenset({"start", "end"})
 
 
-class Clocks:
+class NodeClocks:
     """The bounds of a run's clocks, from the rows of its table ``clocks``."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:

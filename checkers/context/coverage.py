@@ -35,10 +35,10 @@ from ackproof.checkers.context.faults import FOREVER, FaultFacts, Partition
 from ackproof.checkers.context.observed import (
     NEVER,
     OBSERVATION_LAG_NS,
-    Observation,
+    ClusterObservation,
     Observed,
+    PartitionState,
     Span,
-    State,
 )
 from ackproof.history.cell import Cell
 
@@ -61,7 +61,7 @@ MOMENTS = ("before", "during", "after")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class AckPeriod:
     """A period in which acks are counted. ``when`` is one of MOMENTS and refers to one fault."""
 
     fault_id: int
@@ -74,7 +74,7 @@ class Moment:
         return f"acked {self.when} {self.fault_id}"
 
 
-def moments(faults: Iterable[FaultFacts], bound: int) -> Iterator[Moment]:
+def ack_periods(faults: Iterable[FaultFacts], bound: int) -> Iterator[AckPeriod]:
     """Yield the periods around each proven fault, for a clock within ``bound`` of the harness's."""
     for fault in faults:
         if not fault.bit:
@@ -86,7 +86,7 @@ def moments(faults: Iterable[FaultFacts], bound: int) -> Iterator[Moment]:
             "after": Span(min(fault.over + bound, FOREVER), FOREVER),
         }
         for when, span in spans.items():
-            yield Moment(fault_id=fault.fault_id, when=when, span=span)
+            yield AckPeriod(fault_id=fault.fault_id, when=when, span=span)
 
 
 def full_strength(fault: FaultFacts) -> Span:
@@ -103,14 +103,14 @@ def touching(faults: Iterable[FaultFacts], cell: Cell) -> list[FaultFacts]:
 def lacking(
     cell: Cell,
     faults: Iterable[FaultFacts],
-    observation: Observation,
+    observation: ClusterObservation,
     counts: Mapping[Partition, Mapping[str, int]],
 ) -> Iterator[str]:
     """Describe the acks that a cell lacks, a sentence for each fault and moment.
 
     Args:
         faults: The faults of the run.
-        counts: The acks of each partition by :attr:`Moment.name`. A partition that was not
+        counts: The acks of each partition by :attr:`AckPeriod.name`. A partition that was not
             reconciled is left out, because that is reported elsewhere.
     """
     faults = tuple(faults)
@@ -146,11 +146,11 @@ def silent_since_heal(
 
 def _acked(fault: FaultFacts, when: str, acks: Mapping[str, int]) -> bool:
     """Return whether a partition acknowledged anything in a period of a fault."""
-    return bool(acks.get(Moment(fault_id=fault.fault_id, when=when, span=NEVER).name))
+    return bool(acks.get(AckPeriod(fault_id=fault.fault_id, when=when, span=NEVER).name))
 
 
 def _allowed(
-    cell: Cell, fault: FaultFacts, faults: Iterable[FaultFacts], observation: Observation
+    cell: Cell, fault: FaultFacts, faults: Iterable[FaultFacts], observation: ClusterObservation
 ) -> set[Partition]:
     """Return the partitions of a cell for which a fault allowed acks while it was in full
     strength."""
@@ -229,7 +229,9 @@ def _unnoticed(one: Observed, on: Iterable[FaultFacts]) -> Iterator[Span]:
             yield Span(fault.start, until)
 
 
-def _untold(one: Observed, on: Iterable[FaultFacts], observation: Observation) -> Iterator[Span]:
+def _untold(
+    one: Observed, on: Iterable[FaultFacts], observation: ClusterObservation
+) -> Iterator[Span]:
     """Yield the spans in which a partition's leader may not have learned that it leads. For
     example, broker 2 becomes controller, writes that broker 4 leads, and is killed 50 ms later.
     Until the next controller informs it, broker 4 answers that it is not the leader."""
@@ -253,7 +255,7 @@ def _longest(within: Span, but: Iterable[Span]) -> int:
     return max(longest, within.end - free)
 
 
-def _gives_acks(cell: Cell, state: State, affected: set[int], in_sync: int) -> bool:
+def _gives_acks(cell: Cell, state: PartitionState, affected: set[int], in_sync: int) -> bool:
     if state.leader < 0 or state.leader in affected:
         return False
     if cell.acks != "all":
@@ -263,7 +265,7 @@ def _gives_acks(cell: Cell, state: State, affected: set[int], in_sync: int) -> b
     return len(state.isr) >= in_sync and not affected & set(state.isr)
 
 
-def _waits(cell: Cell, state: State, affected: set[int], in_sync: int) -> bool:
+def _waits(cell: Cell, state: PartitionState, affected: set[int], in_sync: int) -> bool:
     """Return whether a leader keeps producers waiting for an in-sync replica that a fault affected.
     If the ISR is too small it does not wait but rejects the request."""
     if cell.acks != "all" or state.leader < 0 or state.leader in affected:

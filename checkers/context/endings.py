@@ -21,7 +21,7 @@ _OURS = frozenset({-signal.SIGKILL, -signal.SIGTERM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class ServerEnd:
     """The end of a server that no fault explains. ``doubt`` says that a fault may explain it."""
 
     server: str
@@ -48,7 +48,7 @@ def unaccounted(
     slack_ns: int,
     combined: frozenset[str] = frozenset(),
     logs: AnyPath | None = None,
-) -> tuple[End, ...]:
+) -> tuple[ServerEnd, ...]:
     """Return the ends of servers that no fault accounts for.
 
     Args:
@@ -72,7 +72,7 @@ def unaccounted(
                 one for one in by_number.values() if (process.server, one.fault_id) not in accounted
             ]
             doubt = fault is not None or any(_may_have_ended(one, process) for one in mine)
-            found.append(End(server=process.server, words=_words(process, logs), doubt=doubt))
+            found.append(ServerEnd(server=process.server, words=_words(process, logs), doubt=doubt))
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ackproof.checkers.context.faults import FOREVER, FaultFacts
 from ackproof.checkers.context.observed import Span
-from ackproof.checkers.context.pace import FULL, Pace
+from ackproof.checkers.context.pace import FULL, ServerPace
 from ackproof.history.manifest import PlannedRun
 
 _NS_PER_MS = 1_000_000
@@ -49,7 +49,7 @@ def settle_ns(run: PlannedRun) -> int:
     return (run.session_timeout_ms + run.replica_lag_ms) * _NS_PER_MS
 
 
-def reach(fault: FaultFacts, run: PlannedRun, bound: int, pace: Pace = FULL) -> Span:
+def reach(fault: FaultFacts, run: PlannedRun, bound: int, pace: ServerPace = FULL) -> Span:
     """Return the window of a fault for times of a clock within ``bound`` of the harness's."""
     lag = run.replica_lag_ms * _NS_PER_MS
     end = min(pace.after(fault.end, settle_ns(run)) + bound + 1, FOREVER)
@@ -57,7 +57,7 @@ def reach(fault: FaultFacts, run: PlannedRun, bound: int, pace: Pace = FULL) -> 
 
 
 def windows(
-    faults: Iterable[FaultFacts], run: PlannedRun, bound: int, pace: Pace = FULL
+    faults: Iterable[FaultFacts], run: PlannedRun, bound: int, pace: ServerPace = FULL
 ) -> FaultWindows:
     """Return the windows of some of a run's faults."""
     reaches = [(fault.label, reach(fault, run, bound, pace)) for fault in faults]

@@ -24,7 +24,7 @@ UNKNOWN = -2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class PartitionState:
     """The state of a partition from ``time`` on until the next state."""
 
     time: int
@@ -39,7 +39,7 @@ class State:
     same moment."""
 
 
-def adjacent(before: State, after: State) -> bool:
+def adjacent(before: PartitionState, after: PartitionState) -> bool:
     """Return whether the versions show that no ISR was written between two states, so that none
     went unobserved even if the observer did not look."""
     if before.version is None or after.version is None:
@@ -72,7 +72,7 @@ class Observed:
     """The observed states of one partition in the order of time, and the holes of the
     observation."""
 
-    states: tuple[State, ...] = ()
+    states: tuple[PartitionState, ...] = ()
     holes: tuple[Span, ...] = ()
 
     def until(self, end: int) -> "Observed":
@@ -82,11 +82,11 @@ class Observed:
             holes=tuple(hole for hole in self.holes if hole.start < end),
         )
 
-    def changes(self) -> Iterator[tuple[State, State]]:
+    def changes(self) -> Iterator[tuple[PartitionState, PartitionState]]:
         """Return each state with the next one."""
         return pairwise(self.states)
 
-    def successions(self) -> Iterator[tuple[State, State, int | None]]:
+    def successions(self) -> Iterator[tuple[PartitionState, PartitionState, int | None]]:
         """Yield each state, the next one, and the last broker that was observed to lead before the
         second, or None."""
         leader: int | None = None
@@ -94,13 +94,13 @@ class Observed:
             leader = before.leader if before.leader >= 0 else leader
             yield before, after, leader
 
-    def spans(self) -> Iterator[tuple[Span, State]]:
+    def spans(self) -> Iterator[tuple[Span, PartitionState]]:
         """Yield each state with the span in which it was the last one observed."""
         times = (*(state.time for state in self.states), FOREVER)
         for state, (since, until) in zip(self.states, pairwise(times), strict=True):
             yield Span(since, until), state
 
-    def during(self, span: Span) -> list[State]:
+    def during(self, span: Span) -> list[PartitionState]:
         """Return the states that were in force at some moment of a span."""
         return [state for in_force, state in self.spans() if in_force.meets(span)]
 
@@ -109,14 +109,14 @@ class Observed:
         first = self.states[0].time if self.states else FOREVER
         return span.start < first or any(hole.meets(span) for hole in self.holes)
 
-    def missed(self, before: State, after: State) -> bool:
+    def missed(self, before: PartitionState, after: PartitionState) -> bool:
         """Return whether a state between two may have gone unobserved. If a controller wrote
         both completely and the versions are adjacent, none did, however long the observer did
         not look."""
         at_once = before.by_controller and after.by_controller and adjacent(before, after)
         return not at_once and self.blind(Span(before.time, after.time))
 
-    def not_before(self, state: State) -> int:
+    def not_before(self, state: PartitionState) -> int:
         """Return the earliest time at which a state can have been written. A state found after a
         hole may be as old as the hole is long, and a lagging ZooKeeper server delays it further."""
         holes = (hole.start for hole in self.holes if hole.delays(state.time))
@@ -144,7 +144,7 @@ class Absence:
     until: int
 
 
-class Observation:
+class ClusterObservation:
     """The observation of all partitions of a run, from the rows of its table ``cluster``.
 
     Args:
@@ -157,7 +157,7 @@ class Observation:
         rows = sorted(rows, key=lambda row: row["time"])
         self.whole = whole
         self._holes = tuple(_holes(rows)) if whole else (ALWAYS,)
-        self._states: dict[Partition, list[State]] = {}
+        self._states: dict[Partition, list[PartitionState]] = {}
         self._controllers = [
             (row["time"], row["broker"])
             for row in rows
@@ -187,9 +187,9 @@ class Observation:
         return tuple((broker, Span(since, end)) for (since, broker), (end, _) in followed)
 
 
-def _state(row: Mapping[str, Any]) -> State:
+def _state(row: Mapping[str, Any]) -> PartitionState:
     leader, epoch = row["leader"], row["leader_epoch"]
-    return State(
+    return PartitionState(
         time=row["time"],
         leader=UNKNOWN if leader is None else leader,
         leader_epoch=UNKNOWN if epoch is None else epoch,

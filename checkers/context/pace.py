@@ -20,7 +20,7 @@ STARVED = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class WaitingPeriod:
     """A period from ``start`` until ``end``, in nanoseconds of the Unix epoch, in which the slowest
     server lost the share ``lost`` (0 to 1) of its time."""
 
@@ -30,10 +30,10 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ServerPace:
     """The periods of a run in which servers waited, in order and without overlaps."""
 
-    windows: tuple[Window, ...] = ()
+    windows: tuple[WaitingPeriod, ...] = ()
 
     def after(self, time: int, duration_ns: int) -> int:
         """Return the time at which a server has had ``duration_ns`` of processor time since
@@ -69,16 +69,16 @@ class Pace:
         )
 
 
-FULL = Pace()
+FULL = ServerPace()
 """The pace of servers that never waited, or whose waiting was not measured."""
 
 
-def pace_of(rows: Iterable[Mapping[str, Any]]) -> Pace:
+def pace_of(rows: Iterable[Mapping[str, Any]]) -> ServerPace:
     """Return the pace from the rows of the table ``scheduling``."""
     looks = [(row["time"] - row["span_ns"], row["time"], lost_share(row)) for row in rows]
     edges = sorted({edge for start, end, _ in looks for edge in (start, end)})
     looks.sort()
-    windows: list[Window] = []
+    windows: list[WaitingPeriod] = []
     on: list[tuple[int, int, float]] = []
     upcoming = iter(looks)
     following = next(upcoming, None)
@@ -89,8 +89,8 @@ def pace_of(rows: Iterable[Mapping[str, Any]]) -> Pace:
         on = [look for look in on if look[1] > start]
         lost = max((look[2] for look in on), default=0.0)
         if lost > 0:
-            windows.append(Window(start=start, end=end, lost=lost))
-    return Pace(tuple(windows))
+            windows.append(WaitingPeriod(start=start, end=end, lost=lost))
+    return ServerPace(tuple(windows))
 
 
 def lost_share(row: Mapping[str, Any]) -> float:
@@ -104,7 +104,9 @@ def lost_share(row: Mapping[str, Any]) -> float:
     return min(row["waited_ns"] / wanted, 0.999) if wanted > 0 else 0.0
 
 
-def findings(rows: Iterable[Mapping[str, Any]], pace: Pace, start: int, end: int) -> Iterator[str]:
+def findings(
+    rows: Iterable[Mapping[str, Any]], pace: ServerPace, start: int, end: int
+) -> Iterator[str]:
     """Yield a sentence for a run whose servers waited for more than :data:`STARVED` of a span.
 
     Args:

@@ -14,16 +14,16 @@ from ackproof.checkers.context.faults import (
     FaultFacts,
     Partition,
 )
-from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observed, Span, State
+from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observed, PartitionState, Span
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.status import Standing
-from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.status import GuaranteeStatus
+from ackproof.checkers.context.surroundings import PartitionSurroundings
 from ackproof.checkers.context.validity import (
-    Terms,
+    ValidityWindow,
+    ack_window,
+    data_loss_span,
     ordered_elections,
-    shown_terms,
-    strike,
-    terms,
+    read_window,
     unclean_elections,
 )
 from ackproof.history.cell import Cell
@@ -35,29 +35,31 @@ class Agreement:
     """The status of the guarantee that a partition's replicas agree, and the reasons why it does
     not or may not apply, a sentence each."""
 
-    standing: Standing = Standing.PROMISED
+    standing: GuaranteeStatus = GuaranteeStatus.PROMISED
     why: tuple[str, ...] = ()
 
 
-def agreement(cell: Cell, partition: Partition, around: Surroundings) -> Agreement:
+def agreement(cell: Cell, partition: Partition, around: PartitionSurroundings) -> Agreement:
     """Return the status of the guarantee for one partition."""
     excuses = list(_excuses(cell, partition, around))
     certain = [why for why, proven_ in excuses if proven_]
     if certain:
-        return Agreement(standing=Standing.UNPROMISED, why=tuple(dict.fromkeys(certain)))
+        return Agreement(standing=GuaranteeStatus.UNPROMISED, why=tuple(dict.fromkeys(certain)))
     if excuses:
-        return Agreement(standing=Standing.UNKNOWN, why=tuple(dict(excuses)))
+        return Agreement(standing=GuaranteeStatus.UNKNOWN, why=tuple(dict(excuses)))
     return Agreement()
 
 
-def _excuses(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[tuple[str, bool]]:
+def _excuses(
+    cell: Cell, partition: Partition, around: PartitionSurroundings
+) -> Iterator[tuple[str, bool]]:
     """Yield the possible excuses for a disagreement, and whether each is certain."""
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
     spared = UNSYNCED if cell.flushes_every_record else None
     for fault in faults:
         if fault.destroys == SILENTLY:
             yield f"{fault.label} changed what replicas had on their disks", fault.proven
-        elif strike(fault) is not None and fault.destroys not in (spared, UNCLEANLY):
+        elif data_loss_span(fault) is not None and fault.destroys not in (spared, UNCLEANLY):
             yield from _led_on(around.observed, fault)
     elections = (
         unclean_elections(around, faults, Span(0, FOREVER))
@@ -92,7 +94,7 @@ def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]
             yield why, False
 
 
-def _left(broker: int, span: Span, state: State, since: int) -> bool:
+def _left(broker: int, span: Span, state: PartitionState, since: int) -> bool:
     """Return whether a broker was observed out of the ISR in a state that was in force after
     ``since``. With KIP-966 the last member also leaves the ISR when it stops, and stays
     eligible."""
@@ -118,28 +120,30 @@ _OFFSETS = Cell(name=OFFSETS_TOPIC, topic=OFFSETS_TOPIC, settings={"acks": "all"
 (``offsets.commit.required.acks``)."""
 
 
-def terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
+def ack_window_of(run: RunEvidence, cell: Cell, partition: Partition) -> ValidityWindow:
     """Return the validity window in which a partition's acked records are kept."""
-    return terms(cell, partition, _until_read(run, around(run, partition)))
+    return ack_window(cell, partition, _until_read(run, surroundings_of(run, partition)))
 
 
-def shown_terms_of(run: RunEvidence, cell: Cell, partition: Partition) -> Terms:
+def read_window_of(run: RunEvidence, cell: Cell, partition: Partition) -> ValidityWindow:
     """Return the validity window in which reads of a partition stay."""
     bound = run.clock_bound_ns(partition, "sends", "polls")
-    surroundings = _until_read(run, around(run, partition))
-    return shown_terms(cell, partition, replace(surroundings, clock_bound_ns=bound))
+    surroundings = _until_read(run, surroundings_of(run, partition))
+    return read_window(cell, partition, replace(surroundings, clock_bound_ns=bound))
 
 
-def committed_terms_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> Terms:
+def commit_window_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> ValidityWindow:
     """Return the validity window in which a group's committed offsets of a partition are kept."""
     kept_in = offsets_partition(run, group)
     if kept_in is None:
         why = f"nobody watched who coordinated {group.name}"
-        return Terms(unknown_before=FOREVER, why=(why,))
-    return terms(_OFFSETS, kept_in, _until_read(run, around_group(run, kept_in, partition)))
+        return ValidityWindow(unknown_before=FOREVER, why=(why,))
+    return ack_window(
+        _OFFSETS, kept_in, _until_read(run, group_surroundings(run, kept_in, partition))
+    )
 
 
-def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
+def transaction_window_of(run: RunEvidence, cell: Cell) -> ValidityWindow:
     """Return the validity window in which the outcome of a cell's transactions stands. Transactions
     extend over all partitions of the cell. They depend on the partitions with their coordinators'
     state and the groups' offsets, which are both written with acks=all."""
@@ -148,11 +152,15 @@ def transactional_terms_of(run: RunEvidence, cell: Cell) -> Terms:
     for topic, many in _rests_on(run, cell).items():
         if not many:
             why = f"nobody watched who led {topic}"
-            found.append(Terms(unknown_before=FOREVER, why=(why,)))
+            found.append(ValidityWindow(unknown_before=FOREVER, why=(why,)))
         for partition in [(topic, number) for number in range(many)]:
-            surroundings = _until_read(run, replace(around(run, partition), clock_bound_ns=bound))
-            found.append(terms(cell if topic == cell.topic else _OFFSETS, partition, surroundings))
-    return Terms(
+            surroundings = _until_read(
+                run, replace(surroundings_of(run, partition), clock_bound_ns=bound)
+            )
+            found.append(
+                ack_window(cell if topic == cell.topic else _OFFSETS, partition, surroundings)
+            )
+    return ValidityWindow(
         unpromised_before=max(one.unpromised_before for one in found),
         unknown_before=max(one.unknown_before for one in found),
         unknown_in=tuple(span for one in found for span in one.unknown_in),
@@ -170,7 +178,7 @@ def _rests_on(run: RunEvidence, cell: Cell) -> dict[str, int]:
 
 def agreement_of(run: RunEvidence, cell: Cell, partition: Partition) -> Agreement:
     """Return whether a partition's replicas are guaranteed to hold the same log."""
-    return agreement(cell, partition, around(run, partition))
+    return agreement(cell, partition, surroundings_of(run, partition))
 
 
 def within_int64(time: int) -> int:
@@ -178,10 +186,10 @@ def within_int64(time: int) -> int:
     return max(0, min(time, FOREVER))
 
 
-def around(run: RunEvidence, partition: Partition) -> Surroundings:
+def surroundings_of(run: RunEvidence, partition: Partition) -> PartitionSurroundings:
     """Return the surroundings of a partition, with the clock bound of the clients that sent to
     it."""
-    return Surroundings(
+    return PartitionSurroundings(
         observed=run.observation.of(partition),
         faults=(*run.faults, *run.unrecorded),
         settle_ns=settle_ns(run.planned),
@@ -192,7 +200,7 @@ def around(run: RunEvidence, partition: Partition) -> Surroundings:
     )
 
 
-def _until_read(run: RunEvidence, surroundings: Surroundings) -> Surroundings:
+def _until_read(run: RunEvidence, surroundings: PartitionSurroundings) -> PartitionSurroundings:
     """Return what happened before the final read had ended. Later events cannot excuse that the
     read missed a record. A change is observed up to a moment after it took place."""
     if run.read_over is None:
@@ -202,10 +210,12 @@ def _until_read(run: RunEvidence, surroundings: Surroundings) -> Surroundings:
     return replace(surroundings, observed=surroundings.observed.until(end), faults=faults)
 
 
-def around_group(run: RunEvidence, kept_in: Partition, read: Partition) -> Surroundings:
+def group_surroundings(
+    run: RunEvidence, kept_in: Partition, read: Partition
+) -> PartitionSurroundings:
     """Return the surroundings of the partition with a group's offsets. The times of commits are
     those of the readers' clocks."""
-    return replace(around(run, kept_in), clock_bound_ns=run.clock_bound_ns(read, "polls"))
+    return replace(surroundings_of(run, kept_in), clock_bound_ns=run.clock_bound_ns(read, "polls"))
 
 
 def offsets_partition(run: RunEvidence, group: PlannedGroup) -> Partition | None:

@@ -13,16 +13,16 @@ import pyarrow as pa
 from ackproof.checkers.context import gaps, row_times, steps, writers
 from ackproof.checkers.context import pace as servers_pace
 from ackproof.checkers.context.broker_logs import (
-    Truncation,
-    Word,
-    nonsense,
+    ReplicaTruncation,
+    Role,
     orders_of,
+    roles_of,
     truncations_of,
-    words_of,
+    unreadable_lines,
 )
-from ackproof.checkers.context.clocks import Clocks
+from ackproof.checkers.context.clocks import NodeClocks
 from ackproof.checkers.context.collected_files import CollectedFiles, Logs, collected_files, logs_of
-from ackproof.checkers.context.endings import End, unaccounted
+from ackproof.checkers.context.endings import ServerEnd, unaccounted
 from ackproof.checkers.context.fault_windows import settle_ns
 from ackproof.checkers.context.faults import FaultFacts, Partition, faults_of
 from ackproof.checkers.context.final_reads import (
@@ -33,10 +33,15 @@ from ackproof.checkers.context.final_reads import (
     reads_of,
 )
 from ackproof.checkers.context.gaps import UNJUDGED, Gap, folded
-from ackproof.checkers.context.observed import Absence, Observation, Span, absences
-from ackproof.checkers.context.pace import Pace, pace_of
+from ackproof.checkers.context.observed import Absence, ClusterObservation, Span, absences
+from ackproof.checkers.context.pace import ServerPace, pace_of
 from ackproof.checkers.context.steps import fault_gaps, not_settled, unrecorded
-from ackproof.checkers.context.writers import Writers, came, crashes_of, told_apart
+from ackproof.checkers.context.writers import (
+    Writers,
+    crashes_of,
+    with_consumer_crashes,
+    without_unused_replacements,
+)
 from ackproof.history import reader
 from ackproof.history.cell import Cell
 from ackproof.history.errors import DamagedFiles
@@ -103,20 +108,20 @@ class RunEvidence:
     reads: Mapping[Partition, ReadFacts]
     faults: tuple[FaultFacts, ...]
     unrecorded: tuple[FaultFacts, ...]
-    observation: Observation
-    clocks: Clocks
+    observation: ClusterObservation
+    clocks: NodeClocks
     recorded: Span
     writers: Writers
-    words: Mapping[Partition, Sequence[Word]]
+    words: Mapping[Partition, Sequence[Role]]
     orders: Mapping[Partition, Mapping[int, Sequence[int]]]
-    truncations: Mapping[Partition, Sequence[Truncation]]
+    truncations: Mapping[Partition, Sequence[ReplicaTruncation]]
     absences: Sequence[Absence]
     recovery: Sequence[Row]
     servers: Sequence[Row]
-    ends: tuple[End, ...]
+    ends: tuple[ServerEnd, ...]
     zookeeper: Sequence[Row]
     failovers: Sequence[Row]
-    pace: Pace
+    pace: ServerPace
     logs: Logs | None
     collected: Span | None
     read_began: int | None
@@ -180,13 +185,13 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
     said, collected = history.parent / "logs", steps.span(tables["phases"], "collect")
     files = collected_files(history.parent, planned, tables["collected"])
     crashes = crashes_of(tables["clients"], faults)
-    planned = came(planned, crashes)
-    faults = told_apart(faults, crashes, planned)
+    planned = without_unused_replacements(planned, crashes)
+    faults = with_consumer_crashes(faults, crashes, planned)
     logs = logs_of(history.parent / "replicas", files.is_whole)
     all_writers = Writers(planned, listed, closed, crashes, tables["clients"])
     incomplete = frozenset(damaged).union(filter(all_writers.incomplete, SMALL_TABLES))
-    observation = Observation(tables["cluster"], whole="cluster" not in incomplete)
-    clocks, reads = Clocks(tables["clocks"]), reads_of(tables["reads"])
+    observation = ClusterObservation(tables["cluster"], whole="cluster" not in incomplete)
+    clocks, reads = NodeClocks(tables["clocks"]), reads_of(tables["reads"])
     pace = pace_of(tables["scheduling"])
     found = (
         *(Gap(words=f"{path}: {why}") for path, why in unclosed.items()),
@@ -201,7 +206,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *steps.failures(tables["phases"]),  # the cause comes first, then what follows from it
         *steps.infrastructure_failures(tables["phases"]),
         *folded([*(gap.words for gap in found), *not_settled(tables["faults"])]),
-        *nonsense(said, files.altered),
+        *unreadable_lines(said, files.altered),
         *all_writers.findings(),
         *ends_not_met(reads),
         *clocks.findings(),
@@ -219,7 +224,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         clocks=clocks,
         recorded=within,
         writers=all_writers,
-        words=words_of(said, files.altered),
+        words=roles_of(said, files.altered),
         orders=orders_of(said, files.altered),
         truncations=truncations_of(said, files.altered),
         absences=absences(tables["cluster"]),
@@ -280,7 +285,7 @@ def _tables(
 
 
 def _measured(
-    planned: PlannedRun, tables: Mapping[str, Sequence[Row]], pace: Pace
+    planned: PlannedRun, tables: Mapping[str, Sequence[Row]], pace: ServerPace
 ) -> Iterator[str]:
     """Yield whether servers waited while clients wrote, and which measurements are missing. A
     manifest from before there were measurements plans none."""
@@ -309,8 +314,8 @@ def _lacking(
     planned: PlannedRun,
     faults: Sequence[FaultFacts],
     reads: Mapping[Partition, ReadFacts],
-    clocks: Clocks,
-    observation: Observation,
+    clocks: NodeClocks,
+    observation: ClusterObservation,
 ) -> Iterator[Gap]:
     """Yield the faults that are not proven, and the partitions that were not read back, compared or
     observed."""
@@ -322,12 +327,12 @@ def _lacking(
 
 def _ends(
     planned: PlannedRun, servers: Sequence[Row], faults: Sequence[FaultFacts], logs: AnyPath
-) -> tuple[End, ...]:
+) -> tuple[ServerEnd, ...]:
     combined = frozenset(planned.combined)
     return unaccounted(servers, faults, slack_ns=settle_ns(planned), combined=combined, logs=logs)
 
 
-def _unobserved(planned: PlannedRun, observation: Observation) -> Iterator[Gap]:
+def _unobserved(planned: PlannedRun, observation: ClusterObservation) -> Iterator[Gap]:
     """Yield the partitions of which the observer saw no state, so that their leaders are
     unknown."""
     for cell in _cells(planned):
@@ -337,7 +342,7 @@ def _unobserved(planned: PlannedRun, observation: Observation) -> Iterator[Gap]:
                 yield Gap(words=words, cells=frozenset({cell.name}))
 
 
-def _clock_gaps(planned: PlannedRun, clocks: Clocks) -> Iterator[Gap]:
+def _clock_gaps(planned: PlannedRun, clocks: NodeClocks) -> Iterator[Gap]:
     senders = [writer for writer in planned.writers if writer.table == "sends"]
     for writer, words in clocks.missing(senders):
         topics = {topic for topic, _ in writer.partitions}

@@ -6,7 +6,7 @@ from enum import StrEnum
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
-from ackproof.checkers.context.validity import Terms
+from ackproof.checkers.context.validity import ValidityWindow
 
 REORDERED_ACKED = "reordered acked"
 """The name of the count of acked records among the reordered ones."""
@@ -51,7 +51,7 @@ def looked(checker: str) -> str:
     return f"{checker} looked"
 
 
-class Standing(StrEnum):
+class GuaranteeStatus(StrEnum):
     """The guarantee status of an acked record or a partition."""
 
     PROMISED = "promised"
@@ -61,25 +61,29 @@ class Standing(StrEnum):
     an excuse."""
 
 
-def count_name(what: str, standing: Standing) -> str:
+def count_name(what: str, standing: GuaranteeStatus) -> str:
     """Return the name of a count, for example ``lost promised``."""
     return f"{what} {standing}"
 
 
-def by_time(what: str, times: Array, terms: Terms, earliest: Array | None = None) -> Counter[str]:
+def by_time(
+    what: str, times: Array, terms: ValidityWindow, earliest: Array | None = None
+) -> Counter[str]:
     """Count the times (of acks) by guarantee status. ``earliest`` has a lower bound for each
     time."""
-    unpromised, unknown = standings(times, terms, earliest)
+    unpromised, unknown = statuses(times, terms, earliest)
     return Counter(
         {
-            count_name(what, Standing.PROMISED): int((~unpromised & ~unknown).sum()),
-            count_name(what, Standing.UNPROMISED): int(unpromised.sum()),
-            count_name(what, Standing.UNKNOWN): int(unknown.sum()),
+            count_name(what, GuaranteeStatus.PROMISED): int((~unpromised & ~unknown).sum()),
+            count_name(what, GuaranteeStatus.UNPROMISED): int(unpromised.sum()),
+            count_name(what, GuaranteeStatus.UNKNOWN): int(unknown.sum()),
         }
     )
 
 
-def standings(times: Array, terms: Terms, earliest: Array | None = None) -> tuple[Array, Array]:
+def statuses(
+    times: Array, terms: ValidityWindow, earliest: Array | None = None
+) -> tuple[Array, Array]:
     """Return which of the times are not covered by the guarantee, and for which that is unknown; as
     :func:`by_time`."""
     unpromised: Array = times < terms.unpromised_before
@@ -90,7 +94,7 @@ def standings(times: Array, terms: Terms, earliest: Array | None = None) -> tupl
     return unpromised, unknown & ~unpromised
 
 
-def of_partition(begun: int, terms: Terms) -> Standing:
+def of_partition(begun: int, terms: ValidityWindow) -> GuaranteeStatus:
     """Return the guarantee status of a whole partition whose first send was at ``begun``.
 
     The log itself stores what distinguishes a retry from a new record. Once a part of the log is
@@ -98,7 +102,7 @@ def of_partition(begun: int, terms: Terms) -> Standing:
     later.
     """
     if begun != NONE and begun < terms.unpromised_before:
-        return Standing.UNPROMISED
+        return GuaranteeStatus.UNPROMISED
     if begun != NONE and begun < terms.unknown_before:
-        return Standing.UNKNOWN
-    return Standing.PROMISED
+        return GuaranteeStatus.UNKNOWN
+    return GuaranteeStatus.PROMISED

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ackproof.checkers.context.faults import FOREVER, FaultFacts
 from ackproof.checkers.context.observed import Observed, Span
-from ackproof.checkers.context.pace import FULL, Pace
+from ackproof.checkers.context.pace import FULL, ServerPace
 
 DISKS_THAT_SERVE = frozenset({"slow-disk", "disk-full"})
 """Disk faults that do not keep a controller from announcing what it has decided, because it writes
@@ -24,7 +24,7 @@ UNAFFECTED = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class PartitionSurroundings:
     """Everything besides its cell that the validity window of a partition depends on.
 
     Attributes:
@@ -44,7 +44,7 @@ class Surroundings:
     clock_bound_ns: int | None
     tenures: tuple[tuple[int, Span], ...] = ()
     combined: frozenset[str] = frozenset()
-    pace: Pace = FULL
+    pace: ServerPace = FULL
 
     def heard(self, time: int, broker: int | None, faults: Iterable[FaultFacts]) -> int:
         """Return the time by which a broker has learned of a change that was observed at ``time``.
@@ -74,7 +74,9 @@ class Surroundings:
         learned."""
         return self.pace.after(time, self.settle_ns)
 
-    def _told(self, time: int, broker: int | None, faults: Sequence[FaultFacts], pace: Pace) -> int:
+    def _told(
+        self, time: int, broker: int | None, faults: Sequence[FaultFacts], pace: ServerPace
+    ) -> int:
         if broker is None:
             befallen = set().union(*(fault.brokers or () for fault in faults))
             return max(self._told(time, one, faults, pace) for one in (UNAFFECTED, *befallen))

@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from ackproof.checkers.context.broker_logs import Word
+from ackproof.checkers.context.broker_logs import Role
 from ackproof.checkers.context.faults import FOREVER, KEEPERS, FaultFacts, Partition
 from ackproof.checkers.context.observed import (
     ALWAYS,
     OBSERVATION_LAG_NS,
     UNKNOWN,
     Observed,
+    PartitionState,
     Span,
-    State,
     adjacent,
 )
-from ackproof.checkers.context.surroundings import Surroundings
-from ackproof.checkers.context.validity import strike
+from ackproof.checkers.context.surroundings import PartitionSurroundings
+from ackproof.checkers.context.validity import data_loss_span
 from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ObservedAnomaly:
     """An anomaly that follows from the observation alone. ``time`` is when it was observed, by the
     harness's clock, or -1 if it comes from a broker's log, whose clock is unknown."""
 
@@ -38,7 +38,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thin:
+class UnderMinIsr:
     """A period in which the ISR, as known to the leader, was smaller than min.insync.replicas.
 
     Attributes:
@@ -54,7 +54,7 @@ class Thin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
+class PartitionTimeline:
     """The timeline of one partition.
 
     Attributes:
@@ -71,7 +71,7 @@ class Timeline:
             it; -1 if unknown.
         watched_until: The time until which certainly no leader was elected in a later epoch than
             the last.
-        thin: The periods under min ISR.
+        under_min_isr: The periods under min ISR.
         watched: Whether its states in ZooKeeper, with epochs, were observed until the end.
         versioned: Whether, in addition, an unobserved change of its ISR would show.
         spoken: Whether brokers' own logs mention it.
@@ -86,11 +86,11 @@ class Timeline:
     deposed: Sequence[int] = ()
     log_ends: Sequence[int] = ()
     watched_until: int = 0
-    thin: Sequence[Thin] = ()
+    under_min_isr: Sequence[UnderMinIsr] = ()
     watched: bool = False
     versioned: bool = False
     spoken: bool = False
-    told: Sequence[Told] = ()
+    told: Sequence[ObservedAnomaly] = ()
 
     @property
     def tells_of_acks(self) -> bool:
@@ -98,7 +98,7 @@ class Timeline:
         return self.acks == "all" and self.clock_bound_ns is not None
 
 
-UNSEEN = Timeline()
+UNSEEN = PartitionTimeline()
 """The timeline of a partition of which nothing is known."""
 
 
@@ -117,10 +117,10 @@ _UNKNOWN_TIME = -1
 
 
 @dataclass(kw_only=True)
-class Seen:
+class StrictStates:
     """The states of a partition, with strict bounds on the clients' clock."""
 
-    around: Surroundings
+    around: PartitionSurroundings
     faults: tuple[FaultFacts, ...]
     ensemble: bool
 
@@ -246,7 +246,7 @@ class Seen:
 # after are then not joined.
 
 
-def thin(cell: Cell, seen: Seen) -> list[Thin]:
+def under_min_isr(cell: Cell, seen: StrictStates) -> list[UnderMinIsr]:
     """Return the periods of one partition under min ISR. Return none if the clients' clocks are
     unknown or a change of the ISR may have gone unobserved."""
     if seen.around.clock_bound_ns is None or not seen.versioned:
@@ -272,7 +272,7 @@ class _Look:
     next: bool
 
 
-def _by_time(cell: Cell, seen: Seen) -> Iterator[Thin]:
+def _by_time(cell: Cell, seen: StrictStates) -> Iterator[UnderMinIsr]:
     # While its topic's min.insync.replicas is being changed, either value may be in force.
     needed = min([cell.min_insync_replicas, *(value for _, value in _set_to(seen))])
     since, words = None, ""
@@ -280,16 +280,16 @@ def _by_time(cell: Cell, seen: Seen) -> Iterator[Thin]:
         is_thin = look.isr is not None and len(look.isr) < needed
         if since is not None and not (is_thin and look.next):
             end = seen.not_before(Span(look.time, look.time + 1))
-            yield Thin(start=since, end=end, epoch=None, isr=words)
+            yield UnderMinIsr(start=since, end=end, epoch=None, isr=words)
             since = None
         if is_thin:
             words = _words(look.isr or (), needed)
             since = seen.settled(look.time) if since is None else since
     if since is not None:
-        yield Thin(start=since, end=FOREVER, epoch=None, isr=words)
+        yield UnderMinIsr(start=since, end=FOREVER, epoch=None, isr=words)
 
 
-def _looks(seen: Seen) -> Iterator[_Look]:
+def _looks(seen: StrictStates) -> Iterator[_Look]:
     """Return the known states in the order of time, and the holes between them."""
     states, holes = seen.around.observed.states, seen.holes
     found = [
@@ -309,7 +309,7 @@ def _looks(seen: Seen) -> Iterator[_Look]:
 # --- by epoch, by leader -------------------------------------------------------------------------
 
 
-def _by_epoch(cell: Cell, seen: Seen) -> Iterator[Thin]:
+def _by_epoch(cell: Cell, seen: StrictStates) -> Iterator[UnderMinIsr]:
     """Yield the periods by epoch and by leader. For example, epoch 5 begins with the ISR [1], and
     broker 2 joins it a minute later. Records that were appended in epoch 5 and acked before that
     were acked by broker 1 alone, even if it had been cut off all the time. Before it learned of
@@ -321,7 +321,7 @@ def _by_epoch(cell: Cell, seen: Seen) -> Iterator[Thin]:
         known = _known(seen, before, after)
         for span, needed in _needed(cell, seen, after.leader):
             until = _until(seen, states[place:], needed)
-            yield Thin(
+            yield UnderMinIsr(
                 start=max(span.start, known),
                 end=min(span.end, until),
                 epoch=after.leader_epoch,
@@ -329,7 +329,7 @@ def _by_epoch(cell: Cell, seen: Seen) -> Iterator[Thin]:
             )
 
 
-def _known(seen: Seen, before: State, after: State) -> int:
+def _known(seen: StrictStates, before: PartitionState, after: PartitionState) -> int:
     """Return the time from which on the leader that appends in the epoch of a state knows its ISR.
     If the state began another epoch but may not have been its first one, no such time is known.
 
@@ -342,7 +342,7 @@ def _known(seen: Seen, before: State, after: State) -> int:
     return 0 if begun else FOREVER
 
 
-def _until(seen: Seen, states: Sequence[State], needed: int) -> int:
+def _until(seen: StrictStates, states: Sequence[PartitionState], needed: int) -> int:
     """Return the time until which the ISR stayed too small, from the first of these states on,
     without an unobserved change."""
     if len(states[0].isr) >= needed:
@@ -353,7 +353,7 @@ def _until(seen: Seen, states: Sequence[State], needed: int) -> int:
     return seen.watched_until()
 
 
-def _needed(cell: Cell, seen: Seen, leader: int) -> Iterator[tuple[Span, int]]:
+def _needed(cell: Cell, seen: StrictStates, leader: int) -> Iterator[tuple[Span, int]]:
     """Yield the lowest min.insync.replicas that this leader can have known, by span of time."""
     orders = [_Order.of(fault, value, seen, leader) for fault, value in _set_to(seen)]
     edges = {0, FOREVER}.union(*(order.edges for order in orders))
@@ -376,7 +376,7 @@ class _Order:
     certain: Span
 
     @classmethod
-    def of(cls, fault: FaultFacts, value: int, seen: Seen, leader: int) -> "_Order":
+    def of(cls, fault: FaultFacts, value: int, seen: StrictStates, leader: int) -> "_Order":
         bound = seen.around.clock_bound_ns or 0
         begun = max(0, fault.start - bound)
         until = FOREVER if fault.healed is None else seen.heard(fault.healed, leader)
@@ -393,7 +393,7 @@ class _Order:
         return {self.possible.start, self.possible.end, self.certain.start, self.certain.end}
 
 
-def _set_to(seen: Seen) -> list[tuple[FaultFacts, int]]:
+def _set_to(seen: StrictStates) -> list[tuple[FaultFacts, int]]:
     """Return the faults that set another value, with the value."""
     return [(one, one.min_isr) for one in seen.faults if one.min_isr is not None and one.begun]
 
@@ -409,11 +409,11 @@ _NOWHERE = -1
 def timeline(
     cell: Cell,
     partition: Partition,
-    around: Surroundings,
-    words: Sequence[Word],
+    around: PartitionSurroundings,
+    words: Sequence[Role],
     *,
     ensemble: bool,
-) -> Timeline:
+) -> PartitionTimeline:
     """Return the conclusions from the states of one partition.
 
     Args:
@@ -426,11 +426,11 @@ def timeline(
     if ALWAYS in around.observed.holes:
         # Only the brokers' own logs count, because a missing state may lie between any two others.
         told = [*_regressed(Observed(), words), *_two_leaders(Observed(), words)]
-        return Timeline(acks=cell.acks, spoken=bool(words), told=told)
+        return PartitionTimeline(acks=cell.acks, spoken=bool(words), told=told)
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
-    seen = Seen(around=around, faults=faults, ensemble=ensemble)
+    seen = StrictStates(around=around, faults=faults, ensemble=ensemble)
     epochs = sorted({state.leader_epoch for state in around.observed.states} - {-1, -2})
-    return Timeline(
+    return PartitionTimeline(
         acks=cell.acks,
         clock_bound_ns=around.clock_bound_ns,
         disks_kept=not any(map(_takes_or_changes, faults)),
@@ -439,7 +439,7 @@ def timeline(
         deposed=[seen.deposed(epoch) for epoch in epochs],
         log_ends=[_log_end(epoch, words) for epoch in epochs],
         watched_until=seen.watched_until(),
-        thin=thin(cell, seen),
+        under_min_isr=under_min_isr(cell, seen),
         watched=seen.watched,
         versioned=seen.versioned,
         spoken=bool(words),
@@ -448,10 +448,10 @@ def timeline(
 
 
 def _takes_or_changes(fault: FaultFacts) -> bool:
-    return strike(fault) is not None and fault.destroys != "unclean"
+    return data_loss_span(fault) is not None and fault.destroys != "unclean"
 
 
-def _regressed(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
+def _regressed(observed: Observed, words: Sequence[Role]) -> Iterator[ObservedAnomaly]:
     """Yield the leader epochs that went back, in ZooKeeper or at a broker."""
     for before, after in observed.changes():
         # Within a session ZooKeeper never returns an older state. In a new session another server
@@ -460,18 +460,18 @@ def _regressed(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
         if 0 <= after.leader_epoch < before.leader_epoch and not blind:
             epochs = f"from {before.leader_epoch} to {after.leader_epoch}"
             detail = f"ZooKeeper's leader epoch went back {epochs}"
-            yield Told(anomaly=EPOCH_REGRESSED, time=after.time, detail=detail)
+            yield ObservedAnomaly(anomaly=EPOCH_REGRESSED, time=after.time, detail=detail)
     highest: dict[tuple[int, int], int] = {}
     for word in words:
         process = word.broker, word.life
         if 0 <= word.leader_epoch < highest.get(process, -1):
             epochs = f"epoch {word.leader_epoch} after epoch {highest[process]}"
             detail = f"broker-{word.broker} took a role in {epochs}"
-            yield Told(anomaly=EPOCH_REGRESSED, time=_UNKNOWN_TIME, detail=detail)
+            yield ObservedAnomaly(anomaly=EPOCH_REGRESSED, time=_UNKNOWN_TIME, detail=detail)
         highest[process] = max(word.leader_epoch, highest.get(process, -1))
 
 
-def _two_leaders(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
+def _two_leaders(observed: Observed, words: Sequence[Role]) -> Iterator[ObservedAnomaly]:
     """Yield the epochs with several leaders, from ZooKeeper and from the brokers' own logs."""
     leaders: dict[int, dict[int, str]] = defaultdict(dict)
     since: dict[int, int] = {}
@@ -488,10 +488,12 @@ def _two_leaders(observed: Observed, words: Sequence[Word]) -> Iterator[Told]:
         if len(those) > 1:
             who = " and ".join(f"broker-{b} ({how})" for b, how in sorted(those.items()))
             time = since.get(epoch, _UNKNOWN_TIME)
-            yield Told(anomaly=TWO_LEADERS, time=time, detail=f"{who} led in epoch {epoch}")
+            yield ObservedAnomaly(
+                anomaly=TWO_LEADERS, time=time, detail=f"{who} led in epoch {epoch}"
+            )
 
 
-def _log_end(epoch: int, words: Sequence[Word]) -> int:
+def _log_end(epoch: int, words: Sequence[Role]) -> int:
     """Return the log end offset of the epoch's leader when it first reported that it leads, or
     -1."""
     said = [word for word in words if word.leads and word.leader_epoch == epoch]

@@ -17,15 +17,15 @@ from ackproof.checkers.context.observed import (
     OBSERVATION_LAG_NS,
     UNKNOWN,
     Observed,
+    PartitionState,
     Span,
-    State,
 )
-from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.surroundings import PartitionSurroundings
 from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Void:
+class IsrDataLoss:
     """A moment after which no member of ``isr`` is known to have the records acked before
     ``before``. ``certain`` says that certainly none has them. ``fault`` is the last fault that
     damaged a member. If ``isr`` is empty, the members are unknown."""
@@ -53,10 +53,10 @@ class _Replicas:
     observed: Observed
     damaged: dict[int, _Damage] = field(default_factory=dict)
 
-    def strike(self, at: Span, fault: FaultFacts) -> Iterator[Void]:
+    def damage_by(self, at: Span, fault: FaultFacts) -> Iterator[IsrDataLoss]:
         in_force = [state.isr for state in self.observed.during(at)]
         if fault.brokers is None or (fault.brokers and self.observed.blind(at)):
-            yield Void(before=at.end, certain=False, isr=(), fault=fault)
+            yield IsrDataLoss(before=at.end, certain=False, isr=(), fault=fault)
         for broker in fault.brokers or ():
             out = bool(in_force) and broker not in in_force[-1]
             self.damaged[broker] = _Damage(fault=fault, at=at, left=out)
@@ -64,9 +64,9 @@ class _Replicas:
         if void:
             # The ISR at that very moment is unknown if it changed around it.
             certain = void == in_force and self._seen_since(void[0], at.end)
-            yield Void(before=at.end, certain=certain, isr=void[0], fault=fault)
+            yield IsrDataLoss(before=at.end, certain=certain, isr=void[0], fault=fault)
 
-    def become(self, state: State) -> Iterator[Void]:
+    def become(self, state: PartitionState) -> Iterator[IsrDataLoss]:
         for broker, damage in list(self.damaged.items()):
             if broker not in state.isr:
                 damage.left = True
@@ -78,7 +78,7 @@ class _Replicas:
                 damage.left = False
         if self._all_damaged(state.isr):
             latest = max((self.damaged[broker] for broker in state.isr), key=lambda d: d.at.end)
-            yield Void(
+            yield IsrDataLoss(
                 before=latest.at.end,
                 certain=self._seen_since(state.isr, state.time),
                 isr=state.isr,
@@ -96,7 +96,9 @@ class _Replicas:
         return proven and not self.observed.blind(Span(since, until))
 
 
-def voided(observed: Observed, strikes: Sequence[tuple[Span, FaultFacts]]) -> Iterator[Void]:
+def isr_data_losses(
+    observed: Observed, strikes: Sequence[tuple[Span, FaultFacts]]
+) -> Iterator[IsrDataLoss]:
     """Yield the moments at which no member of the ISR had its data.
 
     Args:
@@ -107,19 +109,19 @@ def voided(observed: Observed, strikes: Sequence[tuple[Span, FaultFacts]]) -> It
     replicas = _Replicas(observed)
     # A state that was observed within the span of a fault comes after it, because it may be the
     # fault's effect.
-    order: list[tuple[int, int, tuple[Span, FaultFacts] | State]] = sorted(
+    order: list[tuple[int, int, tuple[Span, FaultFacts] | PartitionState]] = sorted(
         [(state.time, 1, state) for state in observed.states]
         + [(span.start, 0, (span, fault)) for span, fault in strikes],
         key=lambda event: event[:2],
     )
     for _, _, event in order:
-        if isinstance(event, State):
+        if isinstance(event, PartitionState):
             yield from replicas.become(event)
         else:
-            yield from replicas.strike(*event)
+            yield from replicas.damage_by(*event)
 
 
-def _with_members(states: Iterable[State]) -> Iterator[State]:
+def _with_members(states: Iterable[PartitionState]) -> Iterator[PartitionState]:
     """Yield the states, each with a non-empty ISR. With KIP-966 the last member also leaves the ISR
     when it stops, and stays eligible. For example, broker A, alone in the ISR, is killed, the ISR
     is empty, and the power of A's host fails. Broker A is elected all the same, and has not caught
@@ -153,7 +155,7 @@ socket.timeout.ms of our clients are 5 and 6 s, and librdkafka checks them once 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class WindowLimit:
     """A limit of a validity window. Records acked before ``before`` are not covered if ``certain``;
     otherwise it is unknown whether they are."""
 
@@ -163,7 +165,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ValidityWindow:
     """The validity window of a guarantee for a partition, in nanoseconds of the Unix epoch.
 
     Attributes:
@@ -180,19 +182,19 @@ class Terms:
     why: tuple[str, ...] = ()
 
 
-ALL_PROMISED = Terms()
+ALWAYS_VALID = ValidityWindow()
 
 
-def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
+def ack_window(cell: Cell, partition: Partition, around: PartitionSurroundings) -> ValidityWindow:
     """Return the validity window for acked records of one partition."""
     limits = [limit for limit in _limits(cell, partition, around) if limit.before > 0]
     if limits and around.clock_bound_ns is None:
         why = "the clocks of its clients are not known, so nobody knows what was acked before that"
-        limits.append(Limit(before=FOREVER, certain=False, why=why))
+        limits.append(WindowLimit(before=FOREVER, certain=False, why=why))
     certain = [limit for limit in limits if limit.certain]
     decisive = [max(some, key=lambda limit: limit.before) for some in (certain, limits) if some]
     unknown_before = max((limit.before for limit in limits), default=0)
-    return Terms(
+    return ValidityWindow(
         unpromised_before=max((limit.before for limit in certain), default=0),
         unknown_before=unknown_before,
         unknown_in=tuple(_recorded_late(around, unknown_before)),
@@ -200,7 +202,7 @@ def terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
     )
 
 
-def _recorded_late(around: Surroundings, boundary: int) -> Iterator[Span]:
+def _recorded_late(around: PartitionSurroundings, boundary: int) -> Iterator[Span]:
     """Yield the spans in which a client may have recorded acks that it received before a boundary.
 
     A paused client records what is in its socket when it continues. A client that is cut off or has
@@ -219,14 +221,16 @@ def _recorded_late(around: Surroundings, boundary: int) -> Iterator[Span]:
             yield Span(max(back, boundary), around.widened(end))
 
 
-def shown_terms(cell: Cell, partition: Partition, around: Surroundings) -> Terms:
+def read_window(cell: Cell, partition: Partition, around: PartitionSurroundings) -> ValidityWindow:
     """Return the validity window for reads of consumers. Whatever ``acks`` is, a read record is
     below the high watermark, so every member of the ISR had it. ``around`` has the clock bound of
     the readers."""
-    return terms(replace(cell, settings={**cell.settings, "acks": "all"}), partition, around)
+    return ack_window(replace(cell, settings={**cell.settings, "acks": "all"}), partition, around)
 
 
-def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[Limit]:
+def _limits(
+    cell: Cell, partition: Partition, around: PartitionSurroundings
+) -> Iterator[WindowLimit]:
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
     # A fault that takes unsynced data takes nothing if every record is synced before its ack.
     spared = UNSYNCED if cell.flushes_every_record else None
@@ -234,7 +238,7 @@ def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[
     taking = tuple(fault for fault in faults if fault.destroys not in not_from_disks)
     if cell.acks == "0":
         why = "acks=0: the client does not wait for an answer"
-        yield Limit(before=FOREVER, certain=True, why=why)
+        yield WindowLimit(before=FOREVER, certain=True, why=why)
     elif cell.acks == "1":
         yield from _silent_damage(around, faults)
         yield from _unseen(around.observed)
@@ -250,19 +254,19 @@ def _limits(cell: Cell, partition: Partition, around: Surroundings) -> Iterator[
         yield from _survivors(around, taking)
 
 
-def _unseen(observed: Observed) -> Iterator[Limit]:
+def _unseen(observed: Observed) -> Iterator[WindowLimit]:
     """Yield limits for unobserved elections. A guarantee that ends with an election is unknown
     before the first state, and for ever if the observer did not come back."""
     if not observed.states or observed.forsaken:
         why = "nobody watched who led it until the end"
-        yield Limit(before=FOREVER, certain=False, why=why)
+        yield WindowLimit(before=FOREVER, certain=False, why=why)
     elif all(state.leader_epoch == UNKNOWN for state in observed.states):
         # Without epochs, nothing shows that A led, then B, then A again between two observations.
         why = "leader epochs were not told, so that a change of leader may have gone unseen"
-        yield Limit(before=FOREVER, certain=False, why=why)
+        yield WindowLimit(before=FOREVER, certain=False, why=why)
     else:
         why = "nobody watched who led it in the beginning"
-        yield Limit(before=observed.states[0].time, certain=False, why=why)
+        yield WindowLimit(before=observed.states[0].time, certain=False, why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +284,7 @@ class Stale:
     end: int
 
 
-def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Stale]:
+def stale_spans(partition: Partition, around: PartitionSurroundings) -> Iterator[Stale]:
     """Yield, for each change of leader, the period in which the deposed leader may have answered as
     if nothing had been written since."""
     faults = [fault for fault in around.faults if fault.touches(partition)]
@@ -294,7 +298,9 @@ def stale_spans(partition: Partition, around: Surroundings) -> Iterator[Stale]:
             yield Stale(start=start, seen=around.widened(after.time), end=end)
 
 
-def _leader_changes(around: Surroundings, faults: Sequence[FaultFacts]) -> Iterator[Limit]:
+def _leader_changes(
+    around: PartitionSurroundings, faults: Sequence[FaultFacts]
+) -> Iterator[WindowLimit]:
     for before, after, deposed in around.observed.successions():
         raised = after.leader_epoch - before.leader_epoch
         # The controller also raises the epoch by one when it removes a stopped follower from the
@@ -302,7 +308,7 @@ def _leader_changes(around: Surroundings, faults: Sequence[FaultFacts]) -> Itera
         # another broker (or none) led in between.
         if after.leader == before.leader >= 0 and raised <= 1:
             continue
-        if _led_for_the_first_time(before, after):
+        if _is_first_leader(before, after):
             continue
         why = f"{_changed(before.leader, after.leader)} (acks=1)"
         yield from _until_heard(around, faults, (before, after, deposed), certain=True, why=why)
@@ -324,17 +330,19 @@ def _changed(before: int, after: int) -> str:
     return f"its leader changed from broker-{before} to broker-{after}"
 
 
-def _led_for_the_first_time(before: State, after: State) -> bool:
+def _is_first_leader(before: PartitionState, after: PartitionState) -> bool:
     """Return whether this is the first leader of a new partition, so that no former leader can go
     on acking. If epoch 1 is observed first, the leader of epoch 0 may."""
     return (before.leader, before.leader_epoch, after.leader_epoch) == (-1, -1, 0)
 
 
-def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+def _leaders_data(
+    around: PartitionSurroundings, faults: Iterable[FaultFacts]
+) -> Iterator[WindowLimit]:
     """Yield limits for leaders that lost data. A killed leader still has its acked records in the
     page cache; one that lost its disk has not."""
     for fault in faults:
-        struck = strike(fault)
+        struck = data_loss_span(fault)
         if struck is None:
             continue
         leaders = {state.leader for state in around.observed.during(struck)}
@@ -345,10 +353,12 @@ def _leaders_data(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterato
         else:
             continue
         why = f"{fault.taker} took data from its leader's disk (acks=1)"
-        yield Limit(before=around.widened(struck.end), certain=certain, why=why)
+        yield WindowLimit(before=around.widened(struck.end), certain=certain, why=why)
 
 
-def ordered_elections(around: Surroundings, faults: Sequence[FaultFacts]) -> Iterator[Limit]:
+def ordered_elections(
+    around: PartitionSurroundings, faults: Sequence[FaultFacts]
+) -> Iterator[WindowLimit]:
     """Yield limits for unclean elections that an administrator ordered although
     unclean.leader.election.enable is off. The administrator has accepted the loss. An election
     before the order, or long after it, is not covered by it."""
@@ -359,17 +369,17 @@ def ordered_elections(around: Surroundings, faults: Sequence[FaultFacts]) -> Ite
         ordered = Span(fault.start, end)
         if around.observed.blind(ordered):
             why = f"nobody watched who led it when {fault.label} let anybody lead"
-            yield Limit(before=around.heard(end, None, faults), certain=False, why=why)
+            yield WindowLimit(before=around.heard(end, None, faults), certain=False, why=why)
         for limit in unclean_elections(around, faults, ordered):
             yield replace(limit, certain=limit.certain and fault.trusted)
 
 
 def unclean_elections(
-    around: Surroundings, faults: Sequence[FaultFacts], within: Span
-) -> Iterator[Limit]:
+    around: PartitionSurroundings, faults: Sequence[FaultFacts], within: Span
+) -> Iterator[WindowLimit]:
     for before, after, deposed in around.observed.successions():
-        is_clean = clean(before, after, around.observed)
-        if is_clean is True or _led_for_the_first_time(before, after):
+        is_clean = elected_cleanly(before, after, around.observed)
+        if is_clean is True or _is_first_leader(before, after):
             continue
         if not within.start <= after.time < within.end:
             continue
@@ -386,7 +396,9 @@ def unclean_elections(
         yield from _until_heard(around, faults, (before, after, deposed), certain=False, why=why)
 
 
-def clean(before: State, after: State, observed: Observed) -> bool | None:
+def elected_cleanly(
+    before: PartitionState, after: PartitionState, observed: Observed
+) -> bool | None:
     """Return whether all elections between two states were of members of the ISR, or None if it is
     unknown."""
     # If epoch 5 and epoch 7 have leader 1, a replica outside the ISR may have led in epoch 6, and
@@ -407,24 +419,28 @@ def clean(before: State, after: State, observed: Observed) -> bool | None:
     return after.leader in before.isr
 
 
-def _survivors(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
-    strikes = [(span, fault) for fault in faults if (span := strike(fault)) is not None]
-    for void in voided(around.observed, strikes):
+def _survivors(
+    around: PartitionSurroundings, faults: Iterable[FaultFacts]
+) -> Iterator[WindowLimit]:
+    strikes = [(span, fault) for fault in faults if (span := data_loss_span(fault)) is not None]
+    for void in isr_data_losses(around.observed, strikes):
         lost = "took data from the last of the ISR"
         why = (
             f"{void.fault.taker} {lost} {list(void.isr)} that had it"
             if void.isr
             else f"nobody watched whether {void.fault.taker} {lost} that had it"
         )
-        yield Limit(before=around.widened(void.before), certain=void.certain, why=why)
+        yield WindowLimit(before=around.widened(void.before), certain=void.certain, why=why)
 
 
-def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterator[Limit]:
+def _silent_damage(
+    around: PartitionSurroundings, faults: Iterable[FaultFacts]
+) -> Iterator[WindowLimit]:
     """Yield limits for replicas whose synced data was damaged. Such a replica does not know it: it
     leads, and is read and followed, as before. Leaving the ISR and joining again repairs nothing
     below its log end. The damage matters as soon as it leads, and from then on."""
     for fault in faults:
-        struck = strike(fault)
+        struck = data_loss_span(fault)
         if struck is None or fault.destroys != SILENTLY:
             continue
         since = Span(struck.start, FOREVER)
@@ -436,10 +452,10 @@ def _silent_damage(around: Surroundings, faults: Iterable[FaultFacts]) -> Iterat
         else:
             continue
         why = f"{fault.label} damaged what one that led it had synced"
-        yield Limit(before=around.widened(struck.end), certain=certain, why=why)
+        yield WindowLimit(before=around.widened(struck.end), certain=certain, why=why)
 
 
-def strike(fault: FaultFacts) -> Span | None:
+def data_loss_span(fault: FaultFacts) -> Span | None:
     """Return the span in which a fault took data from disks, as far as it is known, or None if it
     took none.
 
@@ -452,13 +468,13 @@ def strike(fault: FaultFacts) -> Span | None:
 
 
 def _until_heard(
-    around: Surroundings,
+    around: PartitionSurroundings,
     faults: Sequence[FaultFacts],
-    change: tuple[State, State, int | None],
+    change: tuple[PartitionState, PartitionState, int | None],
     *,
     certain: bool,
     why: str,
-) -> Iterator[Limit]:
+) -> Iterator[WindowLimit]:
     """Yield the time until which a deposed leader may have continued to acknowledge, once as a
     certain and once as a possible limit.
 
@@ -468,16 +484,16 @@ def _until_heard(
     """
     before, after, deposed = change
     known = [fault for fault in faults if fault.trusted] if deposed is not None else ()
-    yield Limit(before=around.due(after.time, deposed, known), certain=certain, why=why)
+    yield WindowLimit(before=around.due(after.time, deposed, known), certain=certain, why=why)
     perhaps = _known(before, after, deposed)
     due = around.due(after.time, perhaps, faults)
-    yield Limit(before=due, certain=False, why=why)
+    yield WindowLimit(before=due, certain=False, why=why)
     late = around.heard(after.time, perhaps, faults)
     if late > due + around.settle_ns:
         why = "servers had to wait for a processor, and may have heard late of another leader"
-    yield Limit(before=late, certain=False, why=why)
+    yield WindowLimit(before=late, certain=False, why=why)
 
 
-def _known(before: State, after: State, deposed: int | None) -> int | None:
+def _known(before: PartitionState, after: PartitionState, deposed: int | None) -> int | None:
     """Return the broker that was deposed between two states, or None if it may have been any."""
     return None if after.leader_epoch - before.leader_epoch > 1 else deposed

@@ -39,7 +39,7 @@ def crashes_of(
     }
 
 
-def told_apart(
+def with_consumer_crashes(
     faults: Iterable[FaultFacts], crashes: Mapping[str, FaultFacts], run: PlannedRun
 ) -> tuple[FaultFacts, ...]:
     """Return the faults, and mark those that only crashed consumers, that is, clients on whose
@@ -52,7 +52,7 @@ def told_apart(
     )
 
 
-def came(run: PlannedRun, crashes: Mapping[str, FaultFacts]) -> PlannedRun:
+def without_unused_replacements(run: PlannedRun, crashes: Mapping[str, FaultFacts]) -> PlannedRun:
     """Return the run without the writers of replacement clients that were never needed. Nothing is
     missing of them. ``crashes`` is the result of :func:`crashes_of`."""
     brings_back = {plan.fault_id for plan in run.faults if plan.parameters.get("comes_back")}
@@ -230,7 +230,7 @@ def _named(row: Mapping[str, Any]) -> File:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class WriterFiles:
     """The files of one writer, whether they are complete (except for the last moments of a crashed
     client), and whether the writer was crashed before it closed them."""
 
@@ -368,10 +368,10 @@ class Writers:
         mine = self._planned_of.get((table, partition), ())
         return [path for file in mine if file in self._cut for path in self._files.get(file, ())]
 
-    def left(self, writer: PlannedWriter, partition: Partition | None) -> Left:
+    def left(self, writer: PlannedWriter, partition: Partition | None) -> WriterFiles:
         """Return the files of a planned writer, for a partitioned table those of one partition."""
         file = (writer.table, writer.writer, partition)
-        return Left(
+        return WriterFiles(
             files=tuple(self._files.get(file, ())),
             whole=file in self._planned and file not in self._lacking,
             cut=file in self._cut,

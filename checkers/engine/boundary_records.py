@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
-from ackproof.checkers.context.timeline import Timeline
+from ackproof.checkers.context.timeline import PartitionTimeline
 from ackproof.checkers.engine.slices import Bounds, Slice
 
 _NOTHING = np.empty(0, dtype=np.int64)
 
 
 def boundary_records(
-    own: Slice, other: Slice, later: bool, timeline: Timeline
+    own: Slice, other: Slice, later: bool, timeline: PartitionTimeline
 ) -> tuple[Array, Array]:
     """Return the boundary records of another slice, and the log rows that the other slice must
     provide. ``later`` says whether its sequence numbers are the higher ones. ``timeline`` is that

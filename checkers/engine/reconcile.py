@@ -22,13 +22,13 @@ from ackproof.checkers.arrays import Array
 from ackproof.checkers.checks import latency, outages
 from ackproof.checkers.checks.acks import records_with_known_acks
 from ackproof.checkers.checks.catalogue import CHECKERS
-from ackproof.checkers.checks.check_reads import Consumed, consumed
+from ackproof.checkers.checks.check_reads import ConsumerCheck, check_consumers
 from ackproof.checkers.checks.plugin_examination import examined
-from ackproof.checkers.checks.read_anomalies import Found
+from ackproof.checkers.checks.read_anomalies import ReadAnomalies
 from ackproof.checkers.checks.records import renewed
 from ackproof.checkers.checks.replicas import DIVERGENT, Divergence
 from ackproof.checkers.context import status
-from ackproof.checkers.context.timeline import Timeline
+from ackproof.checkers.context.timeline import PartitionTimeline
 from ackproof.checkers.engine.loading import Loaded, load
 from ackproof.checkers.engine.results import (
     CONSUMPTION,
@@ -44,7 +44,7 @@ from ackproof.checkers.engine.results import (
 )
 from ackproof.checkers.engine.work_items import WorkItem
 from ackproof.checkers.index.partition_history import Fate, PartitionHistory
-from ackproof.checkers.index.raw_logs import UNTOLD, OtherFormat, Written, written
+from ackproof.checkers.index.raw_logs import NO_POSITIONS, OtherFormat, ProducerPosition, written
 from ackproof.checkers.index.sequences import sequences_of
 from ackproof.checkers.root_cause.divergence import Partings
 from ackproof.checkers.root_cause.duplicates import DUPLICATED, perform_repeated
@@ -128,13 +128,13 @@ def of_rule(
     if name == DUPLICATED and history.written:
         excused = sum(renewed(history, offsets) for offsets in history.copies.values())
         counts[status.count_name(name, status.of_partition(history.begun, item.terms))] -= excused
-        counts[status.count_name(name, status.Standing.UNPROMISED)] += excused
+        counts[status.count_name(name, status.GuaranteeStatus.UNPROMISED)] += excused
     if name == "epoch-regressed":
         # Leader epochs that brokers and ZooKeeper report must never go back. The epochs in a log
         # also depend on the offsets to which replicas truncated their logs.
         in_log = len(rows) - rows["offset"].null_count
-        counts[status.count_name(name, status.Standing.PROMISED)] += len(rows) - in_log
-        counts[status.count_name(name, status.Standing(item.agreement))] += in_log
+        counts[status.count_name(name, status.GuaranteeStatus.PROMISED)] += len(rows) - in_log
+        counts[status.count_name(name, status.GuaranteeStatus(item.agreement))] += in_log
     if name == "reordered":
         behind, _ = history.out_of_order
         own = behind if records is None else behind[behind < records]
@@ -144,7 +144,7 @@ def of_rule(
     return counts
 
 
-def _watched(timeline: Timeline) -> Counter[str]:
+def _watched(timeline: PartitionTimeline) -> Counter[str]:
     return Counter(
         {
             status.WATCHED: int(timeline.watched),
@@ -299,7 +299,7 @@ _PERFORMED = {LOST: perform, DUPLICATED: perform_repeated}
 
 
 def _shown(
-    item: WorkItem, history: PartitionHistory, found: Found, clients: Sequence[str]
+    item: WorkItem, history: PartitionHistory, found: ReadAnomalies, clients: Sequence[str]
 ) -> StepResult:
     if found.shown is None:
         return _explained(item, found.rows, None)
@@ -333,21 +333,23 @@ def _explained(
     return StepResult(rows=padded(item, explained), causes=tuple(performed.causes))
 
 
-def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, Written]:
+def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, ProducerPosition]:
     """Return the sessions that wrote the records that are in the log more than once, by offset."""
     if not item.copies:
-        return UNTOLD
+        return NO_POSITIONS
     offsets = sorted(offset for found in history.copies.values() for offset in found)
     epochs = history.epoch_at(offsets).tolist()
     return written(list(map(located, item.copies)), dict(zip(offsets, epochs, strict=True)))
 
 
-def consumption(item: WorkItem, history: PartitionHistory) -> tuple[Consumed | None, StepResult]:
+def consumption(
+    item: WorkItem, history: PartitionHistory
+) -> tuple[ConsumerCheck | None, StepResult]:
     """Check the reads of the consumers. Return None instead of the result if they could not be
     checked."""
     counts = Counter(item.promises.counts(history))
     try:
-        looked = consumed(item.consumers, history, item.promises)
+        looked = check_consumers(item.consumers, history, item.promises)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
         message = f"what consumers were shown cannot be looked at: {error!r}"
         check_error = CheckError(checker=CONSUMPTION, message=message)
@@ -368,7 +370,7 @@ def consumption(item: WorkItem, history: PartitionHistory) -> tuple[Consumed | N
 
 def divergent(item: WorkItem) -> Iterator[StepResult]:
     """Yield the result of the checker divergent-replicas."""
-    promised = status.Standing(item.agreement)
+    promised = status.GuaranteeStatus(item.agreement)
     copies = Divergence(
         cell=item.cell,
         topic=item.topic,
@@ -385,11 +387,11 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         topic=item.topic,
         partition=item.partition,
         run=item.run,
-        promised=promised is status.Standing.PROMISED,
+        promised=promised is status.GuaranteeStatus.PROMISED,
     )
     unread, check_errors = [], []
     try:
-        for some in copies.partings():
+        for some in copies.divergent_ranges():
             counts = Counter(
                 {DIVERGENT: len(some), status.count_name(DIVERGENT, promised): len(some)}
             )

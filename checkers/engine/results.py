@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackproof.checkers.checks.plugin_examination import PluginTotals
-from ackproof.checkers.checks.read_counts import Counted
+from ackproof.checkers.checks.read_counts import ConsumerCounts
 from ackproof.checkers.engine.work_items import Key, WorkItem
 from ackproof.checkers.index.sequences import ByProducer, all_together
 from ackproof.checkers.root_cause.causes import TOLD_MAX, told
@@ -62,7 +62,7 @@ class StepResult:
     counts: Counter[str] = field(default_factory=Counter)
     check_errors: tuple[CheckError, ...] = ()
     causes: tuple[Cause, ...] = ()
-    consumption: tuple[Counted, ...] = ()
+    consumption: tuple[ConsumerCounts, ...] = ()
     sequences: ByProducer = field(default_factory=dict)
     plugin_checks: Mapping[str, PluginTotals] = field(default_factory=dict)
 
@@ -118,7 +118,7 @@ class PartitionTotals:
 
     counts: Counter[str]
     check_errors: tuple[CheckError, ...] = ()
-    consumption: tuple[Counted, ...] | None = None
+    consumption: tuple[ConsumerCounts, ...] | None = None
     causes: tuple[Cause, ...] = ()
     sequences: ByProducer = field(default_factory=dict)
     plugin_checks: Mapping[str, PluginTotals] = field(default_factory=dict)

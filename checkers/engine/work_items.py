@@ -5,25 +5,25 @@ from dataclasses import dataclass, field
 
 from ackproof.checkers.checks.planned_consumers import consumers_of, group_of
 from ackproof.checkers.checks.plugin_work import PluginWork, work_of
-from ackproof.checkers.checks.read_anomalies import Promises
-from ackproof.checkers.checks.read_counts import Consumer, Group
+from ackproof.checkers.checks.read_anomalies import PartitionGuarantees
+from ackproof.checkers.checks.read_counts import Consumer, PlannedGroupWork
 from ackproof.checkers.checks.replicas import copies
-from ackproof.checkers.context.coverage import moments
+from ackproof.checkers.context.coverage import ack_periods
 from ackproof.checkers.context.fault_windows import windows
 from ackproof.checkers.context.faults import Partition, deleted_before
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.context.observed import Span
 from ackproof.checkers.context.partition_guarantees import (
+    ack_window_of,
     agreement_of,
-    around,
-    shown_terms_of,
-    terms_of,
+    read_window_of,
+    surroundings_of,
     within_int64,
 )
 from ackproof.checkers.context.row_times import ANY, Expected
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.timeline import Timeline, timeline
-from ackproof.checkers.context.validity import Terms
+from ackproof.checkers.context.timeline import PartitionTimeline, timeline
+from ackproof.checkers.context.validity import ValidityWindow
 from ackproof.checkers.index.sequences import RANGE
 from ackproof.checkers.root_cause.partition_context import Scene, Told, scene
 from ackproof.history.manifest import PlannedCell
@@ -52,9 +52,9 @@ class WorkItem:
         fault_bounds: The bounds of the windows in which faults affected the partition.
         fault_labels: The faults of each window.
         unpromised_before, unknown_before, unknown_in: As of
-            :class:`checkers.context.validity.Terms`.
+            :class:`checkers.context.validity.ValidityWindow`.
         moments: The names of the windows in which acks are counted
-            (:class:`checkers.context.coverage.Moment`).
+            (:class:`checkers.context.coverage.AckPeriod`).
         moment_starts: The start of each of these.
         moment_ends: The end of each of these.
         shown_unpromised_before, shown_unknown_before: The validity window of what consumers read.
@@ -97,13 +97,13 @@ class WorkItem:
     shown_unknown_before: int
     compacted: bool
     consumers: list[Consumer]
-    groups: list[Group]
+    groups: list[PlannedGroupWork]
     brokers: list[int]
     copies: list[str]
     compared_to: int
     uncompared: list[str]
     agreement: str
-    timeline: Timeline
+    timeline: PartitionTimeline
     scene: Scene
     transactional: bool = False
     committed: list[str] | None = None
@@ -124,20 +124,20 @@ class WorkItem:
         return any(own) or any(consumer.polls for consumer in self.consumers)
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> ValidityWindow:
         """The validity window of its acked records."""
-        return Terms(
+        return ValidityWindow(
             unpromised_before=self.unpromised_before,
             unknown_before=self.unknown_before,
             unknown_in=tuple(Span(start, end) for start, end in self.unknown_in),
         )
 
     @property
-    def promises(self) -> Promises:
+    def promises(self) -> PartitionGuarantees:
         """The guarantees for the partition and for its consumers."""
-        return Promises(
+        return PartitionGuarantees(
             acked=self.terms,
-            shown=Terms(
+            shown=ValidityWindow(
                 unpromised_before=self.shown_unpromised_before,
                 unknown_before=self.shown_unknown_before,
             ),
@@ -168,11 +168,11 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     bound = run.clock_bound_ns(partition) or 0
     touching = [fault for fault in run.faults if fault.touches(partition)]
     reached = windows(touching, run.planned, bound, run.pace)
-    counted = list(moments(touching, bound))
-    promise = terms_of(run, cell, partition)
-    shown = shown_terms_of(run, cell, partition)
+    counted = list(ack_periods(touching, bound))
+    promise = ack_window_of(run, cell, partition)
+    shown = read_window_of(run, cell, partition)
     compared = copies(run, cell, partition)
-    surroundings = around(run, partition)
+    surroundings = surroundings_of(run, partition)
     words = run.words.get(partition, ())
     ensemble = run.zookeepers != 1 and len(run.planned.combined) != 1
     known = timeline(cell, partition, surroundings, words, ensemble=ensemble)

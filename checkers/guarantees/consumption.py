@@ -5,18 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks import read_counts
 from ackproof.checkers.checks.planned_consumers import clients_of
-from ackproof.checkers.checks.read_counts import Counted, added
+from ackproof.checkers.checks.read_counts import ConsumerCounts, added
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS
-from ackproof.checkers.context.pace import Pace
+from ackproof.checkers.context.pace import ServerPace
 from ackproof.checkers.context.quiet_period import quiet_period_of
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.engine.results import PartitionTotals, Totals
-from ackproof.checkers.guarantees.liveness import Living
+from ackproof.checkers.guarantees.liveness import LivenessResult
 from ackproof.checkers.verdict import ClientCounts, Consumption, GroupCounts
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedCell, PlannedGroup, PlannedWriter
 
-Partitions = Sequence[Sequence[Counted] | None]
+Partitions = Sequence[Sequence[ConsumerCounts] | None]
 """The counts of each partition of a cell, or None for one that was not reconciled."""
 
 
@@ -66,8 +66,8 @@ def _groups(run: int, cell: Cell, partitions: Partitions) -> Iterator[GroupCount
 
 
 def _one(
-    counted: Sequence[Counted] | None, client: str | None, group: str | None
-) -> Counted | None:
+    counted: Sequence[ConsumerCounts] | None, client: str | None, group: str | None
+) -> ConsumerCounts | None:
     """Return the counts of a client, or those of a group if ``client`` is None."""
     of = (
         one
@@ -77,7 +77,9 @@ def _one(
     return next(of, None)
 
 
-def _summed(partitions: Sequence[Counted | None], names: Sequence[str]) -> dict[str, int | None]:
+def _summed(
+    partitions: Sequence[ConsumerCounts | None], names: Sequence[str]
+) -> dict[str, int | None]:
     return {
         name: added([None if one is None else one.counts[name] for one in partitions])
         for name in names
@@ -103,7 +105,7 @@ _NS_PER_MS = 1_000_000
 
 def groups_recover(
     run: RunEvidence, planned: PlannedCell, found: Sequence[PartitionTotals | None]
-) -> Living:
+) -> LivenessResult:
     """Judge whether every group of a cell read, in time, the records of each partition that were
     acked in the quiet period.
 
@@ -113,7 +115,7 @@ def groups_recover(
     """
     quiet_period = quiet_period_of(run, planned.cell)
     if quiet_period.why:
-        return Living(suspended=quiet_period.why, looked=False)
+        return LivenessResult(suspended=quiet_period.why, looked=False)
     broken: list[str] = []
     looked, examined = True, 0
     for group in planned.groups:
@@ -132,7 +134,7 @@ def groups_recover(
                 looked = False
             else:
                 examined += 1
-    return Living(broken=tuple(broken), looked=looked, examined=examined)
+    return LivenessResult(broken=tuple(broken), looked=looked, examined=examined)
 
 
 def _counted(group: PlannedGroup, found: Sequence[PartitionTotals | None]) -> Iterator[Counts]:
@@ -155,7 +157,7 @@ def _members(group: PlannedGroup, found: Sequence[PartitionTotals | None]) -> se
     }
 
 
-def _stuck_ms(counts: Counts, end: int, pace: Pace) -> int:
+def _stuck_ms(counts: Counts, end: int, pace: ServerPace) -> int:
     """Return for how long the group had been owed a record when clients were asked to end, minus
     the time that servers waited for a processor, in milliseconds. Return 0 if it was owed none."""
     since = counts.get("owed_since")

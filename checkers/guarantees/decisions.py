@@ -10,14 +10,20 @@ from collections.abc import Iterable, Mapping
 
 from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
 from ackproof.checkers.guarantees.facts import Facts, PluginCheck
-from ackproof.checkers.guarantees.findings import Finding, of_plugin
-from ackproof.checkers.guarantees.table import BUILT_IN, NO_LOSS, PROMISES, STAYS_UP, Promise
+from ackproof.checkers.guarantees.findings import GuaranteeFinding, of_plugin
+from ackproof.checkers.guarantees.table import (
+    BUILT_IN,
+    GUARANTEES,
+    NO_LOSS,
+    STAYS_UP,
+    GuaranteeRule,
+)
 from ackproof.checkers.interface import guarantee_of
 from ackproof.checkers.verdict import Guarantee, Verdict
 
 
-def _of_plugin(check: PluginCheck) -> Promise:
-    return Promise(
+def _of_plugin(check: PluginCheck) -> GuaranteeRule:
+    return GuaranteeRule(
         name=guarantee_of(check.checker),
         words=check.guarantee,
         judge=of_plugin(check),
@@ -29,7 +35,7 @@ def guarantees() -> Mapping[str, str]:
     """Return the sentence of every guarantee by its name: the built-in ones, then those of
     plug-ins."""
     plugged = {guarantee_of(name): one.guarantee for name, one in plugin_checkers().items()}
-    return {**PROMISES, **plugged}
+    return {**GUARANTEES, **plugged}
 
 
 def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
@@ -90,7 +96,7 @@ def _conclusion(
     return (Verdict.PASS if no_loss.promised else Verdict.NOT_GUARANTEED), reasons
 
 
-def _guarantee(promise: Promise, found: Finding, facts: Facts) -> Guarantee:
+def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) -> Guarantee:
     held = _held(found, facts)
     offences = found.broken or found.seen
     # A guarantee may cover only some records, for example that acked records are in order. Others
@@ -117,14 +123,14 @@ def _guarantee(promise: Promise, found: Finding, facts: Facts) -> Guarantee:
     )
 
 
-def _checked(found: Finding, facts: Facts) -> bool:
+def _checked(found: GuaranteeFinding, facts: Facts) -> bool:
     """Return whether nothing was left out that could have shown a violation."""
     if not facts.whole or found.untold or found.what in facts.crashed:
         return False
     return bool(found.looked and found.examined) or not found.applies
 
 
-def _held(found: Finding, facts: Facts) -> bool | None:
+def _held(found: GuaranteeFinding, facts: Facts) -> bool | None:
     if found.broken:
         return False
     if found.doubtful:
@@ -137,7 +143,7 @@ def _held(found: Finding, facts: Facts) -> bool | None:
     return True
 
 
-def _open(promise: Promise, found: Finding) -> Iterable[str]:
+def _open(promise: GuaranteeRule, found: GuaranteeFinding) -> Iterable[str]:
     if found.doubtful:
         count = f"{found.doubtful:,} {found.what}"
         yield f"{promise.name}: {count}, and nobody knows whether that was promised: {found.why}"

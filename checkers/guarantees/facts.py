@@ -8,9 +8,9 @@ from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.checkers.checks.plugin_examination import Examination, PluginTotals, added
 from ackproof.checkers.checks.plugin_work import concerned
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.status import Standing, count_name, examined
+from ackproof.checkers.context.status import GuaranteeStatus, count_name, examined
 from ackproof.checkers.engine.results import PartitionTotals
-from ackproof.checkers.guarantees.liveness import Living
+from ackproof.checkers.guarantees.liveness import LivenessResult
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedCell
@@ -179,9 +179,9 @@ class Facts:
     whole: bool = True
     crashed: frozenset[str] = frozenset()
     gaps: tuple[str, ...] = ()
-    recovers: Living = field(default_factory=Living)
-    groups_recover: Living = field(default_factory=Living)
-    stays_up: Living = field(default_factory=Living)
+    recovers: LivenessResult = field(default_factory=LivenessResult)
+    groups_recover: LivenessResult = field(default_factory=LivenessResult)
+    stays_up: LivenessResult = field(default_factory=LivenessResult)
     readers: Readers = Readers()
     plugin_checks: tuple[PluginCheck, ...] = ()
     baseline: bool = False
@@ -190,6 +190,6 @@ class Facts:
         """Return how many things a checker examined."""
         return self.counts.get(examined(checker), 0)
 
-    def count(self, what: str, standing: Standing | None = None) -> int:
+    def count(self, what: str, standing: GuaranteeStatus | None = None) -> int:
         """Return one of the counts. A missing count is 0."""
         return self.counts.get(what if standing is None else count_name(what, standing), 0)

@@ -21,17 +21,17 @@ from ackproof.checkers.context.status import (
     SPOKEN,
     VERSIONED,
     WATCHED,
-    Standing,
+    GuaranteeStatus,
     looked,
 )
 from ackproof.checkers.guarantees.facts import Facts, PluginCheck
-from ackproof.checkers.guarantees.liveness import Living
+from ackproof.checkers.guarantees.liveness import LivenessResult
 from ackproof.checkers.interface import Promised
 from ackproof.history.cell import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class GuaranteeFinding:
     """The finding for a guarantee.
 
     Attributes:
@@ -60,14 +60,14 @@ class Finding:
     what: str
 
 
-def kept(checker: str) -> Callable[[Facts], Finding]:
+def kept(checker: str) -> Callable[[Facts], GuaranteeFinding]:
     """Judge a guarantee for acked records. Whether it applied depends on the time of each ack."""
 
-    def judge(facts: Facts) -> Finding:
-        unpromised = facts.count("acked", Standing.UNPROMISED)
-        return Finding(
-            broken=facts.count(checker, Standing.PROMISED),
-            doubtful=facts.count(checker, Standing.UNKNOWN),
+    def judge(facts: Facts) -> GuaranteeFinding:
+        unpromised = facts.count("acked", GuaranteeStatus.UNPROMISED)
+        return GuaranteeFinding(
+            broken=facts.count(checker, GuaranteeStatus.PROMISED),
+            doubtful=facts.count(checker, GuaranteeStatus.UNKNOWN),
             seen=facts.count(checker),
             promised=facts.cell.acks != "0" and not unpromised,
             why=_terms(facts, unpromised),
@@ -93,21 +93,21 @@ def _terms(facts: Facts, unpromised: int) -> str:
 
 def of_producer(
     checker: str, condition: Callable[[Cell], tuple[bool, str]]
-) -> Callable[[Facts], Finding]:
+) -> Callable[[Facts], GuaranteeFinding]:
     """Judge a guarantee that depends on the producer state in the log. It applies while no acked
     record of the partition may be lost, because that state is lost with the log."""
 
-    def judge(facts: Facts) -> Finding:
+    def judge(facts: Facts) -> GuaranteeFinding:
         cell = facts.cell
         promised, why = condition(cell)
         # A request that the client gave up may still be appended after later ones. Without
         # idempotence, order is therefore guaranteed for acked records only.
         acked_alone = checker == "reordered" and not cell.enable_idempotence
         what = REORDERED_ACKED if acked_alone else checker
-        voided = facts.count("partitions", Standing.UNPROMISED)
-        return Finding(
-            broken=facts.count(what, Standing.PROMISED) if promised else 0,
-            doubtful=facts.count(what, Standing.UNKNOWN) if promised else 0,
+        voided = facts.count("partitions", GuaranteeStatus.UNPROMISED)
+        return GuaranteeFinding(
+            broken=facts.count(what, GuaranteeStatus.PROMISED) if promised else 0,
+            doubtful=facts.count(what, GuaranteeStatus.UNKNOWN) if promised else 0,
             seen=facts.count(checker),
             promised=promised and not voided,
             why="; ".join([why, *(facts.why if promised and voided else ())]),
@@ -147,12 +147,12 @@ def acks_ascend(cell: Cell) -> tuple[bool, str]:
     return keeps_order(cell)
 
 
-def always(checker: str) -> Callable[[Facts], Finding]:
+def always(checker: str) -> Callable[[Facts], GuaranteeFinding]:
     """Judge a guarantee that every configuration has."""
 
-    def judge(facts: Facts) -> Finding:
+    def judge(facts: Facts) -> GuaranteeFinding:
         found = facts.count(checker)
-        return Finding(
+        return GuaranteeFinding(
             broken=found,
             seen=found,
             promised=True,
@@ -164,12 +164,12 @@ def always(checker: str) -> Callable[[Facts], Finding]:
     return judge
 
 
-def told_by_all_in_sync(checker: str) -> Callable[[Facts], Finding]:
+def told_by_all_in_sync(checker: str) -> Callable[[Facts], GuaranteeFinding]:
     """Judge a guarantee about acks of all in-sync replicas. It applies while acked records are
     kept. Other acks only concern one log and say nothing about the cluster."""
     of_records = kept(checker)
 
-    def judge(facts: Facts) -> Finding:
+    def judge(facts: Facts) -> GuaranteeFinding:
         found = of_records(facts)
         if facts.cell.acks == "all":
             return replace(found, looked=_everywhere(facts, WATCHED))
@@ -183,11 +183,11 @@ def _not_all(cell: Cell) -> str:
     return f"acks={cell.acks}: an ack says nothing of those in sync"
 
 
-def min_isr(facts: Facts) -> Finding:
+def min_isr(facts: Facts) -> GuaranteeFinding:
     """Judge the guarantee about the size of the ISR, whatever happens to the records."""
     found = facts.count("acked-below-min-isr")
     by_all = facts.cell.acks == "all"
-    return Finding(
+    return GuaranteeFinding(
         broken=found,
         seen=found,
         promised=by_all,
@@ -199,14 +199,14 @@ def min_isr(facts: Facts) -> Finding:
     )
 
 
-def epochs_rise(facts: Facts) -> Finding:
+def epochs_rise(facts: Facts) -> GuaranteeFinding:
     """Judge whether leader epochs never went back. For anomalies in the final log the guarantee
     applies while replicas are guaranteed to agree."""
-    return Finding(
-        broken=facts.count("epoch-regressed", Standing.PROMISED),
-        doubtful=facts.count("epoch-regressed", Standing.UNKNOWN),
+    return GuaranteeFinding(
+        broken=facts.count("epoch-regressed", GuaranteeStatus.PROMISED),
+        doubtful=facts.count("epoch-regressed", GuaranteeStatus.UNKNOWN),
         seen=facts.count("epoch-regressed"),
-        promised=not facts.count(REPLICAS, Standing.UNPROMISED),
+        promised=not facts.count(REPLICAS, GuaranteeStatus.UNPROMISED),
         why="; ".join(facts.apart) or "promised by every configuration",
         examined=facts.examined("epoch-regressed"),
         looked=_everywhere(facts, WATCHED),
@@ -214,7 +214,7 @@ def epochs_rise(facts: Facts) -> Finding:
     )
 
 
-def one_leader(facts: Facts) -> Finding:
+def one_leader(facts: Facts) -> GuaranteeFinding:
     """Judge whether each epoch had one leader. To say so takes both the observation of ZooKeeper
     and the brokers' logs."""
     found = always("two-leaders")(facts)
@@ -226,16 +226,16 @@ def _everywhere(facts: Facts, counted: str) -> bool:
     return facts.count(counted) == facts.cell.partitions
 
 
-def agreeing(facts: Facts) -> Finding:
+def agreeing(facts: Facts) -> GuaranteeFinding:
     """Judge whether replicas agree. If not all of them could be compared, that is reported as
     unknown and does not change the cell's verdict, because the final read alone shows what was
     kept."""
     why = "promised by every configuration"
-    return Finding(
-        broken=facts.count(DIVERGENT, Standing.PROMISED),
-        doubtful=facts.count(DIVERGENT, Standing.UNKNOWN),
+    return GuaranteeFinding(
+        broken=facts.count(DIVERGENT, GuaranteeStatus.PROMISED),
+        doubtful=facts.count(DIVERGENT, GuaranteeStatus.UNKNOWN),
         seen=facts.count(DIVERGENT),
-        promised=not facts.count(REPLICAS, Standing.UNPROMISED),
+        promised=not facts.count(REPLICAS, GuaranteeStatus.UNPROMISED),
         why="; ".join(facts.apart) or why,
         examined=facts.examined(DIVERGENT),
         applies=facts.cell.replication_factor > 1,
@@ -246,18 +246,19 @@ def agreeing(facts: Facts) -> Finding:
 
 def of_readers(
     checker: str, counted: str, why_not: Callable[[Facts], tuple[str, ...]]
-) -> Callable[[Facts], Finding]:
+) -> Callable[[Facts], GuaranteeFinding]:
     """Judge a guarantee for consumers. If the records of any consumer are incomplete, it is
     reported as unknown, which does not change the cell's verdict. ``counted`` is the name of the
     count of partitions or groups by guarantee status."""
 
-    def judge(facts: Facts) -> Finding:
-        return Finding(
-            broken=facts.count(checker, Standing.PROMISED),
-            doubtful=facts.count(checker, Standing.UNKNOWN),
+    def judge(facts: Facts) -> GuaranteeFinding:
+        return GuaranteeFinding(
+            broken=facts.count(checker, GuaranteeStatus.PROMISED),
+            doubtful=facts.count(checker, GuaranteeStatus.UNKNOWN),
             seen=facts.count(checker),
-            promised=not facts.count(counted, Standing.UNPROMISED),
-            why="; ".join(why_not(facts)) or _unexcused(facts.count(checker, Standing.UNKNOWN)),
+            promised=not facts.count(counted, GuaranteeStatus.UNPROMISED),
+            why="; ".join(why_not(facts))
+            or _unexcused(facts.count(checker, GuaranteeStatus.UNKNOWN)),
             examined=facts.examined(checker),
             looked=_everywhere(facts, looked(checker)),
             what=checker,
@@ -273,12 +274,12 @@ def _unexcused(doubtful: int) -> str:
     return "promised by every configuration"
 
 
-def shown(checker: str) -> Callable[[Facts], Finding]:
+def shown(checker: str) -> Callable[[Facts], GuaranteeFinding]:
     """Judge a guarantee for reads of consumers."""
     return of_readers(checker, READABLE, lambda facts: facts.withdrawn)
 
 
-def committed(checker: str) -> Callable[[Facts], Finding]:
+def committed(checker: str) -> Callable[[Facts], GuaranteeFinding]:
     """Judge a guarantee for committed offsets of groups."""
 
     def why_not(facts: Facts) -> tuple[str, ...]:
@@ -289,21 +290,21 @@ def committed(checker: str) -> Callable[[Facts], Finding]:
     return of_readers(checker, COORDINATED, why_not)
 
 
-def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Finding]:
+def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], GuaranteeFinding]:
     """Judge a guarantee for transactions. Whether it applied depends on the time of each commit or
     read. With ``isolated`` it only applies to read_committed consumers."""
 
-    def judge(facts: Facts) -> Finding:
+    def judge(facts: Facts) -> GuaranteeFinding:
         asked = facts.cell.reads_committed or not isolated
         level = f"isolation.level={facts.cell.isolation}"
-        return Finding(
-            broken=facts.count(checker, Standing.PROMISED) if asked else 0,
-            doubtful=facts.count(checker, Standing.UNKNOWN) if asked else 0,
+        return GuaranteeFinding(
+            broken=facts.count(checker, GuaranteeStatus.PROMISED) if asked else 0,
+            doubtful=facts.count(checker, GuaranteeStatus.UNKNOWN) if asked else 0,
             seen=facts.count(checker),
-            promised=asked and not facts.count(TRANSACTIONS, Standing.UNPROMISED),
+            promised=asked and not facts.count(TRANSACTIONS, GuaranteeStatus.UNPROMISED),
             why="; ".join([level, *facts.undecided] if isolated else facts.undecided)
             or "promised by every configuration",
-            examined=sum(facts.count(TRANSACTIONS, one) for one in Standing),
+            examined=sum(facts.count(TRANSACTIONS, one) for one in GuaranteeStatus),
             looked=bool(facts.count(LOOKED)),
             what=checker,
         )
@@ -311,13 +312,13 @@ def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Fin
     return judge
 
 
-def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
+def living(of: Callable[[Facts], LivenessResult]) -> Callable[[Facts], GuaranteeFinding]:
     """Return the judge of a guarantee that ``checkers.guarantees.liveness`` has evaluated."""
 
-    def judge(facts: Facts) -> Finding:
+    def judge(facts: Facts) -> GuaranteeFinding:
         found = of(facts)
         why = "; ".join((*found.suspended, *found.broken)) or "promised by every configuration"
-        return Finding(
+        return GuaranteeFinding(
             broken=len(found.broken),
             seen=len(found.broken),
             promised=not found.suspended,
@@ -331,19 +332,19 @@ def living(of: Callable[[Facts], Living]) -> Callable[[Facts], Finding]:
     return judge
 
 
-def of_plugin(check: PluginCheck) -> Callable[[Facts], Finding]:
+def of_plugin(check: PluginCheck) -> Callable[[Facts], GuaranteeFinding]:
     """Judge the guarantee of a plug-in's checker. If the checker lacks evidence or examined
     nothing, its guarantee is not checked."""
 
-    def judge(facts: Facts) -> Finding:
+    def judge(facts: Facts) -> GuaranteeFinding:
         totals, is_promised = check.totals, check.not_promised is None
         promised, whys = _promised_by(check.promised, facts)
         nothing = () if totals.examined or totals.lacking else ("nothing was examined",)
         untold = (*totals.lacking, *nothing)
         why = "; ".join(untold or whys) or "promised by every configuration"
-        return Finding(
-            broken=totals.found[Standing.PROMISED] if is_promised else 0,
-            doubtful=totals.found[Standing.UNKNOWN] if is_promised else 0,
+        return GuaranteeFinding(
+            broken=totals.found[GuaranteeStatus.PROMISED] if is_promised else 0,
+            doubtful=totals.found[GuaranteeStatus.UNKNOWN] if is_promised else 0,
             seen=totals.found.total(),
             promised=is_promised and promised,
             why=check.not_promised or why,
@@ -358,8 +359,8 @@ def of_plugin(check: PluginCheck) -> Callable[[Facts], Finding]:
 def _promised_by(promised: Promised, facts: Facts) -> tuple[bool, tuple[str, ...]]:
     """Return whether the guarantee applied to everything in a cell, and the reasons."""
     if promised is Promised.WHILE_ACKS_ARE_KEPT:
-        unpromised = facts.count("acked", Standing.UNPROMISED)
+        unpromised = facts.count("acked", GuaranteeStatus.UNPROMISED)
         return facts.cell.acks != "0" and not unpromised, (_terms(facts, unpromised),)
     if promised is Promised.WHILE_READS_STAY:
-        return not facts.count(READABLE, Standing.UNPROMISED), facts.withdrawn
+        return not facts.count(READABLE, GuaranteeStatus.UNPROMISED), facts.withdrawn
     return True, ()

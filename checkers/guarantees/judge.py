@@ -19,13 +19,13 @@ from ackproof.checkers.context import coverage, gaps, steps
 from ackproof.checkers.context.faults import Partition
 from ackproof.checkers.context.gaps import folded
 from ackproof.checkers.context.partition_guarantees import (
+    ack_window_of,
     agreement_of,
-    committed_terms_of,
-    shown_terms_of,
-    terms_of,
+    commit_window_of,
+    read_window_of,
 )
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.status import Standing, count_name
+from ackproof.checkers.context.status import GuaranteeStatus, count_name
 from ackproof.checkers.engine.results import (
     CONSUMPTION,
     HISTORY,
@@ -220,7 +220,7 @@ def _shown_min(run: RunEvidence, result: CellResult) -> int:
 
 def _recovers(
     run: RunEvidence, cell: Cell, counts: Mapping[Partition, Mapping[str, int]]
-) -> liveness.Living:
+) -> liveness.LivenessResult:
     silent = tuple(coverage.silent_since_heal(cell, run.faults, counts))
     living = liveness.recovers(
         run.planned,
@@ -235,9 +235,9 @@ def _recovers(
     return liveness.resting_on(living, ("recovery", "faults"), run.incomplete)
 
 
-def _stays_up(run: RunEvidence, cell: Cell) -> liveness.Living:
+def _stays_up(run: RunEvidence, cell: Cell) -> liveness.LivenessResult:
     if run.planned.external:
-        return liveness.Living(looked=False)
+        return liveness.LivenessResult(looked=False)
     living = liveness.stays_up(cell, run.ends, run.servers, run.recovery, run.observation)
     return liveness.resting_on(living, ("servers", "faults"), run.incomplete)
 
@@ -310,10 +310,10 @@ def _why(run: RunEvidence, cell: Cell, totals: Totals) -> Iterator[str]:
     for partition in cell.topic_partitions:
         found = totals.partitions.get((run.number, partition))
         concerned = (
-            count_name("acked", standing) for standing in Standing if standing != "promised"
+            count_name("acked", standing) for standing in GuaranteeStatus if standing != "promised"
         )
         if found and any(found.counts[what] for what in concerned):
-            for why in terms_of(run, cell, partition).why:
+            for why in ack_window_of(run, cell, partition).why:
                 yield f"{partition[0]}-{partition[1]}: {why}"
 
 
@@ -327,7 +327,7 @@ def _apart(run: RunEvidence, cell: Cell) -> Iterator[str]:
 def _withdrawn(run: RunEvidence, cell: Cell) -> Iterator[str]:
     """Yield why reads of a cell need not stay, or perhaps not."""
     for partition in cell.topic_partitions:
-        for why in shown_terms_of(run, cell, partition).why:
+        for why in read_window_of(run, cell, partition).why:
             yield f"{partition[0]}-{partition[1]}: {why}"
 
 
@@ -335,7 +335,7 @@ def _uncommitted(run: RunEvidence, planned: PlannedCell) -> Iterator[str]:
     """Yield why committed offsets of a cell's groups need not be kept, or perhaps not."""
     for group in planned.groups:
         read = planned.cell.topic_partitions[0]
-        yield from (f"{group.name}: {why}" for why in committed_terms_of(run, group, read).why)
+        yield from (f"{group.name}: {why}" for why in commit_window_of(run, group, read).why)
 
 
 def _readers(run: RunEvidence, planned: PlannedCell) -> Readers:
@@ -385,7 +385,7 @@ def _cell_gaps(
     if not run.baseline:
         yield from _untouched(run, cell)
     # A log that has lost no acked record also has the sessions of its producers.
-    if counts[count_name("partitions", Standing.PROMISED)] == len(found):
+    if counts[count_name("partitions", GuaranteeStatus.PROMISED)] == len(found):
         yield from run.writers.fatal(cell.name)
     yield from coverage.lacking(cell, run.faults, run.observation, _by_partition(cell, found))
     for strange in sorted(set(planned.expect) - set(_expected(planned))):

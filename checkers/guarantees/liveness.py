@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ackproof.checkers.context.endings import End
+from ackproof.checkers.context.endings import ServerEnd
 from ackproof.checkers.context.faults import FOREVER, FaultFacts, Partition
-from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observation
-from ackproof.checkers.context.pace import FULL, Pace
+from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, ClusterObservation
+from ackproof.checkers.context.pace import FULL, ServerPace
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedRun
 
@@ -21,7 +21,7 @@ _NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Living:
+class LivenessResult:
     """The result of a liveness guarantee in one cell.
 
     Attributes:
@@ -39,7 +39,9 @@ class Living:
     examined: int = 0
 
 
-def resting_on(living: Living, tables: Iterable[str], incomplete: Collection[str]) -> Living:
+def resting_on(
+    living: LivenessResult, tables: Iterable[str], incomplete: Collection[str]
+) -> LivenessResult:
     """Return the result of a guarantee, or an undecided one if a table that it depends on is
     incomplete. The missing rows may excuse a violation or contain one."""
     torn = tuple(f"the table {one} is not whole" for one in tables if one in incomplete)
@@ -51,11 +53,11 @@ def recovers(
     cell: Cell,
     faults: Iterable[FaultFacts],
     rows: Sequence[Row],
-    observation: Observation,
+    observation: ClusterObservation,
     silent: Iterable[Partition] = (),
     servers: Sequence[Row] = (),
-    pace: Pace = FULL,
-) -> Living:
+    pace: ServerPace = FULL,
+) -> LivenessResult:
     """Judge whether every partition of a cell had a leader and a full ISR within ``recovery_ms``
     after the last heal.
 
@@ -77,7 +79,7 @@ def recovers(
     """
     faults = tuple(faults)
     if open_ := tuple(_unhealed(run, cell, faults)):
-        return Living(suspended=open_)
+        return LivenessResult(suspended=open_)
     healed = max((fault.over for fault in faults if fault.over < FOREVER), default=None)
     due = FOREVER if healed is None else pace.after(healed, run.recovery_ms * _NS_PER_MS)
     by_partition = {(row["topic"], row["partition"]): row for row in rows}
@@ -103,16 +105,16 @@ def recovers(
         elif (late := _late(cell, partition, row, due, observation)) is not None:
             (broken if late else untold).append(f"{name}: {late or 'seen whole, too late to tell'}")
     examined = sum(partition in by_partition for partition in cell.topic_partitions)
-    return Living(broken=tuple(broken), untold=tuple(untold), examined=examined)
+    return LivenessResult(broken=tuple(broken), untold=tuple(untold), examined=examined)
 
 
 def stays_up(
     cell: Cell,
-    ends: Sequence[End],
+    ends: Sequence[ServerEnd],
     rows: Sequence[Row],
     recovery: Sequence[Row],
-    observation: Observation,
-) -> Living:
+    observation: ClusterObservation,
+) -> LivenessResult:
     """Judge whether no server that a cell depends on ended by itself.
 
     The end of a broker concerns the cells that have replicas on it, as observed in ISRs and
@@ -127,7 +129,7 @@ def stays_up(
     """
     started = sum(row["event"] == "started" for row in rows)
     if not started:
-        return Living(untold=("nobody watched the servers' processes",))
+        return LivenessResult(untold=("nobody watched the servers' processes",))
     hosts = _hosts(cell, recovery, observation)
     broken: list[str] = []
     untold: list[str] = []
@@ -137,7 +139,7 @@ def stays_up(
             (untold if end.doubt else broken).append(end.words)
         elif len(hosts) < cell.replication_factor:
             untold.append(f"{end.words}; whether it held a replica of this cell was not seen")
-    return Living(broken=tuple(broken), untold=tuple(untold), examined=started)
+    return LivenessResult(broken=tuple(broken), untold=tuple(untold), examined=started)
 
 
 def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iterator[str]:
@@ -152,7 +154,7 @@ def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iter
 
 
 def _late(
-    cell: Cell, partition: Partition, row: Row, due: int, observation: Observation
+    cell: Cell, partition: Partition, row: Row, due: int, observation: ClusterObservation
 ) -> str | None:
     """Return a sentence that says how late a partition recovered, None if it was in time, or an
     empty string if that is unknown.
@@ -182,7 +184,7 @@ def _all_ended(servers: Iterable[Row]) -> bool:
     return bool(brokers) and all(event == "ended" for event in brokers)
 
 
-def _hosts(cell: Cell, recovery: Sequence[Row], observation: Observation) -> set[int]:
+def _hosts(cell: Cell, recovery: Sequence[Row], observation: ClusterObservation) -> set[int]:
     partitions = set(cell.topic_partitions)
     hosts = {broker for partition in partitions for broker in observation.of(partition).brokers}
     for row in recovery:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ackproof.checkers.arrays import NONE, Array, codes_of, numbers_of
 from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
 from ackproof.checkers.context.final_reads import FinalRead
-from ackproof.checkers.context.timeline import UNSEEN, Timeline
+from ackproof.checkers.context.timeline import UNSEEN, PartitionTimeline
 from ackproof.checkers.index.partition_history import (
     Fate,
     PartitionHistory,
@@ -54,7 +54,7 @@ class Unindexed:
     last_recorded: Mapping[tuple[str, int], int] = field(default_factory=dict)
     deleted_before: int = 0
     faults: FaultWindows = NO_FAULTS
-    timeline: Timeline = UNSEEN
+    timeline: PartitionTimeline = UNSEEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.context.final_reads import FinalRead
-from ackproof.checkers.context.timeline import Timeline
-from ackproof.checkers.index.raw_logs import UNTOLD, Written
+from ackproof.checkers.context.timeline import PartitionTimeline
+from ackproof.checkers.index.raw_logs import NO_POSITIONS, ProducerPosition
 from ackproof.history.payload import Identity
 
 ADDRESSES_A_ROW = 4
@@ -324,14 +324,14 @@ class PartitionHistory:
     log_epoch: Array
     log_record: Array
     first: Array
-    timeline: Timeline
+    timeline: PartitionTimeline
     crashed: frozenset[int] = frozenset()
     seen: Array | None = None
     transactional: bool = False
     visible: Array | None = None
     deleted_before: int = 0
     selected: Array | None = None
-    written: Mapping[int, Written] = field(default_factory=lambda: UNTOLD)
+    written: Mapping[int, ProducerPosition] = field(default_factory=lambda: NO_POSITIONS)
 
     @property
     def contradictory(self) -> int:

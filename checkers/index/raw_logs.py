@@ -39,7 +39,7 @@ class OtherFormat(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RawBatch:
     """One record batch.
 
     Attributes:
@@ -95,7 +95,7 @@ class RawLog:
         """The offset of its first segment, or None if there is none."""
         return next((int(path.stem) for path in self._segments()), None)
 
-    def batches(self, start: int, end: int) -> Iterator[Batch]:
+    def batches(self, start: int, end: int) -> Iterator[RawBatch]:
         """Yield the batches with an offset from ``start`` to ``end`` (exclusive), in their order.
 
         Raises:
@@ -129,7 +129,7 @@ class RawLog:
         ``.index``, ``.log.deleted``."""
         return [path for path in matching(self.directory, "*.log") if path.stem.isdecimal()]
 
-    def _segment(self, file: BinaryIO, name: str, after: int) -> Iterator[Batch]:
+    def _segment(self, file: BinaryIO, name: str, after: int) -> Iterator[RawBatch]:
         size = file.seek(0, 2)
         position = file.seek(0)
         while position < size:
@@ -145,7 +145,7 @@ class RawLog:
             rest = file.read(_BEFORE_LENGTH_COUNTS + length - _HEADER.size)
             position += _BEFORE_LENGTH_COUNTS + length
             after = base + last_delta
-            yield Batch(
+            yield RawBatch(
                 base_offset=base,
                 last_offset=after,
                 leader_epoch=epoch,
@@ -254,7 +254,7 @@ class Content:
 # The two batches at an offset are needed again for each of their records that differ. The cache
 # also saves computing the CRC again.
 @lru_cache(maxsize=2)
-def contents(batch: Batch) -> Mapping[int, Content]:
+def contents(batch: RawBatch) -> Mapping[int, Content]:
     """Return the records of a batch by offset. Raises Undecodable."""
     if not batch.intact:
         raise Undecodable("a batch that its CRC does not fit")
@@ -264,7 +264,7 @@ def contents(batch: Batch) -> Mapping[int, Content]:
         raise Undecodable("a batch that cannot be decoded") from error
 
 
-def holds(batch: Batch, offset: int) -> tuple[str, Identity | None]:
+def holds(batch: RawBatch, offset: int) -> tuple[str, Identity | None]:
     """Return a description of what a replica holds at an offset of this batch, and the identity of
     the record."""
     where = f"(leader epoch {batch.leader_epoch}, CRC {batch.crc:#010x})"
@@ -282,7 +282,7 @@ def holds(batch: Batch, offset: int) -> tuple[str, Identity | None]:
     return f"cell {whose.cell} producer {whose.producer} sequence {whose.sequence} {where}", whose
 
 
-def _contents(batch: Batch) -> Iterator[tuple[int, Content]]:
+def _contents(batch: RawBatch) -> Iterator[tuple[int, Content]]:
     payload = _decompressed(batch)
     position = 0
     for _ in range(batch.count):
@@ -301,7 +301,7 @@ def _contents(batch: Batch) -> Iterator[tuple[int, Content]]:
         )
 
 
-def _decompressed(batch: Batch) -> bytes:
+def _decompressed(batch: RawBatch) -> bytes:
     codec = batch.attributes & _CODEC
     payload = bytes(batch.payload)
     if codec == 0:
@@ -357,7 +357,7 @@ Session: TypeAlias = tuple[int, int]
 """The producer id and producer epoch."""
 
 
-class Written(NamedTuple):
+class ProducerPosition(NamedTuple):
     """The session of a record, and its sequence number in it, as its batch has them. All of them
     are -1 for a producer that is not idempotent."""
 
@@ -371,13 +371,13 @@ class Written(NamedTuple):
         return self.producer_id, self.producer_epoch
 
 
-UNTOLD: Mapping[int, Written] = MappingProxyType({})
+NO_POSITIONS: Mapping[int, ProducerPosition] = MappingProxyType({})
 
 
-def written(copies: Sequence[AnyPath], epochs: Mapping[int, int]) -> Mapping[int, Written]:
+def written(copies: Sequence[AnyPath], epochs: Mapping[int, int]) -> Mapping[int, ProducerPosition]:
     """Return the sessions by offset, from the first raw log of a partition that has all of the
-    offsets, or :data:`UNTOLD` if none has. ``epochs`` has the leader epoch expected at each offset,
-    or -1 if it is unknown. A batch with another epoch is another batch."""
+    offsets, or :data:`NO_POSITIONS` if none has. ``epochs`` has the leader epoch expected at each
+    offset, or -1 if it is unknown. A batch with another epoch is another batch."""
     for directory in copies if epochs else ():
         try:
             found = _of(RawLog(directory), epochs)
@@ -385,11 +385,11 @@ def written(copies: Sequence[AnyPath], epochs: Mapping[int, int]) -> Mapping[int
             continue
         if len(found) == len(epochs):
             return found
-    return UNTOLD
+    return NO_POSITIONS
 
 
-def _of(log: RawLog, epochs: Mapping[int, int]) -> Mapping[int, Written]:
-    found: dict[int, Written] = {}
+def _of(log: RawLog, epochs: Mapping[int, int]) -> Mapping[int, ProducerPosition]:
+    found: dict[int, ProducerPosition] = {}
     offsets = sorted(epochs)
     wanted = iter(offsets)
     offset = next(wanted, None)
@@ -402,8 +402,8 @@ def _of(log: RawLog, epochs: Mapping[int, int]) -> Mapping[int, Written]:
     return found
 
 
-def _written(batch: Batch, offset: int) -> Written:
+def _written(batch: RawBatch, offset: int) -> ProducerPosition:
     sequence = _UNKNOWN
     if batch.base_sequence >= 0:
         sequence = (batch.base_sequence + offset - batch.base_offset) % _SEQUENCES
-    return Written(batch.producer_id, batch.producer_epoch, sequence)
+    return ProducerPosition(batch.producer_id, batch.producer_epoch, sequence)

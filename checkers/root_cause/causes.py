@@ -10,7 +10,7 @@ import numpy as np
 from ackproof.checkers.arrays import Array
 from ackproof.checkers.root_cause.attribution import Lost
 from ackproof.checkers.root_cause.copies import Copies
-from ackproof.checkers.root_cause.kinds import EXPECTED, Kind
+from ackproof.checkers.root_cause.kinds import EXPECTED, CauseKind
 from ackproof.checkers.root_cause.stories import Story, sentence
 from ackproof.checkers.verdict import Cause
 
@@ -67,7 +67,7 @@ def _held(offsets: Array, copies: Copies) -> dict[int, int]:
     return {broker: count for broker, count in counts.items() if count}
 
 
-_NO_CAUSE = (Kind.UNEXPLAINED, Kind.UNKNOWN)
+_NO_CAUSE = (CauseKind.UNEXPLAINED, CauseKind.UNKNOWN)
 """Kinds without a known cause. The faults of these were active at some time, but may be unrelated
 to some of the records."""
 
@@ -85,7 +85,7 @@ def in_order(causes: Iterable[Cause]) -> list[Cause]:
         causes,
         key=lambda one: (
             -one.promised,
-            one.kind != Kind.UNEXPLAINED,
+            one.kind != CauseKind.UNEXPLAINED,
             one.kind in EXPECTED,
             -one.records,
             *(one.run, one.topic, one.partition, one.anomaly, one.number),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
-from ackproof.checkers.index.raw_logs import Batch, OtherFormat, RawLog, Undecodable, contents
+from ackproof.checkers.index.raw_logs import OtherFormat, RawBatch, RawLog, Undecodable, contents
 from ackproof.history.payload import Identity
 from ackproof.history.storage import AnyPath
 
@@ -50,7 +50,7 @@ def copies(
 
 
 def _held(
-    batch: Batch, offsets: Array, wanted: Mapping[int, Identity], stands: Mapping[int, int]
+    batch: RawBatch, offsets: Array, wanted: Mapping[int, Identity], stands: Mapping[int, int]
 ) -> list[int]:
     first, last = np.searchsorted(offsets, [batch.base_offset, batch.last_offset + 1])
     places = [

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ackproof.checkers.checks.replicas import DIVERGENT, Parting
-from ackproof.checkers.context.broker_logs import Truncation
+from ackproof.checkers.checks.replicas import DIVERGENT, DivergentRange
+from ackproof.checkers.context.broker_logs import ReplicaTruncation
 from ackproof.checkers.root_cause.causes import Place, told
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.missing_records import Autopsies
 from ackproof.checkers.root_cause.partition_context import FaultSeen, Scene
 from ackproof.checkers.root_cause.rows import of_rows
@@ -34,7 +34,7 @@ class Story(NamedTuple):
             that is unknown.
     """
 
-    kind: Kind
+    kind: CauseKind
     one: int
     other: int
     epochs: tuple[int, int]
@@ -50,7 +50,7 @@ class _Range:
     first: int = -1
     last: int = -1
 
-    def add(self, parting: Parting) -> None:
+    def add(self, parting: DivergentRange) -> None:
         difference = parting.difference
         self.offsets += difference.last - difference.first + 1
         self.first = difference.first if self.first < 0 else min(self.first, difference.first)
@@ -71,16 +71,18 @@ class Partings:
     promised: bool = False
     _stories: dict[Story, _Range] = field(default_factory=dict)
 
-    def performed(self, partings: Sequence[Parting]) -> Autopsies:
+    def performed(self, divergent_ranges: Sequence[DivergentRange]) -> Autopsies:
         """Return the rows of these divergences. Their causes are reported after all of them have
         come."""
-        return Autopsies(of_records=of_rows([self._row(one) for one in partings]), causes=())
+        return Autopsies(
+            of_records=of_rows([self._row(one) for one in divergent_ranges]), causes=()
+        )
 
     def causes(self) -> list[Cause]:
         """Return the causes that are reported."""
         return told([self._cause(story, range_) for story, range_ in self._stories.items()])
 
-    def _row(self, parting: Parting) -> dict[str, Any]:
+    def _row(self, parting: DivergentRange) -> dict[str, Any]:
         story = explained(parting, self.scene)
         if story not in self._stories:
             self._stories[story] = _Range(number=len(self._stories) + 1)
@@ -119,7 +121,7 @@ class Partings:
         )
 
 
-def explained(parting: Parting, scene: Scene) -> Story:
+def explained(parting: DivergentRange, scene: Scene) -> Story:
     """Return how a divergence came about, as far as it is known."""
     one, other = parting.difference.sides
     epochs = (
@@ -138,46 +140,46 @@ def explained(parting: Parting, scene: Scene) -> Story:
     return Story(kind, parting.one, parting.other, epochs, strange)
 
 
-def _kind(parting: Parting, strange: int | None, scene: Scene) -> Kind:
+def _kind(parting: DivergentRange, strange: int | None, scene: Scene) -> CauseKind:
     one, other = parting.difference.sides
     if one is None or other is None:
         return _lacking(parting, strange, scene)
     if not (one.intact and other.intact):
-        return Kind.DAMAGED if _disks(strange, scene) else Kind.UNEXPLAINED
+        return CauseKind.DAMAGED if _disks(strange, scene) else CauseKind.UNEXPLAINED
     if strange is None:
         return _of_one_epoch(one.leader_epoch, scene)
     if strange not in scene.speak:
-        return Kind.UNKNOWN
+        return CauseKind.UNKNOWN
     since = max(one.leader_epoch, other.leader_epoch)
     reached = (
         truncation.offset <= parting.difference.first
         for truncation in scene.truncations
         if truncation.broker == strange and truncation.leader_epoch >= since
     )
-    return Kind.UNEXPLAINED if any(reached) else Kind.NOT_CUT
+    return CauseKind.UNEXPLAINED if any(reached) else CauseKind.NOT_CUT
 
 
-def _lacking(parting: Parting, strange: int | None, scene: Scene) -> Kind:
+def _lacking(parting: DivergentRange, strange: int | None, scene: Scene) -> CauseKind:
     if _disks(strange, scene):
-        return Kind.LOST_FROM_DISK
+        return CauseKind.LOST_FROM_DISK
     truncation = _last_truncations(scene).get(-1 if strange is None else strange)
     if truncation is not None and truncation.offset <= parting.difference.first:
-        return Kind.NOT_FETCHED
-    return Kind.UNEXPLAINED if strange in scene.speak else Kind.UNKNOWN
+        return CauseKind.NOT_FETCHED
+    return CauseKind.UNEXPLAINED if strange in scene.speak else CauseKind.UNKNOWN
 
 
-def _of_one_epoch(epoch: int, scene: Scene) -> Kind:
+def _of_one_epoch(epoch: int, scene: Scene) -> CauseKind:
     """Return the kind if both replicas hold intact but different batches of one epoch."""
     if epoch in scene.contended:
-        return Kind.TWO_LEADERS
+        return CauseKind.TWO_LEADERS
     leaders = [reign.leader for reign in scene.reigns if reign.epoch == epoch]
     if not leaders:
-        return Kind.UNKNOWN
-    return Kind.REFILLED if _disks(leaders[0], scene) else Kind.UNEXPLAINED
+        return CauseKind.UNKNOWN
+    return CauseKind.REFILLED if _disks(leaders[0], scene) else CauseKind.UNEXPLAINED
 
 
-def _is_of_disks(kind: Kind) -> bool:
-    return kind in (Kind.LOST_FROM_DISK, Kind.DAMAGED, Kind.REFILLED)
+def _is_of_disks(kind: CauseKind) -> bool:
+    return kind in (CauseKind.LOST_FROM_DISK, CauseKind.DAMAGED, CauseKind.REFILLED)
 
 
 def _disks(broker: int | None, scene: Scene) -> list[FaultSeen]:
@@ -187,7 +189,7 @@ def _disks(broker: int | None, scene: Scene) -> list[FaultSeen]:
     return [fault for fault in scene.faults if fault.took >= 0 and fault.affected(broker)]
 
 
-def _last_truncations(scene: Scene) -> dict[int, Truncation]:
+def _last_truncations(scene: Scene) -> dict[int, ReplicaTruncation]:
     """Return the last truncation that each broker reports."""
     return {truncation.broker: truncation for truncation in scene.truncations}
 
@@ -203,32 +205,32 @@ def sentence(story: Story, first: int, scene: Scene) -> str:
 def _parts(story: Story, first: int, scene: Scene) -> Iterator[str]:
     yield _held(story, first)
     match story.kind:
-        case Kind.LOST_FROM_DISK:
+        case CauseKind.LOST_FROM_DISK:
             took = labels(_disks(story.strange, scene))
             yield f"{took} took data from the disk of broker-{story.strange}"
-        case Kind.DAMAGED:
+        case CauseKind.DAMAGED:
             changed = labels(_disks(story.strange, scene))
             yield f"the CRC of broker-{story.strange}'s does not fit: {changed} was on its disk"
-        case Kind.REFILLED:
+        case CauseKind.REFILLED:
             leader = next(one.leader for one in scene.reigns if one.epoch == story.epochs[0])
             took = labels(_disks(leader, scene))
             yield (
                 f"{took} took data from the disk of broker-{leader}, which led epoch "
                 f"{story.epochs[0]} and filled these offsets again"
             )
-        case Kind.TWO_LEADERS:
+        case CauseKind.TWO_LEADERS:
             yield f"in epoch {story.epochs[0]} two brokers led, by their own word"
-        case Kind.NOT_CUT:
+        case CauseKind.NOT_CUT:
             later = max(story.epochs)
             yield f"broker-{story.strange} did not cut its log there when epoch {later} had begun"
-        case Kind.NOT_FETCHED:
+        case CauseKind.NOT_FETCHED:
             yield f"broker-{story.strange} did not fetch again what it had cut"
         case _:
             pass
     yield from _truncation(story, scene)
-    if story.kind is Kind.UNEXPLAINED:
+    if story.kind is CauseKind.UNEXPLAINED:
         yield "nothing that was recorded explains it"
-    elif story.kind is Kind.UNKNOWN:
+    elif story.kind is CauseKind.UNKNOWN:
         yield "how it came about cannot be told: no broker's log tells of it"
 
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks.records import renewed
 from ackproof.checkers.context import status
-from ackproof.checkers.context.status import Standing
-from ackproof.checkers.context.validity import Terms
+from ackproof.checkers.context.status import GuaranteeStatus
+from ackproof.checkers.context.validity import ValidityWindow
 from ackproof.checkers.index.partition_history import Fate, PartitionHistory
-from ackproof.checkers.index.raw_logs import Session, Written, written
+from ackproof.checkers.index.raw_logs import ProducerPosition, Session, written
 from ackproof.checkers.root_cause.causes import Place, held_responsible, told
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.missing_records import Autopsies
 from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene
 from ackproof.checkers.root_cause.rows import isrs, of_rows
@@ -42,7 +42,7 @@ class Repeat:
     record: int
     offsets: Sequence[int]
     epochs: Sequence[int]
-    written: Sequence[Written]
+    written: Sequence[ProducerPosition]
     asked: int
     answered: int
 
@@ -74,7 +74,7 @@ class RepeatStory:
         why: A clause that says what is unexplained or missing.
     """
 
-    kind: Kind
+    kind: CauseKind
     repeats: Sequence[Repeat]
     reigns: Sequence[Reign]
     epochs: Sequence[int]
@@ -100,7 +100,7 @@ def stories(
     return found
 
 
-def _key(explained: tuple[Kind, str], one: Repeat) -> tuple[object, ...]:
+def _key(explained: tuple[CauseKind, str], one: Repeat) -> tuple[object, ...]:
     return *explained, one.led, one.sessions
 
 
@@ -120,7 +120,7 @@ def _bursts(repeats: Sequence[Repeat]) -> Iterator[list[Repeat]]:
 
 
 def _story(
-    kind: Kind, why: str, some: Sequence[Repeat], history: PartitionHistory, scene: Scene
+    kind: CauseKind, why: str, some: Sequence[Repeat], history: PartitionHistory, scene: Scene
 ) -> RepeatStory:
     known = _reigns(scene)
     epochs = some[0].led
@@ -146,34 +146,40 @@ def _story(
     )
 
 
-def _explained(one: Repeat, history: PartitionHistory, scene: Scene) -> tuple[Kind, str]:
+def _explained(one: Repeat, history: PartitionHistory, scene: Scene) -> tuple[CauseKind, str]:
     """Return the kind, and for an unexplained or unknown one the reason."""
     numbered = [told.producer_id != NONE for told in one.written]
     if not scene.sender.idempotent and not any(numbered):
         against = _never_resent(one, history, scene)
         if against:
-            return Kind.UNEXPLAINED, against
+            return CauseKind.UNEXPLAINED, against
         known = _reigns(scene)
         leaders = {known[epoch].leader for epoch in one.led if epoch in known}
-        return (Kind.RETRIED_AT_NEXT_LEADER if len(leaders) > 1 else Kind.RETRIED), ""
+        return (CauseKind.RETRIED_AT_NEXT_LEADER if len(leaders) > 1 else CauseKind.RETRIED), ""
     if not one.written:
-        return Kind.UNKNOWN, "no raw log tells in which session of its producer each was written"
+        return (
+            CauseKind.UNKNOWN,
+            "no raw log tells in which session of its producer each was written",
+        )
     if not all(numbered):
-        return Kind.UNEXPLAINED, "not all copies have a producer id, and the producer is idempotent"
+        return (
+            CauseKind.UNEXPLAINED,
+            "not all copies have a producer id, and the producer is idempotent",
+        )
     return _numbered(one, scene)
 
 
-def _numbered(one: Repeat, scene: Scene) -> tuple[Kind, str]:
+def _numbered(one: Repeat, scene: Scene) -> tuple[CauseKind, str]:
     # The client itself writes the session and the sequence number, so it certainly sent the record
     # again.
     if len(one.sessions) == len(one.written):
-        return Kind.NEW_SESSION, ""
+        return CauseKind.NEW_SESSION, ""
     if len(set(one.written)) == len(one.written):
-        return Kind.RENUMBERED, ""
+        return CauseKind.RENUMBERED, ""
     if _disks(one, scene):
-        return Kind.FORGOTTEN, ""
+        return CauseKind.FORGOTTEN, ""
     why = "they have the same producer id, epoch and sequence number, by which any log knows them"
-    return Kind.UNEXPLAINED, f"{why} again"
+    return CauseKind.UNEXPLAINED, f"{why} again"
 
 
 def _never_resent(one: Repeat, history: PartitionHistory, scene: Scene) -> str:
@@ -210,7 +216,9 @@ def _reigns(scene: Scene) -> Mapping[int, Reign]:
 
 
 def repeats_of(
-    found: Mapping[int, Sequence[int]], history: PartitionHistory, written: Mapping[int, Written]
+    found: Mapping[int, Sequence[int]],
+    history: PartitionHistory,
+    written: Mapping[int, ProducerPosition],
 ) -> list[Repeat]:
     """Return the records of :attr:`checkers.index.partition_history.PartitionHistory.copies`, in
     its order."""
@@ -248,29 +256,29 @@ def sentence(story: RepeatStory, client: str = "", acks: str = "") -> str:
 
 def _parts(story: RepeatStory, client: str, acks: str) -> Iterator[str]:
     match story.kind:
-        case Kind.RETRIED if acks == "0":
+        case CauseKind.RETRIED if acks == "0":
             yield (
                 "the connection broke while the producer wrote, and it sent these again, as "
                 "expected without enable.idempotence"
             )
-        case Kind.RETRIED:
+        case CauseKind.RETRIED:
             yield (
                 "the answer to the first attempt was lost with the connection, or late, and the "
                 "producer sent these again, as expected without enable.idempotence"
             )
-        case Kind.RETRIED_AT_NEXT_LEADER:
+        case CauseKind.RETRIED_AT_NEXT_LEADER:
             yield (
                 "the leader changed before the first attempt was answered, and the producer sent "
                 "these again, as expected without enable.idempotence"
             )
-        case Kind.NEW_SESSION:
+        case CauseKind.NEW_SESSION:
             yield (
                 f"the producer began another session ({_sessions(story)}) and sent these again, "
                 f"which no log can know (KIP-98){_known_of(client)}"
             )
-        case Kind.RENUMBERED:
+        case CauseKind.RENUMBERED:
             yield f"the producer sent these again under other numbers ({_sessions(story)})"
-        case Kind.FORGOTTEN:
+        case CauseKind.FORGOTTEN:
             yield (
                 f"{labels(story.disks)} took data from the disk of {_leader(story, -1)}, which did "
                 f"not know these again ({_sessions(story)})"
@@ -281,9 +289,9 @@ def _parts(story: RepeatStory, client: str, acks: str) -> Iterator[str]:
     yield from _acked(story)
     told = list(struck(story.faults, min(one.asked for one in story.repeats)))
     yield from told or ["no fault was on"]
-    if story.kind is Kind.UNEXPLAINED:
+    if story.kind is CauseKind.UNEXPLAINED:
         yield f"nothing that was recorded explains it: {story.why}"
-    elif story.kind is Kind.UNKNOWN:
+    elif story.kind is CauseKind.UNKNOWN:
         yield f"how cannot be told: {story.why}"
 
 
@@ -336,14 +344,14 @@ DUPLICATED = "duplicated"
 
 
 def perform_repeated(
-    history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1
+    history: PartitionHistory, scene: Scene, terms: ValidityWindow, run: int = 1
 ) -> Autopsies:
     """Return the root causes of all records that the rule ``duplicated`` finds in a partition."""
     found = history.copies
     repeats = repeats_of(found, history, _written(found, history, scene))
     place = Place(run, history.cell, DUPLICATED, history.topic, history.partition)
     promised = scene.sender.idempotent and (
-        status.of_partition(history.begun, terms) is Standing.PROMISED
+        status.of_partition(history.begun, terms) is GuaranteeStatus.PROMISED
     )
     explained = stories(repeats, history, scene)
     of_record = {
@@ -372,7 +380,7 @@ def perform_repeated(
 
 def _written(
     found: Mapping[int, Sequence[int]], history: PartitionHistory, scene: Scene
-) -> Mapping[int, Written]:
+) -> Mapping[int, ProducerPosition]:
     """Return the sessions of the copies, from the logs of in-sync replicas, or else of any replica.
     A batch of the same epoch at the same offset is the same batch."""
     if history.written:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class CauseKind(StrEnum):
     """The kind of a root cause. The first ones are for missing records, the next for repeated
     records and for divergent replicas, and the last two for any anomaly."""
 
@@ -63,5 +63,5 @@ class Kind(StrEnum):
     """The records of the run do not suffice to find the cause."""
 
 
-EXPECTED = frozenset({Kind.UNANSWERED, Kind.RETRIED, Kind.RETRIED_AT_NEXT_LEADER})
+EXPECTED = frozenset({CauseKind.UNANSWERED, CauseKind.RETRIED, CauseKind.RETRIED_AT_NEXT_LEADER})
 """Kinds that follow from the settings alone whenever a failure occurs. They are reported last."""

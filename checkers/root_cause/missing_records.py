@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.checks.claims import ACK
-from ackproof.checkers.checks.read_anomalies import Found
+from ackproof.checkers.checks.read_anomalies import ReadAnomalies
 from ackproof.checkers.context.faults import FOREVER
-from ackproof.checkers.context.status import standings
-from ackproof.checkers.context.validity import Terms
+from ackproof.checkers.context.status import statuses
+from ackproof.checkers.context.validity import ValidityWindow
 from ackproof.checkers.index.partition_history import Fate, PartitionHistory
 from ackproof.checkers.root_cause.attribution import Lost, groups
 from ackproof.checkers.root_cause.causes import Place, cause, held_responsible, told
 from ackproof.checkers.root_cause.copies import LOOKED_FOR_MAX, copies
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.partition_context import Reign, Scene
 from ackproof.checkers.root_cause.rows import AUTOPSY, autopsies
 from ackproof.checkers.root_cause.stories import Around, Story, faults_on, story
@@ -51,7 +51,7 @@ def deduplicated(
         leaders = [reign.leader for reign in reigns]
         since, until = history.asked[given_up[mine]], history.answered[given_up[mine]]
         yield Story(
-            kind=Kind.DEDUPLICATED,
+            kind=CauseKind.DEDUPLICATED,
             records=mine,
             offsets=(int(offset.min()), int(offset.max())),
             times=(int(time.min()), int(time.max())),
@@ -150,7 +150,7 @@ class Shown:
     to: Sequence[Sequence[str]]
 
     @classmethod
-    def of(cls, found: Found, history: PartitionHistory, clients: Sequence[str]) -> "Shown":
+    def of(cls, found: ReadAnomalies, history: PartitionHistory, clients: Sequence[str]) -> "Shown":
         """Return the reads among the rows of ``found``. ``clients`` has the names by number."""
         told = found.shown
         if told is None:
@@ -247,7 +247,9 @@ class Autopsies:
     faults: pa.Array | None = None
 
 
-def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1) -> Autopsies:
+def perform(
+    history: PartitionHistory, scene: Scene, terms: ValidityWindow, run: int = 1
+) -> Autopsies:
     """Return the root causes of all records that the rule ``lost`` finds in a partition."""
     records = history.lost
     lost = Lost(
@@ -263,7 +265,7 @@ def perform(history: PartitionHistory, scene: Scene, terms: Terms, run: int = 1)
     never = list(deduplicated(history, records, lost, scene, held=found or ()))
     stories = [*never, *_stories(history, scene, lost, acks=history.timeline.acks, but=never)]
     place = Place(run, history.cell, LOST, history.topic, history.partition)
-    promised = ~np.logical_or(*standings(lost.time, terms))
+    promised = ~np.logical_or(*statuses(lost.time, terms))
     causes = [
         cause(number, one, lost, place, promised, found)
         for number, one in enumerate(stories, start=1)
@@ -284,7 +286,11 @@ def _faults(causes: Sequence[Cause], stories: Sequence[Story], count: int) -> pa
 
 
 def perform_shown(
-    history: PartitionHistory, scene: Scene, found: Found, clients: Sequence[str], run: int = 1
+    history: PartitionHistory,
+    scene: Scene,
+    found: ReadAnomalies,
+    clients: Sequence[str],
+    run: int = 1,
 ) -> Autopsies:
     """Return the root causes of reads that the final log does not have. If only an ack is overruled
     there is none, because that record is explained where it is lost.

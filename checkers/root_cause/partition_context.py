@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ackproof.checkers.context.broker_logs import Truncation, Word
+from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role
 from ackproof.checkers.context.faults import FOREVER, FaultFacts, Partition
-from ackproof.checkers.context.observed import Absence, Observed, State
-from ackproof.checkers.context.surroundings import Surroundings
-from ackproof.checkers.context.timeline import Timeline
-from ackproof.checkers.context.validity import clean, strike
+from ackproof.checkers.context.observed import Absence, Observed, PartitionState
+from ackproof.checkers.context.surroundings import PartitionSurroundings
+from ackproof.checkers.context.timeline import PartitionTimeline
+from ackproof.checkers.context.validity import data_loss_span, elected_cleanly
 from ackproof.history.cell import LIBRARIES, Cell, as_text
 from ackproof.history.storage import AnyPath
 
@@ -120,7 +120,7 @@ class Scene:
     reigns: Sequence[Reign] = ()
     faults: Sequence[FaultSeen] = ()
     absences: Sequence[Absence] = ()
-    truncations: Sequence[Truncation] = ()
+    truncations: Sequence[ReplicaTruncation] = ()
     isr_times: Sequence[int] = ()
     isrs: Sequence[Sequence[int]] = ()
     let_in: Sequence[LetIn] = ()
@@ -163,10 +163,10 @@ class Told:
 
     cell: Cell
     partition: Partition
-    around: Surroundings
-    timeline: Timeline
-    words: Sequence[Word]
-    truncations: Sequence[Truncation]
+    around: PartitionSurroundings
+    timeline: PartitionTimeline
+    words: Sequence[Role]
+    truncations: Sequence[ReplicaTruncation]
     orders: Mapping[int, Sequence[int]]
     absences: Sequence[Absence]
     logs: Sequence[tuple[int, AnyPath]]
@@ -216,7 +216,7 @@ def _let_in(observed: Observed) -> Iterator[LetIn]:
                 yield LetIn(broker=broker, epoch=after.leader_epoch, time=after.time)
 
 
-def _contended(words: Sequence[Word]) -> Iterator[int]:
+def _contended(words: Sequence[Role]) -> Iterator[int]:
     leaders: dict[int, int] = {}
     for word in words:
         if word.leads and leaders.setdefault(word.leader_epoch, word.broker) != word.broker:
@@ -224,7 +224,7 @@ def _contended(words: Sequence[Word]) -> Iterator[int]:
 
 
 def _seen(fault: FaultFacts) -> FaultSeen:
-    struck = strike(fault) if fault.destroys != "unclean" else None
+    struck = data_loss_span(fault) if fault.destroys != "unclean" else None
     return FaultSeen(
         label=fault.label,
         servers=None if fault.servers is None else list(fault.servers),
@@ -288,7 +288,7 @@ def _unheard(reign: Reign, told: Told) -> bool:
     return passed and not heard and not taken
 
 
-def _leaders(observed: Observed, words: Sequence[Word]) -> dict[int, int]:
+def _leaders(observed: Observed, words: Sequence[Role]) -> dict[int, int]:
     """Return the leader of each epoch: from ZooKeeper, or from the broker's own log if ZooKeeper
     showed none. If two brokers led in one epoch, ZooKeeper's counts."""
     said = {word.leader_epoch: word.broker for word in words if word.leads}
@@ -296,7 +296,9 @@ def _leaders(observed: Observed, words: Sequence[Word]) -> dict[int, int]:
     return {epoch: leader for epoch, leader in (said | seen).items() if epoch >= 0}
 
 
-def _of_epoch(timeline: Timeline, values: Sequence[int], epoch: int, otherwise: int) -> int:
+def _of_epoch(
+    timeline: PartitionTimeline, values: Sequence[int], epoch: int, otherwise: int
+) -> int:
     found = dict(zip(timeline.epochs, values, strict=False))
     return found.get(epoch, otherwise)
 
@@ -311,7 +313,7 @@ def _bounds(epoch: int, leader: int, told: Told) -> tuple[int, int]:
     return elected_after, min(heard, _followed(epoch, leader, told.around))
 
 
-def _followed(epoch: int, leader: int, around: Surroundings) -> int:
+def _followed(epoch: int, leader: int, around: PartitionSurroundings) -> int:
     """Return the time from which on the leader of an epoch certainly followed a later one. It was
     observed out of that one's ISR and then in it, which takes fetching in the later epoch."""
     out = False
@@ -331,22 +333,22 @@ def _said(epoch: int, told: Told) -> int:
     return said[0] if said and said[0] is not None else _UNKNOWN
 
 
-def _watermark(epoch: int, words: Sequence[Word]) -> int:
+def _watermark(epoch: int, words: Sequence[Role]) -> int:
     said = [word for word in words if word.leads and word.leader_epoch == epoch]
     known = [word.high_watermark for word in said[:1] if word.high_watermark is not None]
     return known[0] if known else _UNKNOWN
 
 
-def _election(observed: Observed, state: State | None) -> tuple[list[int], bool | None]:
+def _election(observed: Observed, state: PartitionState | None) -> tuple[list[int], bool | None]:
     """Return the last observed ISR before a state, and whether its leader was a member."""
     for before, after in observed.changes():
         if after is state:
             in_sync = [] if observed.missed(before, after) else list(before.isr)
-            return in_sync, clean(before, after, observed)
+            return in_sync, elected_cleanly(before, after, observed)
     return [], None
 
 
-def _failing(end: int, around: Surroundings, faults: Sequence[FaultFacts]) -> int:
+def _failing(end: int, around: PartitionSurroundings, faults: Sequence[FaultFacts]) -> int:
     """Return the time since which a fault was active that was active within the settling time
     before ``end``."""
     if end == FOREVER:

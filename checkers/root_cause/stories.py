@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from ackproof.checkers.arrays import NONE, Array
-from ackproof.checkers.context.broker_logs import Truncation
+from ackproof.checkers.context.broker_logs import ReplicaTruncation
 from ackproof.checkers.root_cause.attribution import UNTOLD, Group, Lost
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.partition_context import FaultSeen, LetIn, Reign, Scene
 
 
@@ -41,7 +41,7 @@ class Story:
             aborted transaction.
     """
 
-    kind: Kind
+    kind: CauseKind
     records: Array
     offsets: tuple[int, int] | None
     times: tuple[int, int]
@@ -53,8 +53,8 @@ class Story:
     without_session: int | None = None
     faults: Sequence[FaultSeen] = ()
     disks: Sequence[FaultSeen] = ()
-    truncations: Sequence[Truncation] = field(default_factory=tuple)
-    truncation_before: Truncation | None = None
+    truncations: Sequence[ReplicaTruncation] = field(default_factory=tuple)
+    truncation_before: ReplicaTruncation | None = None
     let_in: LetIn | None = None
     let_in_by: Reign | None = None
     shown: bool = False
@@ -98,7 +98,7 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
     epochs = scene.reigns[group.first : group.last + 1] if group.first >= 0 else ()
     between = scene.reigns[group.last + 1 : group.after] if group.first >= 0 else ()
     made = Story(
-        kind=Kind.UNKNOWN,
+        kind=CauseKind.UNKNOWN,
         records=group.records,
         offsets=(int(told.min()), int(told.max())) if len(told) else None,
         times=(int(time.min()), int(time.max())),
@@ -108,7 +108,7 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
         untold=group.after == UNTOLD,
     )
     if made.offsets is not None and made.offsets[1] < around.log_start:
-        return replace(made, kind=Kind.BELOW_LOG_START)
+        return replace(made, kind=CauseKind.BELOW_LOG_START)
     if not scene.reigns or made.untold:
         return replace(made, faults=_faults(made, scene))
     made = replace(
@@ -124,36 +124,36 @@ def story(group: Group, lost: Lost, scene: Scene, around: Around) -> Story:
     return replace(made, kind=_kind(made, around.acks, watched=around.watched))
 
 
-def _kind(story: Story, acks: str, *, watched: bool) -> Kind:
+def _kind(story: Story, acks: str, *, watched: bool) -> CauseKind:
     """Return the first kind that applies. A deposed leader that acks alone loses these records,
     whatever was elected and whatever happened to disks."""
     after = story.next
     if acks == "0" and story.offsets is None:
-        return Kind.UNANSWERED
+        return CauseKind.UNANSWERED
     if len(story.leaders) > 1:
-        return Kind.UNKNOWN
+        return CauseKind.UNKNOWN
     if after is None and story.disks and story.epochs:
-        return Kind.LOST_FROM_DISK
+        return CauseKind.LOST_FROM_DISK
     if after is None:
-        return Kind.UNEXPLAINED if watched else Kind.UNKNOWN
+        return CauseKind.UNEXPLAINED if watched else CauseKind.UNKNOWN
     if story.late is not None and story.late > 0 and after.leader not in story.leaders:
-        return Kind.DEPOSED_LEADER
+        return CauseKind.DEPOSED_LEADER
     if (known := _known_way(story)) is not None:
         return known
     if acks != "all" and after.leader not in story.leaders:
-        return Kind.NOT_REPLICATED
-    return Kind.UNKNOWN if after.clean is None else Kind.UNEXPLAINED
+        return CauseKind.NOT_REPLICATED
+    return CauseKind.UNKNOWN if after.clean is None else CauseKind.UNEXPLAINED
 
 
-def _known_way(story: Story) -> Kind | None:
+def _known_way(story: Story) -> CauseKind | None:
     """Return the way in which the next leader came to be without them, whatever ``acks`` is."""
     if story.next is not None and story.next.clean is False:
-        return Kind.UNCLEAN_ELECTION
+        return CauseKind.UNCLEAN_ELECTION
     if story.disks:
-        return Kind.LOST_FROM_DISK
+        return CauseKind.LOST_FROM_DISK
     if story.truncation_before is not None:
-        return Kind.CUT_BEFORE_LEADING
-    return None if story.let_in is None else Kind.LET_IN_TOO_EARLY
+        return CauseKind.CUT_BEFORE_LEADING
+    return None if story.let_in is None else CauseKind.LET_IN_TOO_EARLY
 
 
 def _late(story: Story, bound: int | None) -> int | None:
@@ -207,7 +207,7 @@ def _disks(story: Story, scene: Scene, acks: str) -> Iterator[FaultSeen]:
             yield fault
 
 
-def _truncations(story: Story, scene: Scene) -> Iterator[Truncation]:
+def _truncations(story: Story, scene: Scene) -> Iterator[ReplicaTruncation]:
     """Yield the first truncation of each broker that removed one of them, in a later epoch than
     theirs."""
     if story.offsets is None or not story.epochs:
@@ -224,7 +224,7 @@ def _truncations(story: Story, scene: Scene) -> Iterator[Truncation]:
             yield truncation
 
 
-def _takes(truncation: Truncation, story: Story) -> bool:
+def _takes(truncation: ReplicaTruncation, story: Story) -> bool:
     """Return whether a truncation removed some of them. If it does not tell the former log end,
     only a broker that certainly had them counts."""
     if story.offsets is None or truncation.offset > story.offsets[1]:
@@ -234,7 +234,7 @@ def _takes(truncation: Truncation, story: Story) -> bool:
     return truncation.log_end > story.offsets[0]
 
 
-def _truncation_before(story: Story, scene: Scene) -> Truncation | None:
+def _truncation_before(story: Story, scene: Scene) -> ReplicaTruncation | None:
     if story.next is None or story.offsets is None or not story.epochs:
         return None
     begun = story.epochs[0].epoch
@@ -300,15 +300,15 @@ def _parts(story: Story) -> Iterator[str]:
     for reign in story.unheard:
         yield f"broker-{reign.leader} was elected in epoch {reign.epoch} and never heard of it"
     match story.kind:
-        case Kind.LOST_FROM_DISK:
+        case CauseKind.LOST_FROM_DISK:
             whose = story.next.leader if story.next else story.leaders[0]
             yield f"{labels(story.disks)} took data from the disk of broker-{whose}"
-        case Kind.CUT_BEFORE_LEADING if story.next and story.truncation_before:
+        case CauseKind.CUT_BEFORE_LEADING if story.next and story.truncation_before:
             had = truncation_words(story.truncation_before)
             yield f"broker-{story.next.leader} had {had} before it led"
-        case Kind.LET_IN_TOO_EARLY:
+        case CauseKind.LET_IN_TOO_EARLY:
             yield from _let_in(story)
-        case Kind.DEDUPLICATED if story.purged:
+        case CauseKind.DEDUPLICATED if story.purged:
             yield (
                 "librdkafka gives the numbers of what it purges with an aborted transaction to "
                 "what it sends next: confluentinc/librdkafka#5423"
@@ -318,7 +318,7 @@ def _parts(story: Story) -> Iterator[str]:
     if story.next and story.next.clean is False and len(story.leaders) == 1:
         isr = list(story.next.isr_before)
         yield f"broker-{story.next.leader} was elected outside the ISR{f' {isr}' if isr else ''}"
-    if story.kind is not Kind.BELOW_LOG_START:
+    if story.kind is not CauseKind.BELOW_LOG_START:
         yield from _fault_words(story)
         yield from _next(story)
         yield from _removed(story)
@@ -335,11 +335,11 @@ def _let_in(story: Story) -> Iterator[str]:
 
 
 def _acked(story: Story) -> str:
-    if story.kind is Kind.BELOW_LOG_START:
+    if story.kind is CauseKind.BELOW_LOG_START:
         return "the log starts above these: its beginning was deleted"
-    if story.kind is Kind.DEDUPLICATED:
+    if story.kind is CauseKind.DEDUPLICATED:
         return _deduplicated(story)
-    if story.kind is Kind.UNANSWERED:
+    if story.kind is CauseKind.UNANSWERED:
         return f"no broker answered for these (acks=0){_while_led(story)}"
     if story.shown:
         return f"consumers were shown these{_late_words(story)}; {_appended(story)}"
@@ -395,7 +395,7 @@ def brokers(numbers: Sequence[int]) -> str:
 
 
 def _fault_words(story: Story) -> Iterator[str]:
-    if story.kind is Kind.LOST_FROM_DISK:
+    if story.kind is CauseKind.LOST_FROM_DISK:
         return
     yield from struck(story.faults, story.times[0])
 
@@ -430,12 +430,12 @@ def _next(story: Story) -> Iterator[str]:
     if after is None or len(story.leaders) > 1:
         return
     led = f"led epoch {after.epoch}"
-    if story.kind is Kind.NOT_REPLICATED:
+    if story.kind is CauseKind.NOT_REPLICATED:
         led = f"had not fetched them and {led}"
     led = f"broker-{after.leader} {led}"
     if after.log_end < 0 or story.offsets is None:
         yield led
-    elif story.kind is Kind.NOT_REPLICATED:
+    elif story.kind is CauseKind.NOT_REPLICATED:
         yield f"{led} from offset {after.log_end:,}"
     else:
         yield f"{led} from offset {after.log_end:,}, without them"
@@ -446,11 +446,11 @@ def _removed(story: Story) -> Iterator[str]:
         f"broker-{truncation.broker} {truncation_words(truncation)}"
         for truncation in story.truncations
     )
-    if not story.truncations and story.next is not None and story.kind is not Kind.UNANSWERED:
+    if not story.truncations and story.next is not None and story.kind is not CauseKind.UNANSWERED:
         yield "no broker's log tells who cut them"
 
 
-def truncation_words(truncation: Truncation) -> str:
+def truncation_words(truncation: ReplicaTruncation) -> str:
     """Return a phrase about a truncation, with the broker's own reason."""
     whence = "" if truncation.log_end is None else f"from {truncation.log_end:,} "
     whose = "" if truncation.leader < 0 else f" as follower of broker-{truncation.leader}"
@@ -459,9 +459,9 @@ def truncation_words(truncation: Truncation) -> str:
 
 
 def _untold(story: Story) -> Iterator[str]:
-    if story.kind is Kind.UNEXPLAINED:
+    if story.kind is CauseKind.UNEXPLAINED:
         yield f"nothing that was recorded explains it{_ruled_out(story)}"
-    elif story.kind is Kind.UNKNOWN:
+    elif story.kind is CauseKind.UNKNOWN:
         yield f"how they got lost cannot be told: {_missing(story)}"
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.checkers.guarantees.decisions import guarantees
-from ackproof.checkers.guarantees.table import PROMISES
+from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.checkers.interface import NO
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
@@ -89,7 +89,7 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
         rows = f"Each one is a row of anomalies.parquet, with the name {word}."
         yield lambda: _print(f"{word}: an anomaly", CATALOGUE[word].summary, *_facts(word), rows)
     if word in promises:
-        where = _WHERE if word in PROMISES else f"Plug-in: {CATALOGUE.plugin(word[len(NO) :])}."
+        where = _WHERE if word in GUARANTEES else f"Plug-in: {CATALOGUE.plugin(word[len(NO) :])}."
         yield lambda: _print(f"{word}: a guarantee", promises[word], where)
     if word in MEASURES:
         measure = MEASURES[word]

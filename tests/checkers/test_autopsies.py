@@ -16,9 +16,9 @@ from ackproof.broker.replication.replica import LogState, Replica
 from ackproof.broker.server.replication.state_change_log import truncated
 from ackproof.broker.types import TopicPartition
 from ackproof.checkers.check import check
-from ackproof.checkers.context.broker_logs import Truncation, Word, truncations_of
+from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role, truncations_of
 from ackproof.checkers.root_cause.causes import MORE, TOLD_MAX, told
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.checked_runs import collected, replicas_of
 from tests.support.builders.histories import (
@@ -42,7 +42,7 @@ def only(world: World) -> Cause:
 
 def test_a_deposed_leader_in_one_sentence() -> None:
     world = World(acks="1")
-    lose(world, Kind.DEPOSED_LEADER, 1_500, 1_500)
+    lose(world, CauseKind.DEPOSED_LEADER, 1_500, 1_500)
     cause = only(world)
     assert cause.sentence == (
         "broker-1 acked these as leader of epoch 0, up to 2.0 s after broker-2 was seen to lead; "
@@ -56,7 +56,7 @@ def test_a_deposed_leader_in_one_sentence() -> None:
 def test_records_are_laid_to_the_faults_of_their_cause() -> None:
     """So that the causes of a report and its lost records count the same for each fault."""
     world = World(acks="1")
-    lose(world, Kind.DEPOSED_LEADER, 1_500, 1_500)
+    lose(world, CauseKind.DEPOSED_LEADER, 1_500, 1_500)
     performed = world.autopsies()
     (cause,) = performed.causes
     assert performed.faults is not None
@@ -66,7 +66,7 @@ def test_records_are_laid_to_the_faults_of_their_cause() -> None:
 
 def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
     world = World(acks="all")
-    lose(world, Kind.LET_IN_TOO_EARLY, 2, 3)
+    lose(world, CauseKind.LET_IN_TOO_EARLY, 2, 3)
     cause = only(world)
     assert cause.sentence == (
         "broker-1 acked these as leader of epoch 0; broker-3 led epoch 1 from offset 7, with them, "
@@ -82,12 +82,12 @@ def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
 def test_a_follower_that_had_what_the_epoch_began_with_was_not_let_in_too_early() -> None:
     """Its leader's epoch began where its own did, and nobody knows why the record is gone."""
     world = World(acks="all")
-    lose(world, Kind.LET_IN_TOO_EARLY, 1, 3)
+    lose(world, CauseKind.LET_IN_TOO_EARLY, 1, 3)
     word = world.words[1]
     assert (word.leader_epoch, word.log_end) == (1, 6)
     world.words[1] = replace(word, log_end=5)
     cause = only(world)
-    assert cause.kind == Kind.UNEXPLAINED
+    assert cause.kind == CauseKind.UNEXPLAINED
     assert "into the ISR" not in cause.sentence
 
 
@@ -95,7 +95,7 @@ def elected_and_killed(acks: str = "all", isr: tuple[int, ...] = (1, 2, 3)) -> W
     world = World(acks=acks)
     world.see(900, 1, isr)
     way = cut_for_one_that_never_heard
-    lose(world, Kind.CUT_BEFORE_LEADING, 2, 3, way=way)
+    lose(world, CauseKind.CUT_BEFORE_LEADING, 2, 3, way=way)
     return world
 
 
@@ -130,11 +130,11 @@ def of_another_make(world: World) -> None:
 
 
 def told_to_follow(world: World) -> None:
-    world.words.append(Word(broker=3, life=0, leader=1, leader_epoch=1))
+    world.words.append(Role(broker=3, life=0, leader=1, leader_epoch=1))
 
 
 def another_says_that_it_led(world: World) -> None:
-    world.words.append(Word(broker=1, life=0, leader=1, leader_epoch=1))
+    world.words.append(Role(broker=1, life=0, leader=1, leader_epoch=1))
 
 
 def without_power(world: World) -> None:
@@ -176,7 +176,7 @@ def test_of_an_election_outside_the_isr_more_follows_than_of_who_hears_of_it() -
 
 def is_untold(cause: Cause) -> bool:
     untold = "no broker's log tells where it ended when a later leader began."
-    return cause.kind == Kind.UNKNOWN and cause.sentence.endswith(untold)
+    return cause.kind == CauseKind.UNKNOWN and cause.sentence.endswith(untold)
 
 
 @pytest.mark.parametrize(("seconds", "broker", "destroys"), [(-900, 3, "unsynced"), (0, 1, "all")])
@@ -203,7 +203,7 @@ def test_a_leader_is_deposed_by_one_that_never_hears_of_it() -> None:
     world = elected_and_killed(acks="1")
     world.ack(1_008, 7)
     cause = only(world)
-    assert cause.kind == Kind.DEPOSED_LEADER
+    assert cause.kind == CauseKind.DEPOSED_LEADER
     assert "up to 3.0 s after broker-3 was seen to lead; broker-3 was elected in" in cause.sentence
 
 
@@ -227,9 +227,9 @@ def test_who_acked_is_told_by_what_its_producer_sent_before() -> None:
 
 def test_what_nothing_explains_says_so() -> None:
     world = World(acks="all")
-    lose(world, Kind.UNEXPLAINED, 2, 3)
+    lose(world, CauseKind.UNEXPLAINED, 2, 3)
     cause = only(world)
-    assert cause.kind == Kind.UNEXPLAINED
+    assert cause.kind == CauseKind.UNEXPLAINED
     assert "nothing that was recorded explains it: broker-2 was in the ISR [1, 2, 3]" in (
         cause.sentence
     )
@@ -239,27 +239,27 @@ def test_a_record_that_no_later_leader_came_without_is_not_explained() -> None:
     world = World(acks="all")
     del world.log[2]
     cause = only(world)
-    assert cause.kind == Kind.UNEXPLAINED
+    assert cause.kind == CauseKind.UNEXPLAINED
     assert "no later leader is known to have begun without them" in cause.sentence
 
 
 def test_without_any_witness_it_is_unknown_and_not_unexplained() -> None:
     world = World(acks="all")
-    lose(world, Kind.UNEXPLAINED, 1, 3)
+    lose(world, CauseKind.UNEXPLAINED, 1, 3)
     world.rows[1:], world.words, world.truncations = [], [], []
     world.rows[0] = state(0, -1, -1, ())
     cause = only(world)
-    assert cause.kind == Kind.UNKNOWN
+    assert cause.kind == CauseKind.UNKNOWN
     assert "nobody watched who led until the end" in cause.sentence
 
 
 def test_records_that_no_broker_answered_for_are_called_that() -> None:
     world = World(acks="0")
-    lose(world, Kind.DEPOSED_LEADER, 2, 3)
+    lose(world, CauseKind.DEPOSED_LEADER, 2, 3)
     for send in world.sends:
         object.__setattr__(send, "offset", None)
     cause = only(world)
-    assert (cause.kind, cause.first_offset) == (Kind.UNANSWERED, None)
+    assert (cause.kind, cause.first_offset) == (CauseKind.UNANSWERED, None)
     assert cause.sentence.startswith(
         "no broker answered for these (acks=0), sent while broker-1 led in epoch 0"
     )
@@ -350,7 +350,7 @@ def test_each_lost_record_has_a_row_and_the_campaign_their_causes(
     directory = lost_in_an_election(tmp_path)
     result = check(directory, spark=spark)
     (cause,) = result.causes
-    assert (cause.records, cause.kind, cause.leaders) == (2, Kind.UNEXPLAINED, (1,))
+    assert (cause.records, cause.kind, cause.leaders) == (2, CauseKind.UNEXPLAINED, (1,))
     assert cause.sentence.endswith("; broker-1 still holds 2 of them.")
     first, second = pq.read_table(directory / "autopsies.parquet").to_pylist()
     assert (first["offset"], second["offset"]) == (1, 2)
@@ -372,7 +372,7 @@ def test_the_bundled_broker_s_line_is_understood(
     truncation = {"log_end_offset": 9, "offset": 8, "high_watermark": 7}
     truncated(TopicPartition("a-topic", 3), replica, answer, **truncation)
     lines = [f"INFO {record.message} ({record.name})\n" for record in caplog.records]
-    expected = Truncation(
+    expected = ReplicaTruncation(
         broker=1,
         leader=2,
         leader_epoch=3,
@@ -406,7 +406,9 @@ FOLLOWS = (
 def test_kafka_s_own_words(said: str, due_to: str, tmp_path: Path) -> None:
     whose = "INFO [ReplicaFetcher replicaId=1, leaderId=3, fetcherId=0] Truncating partition "
     line = f"{whose}a-topic-3 with TruncationState(offset=9, completed=true) {said}"
-    expected = Truncation(broker=1, leader=3, leader_epoch=4, log_end=None, offset=9, due_to=due_to)
+    expected = ReplicaTruncation(
+        broker=1, leader=3, leader_epoch=4, log_end=None, offset=9, due_to=due_to
+    )
     assert truncations_of(log_of(tmp_path, FOLLOWS, line)) == {("a-topic", 3): (expected,)}
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.context.validity import ALL_PROMISED
+from ackproof.checkers.context.validity import ALWAYS_VALID
 from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.checkers.root_cause.attribution import Lost
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.missing_records import Autopsies, deduplicated, perform
 from ackproof.checkers.root_cause.partition_context import Scene
 from ackproof.checkers.verdict import Cause
@@ -21,40 +21,40 @@ from tests.support.builders.losses import World, deduplicate, lose
 ANY_MACHINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 LOSSES = (
-    Kind.DEPOSED_LEADER,
-    Kind.UNCLEAN_ELECTION,
-    Kind.LOST_FROM_DISK,
-    Kind.CUT_BEFORE_LEADING,
-    Kind.LET_IN_TOO_EARLY,
-    Kind.UNEXPLAINED,
+    CauseKind.DEPOSED_LEADER,
+    CauseKind.UNCLEAN_ELECTION,
+    CauseKind.LOST_FROM_DISK,
+    CauseKind.CUT_BEFORE_LEADING,
+    CauseKind.LET_IN_TOO_EARLY,
+    CauseKind.UNEXPLAINED,
 )
 COUNT = st.integers(1, 5)
 LOSS = st.tuples(st.sampled_from(LOSSES), COUNT, st.integers(0, 8))
 """How they are lost, how many, and how many that were given up come late to their offsets."""
-TAKEN = st.tuples(st.just(Kind.DEDUPLICATED), COUNT, st.integers(0, 3))
+TAKEN = st.tuples(st.just(CauseKind.DEDUPLICATED), COUNT, st.integers(0, 3))
 """How many, and how many elections after the others were appended."""
 
 
 @ANY_MACHINE
 @given(st.lists(LOSS | TAKEN, min_size=1, max_size=4), st.booleans())
-@example([(kind, 2, 2) for kind in (Kind.DEDUPLICATED, *LOSSES, Kind.DEDUPLICATED)], True)
+@example([(kind, 2, 2) for kind in (CauseKind.DEDUPLICATED, *LOSSES, CauseKind.DEDUPLICATED)], True)
 def test_it_is_found_exactly_where_it_was_planted(
-    planted: list[tuple[Kind, int, int]], speaks: bool
+    planted: list[tuple[CauseKind, int, int]], speaks: bool
 ) -> None:
     """What was lost with its leader is not taken for it, though its offset is another's, of the
     same producer, which that had given up before."""
     world = World(speaks=speaks)
     taken: set[int] = set()
     for kind, count, others in planted:
-        if kind is Kind.DEDUPLICATED:
+        if kind is CauseKind.DEDUPLICATED:
             taken.update(deduplicate(world, count, elected=others))
         else:
             lose(world, kind, count, appended=1, late=others)
     history, scene = known(world)
-    performed = perform(history, scene, ALL_PROMISED)
+    performed = perform(history, scene, ALWAYS_VALID)
     rows = zip(history.sequence[history.lost], performed.of_records.to_pylist(), strict=True)
-    assert {n for n, row in rows if row["kind"] == Kind.DEDUPLICATED} == taken
-    causes = [one for one in performed.causes if one.kind == Kind.DEDUPLICATED]
+    assert {n for n, row in rows if row["kind"] == CauseKind.DEDUPLICATED} == taken
+    causes = [one for one in performed.causes if one.kind == CauseKind.DEDUPLICATED]
     assert sum(one.records for one in causes) == len(taken)
 
 
@@ -65,7 +65,7 @@ def known(world: World) -> tuple[PartitionHistory, Scene]:
 
 def autopsies(world: World) -> Autopsies:
     history, scene = known(world)
-    return perform(history, scene, ALL_PROMISED)
+    return perform(history, scene, ALWAYS_VALID)
 
 
 def only(world: World) -> Cause:
@@ -95,7 +95,7 @@ def test_it_is_told_in_one_sentence() -> None:
         "librdkafka gives the numbers of what it purges with an aborted transaction to what it "
         "sends next: confluentinc/librdkafka#5423; cut#1 was on broker-1."
     )
-    assert (cause.kind, cause.epochs, cause.leaders) == (Kind.DEDUPLICATED, (1,), (2,))
+    assert (cause.kind, cause.epochs, cause.leaders) == (CauseKind.DEDUPLICATED, (1,), (2,))
     (row,) = autopsies(world).of_records.to_pylist()
     assert (row["epochs"], row["next_leader"], row["cut_by"]) == ([1], None, [])
 
@@ -103,8 +103,8 @@ def test_it_is_told_in_one_sentence() -> None:
 def test_of_no_other_library_it_is_said_that_it_is_known_for_it() -> None:
     history, scene = known(one_taken())
     scene = replace(scene, sender=replace(scene.sender, client="java"))
-    (cause,) = perform(history, scene, ALL_PROMISED).causes
-    assert cause.kind == Kind.DEDUPLICATED
+    (cause,) = perform(history, scene, ALWAYS_VALID).causes
+    assert cause.kind == CauseKind.DEDUPLICATED
     assert "librdkafka" not in cause.sentence
 
 
@@ -114,7 +114,7 @@ def test_several_leaders_that_may_have_acked_it_are_told() -> None:
     world.strike("cut", 1, until=4_000)
     deduplicate(world, 1, elected=1)
     cause = only(world)
-    assert (cause.kind, cause.leaders) == (Kind.DEDUPLICATED, (1, 2))
+    assert (cause.kind, cause.leaders) == (CauseKind.DEDUPLICATED, (1, 2))
 
 
 def test_an_earlier_leader_that_may_have_acked_it_had_another_log() -> None:
@@ -127,7 +127,7 @@ def test_an_earlier_leader_that_may_have_acked_it_had_another_log() -> None:
     world.write(late)
     world.ack(50, OFFSET)
     world.see(99, 2, (1, 2, 3))
-    assert only(world).kind != Kind.DEDUPLICATED
+    assert only(world).kind != CauseKind.DEDUPLICATED
 
 
 def test_a_later_leader_that_may_have_acked_it_had_another_log() -> None:
@@ -140,7 +140,7 @@ def test_a_later_leader_that_may_have_acked_it_had_another_log() -> None:
     world.ack(1_000, OFFSET)
     world.now = 2_000
     world.elect((1,))
-    assert only(world).kind != Kind.DEDUPLICATED
+    assert only(world).kind != CauseKind.DEDUPLICATED
 
 
 def after(world: World) -> None:
@@ -228,7 +228,7 @@ def from_disk_after(world: World) -> None:
 def test_it_takes_each_of_these(changed: Callable[[World], None]) -> None:
     world = one_taken()
     changed(world)
-    assert only(world).kind != Kind.DEDUPLICATED
+    assert only(world).kind != CauseKind.DEDUPLICATED
 
 
 def back_in_time(world: World) -> None:
@@ -277,27 +277,27 @@ def from_disk_of_a_follower(world: World) -> None:
 def test_it_takes_no_more(changed: Callable[[World], None]) -> None:
     world = one_taken()
     changed(world)
-    assert only(world).kind == Kind.DEDUPLICATED
+    assert only(world).kind == CauseKind.DEDUPLICATED
 
 
 def test_outside_of_transactions_nothing_is_told() -> None:
     history, scene = known(one_taken())
-    (cause,) = perform(replace(history, transactional=False), scene, ALL_PROMISED).causes
-    assert cause.kind != Kind.DEDUPLICATED
+    (cause,) = perform(replace(history, transactional=False), scene, ALWAYS_VALID).causes
+    assert cause.kind != CauseKind.DEDUPLICATED
 
 
 def test_by_clocks_that_nobody_compared_nothing_is_told() -> None:
     history, scene = known(one_taken())
     history = replace(history, timeline=replace(history.timeline, clock_bound_ns=None))
-    (cause,) = perform(history, scene, ALL_PROMISED).causes
-    assert cause.kind != Kind.DEDUPLICATED
+    (cause,) = perform(history, scene, ALWAYS_VALID).causes
+    assert cause.kind != CauseKind.DEDUPLICATED
 
 
 def test_an_epoch_that_two_led_had_two_logs() -> None:
     history, scene = known(one_taken())
     for contended, is_one in (([0], True), ([1], False)):
-        (cause,) = perform(history, replace(scene, contended=contended), ALL_PROMISED).causes
-        assert (cause.kind == Kind.DEDUPLICATED) == is_one
+        (cause,) = perform(history, replace(scene, contended=contended), ALWAYS_VALID).causes
+        assert (cause.kind == CauseKind.DEDUPLICATED) == is_one
 
 
 def test_what_a_replica_still_holds_somebody_had() -> None:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.checks.check_reads import looked_at
-from ackproof.checkers.checks.read_anomalies import INCONSISTENT, VANISHED, Promises
+from ackproof.checkers.checks.check_reads import check_rows
+from ackproof.checkers.checks.read_anomalies import INCONSISTENT, VANISHED, PartitionGuarantees
 from ackproof.checkers.root_cause.causes import held_responsible
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.missing_records import Autopsies, perform_shown
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.consumers import MadeConsumer, left_by
@@ -22,13 +22,13 @@ from tests.support.builders.losses import Planted, World, cut_for_one_that_never
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 OF_ALL = (
-    Kind.DEPOSED_LEADER,
-    Kind.UNCLEAN_ELECTION,
-    Kind.LOST_FROM_DISK,
-    Kind.CUT_BEFORE_LEADING,
-    Kind.UNEXPLAINED,
+    CauseKind.DEPOSED_LEADER,
+    CauseKind.UNCLEAN_ELECTION,
+    CauseKind.LOST_FROM_DISK,
+    CauseKind.CUT_BEFORE_LEADING,
+    CauseKind.UNEXPLAINED,
 )
-Losses = list[tuple[Kind, int, int]]
+Losses = list[tuple[CauseKind, int, int]]
 ONE = st.tuples(st.sampled_from(OF_ALL), st.integers(1, 5), st.integers(0, 8))
 
 
@@ -56,7 +56,9 @@ def performed(
     """By anomaly: its rows, and their autopsies."""
     around, known = world.scene()
     history = indexed(world.made(), timeline=known)
-    looked = looked_at([left_by(reader(world, epochs=epochs, later=later))], history, Promises())
+    looked = check_rows(
+        [left_by(reader(world, epochs=epochs, later=later))], history, PartitionGuarantees()
+    )
     return {
         found.anomaly: (
             found.rows.to_pylist(),
@@ -116,7 +118,7 @@ def only(world: World, anomaly: str, *, epochs: bool = True) -> Cause:
 
 
 def test_a_deposed_leader_that_showed_them_in_one_sentence() -> None:
-    cause = only(made([(Kind.DEPOSED_LEADER, 1_500, 0)], "all"), VANISHED)
+    cause = only(made([(CauseKind.DEPOSED_LEADER, 1_500, 0)], "all"), VANISHED)
     assert cause.sentence == (
         "consumers were shown these, up to 2.0 s after broker-2 was seen to lead; broker-1 "
         "appended them as leader of epoch 0; isolate#1 was on broker-1; broker-2 led epoch 1 from "
@@ -126,7 +128,7 @@ def test_a_deposed_leader_that_showed_them_in_one_sentence() -> None:
 
 
 def test_what_a_leader_said_to_be_committed_is_told_to_have_been() -> None:
-    world = made([(Kind.UNEXPLAINED, 2, 0)], "all")
+    world = made([(CauseKind.UNEXPLAINED, 2, 0)], "all")
     first = world.words[0]
     object.__setattr__(first, "high_watermark", 7)
     rows, found = performed(world)[VANISHED]
@@ -141,7 +143,7 @@ def shown_after_an_election(epoch: int) -> list[dict[str, Any]]:
     """Broker-3 is elected in epoch 1 and never hears of it; after that two that were acked before
     are shown, as of this epoch."""
     world = World(acks="all")
-    lose(world, Kind.CUT_BEFORE_LEADING, 2, 0, way=cut_for_one_that_never_heard)
+    lose(world, CauseKind.CUT_BEFORE_LEADING, 2, 0, way=cut_for_one_that_never_heard)
     (planted,) = world.planted
     world.planted = [replace(planted, epoch=epoch)]
     _, found = performed(world, later=8)[VANISHED]
@@ -151,7 +153,7 @@ def shown_after_an_election(epoch: int) -> list[dict[str, Any]]:
 def test_who_never_heard_that_it_was_elected_showed_nothing() -> None:
     for row in shown_after_an_election(epoch=0):
         assert (row["shown_by"], row["shown_epoch"]) == (1, 0)
-        assert (row["kind"], row["next_leader"]) == (Kind.DEPOSED_LEADER, 2)
+        assert (row["kind"], row["next_leader"]) == (CauseKind.DEPOSED_LEADER, 2)
 
 
 def test_whoever_appended_what_was_shown_has_led() -> None:
@@ -161,9 +163,9 @@ def test_whoever_appended_what_was_shown_has_led() -> None:
 
 @pytest.mark.parametrize("anomaly", [VANISHED, INCONSISTENT])
 def test_without_any_witness_it_is_unknown(anomaly: str) -> None:
-    world = made([(Kind.DEPOSED_LEADER, 1, 0 if anomaly == VANISHED else 3)], "all")
+    world = made([(CauseKind.DEPOSED_LEADER, 1, 0 if anomaly == VANISHED else 3)], "all")
     world.rows[1:], world.words, world.truncations = [], [], []
     world.rows[0] = state(0, -1, -1, ())
     cause = only(world, anomaly, epochs=False)
-    assert cause.kind == Kind.UNKNOWN
+    assert cause.kind == CauseKind.UNKNOWN
     assert "who appended them is not known" in cause.sentence

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ackproof.checkers.root_cause.causes import held_responsible
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.repeats import EXPECTED, NEVER_RESENT, NUMBERED, Way, World, repeat
 
@@ -37,7 +37,7 @@ def holds(world: World) -> None:
         assert cause.records == len(planted.sequences)
         assert cause.epochs == tuple(dict.fromkeys(planted.epochs))
         assert (cause.first_offset, cause.anomaly) == (planted.first, "duplicated")
-        excused = not world.idempotent or planted.kind is Kind.NEW_SESSION
+        excused = not world.idempotent or planted.kind is CauseKind.NEW_SESSION
         assert cause.promised == (0 if excused else cause.records)
         for _ in planted.sequences:
             row = next(rows)
@@ -72,14 +72,14 @@ def test_of_an_idempotent_producer_sessions_and_numbers_tell(planted: Bursts) ->
 def test_without_raw_logs_an_idempotent_producer_s_are_unknown(planted: Bursts) -> None:
     world = made(planted, idempotent=True)
     world.written.clear()
-    assert {cause.kind for cause in world.autopsies().causes} == {Kind.UNKNOWN}
+    assert {cause.kind for cause in world.autopsies().causes} == {CauseKind.UNKNOWN}
 
 
 @ANY_MACHINE
 @given(bursts(EXPECTED))
 def test_who_never_sends_again_explains_no_copy(planted: Bursts) -> None:
     world = made(planted, idempotent=False, retries=0)
-    assert {cause.kind for cause in world.autopsies().causes} == {Kind.UNEXPLAINED}
+    assert {cause.kind for cause in world.autopsies().causes} == {CauseKind.UNEXPLAINED}
 
 
 def only(way: Way, *, idempotent: bool) -> Cause:

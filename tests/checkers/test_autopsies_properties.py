@@ -4,23 +4,23 @@ next without them, the fault and the kind; and what nothing explains is called t
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from tests.support.builders.losses import Planted, World, cut_for_one_that_never_heard, lose
 
 ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 OF_ALL = (
-    Kind.DEPOSED_LEADER,
-    Kind.UNCLEAN_ELECTION,
-    Kind.LOST_FROM_DISK,
-    Kind.CUT_BEFORE_LEADING,
-    Kind.LET_IN_TOO_EARLY,
-    Kind.UNEXPLAINED,
+    CauseKind.DEPOSED_LEADER,
+    CauseKind.UNCLEAN_ELECTION,
+    CauseKind.LOST_FROM_DISK,
+    CauseKind.CUT_BEFORE_LEADING,
+    CauseKind.LET_IN_TOO_EARLY,
+    CauseKind.UNEXPLAINED,
 )
-OF_ONE = (Kind.DEPOSED_LEADER, Kind.UNCLEAN_ELECTION, Kind.NOT_REPLICATED)
+OF_ONE = (CauseKind.DEPOSED_LEADER, CauseKind.UNCLEAN_ELECTION, CauseKind.NOT_REPLICATED)
 
 
-def losses(kinds: tuple[Kind, ...]) -> st.SearchStrategy[list[tuple[Kind, int, int]]]:
+def losses(kinds: tuple[CauseKind, ...]) -> st.SearchStrategy[list[tuple[CauseKind, int, int]]]:
     """Kind, how many records, how many are appended after."""
     one = st.tuples(st.sampled_from(kinds), st.integers(1, 5), st.integers(1, 8))
     return st.lists(one, min_size=1, max_size=4)
@@ -56,7 +56,7 @@ def agrees(planted: Planted, row: dict[str, object]) -> None:
 @given(losses(OF_ALL))
 @example([(kind, 2, 3) for kind in OF_ALL])
 def test_what_all_in_sync_had_acked_is_laid_to_what_was_planted(
-    planted: list[tuple[Kind, int, int]],
+    planted: list[tuple[CauseKind, int, int]],
 ) -> None:
     world = World(acks="all")
     for kind, count, appended in planted:
@@ -68,7 +68,7 @@ def test_what_all_in_sync_had_acked_is_laid_to_what_was_planted(
 @given(losses(OF_ONE), st.booleans())
 @example([(kind, 2, 3) for kind in OF_ONE], False)
 def test_what_the_leader_alone_had_acked_is_laid_to_what_was_planted(
-    planted: list[tuple[Kind, int, int]], speaks: bool
+    planted: list[tuple[CauseKind, int, int]], speaks: bool
 ) -> None:
     """Whether brokers' logs tell anything or not: the final log has where each epoch began."""
     world = World(acks="1", speaks=speaks)
@@ -78,13 +78,13 @@ def test_what_the_leader_alone_had_acked_is_laid_to_what_was_planted(
 
 
 @ANY_MACHINE
-@given(losses((Kind.CUT_BEFORE_LEADING, Kind.DEPOSED_LEADER, Kind.UNEXPLAINED)))
-@example([(Kind.CUT_BEFORE_LEADING, 2, 3), (Kind.CUT_BEFORE_LEADING, 2, 3)])
+@given(losses((CauseKind.CUT_BEFORE_LEADING, CauseKind.DEPOSED_LEADER, CauseKind.UNEXPLAINED)))
+@example([(CauseKind.CUT_BEFORE_LEADING, 2, 3), (CauseKind.CUT_BEFORE_LEADING, 2, 3)])
 def test_who_never_heard_that_it_was_elected_hides_no_later_leader(
-    planted: list[tuple[Kind, int, int]],
+    planted: list[tuple[CauseKind, int, int]],
 ) -> None:
     world = World(acks="all")
     for kind, count, appended in planted:
-        truncation = kind is Kind.CUT_BEFORE_LEADING
+        truncation = kind is CauseKind.CUT_BEFORE_LEADING
         lose(world, kind, count, appended, way=cut_for_one_that_never_heard if truncation else None)
     holds(world)

@@ -23,14 +23,14 @@ from ackproof.checkers.checks.replicas import DIVERGENT
 from ackproof.checkers.context.status import (
     COORDINATED,
     READABLE,
-    Standing,
+    GuaranteeStatus,
     count_name,
     examined,
     looked,
 )
 from ackproof.checkers.guarantees.decisions import campaign_verdict, judged, verdict
 from ackproof.checkers.guarantees.facts import Facts, Readers
-from ackproof.checkers.guarantees.liveness import Living
+from ackproof.checkers.guarantees.liveness import LivenessResult
 from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Guarantee, Verdict
 from tests.support.builders.histories import ACKS_0, ACKS_1, ALL, UNCLEAN, cell
@@ -49,7 +49,7 @@ EXAMINED = {examined(checker): 9 for checker in (*CHECKERS, DIVERGENT)}
 KEPT = {"acked": 9, "acked promised": 9, "partitions promised": 1, **LOOKED_AT, **EXAMINED}
 VOIDED = {"acked": 9, "acked promised": 4, "acked unpromised": 5, "partitions unpromised": 1}
 VOIDED |= EXAMINED
-LIVE = Living(examined=1)
+LIVE = LivenessResult(examined=1)
 CLEAN = Facts(cell=cell(ALL).cell, counts=KEPT, recovers=LIVE, stays_up=LIVE)
 
 
@@ -90,9 +90,13 @@ LOST = {"lost": 2, "lost promised": 2}
         ),
         (facts(ACKS_0, counts=VOIDED), NOT_GUARANTEED, "acks=0"),
         (facts(ACKS_1), PASS, "acks=1: none of 9"),
-        (facts(recovers=Living(broken=("t-0 has no leader",))), FAIL, "t-0 has no leader"),
-        (facts(recovers=Living(untold=("nobody looked",))), INCONCLUSIVE, "nobody looked"),
-        (facts(stays_up=Living(broken=("broker-1 ended",))), FAIL, "broker-1 ended: 1 broken"),
+        (facts(recovers=LivenessResult(broken=("t-0 has no leader",))), FAIL, "t-0 has no leader"),
+        (facts(recovers=LivenessResult(untold=("nobody looked",))), INCONCLUSIVE, "nobody looked"),
+        (
+            facts(stays_up=LivenessResult(broken=("broker-1 ended",))),
+            FAIL,
+            "broker-1 ended: 1 broken",
+        ),
         (facts(crashed=frozenset({"lost"})), INCONCLUSIVE, "the checker lost failed"),
     ],
 )
@@ -127,7 +131,9 @@ def test_a_promise_that_was_broken_was_one() -> None:
 
 
 def test_what_is_suspended_is_not_promised() -> None:
-    recovers = named(facts(recovers=Living(suspended=("kill#1 is not healed",))), "recovers")
+    recovers = named(
+        facts(recovers=LivenessResult(suspended=("kill#1 is not healed",))), "recovers"
+    )
     assert (recovers.promised, recovers.broken) == (False, 0)
     assert "kill#1 is not healed" in recovers.reason
 
@@ -176,8 +182,8 @@ def test_guarantee_holds_of_nothing_that_was_not_looked_at(checker: str) -> None
 
 
 def test_living_guarantee_holds_of_nothing_that_was_not_looked_at() -> None:
-    assert named(facts(recovers=Living()), "recovers").held is None
-    assert named(facts(stays_up=Living()), "servers-stay-up").held is None
+    assert named(facts(recovers=LivenessResult()), "recovers").held is None
+    assert named(facts(stays_up=LivenessResult()), "servers-stay-up").held is None
 
 
 def test_offence_that_is_not_promised_breaks_no_promise_that_was_kept() -> None:
@@ -193,11 +199,15 @@ def test_offence_that_is_not_promised_breaks_no_promise_that_was_kept() -> None:
 
 WORDS = [*CHECKERS, DIVERGENT, *SHOWN, "reordered acked", "acked", "partitions", "replicas"]
 COUNTS = [
-    *(count_name(word, standing) for word in WORDS for standing in Standing),
+    *(count_name(word, standing) for word in WORDS for standing in GuaranteeStatus),
     *(word for word in WORDS),
     *(examined(word) for word in WORDS),
     *(looked(word) for word in WORDS),
-    *(count_name(word, standing) for word in (READABLE, COORDINATED) for standing in Standing),
+    *(
+        count_name(word, standing)
+        for word in (READABLE, COORDINATED)
+        for standing in GuaranteeStatus
+    ),
     *LOOKED_AT,
 ]
 SETTINGS = [ALL, ACKS_1, ACKS_0, UNCLEAN, {**ACKS_1, "max.in.flight.requests.per.connection": 1}]

@@ -18,7 +18,7 @@ from ackproof.checkers.checks.latency import (
     of_reader,
     together,
 )
-from ackproof.checkers.checks.reads import Records
+from ackproof.checkers.checks.reads import ReadRecords
 from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.checkers.verdict import CampaignResult, Latency
 from tests.support.builders.checked_runs import WELL, checked, run
@@ -101,7 +101,7 @@ def test_a_reader_counts_the_first_time_and_what_it_was_not_meant_to_see_not_at_
         seen(2, 2, 7, 7, at(9)),
         seen(2, 3, None, None, at(9)),
     ]
-    shown = Records(made).seen(left_by(MadeConsumer(polls=rows)).rows)
+    shown = ReadRecords(made).seen(left_by(MadeConsumer(polls=rows)).rows)
     found = latency(SHOWN, [of_reader(made, shown.record, shown.time)])
     assert found is not None
     assert (found.records, found.since_due, found.longest_ms) == (2, False, 30)
@@ -110,7 +110,7 @@ def test_a_reader_counts_the_first_time_and_what_it_was_not_meant_to_see_not_at_
 
 def test_clocks_that_differ_make_it_nothing_and_not_less() -> None:
     made = history(*record(0, 100, 150, 160))
-    shown = Records(made).seen(left_by(MadeConsumer(polls=[seen(1, 0, 1, 0, at(0.09))])).rows)
+    shown = ReadRecords(made).seen(left_by(MadeConsumer(polls=[seen(1, 0, 1, 0, at(0.09))])).rows)
     found = latency(SHOWN, [of_reader(made, shown.record, shown.time)])
     assert found is not None
     assert (found.p50_ms, found.longest_ms) == (0, 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.checkers.context.broker_logs import orders_of, truncations_of, words_of
+from ackproof.checkers.context.broker_logs import orders_of, roles_of, truncations_of
 from tests.support.builders.checked_runs import PASS, checked, run
 from tests.support.builders.histories import write_campaign
 
@@ -61,7 +61,7 @@ def logs_with(directory: Path, line: str | bytes) -> Path:
 @pytest.mark.parametrize("line", [*NONSENSE, *UNTOLD, b'\xff\xfe"completed" {\x80}'])
 def test_line_that_makes_no_sense_is_passed_over(tmp_path: Path, line: str | bytes) -> None:
     logs = logs_with(tmp_path, line)
-    epochs = [word.leader_epoch for word in words_of(logs)["t", 0]]
+    epochs = [word.leader_epoch for word in roles_of(logs)["t", 0]]
     assert epochs == [3, 3]
     assert [truncation.leader_epoch for truncation in truncations_of(logs)["t", 0]] == [3, 3]
     assert orders_of(logs) == {}

@@ -5,10 +5,10 @@ import pytest
 
 from ackproof.checkers.context import run
 from ackproof.checkers.context.faults import FOREVER
-from ackproof.checkers.context.observed import UNKNOWN, Observed, State
-from ackproof.checkers.context.surroundings import Surroundings
-from ackproof.checkers.context.validity import ALL_PROMISED, terms
-from ackproof.checkers.guarantees.liveness import Living
+from ackproof.checkers.context.observed import UNKNOWN, Observed, PartitionState
+from ackproof.checkers.context.surroundings import PartitionSurroundings
+from ackproof.checkers.context.validity import ALWAYS_VALID, ack_window
+from ackproof.checkers.guarantees.liveness import LivenessResult
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedRun
 
@@ -20,34 +20,34 @@ def cell(acks: str) -> Cell:
     return Cell(name="c", topic="t", settings={"acks": acks})
 
 
-def around(*leaders: int, epoch: int = UNKNOWN) -> Surroundings:
+def around(*leaders: int, epoch: int = UNKNOWN) -> PartitionSurroundings:
     """Seen a second apart."""
     states = tuple(
-        State(time=n * SECOND_NS, leader=leader, leader_epoch=epoch, isr=(1, 2, 3))
+        PartitionState(time=n * SECOND_NS, leader=leader, leader_epoch=epoch, isr=(1, 2, 3))
         for n, leader in enumerate(leaders, start=1)
     )
-    return Surroundings(
+    return PartitionSurroundings(
         observed=Observed(states=states), faults=(), settle_ns=SECOND_NS, clock_bound_ns=0
     )
 
 
 def test_a_change_of_leader_may_have_gone_unseen() -> None:
-    found = terms(cell("1"), PARTITION, around(1))
+    found = ack_window(cell("1"), PARTITION, around(1))
     assert (found.unpromised_before, found.unknown_before) == (0, FOREVER)
     assert "leader epochs were not told" in " ".join(found.why)
-    told = terms(cell("1"), PARTITION, around(1, epoch=4))
+    told = ack_window(cell("1"), PARTITION, around(1, epoch=4))
     assert told.unknown_before < FOREVER
 
 
 def test_a_change_that_was_seen_ends_the_promise() -> None:
-    found = terms(cell("1"), PARTITION, around(1, 2))
+    found = ack_window(cell("1"), PARTITION, around(1, 2))
     assert found.unpromised_before == 3 * SECOND_NS
     assert found.unknown_before == FOREVER
 
 
 @pytest.mark.parametrize("leaders", [(1,), (1, 2), (1, -1, 3)])
 def test_with_acks_all_nothing_rests_on_epochs(leaders: tuple[int, ...]) -> None:
-    assert terms(cell("all"), PARTITION, around(*leaders)) == ALL_PROMISED
+    assert ack_window(cell("all"), PARTITION, around(*leaders)) == ALWAYS_VALID
 
 
 def test_what_is_not_checked_is_said_to_be() -> None:
@@ -65,4 +65,4 @@ def test_what_is_not_checked_is_said_to_be() -> None:
     told = " ".join(run.external_findings(planned.model_copy(update={"external": True})))
     for name in ("replicas-agree", "committed-stays", "min-isr-kept", "servers-stay-up"):
         assert name in told
-    assert Living().looked, "of a cluster that was deployed"
+    assert LivenessResult().looked, "of a cluster that was deployed"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.checkers.context.faults import FOREVER
-from ackproof.checkers.context.pace import FULL, Pace, lost_share, pace_of
+from ackproof.checkers.context.pace import FULL, ServerPace, lost_share, pace_of
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from tests.support.builders.checked_runs import FAIL, INCONCLUSIVE, checked, told
 from tests.support.builders.histories import (
@@ -113,7 +113,7 @@ def test_span_less_what_was_lost_is_the_time_of_its_own(
 
 @given(time=TIMES, duration=st.integers(0, 10**11))
 def test_without_rows_nothing_is_lost(time: int, duration: int) -> None:
-    assert FULL == pace_of([]) == Pace()
+    assert FULL == pace_of([]) == ServerPace()
     assert FULL.after(time, duration) == time + duration
     assert FULL.lost_ns(time, time + duration) == 0
 

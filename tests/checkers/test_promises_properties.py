@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from ackproof.checkers.context.faults import FaultFacts
-from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observed, Span, State
-from ackproof.checkers.context.surroundings import Surroundings
-from ackproof.checkers.context.validity import Terms, terms
+from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Observed, PartitionState, Span
+from ackproof.checkers.context.surroundings import PartitionSurroundings
+from ackproof.checkers.context.validity import ValidityWindow, ack_window
 from ackproof.history.cell import Cell, Value
 from tests.support.builders.examples import examples
 from tests.support.builders.histories import ACKS_1, ALL, UNCLEAN
@@ -38,11 +38,11 @@ FAR = 100 * SECOND
 
 def given_terms(
     values: dict[str, Value], observed: Observed, faults: Sequence[FaultFacts]
-) -> Terms:
-    around = Surroundings(
+) -> ValidityWindow:
+    around = PartitionSurroundings(
         observed=observed, faults=tuple(faults), settle_ns=SETTLE, clock_bound_ns=0
     )
-    return terms(Cell(name="c", topic="t", settings=values), PARTITION, around)
+    return ack_window(Cell(name="c", topic="t", settings=values), PARTITION, around)
 
 
 MOVES = (
@@ -111,7 +111,7 @@ def far_apart(draw: st.DrawFn) -> list[Seen | Struck]:
 def observed(events: Sequence[Seen | Struck]) -> Observed:
     seen = [one for one in events if isinstance(one, Seen)]
     states = (
-        State(
+        PartitionState(
             time=s.time,
             leader=s.leader,
             leader_epoch=s.epoch,
@@ -166,7 +166,7 @@ def losses(events: Sequence[Seen | Struck]) -> list[FaultFacts]:
     ]
 
 
-def standing(found: Terms, time: int) -> bool | None:
+def standing(found: ValidityWindow, time: int) -> bool | None:
     if time < found.unpromised_before:
         return False
     return None if time < found.unknown_before else True

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ackproof.checkers.checks.catalogue import CONSUMPTION
-from ackproof.checkers.checks.check_reads import Consumed, looked_at
-from ackproof.checkers.checks.read_anomalies import Coordinated, Promises
+from ackproof.checkers.checks.check_reads import ConsumerCheck, check_rows
+from ackproof.checkers.checks.read_anomalies import GroupGuarantees, PartitionGuarantees
 from tests.support.builders.consumer_histories import GROUP, LATE, READ, World, shown_in, sound
 from tests.support.builders.consumers import (
     Commit,
@@ -36,14 +36,14 @@ ANY_MACHINE = settings(
 )
 """However slow it is; and not every anomaly can be planted in every world."""
 
-PROMISES = Promises(groups={GROUP: Coordinated(at_least_once=True)})
+PROMISES = PartitionGuarantees(groups={GROUP: GroupGuarantees(at_least_once=True)})
 PLANTED = (7, 0)
 """A record that nobody sent."""
 
 
-def consumed(world: World, **changes: Any) -> Consumed:
+def consumed(world: World, **changes: Any) -> ConsumerCheck:
     everyone = (left_by(made, **changes) for made in world.consumers)
-    return looked_at(everyone, indexed(world.log), PROMISES)
+    return check_rows(everyone, indexed(world.log), PROMISES)
 
 
 def found(world: World, **changes: Any) -> Counter[Finding]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.checks.replicas import Difference, Divergence, Kind, differences
+from ackproof.checkers.checks.replicas import Difference, DifferenceKind, Divergence, differences
 from ackproof.checkers.index.raw_logs import OtherFormat, RawLog
 from tests.support.builders.examples import examples
 from tests.support.builders.raw_logs import MadeBatch, end_of, write_log
@@ -20,7 +20,7 @@ EXAMPLES = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
-Planted = tuple[Kind, int, int]
+Planted = tuple[DifferenceKind, int, int]
 
 
 @dataclass(frozen=True)
@@ -55,32 +55,32 @@ def replicas(draw: st.DrawFn) -> Replicas:
 def change_a_record(batch: MadeBatch, draw: st.DataObject) -> tuple[list[MadeBatch], Planted]:
     offset = draw.draw(st.integers(batch.base, batch.last))
     changed = batch.but(strange=((offset, b"another's"),))
-    return [changed], (Kind.DIFFERS, offset, offset)
+    return [changed], (DifferenceKind.DIFFERS, offset, offset)
 
 
 def change_the_epoch(batch: MadeBatch, draw: st.DataObject) -> tuple[list[MadeBatch], Planted]:
     changed = batch.but(epoch=batch.epoch + draw.draw(st.sampled_from([-1, 1])))
-    return [changed], (Kind.DIFFERS, batch.base, batch.last)
+    return [changed], (DifferenceKind.DIFFERS, batch.base, batch.last)
 
 
 def change_the_producer(batch: MadeBatch, _: st.DataObject) -> tuple[list[MadeBatch], Planted]:
-    return [batch.but(producer_epoch=1)], (Kind.DIFFERS, batch.base, batch.last)
+    return [batch.but(producer_epoch=1)], (DifferenceKind.DIFFERS, batch.base, batch.last)
 
 
 def change_the_crc(batch: MadeBatch, draw: st.DataObject) -> tuple[list[MadeBatch], Planted]:
     position = draw.draw(st.integers(17, 20))
-    return [batch.but(bent=((position, 1),))], (Kind.DIFFERS, batch.base, batch.last)
+    return [batch.but(bent=((position, 1),))], (DifferenceKind.DIFFERS, batch.base, batch.last)
 
 
 def flip_a_bit(batch: MadeBatch, draw: st.DataObject) -> tuple[list[MadeBatch], Planted]:
     """Anywhere behind the header, its CRC left as it was."""
     position = draw.draw(st.integers(61, len(batch.data) - 1))
     bits = 1 << draw.draw(st.integers(0, 7))
-    return [batch.but(bent=((position, bits),))], (Kind.DIFFERS, batch.base, batch.last)
+    return [batch.but(bent=((position, bits),))], (DifferenceKind.DIFFERS, batch.base, batch.last)
 
 
 def take_a_batch(batch: MadeBatch, _: st.DataObject) -> tuple[list[MadeBatch], Planted]:
-    return [], (Kind.LACKS, batch.base, batch.last)
+    return [], (DifferenceKind.LACKS, batch.base, batch.last)
 
 
 PLANTS = (
@@ -129,7 +129,7 @@ def test_what_is_alike_up_to_the_bound_is_clean(fresh: Callable[[], Path], made:
         directories=[top / "0", top / "1", top / "2"],
         end=made.end,
     )
-    assert list(copies.partings()) == []
+    assert list(copies.divergent_ranges()) == []
     assert copies.untold == []
 
 

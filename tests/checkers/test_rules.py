@@ -11,7 +11,7 @@ from ackproof.checkers.checks.replicas import DIVERGENT
 from ackproof.checkers.checks.rows import ROWS
 from ackproof.checkers.checks.transaction_history import SUMMARIES
 from ackproof.checkers.context.fault_windows import FaultWindows
-from ackproof.checkers.index.raw_logs import Written
+from ackproof.checkers.index.raw_logs import ProducerPosition
 from tests.support.builders.histories import Entry, Made, Send, entry, indexed, send
 
 SENT_TWO_ACKED = [
@@ -126,7 +126,7 @@ def test_duplicated_tells_of_sessions_where_no_two_copies_share_one(
     sessions: dict[int, tuple[int, int]], told: str
 ) -> None:
     log = [*TWO_ENTRIES, entry(2, 1, 0), entry(3, 1, 0)]
-    written = {offset: Written(*session, 0) for offset, session in sessions.items()}
+    written = {offset: ProducerPosition(*session, 0) for offset, session in sessions.items()}
     history = replace(indexed(made(SENT_TWO_ACKED, log)), written=written)
     (row,) = duplicated(history).to_pylist()
     assert row["detail"] == f"stands at offsets 0, 2, 3{told}"

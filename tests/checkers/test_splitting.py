@@ -24,7 +24,7 @@ from ackproof.checkers.check import evidence
 from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.context.row_times import ANY
-from ackproof.checkers.context.timeline import Thin, Timeline, Told
+from ackproof.checkers.context.timeline import ObservedAnomaly, PartitionTimeline, UnderMinIsr
 from ackproof.checkers.engine.oversized_partitions import reconcile_oversized, split_of
 from ackproof.checkers.engine.results import PartitionTotals
 from ackproof.checkers.engine.slices import ANOMALOUS_MAX, SLICE_ROWS
@@ -108,11 +108,13 @@ TIMES = st.integers(0, 30_000_000)
 
 
 @st.composite
-def timelines(draw: st.DrawFn) -> Timeline:
+def timelines(draw: st.DrawFn) -> PartitionTimeline:
     elected, deposed = (sorted(draw(st.lists(TIMES, min_size=4, max_size=4))) for _ in range(2))
     edges = sorted(draw(st.lists(TIMES, min_size=2, max_size=2, unique=True)))
-    told = [Told(anomaly="two-leaders", time=draw(TIMES), detail="two")] * draw(st.integers(0, 1))
-    return Timeline(
+    told = [ObservedAnomaly(anomaly="two-leaders", time=draw(TIMES), detail="two")] * draw(
+        st.integers(0, 1)
+    )
+    return PartitionTimeline(
         acks=draw(st.sampled_from(["all", "1"])),
         clock_bound_ns=draw(st.sampled_from([0, 1_000, None])),
         disks_kept=draw(st.booleans()),
@@ -121,8 +123,8 @@ def timelines(draw: st.DrawFn) -> Timeline:
         deposed=deposed,
         log_ends=draw(st.lists(st.integers(-1, 30), min_size=4, max_size=4)),
         watched_until=draw(TIMES),
-        thin=[
-            Thin(
+        under_min_isr=[
+            UnderMinIsr(
                 start=edges[0], end=edges[1], epoch=draw(st.sampled_from([None, 0, 1, 2])), isr="1"
             )
         ],
@@ -324,7 +326,7 @@ def planted() -> Partition:
 def test_every_rule_finds_what_it_finds_in_the_whole(
     tmp_path: Path, item: WorkItem, slice_rows: int
 ) -> None:
-    timeline = Timeline(
+    timeline = PartitionTimeline(
         acks="all",
         clock_bound_ns=0,
         disks_kept=True,
@@ -333,8 +335,8 @@ def test_every_rule_finds_what_it_finds_in_the_whole(
         deposed=(10_000_000, 90_000_000),
         log_ends=(0, 26),
         watched_until=90_000_000,
-        thin=[Thin(start=50_000_000, end=59_000_000, epoch=None, isr="1")],
-        told=[Told(anomaly="two-leaders", time=1, detail="two")],
+        under_min_isr=[UnderMinIsr(start=50_000_000, end=59_000_000, epoch=None, isr="1")],
+        told=[ObservedAnomaly(anomaly="two-leaders", time=1, detail="two")],
     )
     given_item = with_files(item, planted(), tmp_path, 4, timeline=timeline)
     rows, totals = whole(given_item)

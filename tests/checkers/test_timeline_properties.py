@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.context.broker_logs import Word
+from ackproof.checkers.context.broker_logs import Role
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS
 from tests.support.builders.histories import (
     ACKS_1,
@@ -81,7 +81,7 @@ class Scene:
         ) | {"time": time}
         self.told = self.told.but(rows=[*self.told.rows, row])
 
-    def say(self, *words: Word) -> None:
+    def say(self, *words: Role) -> None:
         self.told = self.told.but(words=[*self.told.words, *words])
 
     def append(self, place: int, epoch: int, sequence: int = 0, asked: int | None = None) -> None:
@@ -142,7 +142,7 @@ def begun_too_low(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     leader = scene.other()
     scene.see(elected, leader, scene.epoch + 1)
     scene.say(
-        Word(broker=leader, life=0, leader=leader, leader_epoch=scene.epoch + 1, log_end=offset)
+        Role(broker=leader, life=0, leader=leader, leader_epoch=scene.epoch + 1, log_end=offset)
     )
     found: set[Found] = {("watermark-regressed", offset, scene.who(1), 0)}
     return Scene(scene.told, scene.number), found if beyond else set()
@@ -219,8 +219,8 @@ def epoch_back_at_a_broker(scene: Scene, beyond: int) -> tuple[Scene, set[Found]
     """In one life of its, or in the next."""
     far = 1_000 * scene.number
     scene.say(
-        Word(broker=9, life=far, leader=8, leader_epoch=far + 1),
-        Word(broker=9, life=far + 1 - beyond, leader=8, leader_epoch=far),
+        Role(broker=9, life=far, leader=8, leader_epoch=far + 1),
+        Role(broker=9, life=far + 1 - beyond, leader=8, leader_epoch=far),
     )
     return scene, {_OF_EPOCHS} if beyond else set()
 
@@ -249,7 +249,7 @@ def two_by_their_own_word(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]
     epoch = scene.epoch + 1
     leaders = (scene.leader, scene.other() if beyond else scene.leader)
     scene.see(scene.time, scene.leader, epoch)
-    scene.say(*(Word(broker=one, life=0, leader=one, leader_epoch=epoch) for one in leaders))
+    scene.say(*(Role(broker=one, life=0, leader=one, leader_epoch=epoch) for one in leaders))
     return Scene(scene.told, scene.number), {_OF_LEADERS} if beyond else set()
 
 

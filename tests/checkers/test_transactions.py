@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.checkers.checks.check_transactions import LOOKED, CellTransactions, look_at
+from ackproof.checkers.checks.check_transactions import LOOKED, CellTransactions, check_transactions
 from ackproof.checkers.checks.transaction_rules import cycles
 from ackproof.checkers.context.run import RunEvidence, gather
 from ackproof.checkers.guarantees.decisions import judged
@@ -207,7 +207,7 @@ def _row(table: str, row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def looked(directory: Path, rows: Rows, of: Cell | None = None) -> CellTransactions:
     of = of or cell()
-    return look_at(evidence(directory, rows, of), of)
+    return check_transactions(evidence(directory, rows, of), of)
 
 
 def anomalies(told: CellTransactions) -> list[tuple[str, int, int | None]]:
@@ -322,7 +322,7 @@ def test_file_that_is_not_whole_breaks_no_promise_of_transactions(
     if left != "missing":
         pq.write_table(rows.slice(0, 0 if left == "empty" else len(rows) - 1), path)
     run = gather(tmp_path, planned)
-    told = look_at(run, cell())
+    told = check_transactions(run, cell())
     assert anomalies(told) == []
     assert not any(held is False for _, held in guarantees(told, cell()).values())
     assert any(table in gap.words for gap in run.gaps)

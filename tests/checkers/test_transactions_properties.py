@@ -15,9 +15,9 @@ from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks.transaction_history import (
     G0,
     SUMMARIES,
-    Offence,
-    Outcome,
     Transaction,
+    TransactionOutcome,
+    TransactionViolation,
     transactions_of,
 )
 from ackproof.checkers.checks.transaction_rules import RULES
@@ -46,7 +46,7 @@ Choose = Callable[[Sequence[Any]], Any]
 Planted = tuple[World, dict[Finding, int]]
 
 
-def offences(world: World) -> Iterator[Offence]:
+def offences(world: World) -> Iterator[TransactionViolation]:
     history = world.history
     return (one for rule in RULES.values() for one in rule(history))
 
@@ -70,7 +70,7 @@ def test_read_uncommitted_shows_what_was_aborted_and_that_alone_is_told(world: W
     certain = {
         (one.producer, one.number)
         for one in transactions_of(world.rows)
-        if one.outcome is Outcome.NOT_COMMITTED
+        if one.outcome is TransactionOutcome.NOT_COMMITTED
     }
     shown = Counter(
         ("aborted-read", row.partition, row.offset)
@@ -122,7 +122,7 @@ def lose_commit(world: World, choose: Choose) -> Planted:
     committed = [
         key
         for key, one in _members(world).items()
-        if one.outcome is Outcome.COMMITTED and one.producer < TRANSFORMERS
+        if one.outcome is TransactionOutcome.COMMITTED and one.producer < TRANSFORMERS
     ]
     records = _records(world, _some(choose, committed))
     return _with(world, records, committed=False), {("lost-commit", None, None): 1}
@@ -134,7 +134,7 @@ def tear(world: World, choose: Choose) -> Planted:
         records
         for key, one in _members(world).items()
         if len(records := _records(world, key)) > 1
-        and one.outcome is not Outcome.NOT_COMMITTED
+        and one.outcome is not TransactionOutcome.NOT_COMMITTED
         and all(row.committed for row in records)
     ]
     gone = choose(_some(choose, whole))
@@ -146,7 +146,7 @@ def resurrect(world: World, choose: Choose) -> Planted:
     dead = [
         row
         for row in world.log
-        if _members(world)[_transaction(world, row)].outcome is Outcome.NOT_COMMITTED
+        if _members(world)[_transaction(world, row)].outcome is TransactionOutcome.NOT_COMMITTED
         and row.producer < TRANSFORMERS
         and row.offset >= world.positions[row.partition]
     ]

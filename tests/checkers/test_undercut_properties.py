@@ -7,7 +7,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from ackproof.checkers.checks.acks import watermark_regressed
-from ackproof.checkers.context.timeline import Timeline
+from ackproof.checkers.context.timeline import PartitionTimeline
 from tests.support.builders.histories import Made, indexed, send
 
 
@@ -52,7 +52,7 @@ def test_it_finds_whatever_was_undercut(acks: list[Ack], bound: int) -> None:
         if one in sound and other.asked > one.answered + 2 * bound and other.offset <= one.offset
     }
     event("some" if expected else "none")
-    timeline = Timeline(acks="all", clock_bound_ns=bound)
+    timeline = PartitionTimeline(acks="all", clock_bound_ns=bound)
     sends = tuple(
         row
         for number, one in enumerate(acks)

@@ -11,7 +11,7 @@ import pytest
 from ackproof.broker.server.replication.roles import Origin
 from ackproof.broker.server.replication.state_change_log import StateChangeLog
 from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
-from ackproof.checkers.context.broker_logs import Word, orders_of, words_of
+from ackproof.checkers.context.broker_logs import Role, orders_of, roles_of
 
 T = ("a-topic", 3)
 
@@ -30,7 +30,7 @@ def line(event: str = "completed", change: str = "LeaderAndIsr", **told: object)
 
 REGISTERED = "[2026-11-22 12:57:25,691] INFO registered broker 1, epoch 103 (broker)\n"
 STARTED = "[2026-11-22 12:57:10,395] INFO connecting to ZooKeeper at 10.64.0.11:2181 (broker)\n"
-LEADS = Word(broker=1, life=0, leader=1, leader_epoch=4)
+LEADS = Role(broker=1, life=0, leader=1, leader_epoch=4)
 
 
 def test_what_a_broker_writes_is_understood(
@@ -51,9 +51,9 @@ def test_what_a_broker_writes_is_understood(
             high_watermark=Offset(118) if event == "completed" else None,
         )
     lines = [f"INFO {record.message} ({record.name})\n" for record in caplog.records]
-    expected = Word(broker=1, life=0, leader=1, leader_epoch=4, log_end=120, high_watermark=118)
+    expected = Role(broker=1, life=0, leader=1, leader_epoch=4, log_end=120, high_watermark=118)
     directory = logs(tmp_path, *lines)
-    assert words_of(directory) == {T: (expected,)}
+    assert roles_of(directory) == {T: (expected,)}
     assert orders_of(directory) == {T: {1: [4]}}
 
 
@@ -74,26 +74,26 @@ def test_roles_that_were_taken_count_and_nothing_else(tmp_path: Path) -> None:
         '{"event": "completed", "text": "completed, broker id 1"}\n',
         "INFO nothing of the kind\n",
     ]
-    assert words_of(logs(tmp_path, *others, line())) == {T: (LEADS,)}
+    assert roles_of(logs(tmp_path, *others, line())) == {T: (LEADS,)}
 
 
 @pytest.mark.parametrize("beginning", [REGISTERED, STARTED])
 def test_a_process_and_a_registration_begin_another_life(beginning: str, tmp_path: Path) -> None:
-    found = words_of(logs(tmp_path, beginning, line(), beginning, line(leader=2)))
+    found = roles_of(logs(tmp_path, beginning, line(), beginning, line(leader=2)))
     assert [(word.life, word.leads) for word in found[T]] == [(1, True), (2, False)]
 
 
 @pytest.mark.parametrize("length", [1, 60, 120])
 def test_half_a_line_is_none(length: int, tmp_path: Path) -> None:
     """The broker was killed while it wrote, and its next process goes on behind it."""
-    found = words_of(logs(tmp_path, line()[:length] + line(leader_epoch=5), line(leader_epoch=6)))
+    found = roles_of(logs(tmp_path, line()[:length] + line(leader_epoch=5), line(leader_epoch=6)))
     assert found[T][-1].leader_epoch == 6
     assert {word.leader_epoch for word in found[T]} <= {5, 6}
 
 
 @pytest.mark.parametrize("told", [{"broker": "x"}, {"leader_epoch": None}, {"partition": "t"}])
 def test_what_cannot_be_understood_is_left_out(told: dict[str, object], tmp_path: Path) -> None:
-    assert words_of(logs(tmp_path, line(**told), line())) == {T: (LEADS,)}
+    assert roles_of(logs(tmp_path, line(**told), line())) == {T: (LEADS,)}
 
 
 @pytest.mark.parametrize(
@@ -110,21 +110,21 @@ def test_what_cannot_be_understood_is_left_out(told: dict[str, object], tmp_path
 def test_kafka_s_own_words(said: str, tmp_path: Path) -> None:
     registered = "INFO Registered broker 1 at path /brokers/ids/1 with addresses: PLAINTEXT://\n"
     follower = said.replace("Leader a-topic", "Follower a-topic").replace("] a-", "] Follower a-")
-    found = words_of(logs(tmp_path, registered, f"INFO {said}\n", f"INFO {follower}\n"))
-    expected = Word(broker=1, life=1, leader=1, leader_epoch=4, log_end=9)
+    found = roles_of(logs(tmp_path, registered, f"INFO {said}\n", f"INFO {follower}\n"))
+    expected = Role(broker=1, life=1, leader=1, leader_epoch=4, log_end=9)
     assert {replace(word, high_watermark=None) for word in found[T]} == {expected}
     told = re.search(r"high watermark (\d+)", said)
     assert {word.high_watermark for word in found[T]} == {int(told[1]) if told else None}
 
 
 def test_there_need_be_no_logs(tmp_path: Path) -> None:
-    assert words_of(tmp_path / "logs") == {}
-    assert words_of(logs(tmp_path, line(), node="client-1")) == {}
+    assert roles_of(tmp_path / "logs") == {}
+    assert roles_of(logs(tmp_path, line(), node="client-1")) == {}
 
 
 def test_words_of_a_file_that_is_left_out_are_not_read(tmp_path: Path) -> None:
     directory = logs(tmp_path, line("received"), line())
     (log,) = (directory / "broker-1").iterdir()
-    assert words_of(directory) == {T: (LEADS,)}
-    assert words_of(directory, {log}) == {}
+    assert roles_of(directory) == {T: (LEADS,)}
+    assert roles_of(directory, {log}) == {}
     assert orders_of(directory, {log}) == {}

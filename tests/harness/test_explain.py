@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ackproof.checkers.checks.catalogue import CATALOGUE
-from ackproof.checkers.guarantees.table import PROMISES
+from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.checkers.thresholds import MEASURES
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.cli import cli
@@ -22,7 +22,7 @@ def call(*arguments: str) -> Result:
 @pytest.mark.parametrize(
     "word",
     [
-        *(*CATALOGUE, *PROMISES, *MEASURES, *Verdict, *FAULTS, *SYSTEMS, *CLIENTS, *WORKLOADS),
+        *(*CATALOGUE, *GUARANTEES, *MEASURES, *Verdict, *FAULTS, *SYSTEMS, *CLIENTS, *WORKLOADS),
         *(str(one.value) for one in ExitStatus),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ackproof.checkers.checks.replicas import Divergence
-from ackproof.checkers.context.broker_logs import words_of
+from ackproof.checkers.context.broker_logs import roles_of
 from ackproof.checkers.index.raw_logs import RawLog, contents
 from ackproof.history.payload import Encoder, Identity
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
@@ -75,7 +75,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     told = Told(
         made=Made(sends=sends, log=log, end=len(log)),
         rows=[asdict(change) | {"time": change.time_ns} for change in seen],
-        words=words_of(directory)[PARTITION],
+        words=roles_of(directory)[PARTITION],
     )
     return Recorded(copies, told)
 
@@ -120,7 +120,7 @@ def last_of(seen: list[ClusterChange]) -> ClusterChange:
 
 def spoken(directory: Path) -> int:
     """The highest epoch of which somebody has said that it leads in it."""
-    words = words_of(directory).get(PARTITION, ())
+    words = roles_of(directory).get(PARTITION, ())
     return max((word.leader_epoch for word in words if word.leads), default=-1)
 
 
@@ -136,8 +136,8 @@ def compared(copies: Path, end: int = END) -> tuple[list[dict[str, Any]], list[s
         directories=[copies / broker for broker in ("1", "2", "3")],
         end=end,
     )
-    partings = [one for some in divergence.partings() for one in some]
-    return divergence.rows(partings).to_pylist(), divergence.untold
+    divergent_ranges = [one for some in divergence.divergent_ranges() for one in some]
+    return divergence.rows(divergent_ranges).to_pylist(), divergence.untold
 
 
 def test_replicas_of_a_cluster_agree(copies: Path) -> None:

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ackproof.checkers.checks.catalogue import CHECKERS
-from ackproof.checkers.checks.check_reads import looked_at
-from ackproof.checkers.checks.read_anomalies import Coordinated, Promises
+from ackproof.checkers.checks.check_reads import check_rows
+from ackproof.checkers.checks.read_anomalies import GroupGuarantees, PartitionGuarantees
 from tests.support.builders.consumer_histories import GROUP, World, sound
 from tests.support.builders.consumers import left_by
 from tests.support.builders.histories import indexed
@@ -28,7 +28,7 @@ QUIET = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 EACH = settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
 ALL = settings(max_examples=400, deadline=None, suppress_health_check=QUIET)
 
-PROMISES = Promises(groups={GROUP: Coordinated(at_least_once=True)})
+PROMISES = PartitionGuarantees(groups={GROUP: GroupGuarantees(at_least_once=True)})
 WHOSE = {
     "poll-skip": re.compile(r"(\S+) passed over"),
     "nonmonotonic-poll": re.compile(r"shown to (\S+) in poll"),
@@ -46,7 +46,7 @@ def jepsen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JepsenChecker]:
 def ours(world: World) -> list[Ours]:
     history = indexed(world.log)
     rows = [row for one in CHECKERS.values() for row in one.rule(history).to_pylist()]
-    for some in looked_at(map(left_by, world.consumers), history, PROMISES).found:
+    for some in check_rows(map(left_by, world.consumers), history, PROMISES).found:
         rows += some.rows.to_pylist()
     return [_ours(row) for row in rows]
 

@@ -16,7 +16,7 @@ from ackproof.checkers.checks.plugin_examination import examined
 from ackproof.checkers.engine.oversized_partitions import is_whole
 from ackproof.checkers.engine.work_items import work_items
 from ackproof.checkers.guarantees.decisions import guarantees
-from ackproof.checkers.guarantees.table import PROMISES
+from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.checkers.interface import (
     Anomaly,
     Examined,
@@ -465,10 +465,10 @@ def test_plant_that_changes_nothing_is_refused() -> None:
 
 def test_each_built_in_guarantee_is_that_of_its_anomaly() -> None:
     named = {"recovers", "groups-recover", "servers-stay-up"}
-    assert {*BREAKS.values(), *named} == PROMISES.keys()
+    assert {*BREAKS.values(), *named} == GUARANTEES.keys()
     assert BREAKS.keys() == CATALOGUE.built_in.keys() - {"G0"}
     assert CHECKERS.keys() < BREAKS.keys()
-    assert guarantees() == PROMISES
+    assert guarantees() == GUARANTEES
     found = checked(LATE, sound_history())
     for one in found.result.cells[0].guarantees:
         if one.anomaly in BREAKS:

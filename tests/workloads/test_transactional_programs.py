@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.checkers.checks.transaction_history import Outcome, transactions_of
+from ackproof.checkers.checks.transaction_history import TransactionOutcome, transactions_of
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S
@@ -68,7 +68,7 @@ def test_what_a_program_tells_is_what_is_recorded(produce) -> None:
     producer = produce("correct")
     rows = run_until(producer, "aborted", 3)
     outcomes = Counter(one.outcome for one in transactions_of(rows))
-    assert outcomes.keys() == {Outcome.COMMITTED, Outcome.NOT_COMMITTED}
+    assert outcomes.keys() == {TransactionOutcome.COMMITTED, TransactionOutcome.NOT_COMMITTED}
     assert {row["type"] for row in rows} == {"invoke", "ok"}
     assert {row["producer"] for row in rows} == {0}
     sends = Counter(row["type"] for row in read(producer.history, "sends").to_pylist())
@@ -101,7 +101,7 @@ def test_a_call_whose_time_is_up_is_asked_again_and_is_one_event(produce) -> Non
         "invoke",
         "ok",
     }
-    assert {one.outcome for one in transactions_of(rows)} == {Outcome.COMMITTED}
+    assert {one.outcome for one in transactions_of(rows)} == {TransactionOutcome.COMMITTED}
 
 
 def test_what_must_be_aborted_is_and_its_session_goes_on(produce) -> None:
@@ -112,7 +112,7 @@ def test_what_must_be_aborted_is_and_its_session_goes_on(produce) -> None:
     assert {row["type"] for row in rows if row["error"]} == {"info"}
     assert {row["producer"] for row in rows} == {0}
     by_number = {one.number: one.outcome for one in transactions_of(rows)}
-    assert {by_number[number] for number in aborted} == {Outcome.NOT_COMMITTED}
+    assert {by_number[number] for number in aborted} == {TransactionOutcome.NOT_COMMITTED}
 
 
 def test_a_fatal_error_ends_a_session_and_the_next_has_a_program_of_its_own(produce) -> None:
@@ -123,7 +123,7 @@ def test_a_fatal_error_ends_a_session_and_the_next_has_a_program_of_its_own(prod
     }
     sessions = [row["producer"] for row in fatal]
     assert sessions == sorted(set(sessions)) == [*range(len(sessions))]
-    unknown = [one for one in transactions_of(rows) if one.outcome is Outcome.UNKNOWN]
+    unknown = [one for one in transactions_of(rows) if one.outcome is TransactionOutcome.UNKNOWN]
     assert {(one.producer, one.number) for one in unknown} == {
         (row["producer"], row["transaction"]) for row in fatal
     }
@@ -135,7 +135,7 @@ def test_a_zombie_asks_for_its_commit_when_another_has_begun(produce) -> None:
     transactions = transactions_of(rows)
     zombies = [one for one in transactions if one.fenced and one.asked and one.asked > one.fenced]
     assert zombies
-    assert {one.outcome for one in zombies} == {Outcome.NOT_COMMITTED}
+    assert {one.outcome for one in zombies} == {TransactionOutcome.NOT_COMMITTED}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,11 @@ def test_a_program_that_does_what_it_may_not_ends_the_producer(
     assert "Traceback" not in producer.log()
     transactions = transactions_of(read(producer.history, "transactions").to_pylist())
     outcomes = [one.outcome for one in transactions if one.asked]
-    assert outcomes == [Outcome.COMMITTED, Outcome.COMMITTED, Outcome.UNKNOWN]
+    assert outcomes == [
+        TransactionOutcome.COMMITTED,
+        TransactionOutcome.COMMITTED,
+        TransactionOutcome.UNKNOWN,
+    ]
 
 
 def test_who_is_never_let_in_begins_no_transaction(produce) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.checkers.checks.transaction_history import Outcome, transactions_of
+from ackproof.checkers.checks.transaction_history import TransactionOutcome, transactions_of
 from ackproof.history.reader import read
 from ackproof.history.schema import SendType
 from ackproof.workloads.foreign.protocol import Remedy
@@ -70,7 +70,7 @@ class Lived:
     """What a session did: its transactions, each with what was asked of its end, and the rows."""
 
     ends: list[list[tuple[str, Answer]]]
-    outcomes: list[Outcome]
+    outcomes: list[TransactionOutcome]
     rows: list[dict[str, object]]
     over: bool
 
@@ -108,16 +108,16 @@ def lived(directory: Path, commits: Sequence[bool], answers: Sequence[Answer]) -
     return Lived(ends, outcomes, rows, session.over)
 
 
-def allowed(asked: Sequence[tuple[str, Answer]]) -> Outcome:
+def allowed(asked: Sequence[tuple[str, Answer]]) -> TransactionOutcome:
     """What is known of a transaction, by the calls that were made to end it."""
     if all(call == "abort" for call, _ in asked):
-        return Outcome.NOT_COMMITTED
+        return TransactionOutcome.NOT_COMMITTED
     match asked[-1]:
         case "commit", None:
-            return Outcome.COMMITTED
+            return TransactionOutcome.COMMITTED
         case "abort", None:
-            return Outcome.NOT_COMMITTED
-    return Outcome.UNKNOWN
+            return TransactionOutcome.NOT_COMMITTED
+    return TransactionOutcome.UNKNOWN
 
 
 @given(
@@ -146,4 +146,4 @@ def test_a_commit_that_must_be_aborted_is_aborted_before_anything_else(tmp_path:
         ("abort", Remedy.RETRIABLE),
         ("abort", None),
     ]
-    assert told.outcomes == [Outcome.NOT_COMMITTED, Outcome.COMMITTED]
+    assert told.outcomes == [TransactionOutcome.NOT_COMMITTED, TransactionOutcome.COMMITTED]

@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 
 from ackproof.checkers.arrays import NONE
-from ackproof.checkers.checks.transaction_history import Membership, Outcome, transactions_of
+from ackproof.checkers.checks.transaction_history import (
+    Membership,
+    TransactionOutcome,
+    transactions_of,
+)
 from ackproof.history.reader import read
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S
@@ -60,9 +64,9 @@ def test_every_record_is_of_a_transaction_that_ended_as_drawn(mock_cluster, clie
     run_until(producer, "aborted", 3)
     transactions = transactions_of(read(producer.history, "transactions").to_pylist())
     outcomes = Counter(one.outcome for one in transactions)
-    assert outcomes[Outcome.COMMITTED] > 3
-    assert outcomes[Outcome.NOT_COMMITTED] >= 3
-    assert outcomes[Outcome.UNKNOWN] == 0
+    assert outcomes[TransactionOutcome.COMMITTED] > 3
+    assert outcomes[TransactionOutcome.NOT_COMMITTED] >= 3
+    assert outcomes[TransactionOutcome.UNKNOWN] == 0
 
     rows = sends(producer.history)
     invoked = [row for row in rows if row["type"] == "invoke"]
@@ -73,7 +77,7 @@ def test_every_record_is_of_a_transaction_that_ended_as_drawn(mock_cluster, clie
     assert {row["partition"] for row in invoked} == set(range(PARTITIONS))
     acked = {row["sequence"] for row in rows if row["type"] == "ok"}
     for row, at in zip(invoked, mine, strict=True):
-        committed = transactions[at].outcome is Outcome.COMMITTED
+        committed = transactions[at].outcome is TransactionOutcome.COMMITTED
         assert not committed or row["sequence"] in acked, "a commit waits for every record"
 
 
@@ -87,8 +91,10 @@ def test_whoever_is_fenced_does_not_commit(mock_cluster, client) -> None:
     transactions = transactions_of(rows)
     zombies = [one for one in transactions if one.fenced and one.asked and one.asked > one.fenced]
     assert zombies
-    assert {one.outcome for one in zombies} == {Outcome.NOT_COMMITTED}
-    committed = {one.producer for one in transactions if one.outcome is Outcome.COMMITTED}
+    assert {one.outcome for one in zombies} == {TransactionOutcome.NOT_COMMITTED}
+    committed = {
+        one.producer for one in transactions if one.outcome is TransactionOutcome.COMMITTED
+    }
     assert max(committed) > min(one.producer for one in zombies), "whoever took over goes on"
     assert len({row["transactional_id"] for row in rows}) == 1
     late = [

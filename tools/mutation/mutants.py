@@ -9,7 +9,7 @@ The header says what a reader must know to judge whether the fault should be fou
     shows with: flush.messages=1; a power failure of all replicas
     simulator: yes
 
-``guarantee`` is the guarantee (``checkers.guarantees.table.PROMISES``) that a campaign must
+``guarantee`` is the guarantee (``checkers.guarantees.table.GUARANTEES``) that a campaign must
 report as broken, or ``none`` with the reason why no campaign can. ``origin`` says where the fault
 comes from: an issue or proposal of Kafka's, ``found in this broker`` with the place, or
 ``invented``. ``simulator`` says whether the simulator is expected to find it. A line ``scenario``
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ackproof.checkers.guarantees.table import PROMISES
+from ackproof.checkers.guarantees.table import GUARANTEES
 from tools.mutation.patches import Hunk, parse
 
 CATALOGUE = Path(__file__).parent / "catalogue"
@@ -129,7 +129,7 @@ def _mutant(name: str, stated: Mapping[str, str], text: str) -> Mutant:
     guarantee = stated["guarantee"]
     without = guarantee.startswith(_NONE)
     if not without:
-        _check("guarantee", guarantee, tuple(PROMISES))
+        _check("guarantee", guarantee, tuple(GUARANTEES))
     return Mutant(
         name=name,
         breaks=stated["breaks"],

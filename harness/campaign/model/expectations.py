@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, create_model, model_validator
 
-from ackproof.checkers.thresholds import MEASURES, Measure
+from ackproof.checkers.thresholds import MEASURES, ThresholdMeasure
 from ackproof.checkers.verdict import Verdict
 from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model import values
@@ -68,7 +68,7 @@ def _field(measure: str) -> str:
     return measure.replace(".", "_")
 
 
-def _section(measures: Mapping[str, Measure]) -> type[_Expected]:
+def _section(measures: Mapping[str, ThresholdMeasure]) -> type[_Expected]:
     """Return the model of an expectation, with a key for each measure."""
     fields: dict[str, Any] = {
         _field(name): (

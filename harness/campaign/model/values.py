@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from ackproof.checkers.thresholds import OPERATORS, Measure, Unit
+from ackproof.checkers.thresholds import OPERATORS, ThresholdMeasure, Unit
 from ackproof.config.documents import Problem
 from ackproof.config.suggestions import unknown
 from ackproof.history.cell import SETTINGS, Value, as_text
@@ -291,7 +291,7 @@ def parse_threshold(text: object, unit: Unit) -> tuple[str, float]:
     return how, limit
 
 
-def _checked(measure: Measure, written: object) -> tuple[object, ...]:
+def _checked(measure: ThresholdMeasure, written: object) -> tuple[object, ...]:
     texts = several(written)
     if not texts:
         raise ValueError("should be a list with at least one value")
@@ -303,7 +303,7 @@ def _checked(measure: Measure, written: object) -> tuple[object, ...]:
     return texts
 
 
-def threshold_type(measure: Measure) -> Any:
+def threshold_type(measure: ThresholdMeasure) -> Any:
     """Return the pydantic field type of a threshold on ``measure``, or a list of them that must all
     be met; None where there is none. It keeps them as they are written."""
     unit = measure.unit

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ackproof.checkers.checks.check_reads import Left
+from ackproof.checkers.checks.check_reads import ConsumerRows
 from ackproof.checkers.checks.reads import COLUMNS, Event
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.schema import TABLES
@@ -96,7 +96,7 @@ def committed_ok(number: int, time: int, offset: int, poll: int) -> list[Commit]
     ]
 
 
-def left_by(made: MadeConsumer, **changes: Any) -> Left:
+def left_by(made: MadeConsumer, **changes: Any) -> ConsumerRows:
     """As :mod:`checkers.checks.check_reads` is given it."""
     cells = [None if one.producer is None else made.cell for one in made.polls]
     rows = {
@@ -121,7 +121,7 @@ def left_by(made: MadeConsumer, **changes: Any) -> Left:
         "commits_whole": True,
         "cut": made.crashed,
     }
-    return Left(**{**given, **changes})
+    return ConsumerRows(**{**given, **changes})
 
 
 def writers_of(made: MadeConsumer, node: str) -> Iterator[PlannedWriter]:

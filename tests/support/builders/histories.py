@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
 from ackproof.checkers.context.final_reads import FinalRead
-from ackproof.checkers.context.timeline import UNSEEN, Timeline
+from ackproof.checkers.context.timeline import UNSEEN, PartitionTimeline
 from ackproof.checkers.index.indexing import Unindexed, index
 from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.history import storage
@@ -95,7 +95,7 @@ def indexed(
     *,
     sends_whole: bool = True,
     faults: FaultWindows = NO_FAULTS,
-    timeline: Timeline = UNSEEN,
+    timeline: PartitionTimeline = UNSEEN,
     deleted_before: int = 0,
 ) -> PartitionHistory:
     """The history as rules are given it."""
@@ -114,7 +114,7 @@ def unindexed(
     *,
     sends_whole: bool = True,
     faults: FaultWindows = NO_FAULTS,
-    timeline: Timeline = UNSEEN,
+    timeline: PartitionTimeline = UNSEEN,
     deleted_before: int = 0,
 ) -> Unindexed:
     """Its tables."""

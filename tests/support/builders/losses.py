@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ackproof.checkers.context.broker_logs import Truncation, Word
+from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role
 from ackproof.checkers.context.faults import faults_of
-from ackproof.checkers.context.observed import Observation, absences
-from ackproof.checkers.context.surroundings import Surroundings
+from ackproof.checkers.context.observed import ClusterObservation, absences
+from ackproof.checkers.context.surroundings import PartitionSurroundings
 from ackproof.checkers.context.timeline import timeline
-from ackproof.checkers.context.validity import ALL_PROMISED
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.context.validity import ALWAYS_VALID
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.missing_records import Autopsies, perform
 from ackproof.checkers.root_cause.partition_context import Scene, Told, scene
 from ackproof.history.schema import CLUSTER
@@ -40,7 +40,7 @@ class Planted:
     """What has to be found of a loss. ``rewritten``: whether all of its offsets were taken by the
     next epoch's records, so that nobody else can have acked them."""
 
-    kind: Kind
+    kind: CauseKind
     sequences: range
     epoch: int
     leader: int
@@ -65,8 +65,8 @@ class World:
     sequence: int = 0
     faults: list[dict[str, Any]] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
-    words: list[Word] = field(default_factory=list)
-    truncations: list[Truncation] = field(default_factory=list)
+    words: list[Role] = field(default_factory=list)
+    truncations: list[ReplicaTruncation] = field(default_factory=list)
     orders: dict[int, list[int]] = field(default_factory=lambda: {1: [], 2: [], 3: []})
     sends: list[Send] = field(default_factory=list)
     log: list[Entry] = field(default_factory=list)
@@ -88,7 +88,7 @@ class World:
             and not any(word.leader_epoch == self.epoch for word in self.words)
         ):
             said = {"log_end": self.end, "high_watermark": self.end}
-            word = Word(broker=leader, life=0, leader=leader, leader_epoch=self.epoch, **said)
+            word = Role(broker=leader, life=0, leader=leader, leader_epoch=self.epoch, **said)
             self.words.append(word)
 
     def ack(self, seconds: float, offset: int) -> None:
@@ -142,8 +142,8 @@ class World:
 
     def scene(self) -> tuple[Scene, Any]:
         whole = [dict.fromkeys(CLUSTER.names) | row for row in self.rows]
-        around = Surroundings(
-            observed=Observation(whole).of(PARTITION),
+        around = PartitionSurroundings(
+            observed=ClusterObservation(whole).of(PARTITION),
             faults=faults_of(self.faults),
             settle_ns=SETTLE_NS,
             clock_bound_ns=MOMENT,
@@ -167,7 +167,7 @@ class World:
 
     def autopsies(self) -> Autopsies:
         around, known = self.scene()
-        return perform(indexed(self.made(), timeline=known), around, ALL_PROMISED)
+        return perform(indexed(self.made(), timeline=known), around, ALWAYS_VALID)
 
 
 _Way = Callable[["World", int, int], str]
@@ -175,7 +175,7 @@ _Way = Callable[["World", int, int], str]
 
 
 def lose(
-    world: World, kind: Kind, count: int, appended: int, late: int = 0, way: _Way | None = None
+    world: World, kind: CauseKind, count: int, appended: int, late: int = 0, way: _Way | None = None
 ) -> None:
     """So many records are acked and lost; then so many are appended by the next leader, behind so
     many that came ``late``: they were given up before. ``way``: None for the usual one."""
@@ -186,7 +186,7 @@ def lose(
     sequences = range(world.sequence, world.sequence + count)
     fault = (way or _WAYS[kind])(world, other, count)
     assert world.leader == other
-    truncation = Truncation(
+    truncation = ReplicaTruncation(
         broker=leader,
         leader=other,
         leader_epoch=world.epoch,
@@ -269,7 +269,7 @@ def _from_disk(world: World, other: int, count: int) -> str:
 
 def _truncation_before(world: World, other: int, count: int) -> str:
     """KIP-101: a follower that has them restarts, cuts at its high watermark, and is elected."""
-    truncation = Truncation(
+    truncation = ReplicaTruncation(
         broker=other,
         leader=world.leader,
         leader_epoch=world.epoch,
@@ -288,7 +288,7 @@ def cut_for_one_that_never_heard(world: World, other: int, count: int) -> str:
     fault = world.strike("kill", leader, until=world.now + 20)
     _lost(world, count, -0.5)
     world.elect((third, other), hears=False)
-    truncation = Truncation(
+    truncation = ReplicaTruncation(
         broker=other,
         leader=third,
         leader_epoch=world.epoch,
@@ -318,12 +318,12 @@ def _let_in(world: World, other: int, count: int) -> str:
     return fault
 
 
-_WAYS: dict[Kind, _Way] = {
-    Kind.DEPOSED_LEADER: _deposed,
-    Kind.NOT_REPLICATED: _not_fetched,
-    Kind.UNCLEAN_ELECTION: _unclean,
-    Kind.LOST_FROM_DISK: _from_disk,
-    Kind.CUT_BEFORE_LEADING: _truncation_before,
-    Kind.LET_IN_TOO_EARLY: _let_in,
-    Kind.UNEXPLAINED: _not_fetched,
+_WAYS: dict[CauseKind, _Way] = {
+    CauseKind.DEPOSED_LEADER: _deposed,
+    CauseKind.NOT_REPLICATED: _not_fetched,
+    CauseKind.UNCLEAN_ELECTION: _unclean,
+    CauseKind.LOST_FROM_DISK: _from_disk,
+    CauseKind.CUT_BEFORE_LEADING: _truncation_before,
+    CauseKind.LET_IN_TOO_EARLY: _let_in,
+    CauseKind.UNEXPLAINED: _not_fetched,
 }

@@ -4,12 +4,12 @@ ZooKeeper would tell of them, and what an autopsy has to find."""
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ackproof.checkers.context.timeline import Timeline
-from ackproof.checkers.context.validity import ALL_PROMISED
+from ackproof.checkers.context.timeline import PartitionTimeline
+from ackproof.checkers.context.validity import ALWAYS_VALID
 from ackproof.checkers.index.partition_history import PartitionHistory
-from ackproof.checkers.index.raw_logs import Session, Written
+from ackproof.checkers.index.raw_logs import ProducerPosition, Session
 from ackproof.checkers.root_cause.duplicates import perform_repeated
-from ackproof.checkers.root_cause.kinds import Kind
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.missing_records import Autopsies
 from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene, Sender
 from tests.support.builders.histories import SECOND, Entry, Made, Send, at, entry, indexed, send
@@ -25,7 +25,7 @@ NOT_IDEMPOTENT = (-1, -1)
 class Planted:
     """What has to be found of a burst."""
 
-    kind: Kind
+    kind: CauseKind
     sequences: range
     epochs: list[int]
     first: int
@@ -44,7 +44,7 @@ class World:
     faults: list[FaultSeen] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
     log: list[Entry] = field(default_factory=list)
-    written: dict[int, Written] = field(default_factory=dict)
+    written: dict[int, ProducerPosition] = field(default_factory=dict)
     planted: list[Planted] = field(default_factory=list)
 
     @property
@@ -70,7 +70,7 @@ class World:
         for sequence in range(first, first + count):
             self.log.append(entry(self.end, 1, sequence, epoch))
             number = -1 if session == NOT_IDEMPOTENT else sequence + shift
-            self.written[self.end] = Written(*session, number)
+            self.written[self.end] = ProducerPosition(*session, number)
             self.end += 1
 
     def send(self, count: int, first: int, offset: int, seconds: float) -> None:
@@ -93,11 +93,11 @@ class World:
 
     def history(self) -> PartitionHistory:
         made = Made(sends=self.sends, log=self.log, end=self.end)
-        history = indexed(made, timeline=Timeline(acks="all", watched=True))
+        history = indexed(made, timeline=PartitionTimeline(acks="all", watched=True))
         return replace(history, written=self.written)
 
     def autopsies(self, **changes: Any) -> Autopsies:
-        return perform_repeated(self.history(), replace(self.scene, **changes), ALL_PROMISED)
+        return perform_repeated(self.history(), replace(self.scene, **changes), ALWAYS_VALID)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Way:
     """How copies come about. ``later``: in the next epoch; ``answered``: seconds after the send;
     ``session``, ``shift``: of the second copy; ``fault``: of the disk of who appended that."""
 
-    kind: Kind
+    kind: CauseKind
     later: bool = False
     answered: float = 8
     renewed: bool = False
@@ -114,20 +114,20 @@ class Way:
 
 
 EXPECTED = (
-    Way(kind=Kind.RETRIED),
-    Way(kind=Kind.RETRIED_AT_NEXT_LEADER, later=True),
+    Way(kind=CauseKind.RETRIED),
+    Way(kind=CauseKind.RETRIED_AT_NEXT_LEADER, later=True),
 )
 NEVER_RESENT = (
-    Way(kind=Kind.UNEXPLAINED, answered=0.002),
-    Way(kind=Kind.UNEXPLAINED, later=True, answered=2),
+    Way(kind=CauseKind.UNEXPLAINED, answered=0.002),
+    Way(kind=CauseKind.UNEXPLAINED, later=True, answered=2),
 )
 NUMBERED = (
-    Way(kind=Kind.NEW_SESSION, renewed=True),
-    Way(kind=Kind.NEW_SESSION, renewed=True, later=True),
-    Way(kind=Kind.RENUMBERED, shift=1_000),
-    Way(kind=Kind.FORGOTTEN, later=True, fault=True),
-    Way(kind=Kind.UNEXPLAINED),
-    Way(kind=Kind.UNEXPLAINED, later=True),
+    Way(kind=CauseKind.NEW_SESSION, renewed=True),
+    Way(kind=CauseKind.NEW_SESSION, renewed=True, later=True),
+    Way(kind=CauseKind.RENUMBERED, shift=1_000),
+    Way(kind=CauseKind.FORGOTTEN, later=True, fault=True),
+    Way(kind=CauseKind.UNEXPLAINED),
+    Way(kind=CauseKind.UNEXPLAINED, later=True),
 )
 
 

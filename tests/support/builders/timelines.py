@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ackproof.checkers.checks.catalogue import CHECKERS
-from ackproof.checkers.context.broker_logs import Word
+from ackproof.checkers.context.broker_logs import Role
 from ackproof.checkers.context.faults import FaultFacts, Partition, faults_of
-from ackproof.checkers.context.observed import Observation
-from ackproof.checkers.context.surroundings import Surroundings
-from ackproof.checkers.context.timeline import Timeline, timeline
+from ackproof.checkers.context.observed import ClusterObservation
+from ackproof.checkers.context.surroundings import PartitionSurroundings
+from ackproof.checkers.context.timeline import PartitionTimeline, timeline
 from ackproof.history.cell import Value
 from tests.support.builders.histories import (
     ALL,
@@ -51,7 +51,7 @@ class Told:
 
     made: Made
     rows: Sequence[Mapping[str, Any]]
-    words: Sequence[Word] = ()
+    words: Sequence[Role] = ()
     faults: Sequence[Mapping[str, Any]] = ()
     bound: int | None = MOMENT
     settings: Mapping[str, Value] = field(default_factory=lambda: ALL)
@@ -74,10 +74,10 @@ class Told:
         return self.setting in (None, fault.fault_id)
 
     @property
-    def timeline(self) -> Timeline:
+    def timeline(self) -> PartitionTimeline:
         rows = [{"version": None, "controller_epoch": None, **row} for row in self.rows]
-        around = Surroundings(
-            observed=Observation(rows).of(PARTITION),
+        around = PartitionSurroundings(
+            observed=ClusterObservation(rows).of(PARTITION),
             faults=self.facts,
             settle_ns=SETTLE_NS,
             clock_bound_ns=self.bound,
@@ -124,7 +124,7 @@ class Cluster:
     sends: list[Send] = field(default_factory=list)
     log: list[Entry] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
-    words: list[Word] = field(default_factory=list)
+    words: list[Role] = field(default_factory=list)
     sequences: dict[int, int] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)
 
@@ -149,7 +149,7 @@ class Cluster:
         if self.serving[0] != self.epoch or not self.words:
             for broker in self.isr:
                 end = len(self.log) if broker == self.leader else None
-                word = Word(
+                word = Role(
                     broker=broker,
                     life=0,
                     leader=self.leader,

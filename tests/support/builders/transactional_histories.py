@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks.transaction_history import (
-    Inputs,
-    Log,
-    Sent,
-    Shown,
+    InputRows,
+    LogRows,
+    ReadRows,
+    SentRows,
     TransactionalHistory,
     transactions_of,
 )
@@ -96,15 +96,15 @@ class World:
         return TransactionalHistory(
             reads_committed=self.reads_committed,
             transactions=transactions_of(self.rows),
-            sent=Sent(**_columns(self.sent, SentRow)),
-            log=Log(**_columns(self.log, LogRow)),
-            shown=Shown(
+            sent=SentRows(**_columns(self.sent, SentRow)),
+            log=LogRows(**_columns(self.log, LogRow)),
+            shown=ReadRows(
                 **_columns(
                     [replace(row, client=numbers[row.client]) for row in self.shown], ShownRow
                 ),
                 clients=clients,
             ),
-            inputs=Inputs(**_columns(self.inputs, InputRow)),
+            inputs=InputRows(**_columns(self.inputs, InputRow)),
             positions=self.positions,
             log_complete=self.log_complete,
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ackproof.checkers.context.faults import FaultFacts
-from ackproof.checkers.context.observed import Observed, State
+from ackproof.checkers.context.observed import Observed, PartitionState
 
 SECOND = 1_000_000_000
 BROKERS = (1, 2, 3)
@@ -38,7 +38,7 @@ class ModelPartition:
     leader: int = 1
     epoch: int = 0
     isr: list[int] = field(default_factory=lambda: list(BROKERS))
-    states: list[State] = field(default_factory=list)
+    states: list[PartitionState] = field(default_factory=list)
     faults: list[FaultFacts] = field(default_factory=list)
     acked: dict[int, int] = field(default_factory=dict)
 
@@ -157,7 +157,9 @@ class ModelPartition:
 
     def _see(self) -> None:
         seen = max([self.time + self.lag(), *(state.time for state in self.states[-1:])])
-        state = State(time=seen, leader=self.leader, leader_epoch=self.epoch, isr=tuple(self.isr))
+        state = PartitionState(
+            time=seen, leader=self.leader, leader_epoch=self.epoch, isr=tuple(self.isr)
+        )
         self.states.append(state)
 
     def _fault(
