@@ -320,6 +320,25 @@ async def test_incremental_change_keeps_the_other_settings_and_a_whole_one_does_
 
 
 @simulated
+async def test_running_leader_goes_by_a_changed_min_insync_replicas(
+    cluster: WireCluster, topic: str
+) -> None:
+    tp = await cluster.create(topic, (1,))
+
+    async def changed(least: str, expected: ErrorCode) -> None:
+        await cluster.ask(1, some_settings(topic, ("min.insync.replicas", least)))
+
+        async def is_known() -> bool:
+            return (await cluster.send(tp)).error_code is expected
+
+        await cluster.until(f"{least} in-sync replicas are required", is_known)
+
+    await changed("2", ErrorCode.not_enough_replicas)
+    await changed("1", ErrorCode.none)
+    assert (await cluster.part(tp)).leader_epoch == 0
+
+
+@simulated
 async def test_two_changes_at_once_undo_nothing_of_each_other(
     cluster: WireCluster, topic: str
 ) -> None:

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
+from ackproof.broker.wire.messages.init_producer_id import InitProducerIdRequest
 from ackproof.broker.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -97,6 +98,17 @@ async def numbered(
     """Send a numbered batch; return the error and the offset."""
     part = await cluster.send(tp, encoded([b"v"] * count, (*producer, number)))
     return part.error_code, part.base_offset
+
+
+@simulated
+async def test_producers_that_begin_at_two_brokers_at_once_get_different_ids(
+    cluster: WireCluster,
+) -> None:
+    """Each broker takes a block of ids from ZooKeeper with its first producer."""
+    request = InitProducerIdRequest(version=1, transactional_id=None, transaction_timeout_ms=1_000)
+    answers = await asyncio.gather(*(cluster.ask(broker, request) for broker in (2, 3)))
+    assert {answer.error_code for answer in answers} == {ErrorCode.none}
+    assert len({answer.producer_id for answer in answers}) == len(answers)
 
 
 @simulated
