@@ -11,12 +11,10 @@ import asyncio
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any, Protocol, cast
 
 from ackproof.broker.config import BrokerConfig, Listener
-from ackproof.broker.log.disk.checkpoints import META_PROPERTIES
 from ackproof.broker.log.disk.file_system import FileSystem
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.app import App
@@ -245,14 +243,6 @@ class Node:
     def _operated(self, operation: str) -> None:
         if self.after_operation is not None:
             self.after_operation(operation)
-
-    @property
-    def is_claimed(self) -> bool:
-        """Whether its disk is some broker's."""
-        there = Path(LOG_DIR)
-        return self.disk.is_directory(there) and META_PROPERTIES in self.disk.names(there)
-
-    # --- what the broker gets ---------------------------------------------------------------
 
     def _environment(self, process: Process) -> Environment:
         around = self._around

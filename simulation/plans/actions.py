@@ -213,25 +213,6 @@ class SlowDisk:
     for_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MixUpDisks:
-    """Two machines are switched off and come back with each other's disk, for a while."""
-
-    kind: Literal["mix-up-disks"] = "mix-up-disks"
-    who: Who
-    other: Who
-    for_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteNonsense:
-    """Somebody leaves an order for the controller that says nothing; it is gone after a while."""
-
-    kind: Literal["write-nonsense"] = "write-nonsense"
-    path: str
-    for_ms: int
-
-
 Fault = (
     Kill
     | LosePower
@@ -252,8 +233,6 @@ Fault = (
     | FillDisk
     | BreakDisk
     | SlowDisk
-    | MixUpDisks
-    | WriteNonsense
 )
 
 
@@ -262,8 +241,7 @@ Fault = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """A topic with these replicas; the first of each is the preferred leader. None at all: one
-    partition with one replica, wherever the broker puts it."""
+    """A topic with these replicas; the first of each is the preferred leader."""
 
     kind: Literal["create-topic"] = "create-topic"
     topic: str

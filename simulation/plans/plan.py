@@ -26,8 +26,6 @@ class Plan:
     zookeeper_servers: int = 1
     zookeeper_lag_ms: int = 0
     """How far ZooKeeper's followers are behind its leader at most."""
-    placed_topics: int = 0
-    """How many further topics the broker places by itself at the start."""
     actions: tuple[Timed, ...]
     """In the order of their times."""
     run_ms: int

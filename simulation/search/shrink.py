@@ -153,8 +153,6 @@ def _fewer_parts(plan: Plan) -> Iterator[Plan]:
         if len(topic.replicas) > 1:
             fewer = replace(topic, replicas=topic.replicas[:-1])
             yield replace(plan, topics=(*plan.topics[:number], fewer, *plan.topics[number + 1 :]))
-    if plan.placed_topics:
-        yield replace(plan, placed_topics=0)
     if plan.zookeeper_servers > 1 or plan.zookeeper_lag_ms:
         yield replace(plan, zookeeper_servers=1, zookeeper_lag_ms=0)
     if any(plan.producers):

@@ -393,16 +393,6 @@ def _settings_are_the_makers(order: CreateTopic, observer: Observer) -> None:
         )
 
 
-def leaders_are_spread(observer: Observer, topics: Iterable[str]) -> None:
-    """Raises Violation when the broker has the same one lead all of ``topics``, which it placed
-    by itself while everybody was up."""
-    first = {observer.topics[name].assignment.partitions[0].replicas[0] for name in topics}
-    if len(first) == 1:
-        raise Violation(
-            "Admin/leaders-not-spread", f"broker {first.pop()} leads all of {list(topics)}"
-        )
-
-
 def offsets_log_is_bounded(observer: Observer, hosted: Hosted) -> None:
     """Raises Violation."""
     for number, size in _offsets_sizes(observer, hosted):

@@ -21,7 +21,6 @@ from simulation.zookeeper.ensemble import ZooKeeper
 
 RESTART_S: Final = 0.5
 """Whatever ended is started again after this, as by a supervisor."""
-FOREIGN: Final = "foreign"
 DISK_KINDS: Final = {
     "read": ("read",),
     "write": ("write", "truncate"),
@@ -50,9 +49,6 @@ class Struck(Cluster, Protocol):
     def depose_controller(self) -> None:
         """Delete ``/controller``."""
 
-    def write_nonsense(self, action: act.WriteNonsense) -> None:
-        """For as long as it says."""
-
 
 class Striker:
     """The hand that strikes; knows what it has done to whom, and how to take it back."""
@@ -72,7 +68,6 @@ class Striker:
         self._slowest_ms: dict[int, int] = {}
         """The longest delay that each broker's disk ever had."""
         self._down_until: dict[int, float] = {}
-        self._mixed: list[tuple[Node, Node]] = []
         self._healed = False
 
     # --- striking -----------------------------------------------------------------------------
@@ -133,11 +128,6 @@ class Striker:
                 return self._to(action.who, self._break_disk, action)
             case act.SlowDisk():
                 return self._to(action.who, self._slow_disk, action)
-            case act.MixUpDisks():
-                return self._to(action.who, self._mix_up, action)
-            case act.WriteNonsense():
-                self._observer.note(f"somebody writes nonsense to {action.path}")
-                self._cluster.write_nonsense(action)
         return True
 
     def _to(self, who: act.Who, deed: Callable[..., None], *args: Any) -> bool:
@@ -196,8 +186,6 @@ class Striker:
         self._down(node, down_ms)
 
     def _lose_disk(self, node: Node, down_ms: int) -> None:
-        if self._bad_disks.get(node.id) == FOREIGN:
-            return
         self._note(node, "loses its disk")
         self._observer.cut_short(node.id)
         self._observer.lost_power(node.id, disk_too=True)
@@ -299,8 +287,6 @@ class Striker:
     # --- disks --------------------------------------------------------------------------------
 
     def _fill_disk(self, node: Node, for_ms: int) -> None:
-        if self._bad_disks.get(node.id) == FOREIGN:
-            return
         disk: Any = node.disk
         self._note(node, "has no space left on its disk")
         disk.capacity -= disk.free
@@ -308,8 +294,6 @@ class Striker:
         self._bad_for(node, for_ms)
 
     def _break_disk(self, node: Node, action: act.BreakDisk) -> None:
-        if self._bad_disks.get(node.id) == FOREIGN:
-            return
         disk: Any = node.disk
         self._note(node, f"has a broken disk ({action.operation})")
         disk.fail(DISK_KINDS[action.operation])
@@ -322,32 +306,6 @@ class Striker:
         self._note(node, f"has a disk that takes up to {action.delay_ms} ms")
         self._slowest_ms[node.id] = max(action.delay_ms, self._slowest_ms.get(node.id, 0))
         self._slow_disks.slow(node.host, action.delay_ms, action.for_ms)
-
-    def _mix_up(self, node: Node, action: act.MixUpDisks) -> None:
-        other = self.resolve(action.other)
-        if other is None or other is node or {node.id, other.id} & self._bad_disks.keys():
-            return
-        for each in (node, other):
-            self._lose_power(each, RESTART_S * 1000)
-        if not (node.is_claimed and other.is_claimed):
-            return  # one that is nobody's yet would be the other's for good
-        for each in (node, other):
-            self._bad_disks[each.id] = FOREIGN
-        node.disk, other.disk = other.disk, node.disk
-        self._note(node, f"and broker {other.id} have each other's disk")
-        self._mixed.append((node, other))
-        self._later(action.for_ms, self._sort_out, (node, other))
-
-    def _sort_out(self, pair: tuple[Node, Node]) -> None:
-        if pair not in self._mixed:
-            return
-        self._mixed.remove(pair)
-        node, other = pair
-        self._note(node, f"and broker {other.id} have their own disks again")
-        for each in pair:
-            self._kill(each, RESTART_S * 1000)
-            self._later(RESTART_S * 1000, self._forgive_disk, each)
-        node.disk, other.disk = other.disk, node.disk
 
     def _bad_for(self, node: Node, for_ms: int) -> None:
         until = self._loop.time() + for_ms / 1000
@@ -388,8 +346,6 @@ class Striker:
         self._slow_disks.heal()
         self._mid_step.heal(self._nodes.values())
         self._sessions.heal()
-        for pair in tuple(self._mixed):
-            self._sort_out(pair)
         self._down_until.clear()
         for node in self._nodes.values():
             self._heal_disk(node)

@@ -35,12 +35,10 @@ from simulation.plans.actions import (
     ClientWork,
     CommitALot,
     Consume,
-    CreateTopic,
     DeleteTopic,
     ElectPreferred,
     Order,
     Produce,
-    WriteNonsense,
 )
 from simulation.plans.coverage import ENDING, Coverage
 from simulation.plans.plan import Plan, stream
@@ -137,7 +135,6 @@ class Simulation:
             for number, idempotent in enumerate(plan.producers)
         ]  # fmt: skip
         self.shell = ZkShell(self.zookeeper, ADMINISTRATOR, self.loop)
-        self._nonsense: set[str] = set()
         led = LedTree(self.observer, self._life_of) if plan.led_by_leaders else None
         watch_commits(self.zookeeper, self.observer, led)
 
@@ -201,17 +198,10 @@ class Simulation:
                 raise Violation(
                     "Cluster/does-not-serve", f"topic {topic.topic} cannot be created at the start"
                 )
-        placed = [f"s{number}" for number in range(self.plan.placed_topics)]
-        for name in placed:
-            await administrator.obey(CreateTopic(topic=name, replicas=()), patience_s=60)
         await settle(self)
-        if placed and self.plan.brokers > 1:
-            verdict.leaders_are_spread(self.observer, placed)
 
     async def _end(self) -> None:
         await self._clients_stop()
-        for path in sorted(self._nonsense):
-            await self.shell.delete(path)
         if self.plan.led_by_leaders:
             await self._finish_deletions()
         await settle(self)
@@ -370,11 +360,6 @@ class Simulation:
     def depose_controller(self) -> None:
         """Delete ``/controller``, with a ZooKeeper client as ``zkCli.sh`` is one."""
         self._spawn(ADMINISTRATOR, self.shell.delete(znodes.CONTROLLER))
-
-    def write_nonsense(self, action: WriteNonsense) -> None:
-        """For as long as it says; what is left of it goes in the end."""
-        self._nonsense.add(action.path)
-        self._spawn(ADMINISTRATOR, self.shell.write_nonsense(action.path, action.for_ms))
 
 
 async def _and_close(client: Client, work: Any) -> None:

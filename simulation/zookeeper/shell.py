@@ -9,7 +9,6 @@ from simulation.zookeeper.ensemble import HOST, ZooKeeper
 
 SESSION_MS: Final = 6_000
 LOOK_S: Final = 0.05
-NONSENSE: Final = b"{"
 
 
 class ZkShell:
@@ -31,12 +30,6 @@ class ZkShell:
     async def set(self, path: str, data: bytes) -> None:
         """``set PATH DATA``."""
         await self._do("set_async", path, data)
-
-    async def write_nonsense(self, path: str, for_ms: int) -> None:
-        """Creates the node with what nobody can decode, and deletes it after a while."""
-        await self.create(path, NONSENSE)
-        await asyncio.sleep(for_ms / 1000)
-        await self.delete(path)
 
     async def _do(self, command: str, *args: Any) -> None:
         client = clients_on(self._zookeeper, self._host, self._loop)(f"{HOST}:2181", SESSION_MS)

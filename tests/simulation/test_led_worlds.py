@@ -25,8 +25,8 @@ from simulation.plans.actions import (
 )
 from simulation.plans.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
 from simulation.plans.plan import Plan
+from simulation.plans.scenario import TOPIC as OF_SCENARIOS
 from simulation.plans.scenarios import OF_CONTROLLERS, SCENARIOS
-from simulation.plans.scenarios.building import TOPIC as OF_SCENARIOS
 from simulation.plans.schedule import draw, without_controller
 from simulation.violation import Violation
 from simulation.world.world import run
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.simulation
 
 WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "12")) // 2
 BLOCKS = 3
-LED_SCENARIOS = sorted(SCENARIOS.keys() - OF_CONTROLLERS - {"many commits"})
+LED_SCENARIOS = sorted(SCENARIOS.keys() - OF_CONTROLLERS)
 TP = TopicPartition("t", 0)
 HOME = "/brokers/topics/t/0"
 
@@ -176,7 +176,7 @@ def test_two_leaders_of_one_epoch_are_a_violation() -> None:
 
 
 def test_a_scenario_that_needs_a_controller_is_refused() -> None:
-    command = ["--scenario", "nonsense", "--coordination", "leader-fenced", "--seeds", "1"]
+    command = ["--scenario", "left behind", "--coordination", "leader-fenced", "--seeds", "1"]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 2
     assert "needs a controller" in result.output

@@ -1,0 +1,253 @@
+"""What a row of the table of scenarios is made of, and how a row is added to a plan.
+
+A row is data. Where a number, a broker or an action is to be drawn, the row holds a :class:`Drawn`,
+which is resolved when the row is added to a plan: anew in each place, unless it is drawn
+:func:`once`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from random import Random
+from typing import Any, Final, Literal
+
+from simulation.plans.actions import (
+    Action,
+    Consume,
+    CreateTopic,
+    DeposeController,
+    Isolate,
+    Produce,
+    Reassign,
+    SlowZooKeeper,
+    Timed,
+    Who,
+)
+from simulation.plans.plan import Plan
+
+TOPIC: Final = "k0"
+"""The topic of the scenarios, which nothing else in a plan changes."""
+UNTIL_LED_MS: Final = 1_500
+"""Until a controller that took the office has said what there is."""
+
+Steps = tuple[Any, ...]
+"""Times in ms after the beginning, each with an action. A step may be drawn from several tuples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """A sequence of actions that chance hardly ever draws, with the cluster that it needs.
+
+    Attributes:
+        about: What goes on, and why it could go wrong.
+        brokers: The least number of brokers.
+        steps: The actions; see :data:`Steps`.
+        length_ms: How long it takes at least.
+        settings: Properties of all brokers.
+        outside: Brokers of which none is the controller when the first step comes: else links that
+            are cut among them, or to ZooKeeper, are the controller's own.
+        begins_ms: When it begins; None if that is drawn.
+        producer: Whether the first producer is a plain one, or a numbered (idempotent) one that
+            sends nothing else and has a plain one beside it.
+        consumes: Whether the plan may have consumers of its own.
+        needs_controller: Whether it says nothing of a cluster without a controller.
+        zookeeper_lag_ms: How far two further ZooKeeper servers are behind; 0 if that is drawn.
+    """
+
+    about: str
+    steps: Steps
+    length_ms: Any
+    brokers: int = 3
+    topics: Steps = ()
+    settings: tuple[tuple[str, Any], ...] = ()
+    outside: tuple[Any, ...] = ()
+    begins_ms: int | None = None
+    producer: Literal["any", "plain", "numbered"] = "any"
+    consumes: bool = True
+    needs_controller: bool = False
+    zookeeper_lag_ms: int = 0
+
+
+# --- what is drawn --------------------------------------------------------------------------------
+
+
+class Drawing:
+    """The draws for one plan.
+
+    Attributes:
+        replicas: The brokers of the scenario's topic, then the others.
+        beside: The number of the producer beside the first one.
+    """
+
+    def __init__(self, plan: Plan, rng: Random, brokers: int) -> None:
+        self.rng = rng
+        self.brokers = range(1, max(plan.brokers, brokers) + 1)
+        chosen = rng.sample(self.brokers, min(3, len(self.brokers)))
+        self.replicas = (*chosen, *(each for each in self.brokers if each not in chosen))
+        self.beside = len(plan.producers)
+        self._known: dict[int, Any] = {}
+
+    def once(self, drawn: "Drawn") -> Any:
+        """Return what was drawn before, if anything was."""
+        if id(drawn) not in self._known:
+            self._known[id(drawn)] = self(drawn)
+        return self._known[id(drawn)]
+
+    def __call__(self, value: Any) -> Any:
+        """Return the value with everything in it drawn."""
+        if isinstance(value, Drawn):
+            return self(value.draw(self))
+        if isinstance(value, tuple):
+            return tuple(self(each) for each in value)
+        if is_dataclass(value) and not isinstance(value, type):
+            names = (field.name for field in fields(value))
+            return replace(value, **{name: self(getattr(value, name)) for name in names})
+        return value
+
+
+class Drawn:
+    """Something that is drawn; with numbers one can count on from there."""
+
+    def __init__(self, draw: Callable[[Drawing], Any]) -> None:
+        self.draw = draw
+
+    def __add__(self, more: Any) -> "Drawn":
+        return Drawn(lambda drawing: drawing(self) + drawing(more))
+
+    __radd__ = __add__
+
+
+def between(least: int, most: int) -> Any:
+    """Return a whole number that is drawn."""
+    return Drawn(lambda drawing: drawing.rng.randint(least, most))
+
+
+def one_of(*options: Any) -> Any:
+    """Return one of the options."""
+    return Drawn(lambda drawing: drawing.rng.choice(options))
+
+
+def once(drawn: Any) -> Any:
+    """Return the same in all places of one plan."""
+    return Drawn(lambda drawing: drawing.once(drawn))
+
+
+def _placed(number: int) -> Any:
+    return Drawn(lambda drawing: drawing.replicas[number])
+
+
+ONE, TWO, THREE, FOUR, FIVE = (_placed(number) for number in range(5))
+"""Numbers of brokers: the topic has its replicas on the first three."""
+FIRST, SECOND, LAST, SPARE, OTHER = (Who(broker=each) for each in (ONE, TWO, THREE, FOUR, FIVE))
+LEADER, FOLLOWER, STRAGGLER = (
+    Who(role="leader", topic=TOPIC),
+    Who(role="follower", topic=TOPIC),
+    Who(role="straggler", topic=TOPIC),
+)
+CONTROLLER: Final = Who(role="controller")
+ANY_REPLICA: Final = Who(broker=one_of(ONE, TWO, THREE))
+BESIDE: Any = Drawn(lambda drawing: drawing.beside)
+"""The producer beside a numbered one."""
+
+
+# --- actions --------------------------------------------------------------------------------------
+
+
+def topic(*replicas: tuple[Any, ...], name: str = TOPIC, **config: str) -> CreateTopic:
+    """Return a topic, with one partition on the first three brokers unless they are given."""
+    given = tuple((key.replace("_", "."), value) for key, value in config.items())
+    return CreateTopic(topic=name, replicas=replicas or ((ONE, TWO, THREE),), config=given)
+
+
+def produce(acks: Any, batches: Any = 1, **others: Any) -> Produce:
+    """Return batches of one record by the first producer, unless said otherwise."""
+    said = {"producer": 0, "partition": 0, "records": 1, "pause_ms": 0, **others}
+    return Produce(topic=TOPIC, acks=acks, batches=batches, **said)
+
+
+def burst(batches: int, pause_ms: int) -> Produce:
+    """Return batches of a numbered producer, of which five are in flight: as many as Kafka's
+    clients have at most (``max.in.flight.requests.per.connection``)."""
+    return produce(-1, batches, pause_ms=pause_ms, in_flight=5)
+
+
+def every(at_ms: Any, pause_ms: int, count: int, action: Action) -> Steps:
+    """Return an action that is repeated, drawn anew each time."""
+    return tuple((at_ms + pause_ms * number, action) for number in range(count))
+
+
+def cut(who: Who, peer: Who | None, direction: str, for_ms: Any, **others: bool) -> Isolate:
+    """Return a cut between brokers alone, unless said otherwise."""
+    way: Any = direction
+    beyond: Any = {"clients": False, "zookeeper": False, **others}
+    return Isolate(who=who, peer=peer, direction=way, for_ms=for_ms, **beyond)
+
+
+def apart(who: Who, peer: Who, for_ms: Any) -> Isolate:
+    """Return that two brokers do not reach each other for a while."""
+    return cut(who, peer, "both", for_ms)
+
+
+def moved(*replicas: Any, name: str = TOPIC) -> Reassign:
+    """Return an order to move the partition; the first of these is the preferred leader then."""
+    return Reassign(topic=name, partition=0, replicas=replicas)
+
+
+# --- a row in a plan ------------------------------------------------------------------------------
+
+
+def extended(plan: Plan, rng: Random, scenario: Scenario) -> Plan:
+    """Return the plan with the scenario."""
+    drawing = Drawing(plan, rng, scenario.brokers)
+    begins = scenario.begins_ms
+    if begins is None:
+        begins = rng.randrange(500, max(1_000, plan.run_ms - 8_000))
+    steps = scenario.steps
+    if scenario.outside:
+        begins += UNTIL_LED_MS
+        steps = (*_led_from_outside(scenario.outside), *steps)
+    plan = _with_producer(plan, scenario)
+    if scenario.zookeeper_lag_ms:
+        lag_ms = scenario.zookeeper_lag_ms
+        plan = replace(plan, zookeeper_servers=3, zookeeper_lag_ms=lag_ms)
+    if not scenario.consumes:
+        others = (timed for timed in plan.actions if not isinstance(timed.action, Consume))
+        plan = plan.with_actions(tuple(others))
+    timed = [Timed(at_ms=max(0, begins + at), action=each) for at, each in _flat(drawing(steps))]
+    return replace(
+        plan.with_more(timed),
+        brokers=max(plan.brokers, scenario.brokers),
+        settings=tuple({**dict(plan.settings), **dict(drawing(scenario.settings))}.items()),
+        topics=(*plan.topics, *drawing(scenario.topics)),
+        run_ms=max(plan.run_ms, begins + drawing(scenario.length_ms)),
+    )
+
+
+def _flat(steps: Steps) -> Iterable[tuple[int, Action]]:
+    for step in steps:
+        if step and isinstance(step[0], tuple):
+            yield from _flat(step)
+        elif step:
+            yield step
+
+
+def _led_from_outside(brokers: Iterable[Any]) -> Steps:
+    """The controller gives way, and these brokers hear late that the office is free."""
+    far = (SlowZooKeeper(who=Who(broker=each), delay_ms=300, for_ms=500) for each in brokers)
+    return (*((-UNTIL_LED_MS, each) for each in far), (20 - UNTIL_LED_MS, DeposeController()))
+
+
+def _with_producer(plan: Plan, scenario: Scenario) -> Plan:
+    """A numbered producer would wait for all replicas, one batch after the other, whatever it is
+    asked for: so most scenarios have a plain one."""
+    match scenario.producer:
+        case "plain":
+            return replace(plan, producers=(False, *plan.producers[1:]))
+        case "numbered":
+            kept = tuple(timed for timed in plan.actions if not _is_of_first(timed.action))
+            return replace(plan, producers=(True, *plan.producers[1:], False), actions=kept)
+        case "any":
+            return plan
+
+
+def _is_of_first(action: Action) -> bool:
+    return isinstance(action, Produce) and action.producer == 0

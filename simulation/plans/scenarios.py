@@ -1,0 +1,856 @@
+"""Named scenarios, one row each: sequences of actions that chance hardly ever draws.
+
+In each of them something did go wrong, or would without one line of the broker. The order and the
+times of the actions matter. They have a topic of their own, which nothing else in the plan changes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any, Final
+
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
+from simulation.plans.actions import (
+    AddPartitions,
+    BreakDisk,
+    ClientWork,
+    CommitALot,
+    Consume,
+    CutFromClients,
+    DeleteRecords,
+    DeleteTopic,
+    DeposeController,
+    DropZooKeeperConnection,
+    ElectPreferred,
+    ExpireSession,
+    Kill,
+    LoseAnswer,
+    LosePower,
+    LosePowerAfter,
+    Pause,
+    Reassign,
+    SlowDisk,
+    SlowLink,
+    SlowZooKeeper,
+    Stop,
+    Who,
+)
+from simulation.plans.plan import Plan, stream
+from simulation.plans.scenario import (
+    BESIDE,
+    CONTROLLER,
+    FIRST,
+    FIVE,
+    FOUR,
+    LAST,
+    LEADER,
+    ONE,
+    OTHER,
+    SECOND,
+    SPARE,
+    THREE,
+    TOPIC,
+    TWO,
+    Drawn,
+    Scenario,
+    Steps,
+    apart,
+    between,
+    burst,
+    cut,
+    every,
+    extended,
+    moved,
+    once,
+    one_of,
+    produce,
+    topic,
+)
+
+PATIENT = (
+    ("auto.leader.rebalance.enable", "false"),
+    ("replica.fetch.backoff.ms", "100"),
+    ("replica.fetch.wait.max.ms", "500"),
+    ("replica.lag.time.max.ms", "10000"),
+    ("replica.socket.timeout.ms", "10000"),
+)
+"""Leadership moves when somebody asks for it, and no replica leaves the ISR meanwhile."""
+SLOW_SESSIONS = ("zookeeper.session.timeout.ms", "6000")
+FAST_SESSIONS = ("zookeeper.session.timeout.ms", "2000")
+LONG_LAG = ("replica.lag.time.max.ms", "10000")
+SHORT_LAG = ("replica.lag.time.max.ms", "3000")
+BACKOFF = ("replica.fetch.backoff.ms", "100")
+SHORT_WAIT = ("replica.fetch.wait.max.ms", "100")
+STAYS = ("auto.leader.rebalance.enable", "false")
+ALONE_TOPIC = topic(min_insync_replicas="1")
+"""A leader alone may acknowledge."""
+SOME: Any = one_of(1, 3, 10)
+ANY_ACKS: Any = one_of(-1, 1)
+MOSTLY_ALL: Any = one_of(-1, -1, 1)
+
+
+def to_and_fro(sent: Any, apart_ms: Any) -> Steps:
+    """Two brokers lead in turn, and neither hears of what the other appends."""
+    return (
+        (0, produce(-1, sent)),
+        (600, apart(FIRST, SECOND, apart_ms)),
+        (700, produce(1, sent)),
+        (900, moved(TWO, ONE, THREE)),
+        (1_700, ElectPreferred()),
+        (2_300, produce(1, SOME)),
+        (2_500, moved(ONE, TWO, THREE)),
+        (3_100, ElectPreferred()),
+    )
+
+
+FLUSHED: Any = one_of(
+    topic(min_insync_replicas="1", segment_bytes="400"),
+    topic(min_insync_replicas="1", segment_bytes="400", flush_ms="100"),
+    topic(min_insync_replicas="1", flush_ms="2500"),
+)
+"""What is flushed in the background: full segments, what has waited for a while, or both."""
+
+
+def unanswered(who: Who, path: str, for_ms: int = 3_000) -> LoseAnswer:
+    """Return that the answer to the first write there is lost."""
+    return LoseAnswer(who=who, path=path, nth=1, expires=False, for_ms=for_ms)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+COORDINATOR = Who(role="leader", topic=OFFSETS_TOPIC)
+"""With one partition of ``__consumer_offsets``, of all groups."""
+ONE_COORDINATOR = (
+    STAYS,
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("offsets.topic.num.partitions", "1"),
+    ("offsets.topic.replication.factor", "3"),
+    ("zookeeper.session.timeout.ms", "4000"),
+)
+TWO_PARTITIONS = topic((ONE, TWO, THREE), (ONE, TWO, THREE))
+
+
+def member(for_ms: Any, *, leaves: bool = False) -> Consume:
+    """Return a member of the scenario's own group."""
+    return Consume(group="k", topic=TOPIC, for_ms=for_ms, leaves=leaves, sleeps_ms=0)
+
+
+AWAY: Any = once(between(4_000, 6_000))
+BACK: Any = once(AWAY + between(3_000, 5_000))
+JOINS: Any = once(between(3_000, 5_000))
+ITS_FOLLOWER: Final = Who(role="follower", topic=OFFSETS_TOPIC)
+LOSS: Any = one_of(Kill(who=COORDINATOR, down_ms=3_000), Pause(who=COORDINATOR, for_ms=9_000))
+COORDINATOR_LOST: Final = (
+    (JOINS + 500, LOSS),
+    (JOINS + 510, ExpireSession(who=COORDINATOR)),
+)
+
+# --- others ---------------------------------------------------------------------------------------
+
+LOST: Any = once(between(5_060, 5_240))
+GIVEN_UP: Any = once(one_of(1, 2, 5))
+ASLEEP: Any = once(between(50, 400))
+AWAKE_MS: Any = once(between(3_600, 4_100))
+INSTEAD: Any = once(between(300, 1_200))
+WAY_MS: Any = once(between(50, 100))
+DOWN_MS: Any = once(between(2_300, 3_000))
+BACK_MS: Any = once(between(2_500, 3_000))
+SIZE: Any = once(one_of(1, 10))
+FAILS_MS: Any = between(1_000, 2_000)
+STRUCK: Final = Who(broker=once(one_of(ONE, TWO, THREE)))
+"""One of the replicas, the same in all steps."""
+RESIGNS: Final = ((between(5_400, 5_750), ElectPreferred()),)
+SLOW_SECOND: Final = SlowDisk(who=SECOND, delay_ms=one_of(500, 1_000, 2_000), for_ms=10_000)
+PARTITION: Final = f"/brokers/topics/{TOPIC}/partitions/0"
+DEPOSED_MEANWHILE: Final = (
+    (2_400, SlowDisk(who=STRUCK, delay_ms=200, for_ms=1_000)),
+    (between(2_550, 2_950), DeposeController()),
+)
+EVERY_BROKER_UNANSWERED: Any = Drawn(
+    lambda drawing: tuple(
+        (-100, unanswered(Who(broker=each), "/controller")) for each in drawing.brokers
+    )
+)
+SENT_AT: Any = once(WAY_MS + WAY_MS + between(800, 1_900))
+SENT_ON: Final = ((SENT_AT, moved(ONE, TWO, FIVE)), (SENT_AT + 500, moved(ONE, THREE)))
+
+
+def _taken_back() -> Steps:
+    """The partition is sent to the other spare broker each time that the order is taken back."""
+    steps, at = [], SENT_AT
+    for beyond in (FIVE, FOUR, FIVE):
+        steps.append((at, Reassign(topic=TOPIC, partition=0, replicas=None)))
+        at = once(at + between(200, 1_400))
+        steps.append((at, moved(ONE, beyond, THREE)))
+        at = once(at + between(400, 800))
+    return tuple(steps)
+
+
+TAKEN_BACK: Final = _taken_back()
+
+
+def _moved_and_extended() -> Steps:
+    targets = [
+        once(Drawn(lambda drawing: tuple(drawing.rng.sample(drawing.brokers, 3))))
+        for _ in range(10)
+    ]
+    return tuple(
+        step
+        for number, target in enumerate(targets)
+        for step in (
+            (1_200 * number, Reassign(topic=TOPIC, partition=0, replicas=target)),
+            (1_200 * number + between(-50, 300), AddPartitions(topic=TOPIC, replicas=(target,))),
+        )
+    )
+
+
+def _failing() -> LosePowerAfter:
+    """The power fails right behind an operation on the disk."""
+    return LosePowerAfter(
+        who=STRUCK,
+        operation=one_of("write", "cut", "names", "sync"),
+        nth=between(1, 8),
+        for_ms=1_000,
+        down_ms=one_of(50, 400),
+    )
+
+
+def _bounced(count: int) -> Steps:
+    """So many replicas lose power and are registered again."""
+    return tuple(
+        step
+        for who in (FIRST, SECOND, LAST)[:count]
+        for step in (
+            (between(20, 60), LosePower(who=who, down_ms=100)),
+            (70, ExpireSession(who=who)),
+        )
+    )
+
+
+def _failed_handing_over(at_ms: int) -> Steps:
+    broken = BreakDisk(who=STRUCK, operation="fsync", for_ms=between(200, 400))
+    return (
+        (at_ms - 10, cut(STRUCK, CONTROLLER, "both", 800)),
+        (at_ms, Stop(who=STRUCK, down_ms=500)),
+        (at_ms + between(50, 300), broken),
+    )
+
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
+    "short watermark": Scenario(
+        about="A new leader does not know yet that its last records are committed, and a follower "
+        "that lacks just these fetches from it before the other one does. It had all records when "
+        "its session ended, and the ISR with it.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            (0, moved(TWO, ONE, THREE)),
+            (100, produce(-1, one_of(1, 3))),
+            (1_200, apart(LAST, FIRST, 4_500)),
+            (1_300, ExpireSession(who=LAST)),
+            (2_500, SlowLink(who=SECOND, peer=LAST, delay_ms=200, for_ms=2_000)),
+            (2_500, produce(1)),
+            (between(2_510, 2_540), apart(FIRST, SECOND, 1_500)),
+            (between(2_550, 2_700), ElectPreferred()),
+            *every(4_000, 100, 20, produce(ANY_ACKS)),
+        ),
+        settings=(
+            *PATIENT,
+            ("replica.lag.time.max.ms", "1500"),
+            ("replica.socket.timeout.ms", "5000"),
+        ),
+        length_ms=8_000,
+    ),
+    "to and fro": Scenario(
+        about="Two brokers lead in turn, and one has appended in an epoch that the other has never "
+        "heard of. Asked where epoch 2 ended, the leader, which has epochs 0, 1 and 3, speaks of "
+        "1. The follower, which has 0 and 2, must go back to 0 and ask once more (KIP-279).",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            *to_and_fro(SOME, between(4_300, 4_500)),
+            (3_700, produce(1, SOME)),
+            (3_900, moved(TWO, ONE, THREE)),
+            (4_700, ElectPreferred()),
+            *every(5_700, 100, 20, produce(ANY_ACKS)),
+        ),
+        settings=PATIENT,
+        length_ms=9_700,
+    ),
+    "unheard of": Scenario(
+        about="A follower is let into the ISR, and its leader never hears that it is: ZooKeeper's "
+        "answer is lost with the session. The follower leads by then, which neither the leader nor "
+        "the other follower has heard. Two questions to ZooKeeper take 600 ms each, the write is "
+        "carried out after 1.5 s, and the answer is under way for 0.3 s.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        needs_controller=True,
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            (-300, produce(-1)),
+            (0, Pause(who=SECOND, for_ms=3_500)),
+            (50, produce(1)),
+            (3_400, SlowZooKeeper(who=FIRST, delay_ms=300, for_ms=3_500)),
+            (4_500, cut(FIRST, CONTROLLER, "in", 7_000)),
+            (4_500, cut(LAST, CONTROLLER, "in", 7_000)),
+            (LOST, DropZooKeeperConnection(who=FIRST)),
+            (LOST + 20, ExpireSession(who=FIRST)),
+            *every(5_500, 60, 60, produce(-1)),
+        ),
+        settings=(
+            *PATIENT,
+            ("replica.lag.time.max.ms", "1500"),
+            ("replica.socket.timeout.ms", "5000"),
+            SLOW_SESSIONS,
+        ),
+        length_ms=12_000,
+    ),
+    "joining in flight": Scenario(
+        about="A follower is about to be in the ISR, or is, as ZooKeeper has it. The leader has "
+        "not heard of that, nor of the follower for so long that it counts as lagging. Another "
+        "controller tells it meanwhile what it knows already.",
+        brokers=4,
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            *every(2_000, 50, 120, produce(MOSTLY_ALL)),
+            (0, Pause(who=LAST, for_ms=BACK_MS)),
+            (BACK_MS + -100, SlowZooKeeper(who=FIRST, delay_ms=between(500, 700), for_ms=6_000)),
+            (BACK_MS + between(150, 1_300), apart(LAST, FIRST, 4_000)),
+            (BACK_MS + between(250, 500), DeposeController()),
+        ),
+        settings=(BACKOFF, ("replica.lag.time.max.ms", "1000"), SLOW_SESSIONS),
+        length_ms=11_000,
+    ),
+    "left behind": Scenario(
+        about="A follower has not heard of two elections, and fetches from a leader that has "
+        "followed another one in between. It holds what both gave up, and names an offset that "
+        "the leader has reached again.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        needs_controller=True,
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            (0, moved(TWO, ONE, THREE)),
+            (600, cut(CONTROLLER, LAST, "out", between(3_500, 5_500))),
+            (600, apart(FIRST, SECOND, 700)),
+            (650, produce(1, GIVEN_UP)),
+            (750, ElectPreferred()),
+            (1_450, produce(1, GIVEN_UP + 2)),
+            (1_700, moved(ONE, TWO, THREE)),
+            (2_300, ElectPreferred()),
+            *every(2_900, 100, 20, produce(ANY_ACKS)),
+        ),
+        settings=(*PATIENT, ("controller.socket.timeout.ms", "10000")),
+        length_ms=10_000,
+    ),
+    "too few left": Scenario(
+        about="Records wait for a follower that is removed from the ISR, and then too few replicas "
+        "are left: the leader appended with enough of them, and must not acknowledge any more.",
+        topics=(topic(min_insync_replicas="3"),),
+        producer="plain",
+        steps=(
+            (0, apart(LAST, FIRST, between(2_500, 4_000))),
+            *every(0, 100, 30, produce(-1)),
+        ),
+        settings=(
+            SHORT_WAIT,
+            ("replica.lag.time.max.ms", "1000"),
+            ("replica.socket.timeout.ms", "1500"),
+        ),
+        length_ms=8_000,
+    ),
+    "away and back": Scenario(
+        about="A replica is moved off a broker and back before that broker, which is far from "
+        "ZooKeeper, has heard that it must close it. By then it is in the ISR again.",
+        brokers=4,
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            *every(0, 100, 80, produce(-1)),
+            (0, SlowZooKeeper(who=LAST, delay_ms=between(600, 900), for_ms=7_000)),
+            (100, moved(ONE, TWO, FOUR)),
+            (between(1_000, 1_800), moved(ONE, TWO, THREE)),
+        ),
+        settings=(BACKOFF, LONG_LAG, SLOW_SESSIONS),
+        length_ms=12_000,
+    ),
+    "coordinator away and back": Scenario(
+        about="A group's coordinator loses its office, another one stores commits meanwhile, and "
+        "the first one has the office again: what it knew is old.",
+        brokers=4,
+        begins_ms=0,
+        topics=(TWO_PARTITIONS,),
+        producer="plain",
+        steps=(
+            *every(0, 100, 160, produce(1)),
+            (0, member(BACK + 6_000)),
+            (200, member(one_of(AWAY + 500, BACK + 6_000))),
+            (AWAY, ExpireSession(who=COORDINATOR)),
+            *every(BACK, 700, 3, ElectPreferred()),
+            (BACK + 2_500, member(5_000, leaves=True)),
+        ),
+        settings=ONE_COORDINATOR,
+        length_ms=BACK + 9_000,
+    ),
+    "made again": Scenario(
+        about="A topic is deleted and made again while a follower's fetch of it is under way: the "
+        "new one begins in the same epoch, and the offset in the request is the former one's. "
+        "Another topic keeps the connection open. Records of acks=1 carry the new log past that "
+        "offset, and those of acks=-1 would be acknowledged by it.",
+        brokers=4,
+        topics=(ALONE_TOPIC, replace(ALONE_TOPIC, topic=f"{TOPIC}-beside")),
+        producer="plain",
+        steps=(
+            (0, SlowLink(who=LAST, peer=FIRST, delay_ms=between(3_500, 5_000), for_ms=150)),
+            (30, produce(1, one_of(1, 3))),
+            (400, DeleteTopic(topic=TOPIC)),
+            *every(1_500, 500, 2, ALONE_TOPIC),
+            *every(2_600, 50, 30, produce(-1)),
+            *every(2_625, 50, 30, produce(1)),
+        ),
+        settings=(*PATIENT, ("replica.fetch.backoff.ms", "1000")),
+        length_ms=10_000,
+    ),
+    "cut and repeated": Scenario(
+        about="A leader that is deposed without knowing appends batches, gives them up as a "
+        "follower, and leads again when they are repeated. Its log does not hold them any more: an "
+        "answer from memory, or from a snapshot, would acknowledge what the other leader replaced.",
+        topics=(topic((ONE, TWO), min_insync_replicas="1", segment_bytes="200"),),
+        producer="numbered",
+        steps=(
+            (-400, burst(3, 50)),
+            (0, cut(LEADER, None, "both", 3_500, zookeeper=True)),
+            (between(20, 200), burst(10, 100)),
+            (0, CutFromClients(who=SECOND, direction="in", for_ms=9_000)),
+            *every(5_000, 500, 8, ElectPreferred()),
+            *every(4_000, 100, 60, produce(1, producer=BESIDE)),
+        ),
+        settings=(STAYS, BACKOFF, LONG_LAG, FAST_SESSIONS),
+        length_ms=16_000,
+    ),
+    "joined unseen": Scenario(
+        about="A follower is let into the ISR and loses power before the controller has heard of "
+        "it.",
+        topics=(topic(),),
+        steps=(
+            *every(0, 300, 40, produce(-1, 3)),
+            (0, Kill(who=LAST, down_ms=DOWN_MS)),
+            (DOWN_MS + between(400, 3_000), LosePower(who=LAST, down_ms=between(50, 300))),
+        ),
+        settings=(FAST_SESSIONS, SHORT_LAG),
+        length_ms=20_000,
+    ),
+    "doomed shrink": Scenario(
+        about="A topic is deleted while its leader's ISR write is carried out and the leader has "
+        "not heard of that. Producers wait for the replicas that are left. The write is decided on "
+        "0.6 to 1 s after the cut, carried out 2.4 s later, and answered in 0.8 s more.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        topics=(ALONE_TOPIC,),
+        steps=(
+            *every(0, 100, 40, produce(-1)),
+            (0, apart(LAST, FIRST, 4_500)),
+            (500, SlowZooKeeper(who=FIRST, delay_ms=800, for_ms=4_000)),
+            (between(3_250, 3_500), DeleteTopic(topic=TOPIC)),
+        ),
+        settings=(SHORT_WAIT, ("replica.lag.time.max.ms", "600"), SLOW_SESSIONS),
+        length_ms=8_000,
+    ),
+    "inside a batch": Scenario(
+        about="By watermark (0.8): a leader's watermark is inside a batch of its own, and it "
+        "resigns or stays. All have a batch of 2. One follower, which has not heard that it is "
+        "committed, leads then with the batch cut off, and appends 5 records at once. The others "
+        "have 2, and must give up what they have of the new batch.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            (0, moved(TWO, ONE, THREE)),
+            (600, produce(-1, records=2)),
+            (between(620, 700), apart(LAST, FIRST, 2_200)),
+            (700, apart(LAST, SECOND, 2_200)),
+            (1_300, ElectPreferred()),
+            (1_500, moved(THREE, TWO, ONE)),
+            (2_000, ElectPreferred()),
+            *every(2_500, 20, 5, produce(1, records=5)),
+            (2_000, SlowLink(who=LAST, peer=FIRST, delay_ms=1_000, for_ms=4_000)),
+            (2_000, SlowLink(who=LAST, peer=SECOND, delay_ms=1_000, for_ms=4_000)),
+            (2_600, moved(TWO, ONE, THREE)),
+            one_of(RESIGNS, RESIGNS, ()),
+        ),
+        settings=(*PATIENT, ("ackproof.generation", "0.8")),
+        length_ms=8_000,
+    ),
+    "slow claimant": Scenario(
+        about="A replica has read the ISR and waits for the preferred one, which is gone. It "
+        "sleeps while another one leads, removes it from the ISR, commits and goes; then it goes "
+        "on where it was.",
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            *every(0, 100, 80, produce(ANY_ACKS)),
+            (0, Kill(who=FIRST, down_ms=15_000)),
+            (10, ExpireSession(who=FIRST)),
+            (ASLEEP, Pause(who=SECOND, for_ms=AWAKE_MS)),
+            (ASLEEP + AWAKE_MS + -100, Kill(who=LAST, down_ms=8_000)),
+            (ASLEEP + AWAKE_MS + -90, ExpireSession(who=LAST)),
+        ),
+        settings=(
+            ("ackproof.preferred.replica.wait.ms", "500"),
+            ("replica.lag.time.max.ms", "1000"),
+            SLOW_SESSIONS,
+        ),
+        length_ms=20_000,
+    ),
+    "moved and extended": Scenario(
+        about="Partitions are added to a topic of which others are just being moved, and the "
+        "controller hears of them late.",
+        brokers=4,
+        zookeeper_lag_ms=50,
+        topics=(topic(),),
+        steps=(
+            *_moved_and_extended(),
+            (-100, SlowZooKeeper(who=CONTROLLER, delay_ms=60, for_ms=13_000)),
+        ),
+        length_ms=14_000,
+    ),
+    "bounced unseen": Scenario(
+        about="Replicas lose power and are registered again before the controller looks: it finds "
+        "all of them there, by other epochs. Of a whole ISR, it may trust the leader alone. What "
+        "it writes of them may take a while.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        needs_controller=True,
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            *every(-400, 50, 60, produce(MOSTLY_ALL)),
+            (0, Pause(who=CONTROLLER, for_ms=2_000)),
+            (1_000, SlowZooKeeper(who=CONTROLLER, delay_ms=one_of(1, 300), for_ms=3_000)),
+            one_of(*(_bounced(count) for count in (1, 2, 3, 3))),
+        ),
+        settings=(SLOW_SESSIONS, LONG_LAG),
+        length_ms=8_000,
+    ),
+    "cut while flushing": Scenario(
+        about="As in to and fro, and what the second broker must give up is being flushed in the "
+        "background, on a disk that is slow by then. What such a flush makes durable is not what "
+        "has come in its place; nor are the producers that were remembered with it. What has come "
+        "since waits no longer than flush.ms allows.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        topics=(FLUSHED,),
+        producer="plain",
+        steps=(
+            *to_and_fro(1, between(2_800, 3_500)),
+            (one_of(-1_500, between(2_400, 2_900)), SLOW_SECOND),
+            one_of(every(2_200, 60, 13, produce(1, 3)), ()),
+        ),
+        settings=(
+            *PATIENT,
+            ("log.flush.offset.checkpoint.interval.ms", "500"),
+            ("log.flush.scheduler.interval.ms", "100"),
+        ),
+        length_ms=8_000,
+    ),
+    "failed while handing over": Scenario(
+        about="A broker must end and does not reach the controller. While it waits its disk "
+        "refuses to sync, and works again when the logs are closed. What was refused was written "
+        "in the background, so that no log knows of it.",
+        needs_controller=True,
+        topics=(ALONE_TOPIC,),
+        steps=(
+            (-400, burst(40, 50)),
+            *_failed_handing_over(0),
+            *_failed_handing_over(4_000),
+            (4_000, burst(40, 50)),
+        ),
+        settings=(("replica.high.watermark.checkpoint.interval.ms", "100"), FAST_SESSIONS),
+        length_ms=8_000,
+    ),
+    "assignments overtaken": Scenario(
+        about="What a generation's leader has assigned waits to be stored, since a follower of the "
+        "coordinator is cut off, and members come and go meanwhile, or the coordinator is lost. By "
+        "the time that it is stored there is another generation. So do commits, or they time out.",
+        brokers=4,
+        begins_ms=0,
+        topics=(TWO_PARTITIONS,),
+        producer="plain",
+        steps=(
+            *every(0, 100, 170, produce(1)),
+            (0, member(JOINS + 12_000)),
+            (JOINS, member(JOINS + 9_000)),
+            (
+                JOINS + between(0, 800),
+                cut(COORDINATOR, ITS_FOLLOWER, "both", between(2_500, 4_000)),
+            ),
+            *every(JOINS + 700, 700, 5, member(6_000)),
+            (JOINS + 900, CommitALot(topic=TOPIC, groups=3, rounds=2, metadata_bytes=10)),
+            one_of((), (), COORDINATOR_LOST),
+        ),
+        settings=(
+            *ONE_COORDINATOR,
+            ("offsets.commit.timeout.ms", one_of("1000", "5000")),
+            LONG_LAG,
+        ),
+        length_ms=JOINS + 14_000,
+    ),
+    "sent elsewhere": Scenario(
+        about="A partition is on its way to two brokers, of which one is in the ISR by then and "
+        "the other cannot be, and is sent elsewhere instead. The one counts for as long as it may "
+        "be elected, and keeps nothing once it is to have none.",
+        brokers=5,
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            *every(0, 50, 80, produce(MOSTLY_ALL)),
+            (-100, apart(OTHER, FIRST, 3_000)),
+            (0, moved(ONE, FOUR, FIVE)),
+            (INSTEAD, moved(ONE, TWO, THREE)),
+            (INSTEAD + between(-50, 20), apart(SPARE, FIRST, 2_000)),
+        ),
+        settings=(BACKOFF, LONG_LAG, SLOW_SESSIONS),
+        length_ms=9_000,
+    ),
+    "torn segments": Scenario(
+        about="The power fails, again and again, where a log has many small segments, of which the "
+        "last ones may be on disk and earlier ones not, since each is flushed in the background "
+        "and the disk is slow. Before, the broker has ended in good order, or was killed.",
+        topics=(topic(min_insync_replicas="1", segment_bytes="500"),),
+        producer="numbered",
+        steps=(
+            (-400, burst(250, 50)),
+            *every(0, 100, 120, produce(1, records=SIZE, producer=BESIDE)),
+            (-500, SlowDisk(who=STRUCK, delay_ms=one_of(300, 1_000, 3_000), for_ms=14_500)),
+            (0, one_of(Stop(who=STRUCK, down_ms=300), Kill(who=STRUCK, down_ms=50))),
+            *every(FAILS_MS, 2_700, 5, LosePower(who=STRUCK, down_ms=one_of(50, 400))),
+        ),
+        settings=(
+            ("log.flush.offset.checkpoint.interval.ms", "500"),
+            SHORT_LAG,
+            FAST_SESSIONS,
+        ),
+        length_ms=18_000,
+    ),
+    "named and unsynced": Scenario(
+        about="A log of small segments, each record flushed: the power fails behind a flush of a "
+        "segment whose name may not be there yet, or beside one that is being deleted.",
+        topics=(topic(min_insync_replicas="1", segment_bytes="500", flush_messages="1"),),
+        producer="numbered",
+        steps=(
+            (-400, burst(100, 50)),
+            *every(0, 60, 100, produce(1, producer=BESIDE)),
+            *every(0, 1_800, 4, _failing()),
+            *every(1_900, 1_800, 2, DeleteRecords(topic=TOPIC, partition=0)),
+        ),
+        settings=(SHORT_LAG, FAST_SESSIONS),
+        length_ms=9_000,
+    ),
+    "overtaken by the leader": Scenario(
+        about="The leader removes one follower from the ISR while the controller, half a second "
+        "away from ZooKeeper, removes the other, whose session is over or whose machine was off "
+        "for a moment. Written unconditionally, the controller's state lets the first one in "
+        "again, which lacks what is committed meanwhile; tried again without what made it "
+        "necessary, it trusts the second.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        topics=(ALONE_TOPIC,),
+        producer="numbered",
+        steps=(
+            *every(0, 50, 100, produce(-1, producer=BESIDE)),
+            (0, apart(LAST, FIRST, 7_000)),
+            (2_000, SlowZooKeeper(who=CONTROLLER, delay_ms=500, for_ms=3_500)),
+            one_of(
+                ((between(2_500, 4_300), ExpireSession(who=SECOND)),),
+                ((between(500, 2_400), LosePower(who=SECOND, down_ms=one_of(50, 300))),),
+            ),
+            (between(5_000, 7_000), Kill(who=LEADER, down_ms=4_000)),
+        ),
+        settings=(SHORT_WAIT, SHORT_LAG, FAST_SESSIONS),
+        length_ms=11_000,
+    ),
+    "written unheard": Scenario(
+        about="A broker is elected controller, a leader removes a follower from the ISR and lets "
+        "it in again, and of each the answer is lost with the connection. Tried again, both meet "
+        "what they have written themselves.",
+        topics=(ALONE_TOPIC,),
+        steps=(
+            EVERY_BROKER_UNANSWERED,
+            (0, DeposeController()),
+            (2_000, Pause(who=LAST, for_ms=between(2_500, 3_500))),
+            *every(2_000, 500, 12, unanswered(LEADER, PARTITION, 490)),
+            *every(2_000, 100, 40, produce(-1)),
+        ),
+        settings=(BACKOFF, ("replica.lag.time.max.ms", "1000"), SLOW_SESSIONS),
+        length_ms=9_000,
+    ),
+    "deleted and moved": Scenario(
+        about="One topic is deleted while a broker, which does not hear that it must delete its "
+        "replica, dies and comes back. Another one is deleted while it is moved to a broker that "
+        "does not reach its leader for a while, and one that was moved off a broker and back. All "
+        "must be gone in the end, though nobody asks for any deletion after that.",
+        brokers=4,
+        outside=(ONE, TWO, THREE),
+        needs_controller=True,
+        topics=(
+            topic(),
+            topic((ONE, TWO), name=f"{TOPIC}-beside"),
+            topic((ONE, TWO), name=f"{TOPIC}-back"),
+        ),
+        steps=(
+            (0, cut(CONTROLLER, LAST, "out", between(600, 2_500))),
+            (20, DeleteTopic(topic=TOPIC)),
+            (600, Kill(who=LAST, down_ms=one_of(100, 1_000, 3_000))),
+            (between(610, 700), ExpireSession(who=LAST)),
+            (650, apart(SPARE, FIRST, between(2_500, 3_500))),
+            (700, moved(ONE, FOUR, name=f"{TOPIC}-beside")),
+            (1_400, DeleteTopic(topic=f"{TOPIC}-beside")),
+            (700, moved(ONE, name=f"{TOPIC}-back")),
+            (1_700, moved(ONE, TWO, name=f"{TOPIC}-back")),
+            (between(3_000, 4_000), DeleteTopic(topic=f"{TOPIC}-back")),
+        ),
+        settings=(STAYS, LONG_LAG, SLOW_SESSIONS),
+        length_ms=8_000,
+    ),
+    "named again": Scenario(
+        about="What a broker notes of a log that is deleted must not count for the next one of "
+        "that name, when that broker is killed: where the log began, say, which is beyond the end "
+        "of the new one. It was noted for the last time when the broker stopped in good order. "
+        "Sometimes the controller gives way while that broker is about to delete the log.",
+        topics=(ALONE_TOPIC,),
+        producer="plain",
+        steps=(
+            *every(-400, 20, 20, produce(1)),
+            (200, DeleteRecords(topic=TOPIC, partition=0)),
+            (between(500, 900), Stop(who=STRUCK, down_ms=300)),
+            (2_500, DeleteTopic(topic=TOPIC)),
+            one_of((), DEPOSED_MEANWHILE),
+            (3_800, ALONE_TOPIC),
+            *every(4_200, 300, 12, produce(ANY_ACKS)),
+            (between(4_500, 6_000), Kill(who=STRUCK, down_ms=one_of(50, 3_000))),
+        ),
+        settings=(
+            ("log.flush.start.offset.checkpoint.interval.ms", "60000"),
+            SHORT_LAG,
+            FAST_SESSIONS,
+        ),
+        length_ms=9_000,
+    ),
+    "sent on": Scenario(
+        about="A partition is on its way to a broker that cannot be in the ISR, and is sent to "
+        "another such one, and then elsewhere. Or that is taken back and it is sent on, again and "
+        "again, perhaps just when its leader, far from ZooKeeper, takes it back. The last order is "
+        "carried out, and no broker that a former one named keeps anything.",
+        brokers=5,
+        topics=(ALONE_TOPIC,),
+        steps=(
+            *every(0, 50, 80, produce(-1)),
+            (-100, apart(SPARE, FIRST, 5_000)),
+            (-100, apart(OTHER, FIRST, 5_000)),
+            (-50, SlowZooKeeper(who=FIRST, delay_ms=WAY_MS, for_ms=10_000)),
+            (0, moved(ONE, TWO, FOUR)),
+            one_of(SENT_ON, TAKEN_BACK),
+        ),
+        settings=(LONG_LAG, SLOW_SESSIONS),
+        length_ms=13_000,
+    ),
+}
+"""In the order of their turns."""
+
+OF_CONTROLLERS: Final = frozenset(name for name, row in SCENARIOS.items() if row.needs_controller)
+"""Scenarios that need a controller."""
+
+# --- which plan has which scenario ----------------------------------------------------------------
+
+ODDS: Final = 0.5
+"""The probability that a plan has a scenario."""
+
+ALONE: Final = 0.5
+"""The probability that nothing else happens to the cluster then."""
+
+EVERY: Final = 2
+"""One of so many seeds has a scenario by its turn, in a short run in which nothing else happens.
+
+All are met within twice their number of seeds. By lot alone a third of them is missing by then."""
+
+SHORT_MS: Final = 10_000
+
+LED_TURNS: Final = (
+    "sent elsewhere",
+    "away and back",
+    "slow claimant",
+    "moved and extended",
+    "doomed shrink",
+    "assignments overtaken",
+    "too few left",
+    "made again",
+    "sent on",
+)
+"""Scenarios that tell more without a controller, in the order of their turns there."""
+LED_TURN_EVERY: Final = 12
+LED_TURN: Final = 10
+"""In which of so many seeds, of those that are without a controller now and then."""
+
+
+def led_turn(seed: int) -> str | None:
+    """Whose turn it is there."""
+    turn, rest = divmod(seed, LED_TURN_EVERY)
+    return LED_TURNS[turn % len(LED_TURNS)] if rest == LED_TURN else None
+
+
+def alone(plan: Plan, rng: Random, scenario: str) -> Plan:
+    """The scenario in a short plan in which nothing else happens."""
+    return extended(short(quiet(newest(plan))), rng, SCENARIOS[scenario])
+
+
+def add(plan: Plan, rng: Random, scenario: str | None, *, led: bool) -> Plan:
+    """Add this scenario to a plan; with None the one whose turn it is, any, or none.
+
+    ``led``: the plan will have no controller.
+    """
+    turn, rest = divmod(plan.seed, EVERY)
+    if scenario is None and rest:
+        scenario = tuple(SCENARIOS)[turn % len(SCENARIOS)]
+        if led and scenario in OF_CONTROLLERS:
+            scenario = _drawn(plan.seed, led=True)
+        return alone(plan, rng, scenario)
+    if scenario is None:
+        if rng.random() >= ODDS:
+            return plan
+        scenario = _drawn(plan.seed, led=led)
+    if rng.random() < ALONE:
+        plan = quiet(plan)
+    return extended(plan, rng, SCENARIOS[scenario])
+
+
+def quiet(plan: Plan) -> Plan:
+    """The same without anything that happens to the cluster."""
+    kept = (timed for timed in plan.actions if isinstance(timed.action, ClientWork))
+    return plan.with_actions(tuple(kept))
+
+
+def newest(plan: Plan) -> Plan:
+    """Return the plan with the newest generation: older ones truncate without leader epochs."""
+    kept = ((name, value) for name, value in plan.settings if name != "ackproof.generation")
+    return replace(plan, settings=tuple(kept))
+
+
+def short(plan: Plan) -> Plan:
+    """Its beginning."""
+    run_ms = min(plan.run_ms, SHORT_MS)
+    kept = tuple(timed for timed in plan.actions if timed.at_ms < run_ms)
+    return replace(plan, actions=kept, run_ms=run_ms)
+
+
+def _drawn(seed: int, *, led: bool) -> str:
+    """Draw a lot for each: one more scenario changes the plans in which it wins, and no others."""
+    scenarios = SCENARIOS.keys() - OF_CONTROLLERS if led else SCENARIOS.keys()
+    return min(scenarios, key=lambda scenario: stream(seed, f"scenario {scenario}").random())
