@@ -14,7 +14,7 @@ from datetime import date
 from typing import Protocol
 
 from tools.mutation.mutants import COMPONENTS, Mutant, digest
-from tools.mutation.results import Finding, Method, Outcome, Result
+from tools.mutation.results import Method, Outcome, Result
 
 STALE = "†"
 _NOT_RUN = "not run"
@@ -23,21 +23,20 @@ _WHY_MAX = 160
 _INTRODUCTION = f"""\
 # Detection of broken brokers
 
-A test harness that finds nothing and a system without faults look the same. So the bundled \
-broker is broken on purpose: each patch of the catalogue (`tools/mutation/catalogue/*.patch`) is \
-applied to a copy of the sources. Then the copy must fail, in the simulator (`python -m \
-simulation`, at most 120 s of processor time each), in a conformance test (`tests/conformance`), \
-in a property test (`tests/properties`), in a test of one part of the broker (`tests/log`, \
-`tests/replication`, `tests/groups`, `tests/controller`, `tests/coordination`, `tests/server`) or \
-in a campaign (`ackproof run`). Each column counts the finds of one method alone. The sound \
-broker is examined first: a fault that is found there, too, counts for nothing. Some faults show \
-only in an order of events that random plans hardly ever have: their searches use the scenario \
-that the table names. Times are processor time, of campaigns by the clock.
+A harness that finds nothing and a system without faults look the same. So the bundled broker is \
+broken on purpose. Each patch of the catalogue (`tools/mutation/catalogue/*.patch`) is applied to \
+a copy of the sources. Then the copy must fail in the simulator (at most 120 s of processor \
+time), in a conformance test (`tests/conformance`), in a property test (`tests/properties`), in a \
+test of one part of the broker (`tests/log`, `tests/replication`, `tests/groups`, \
+`tests/controller`, `tests/coordination`, `tests/server`) or in a campaign (`ackproof run`). The \
+sound broker is examined first: what fails there counts for nothing. Times are processor time, of \
+campaigns by the clock.
 
-`make mutation` writes this page. Its results are kept below `results/mutation`, and only missing \
-ones are measured. Tests begin with the mutants that the simulator does not find, so that their \
-share is no measure of them until all are examined. A find of the simulator is in the same seed on \
-every machine. {STALE} marks a result of older sources.
+`make mutation` writes this page, and measures only what `results/mutation` lacks. \
+`python -m tools.mutation --list` shows the component, the guarantee and the origin of each \
+mutant, and the header of its patch the settings and faults with which it shows. Tests begin with \
+the mutants that the simulator does not find, so that their share is low. A find of the simulator \
+is in the same seed on every machine. {STALE} marks a result of older sources.
 """
 
 _MEASURED = re.compile(r"^(Measured on .* catalogue `(.*)`, sources `(.*)`\.)( .*)?$", re.MULTILINE)
@@ -70,8 +69,7 @@ def page(mutants: Mapping[str, Mutant], known: Known, written: date, sources: st
         f"Measured on {written}: catalogue `{digest(mutants)}`, sources `{sources}`.\n",
         *_summary(mutants, known),
         "## Results\n",
-        _headings("mutant", "component", "what it breaks", "guarantee", "origin")
-        + "\n"
+        "| mutant | defect | found by |\n| --- | --- | --- |\n"
         + "".join(_row(mutant, known) for mutant in mutants.values()),
     ]
     return "\n".join(parts)
@@ -214,38 +212,43 @@ def _not_found(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
 
 
 def _row(mutant: Mutant, known: Known) -> str:
-    cells = [
-        f"`{mutant.name}`",
-        mutant.component,
-        f"{_plain(mutant.breaks)} Shows with: {_plain(_conditions(mutant))}.",
-        mutant.guarantee or f"none: {_plain(mutant.gap)}",
-        _plain(mutant.origin),
-        *(_cell(mutant, known.result(mutant, method), known) for method in Method),
-    ]
+    cells = (f"`{mutant.name}`", _plain(mutant.breaks), _outcomes(mutant, known))
     return f"| {' | '.join(cells)} |\n"
 
 
-def _conditions(mutant: Mutant) -> str:
-    scenario = f"; in the simulator, scenario *{mutant.scenario}*" if mutant.scenario else ""
-    return f"{mutant.needs}{scenario}"
+def _outcomes(mutant: Mutant, known: Known) -> str:
+    """Return what each method found, with finds first, and the methods that found nothing."""
+    results = _results(mutant, known)
+    found, inconclusive, nothing = (
+        [one for one in results if one.finding.outcome is outcome]
+        for outcome in (Outcome.FOUND, Outcome.INCONCLUSIVE, Outcome.NOT_FOUND)
+    )
+
+    def mark(result: Result) -> str:
+        return "" if known.is_current(result, mutant) else STALE
+
+    parts = [
+        *(f"**{one.finding.by}**{mark(one)} ({_plain(_place(one))})" for one in found),
+        *(
+            f"inconclusive{mark(one)} ({_COLUMNS[one.method]}): {_plain(one.finding.why)}"
+            for one in inconclusive
+        ),
+    ]
+    if nothing:
+        methods = ", ".join(f"{_COLUMNS[one.method]}{mark(one)}" for one in nothing)
+        parts.append(f"not by {methods}")
+    return "; ".join(parts) or _NOT_RUN
 
 
-def _cell(mutant: Mutant, result: Result | None, known: Known) -> str:
-    if result is None:
-        return _NOT_RUN
-    finding, mark = result.finding, "" if known.is_current(result, mutant) else STALE
-    match finding.outcome:
-        case Outcome.FOUND:
-            return f"**{finding.by}**{mark}, {_plain(_place(result.method, finding))}"
-        case Outcome.NOT_FOUND:
-            return f"not found{mark}: {_joined(finding.examined, finding.in_seconds)}"
-        case Outcome.INCONCLUSIVE:
-            return f"inconclusive{mark}: {_plain(finding.why)}"
-
-
-def _place(method: Method, finding: Finding) -> str:
-    examined = finding.examined if method is Method.SIMULATOR else ""
-    return _joined(finding.where, examined, finding.in_seconds)
+def _place(result: Result) -> str:
+    """Return where a find is: the seed of the simulator, the kind of tests, or the campaign."""
+    match result.method:
+        case Method.SIMULATOR:
+            return result.finding.where
+        case Method.CAMPAIGN:
+            return _joined("campaign", result.finding.where)
+        case _:
+            return _COLUMNS[result.method]
 
 
 def _joined(*parts: str) -> str:
