@@ -18,12 +18,12 @@ from ackproof.checkers.checks.check_transactions import check_all_transactions
 from ackproof.checkers.checks.plugin_examination import examine_cells
 from ackproof.checkers.context.run import RunEvidence, gather
 from ackproof.checkers.engine.results import Totals
-from ackproof.checkers.engine.spark.jobs import anomalies, autopsies, reconcile_all
+from ackproof.checkers.engine.spark.jobs import anomalies, reconcile_all, root_causes
 from ackproof.checkers.engine.spark.session import is_local, require_workers, session
 from ackproof.checkers.engine.tasks import carry_out_here
 from ackproof.checkers.engine.work_items import WorkItem, work_items
 from ackproof.checkers.guarantees.judge import campaign_result
-from ackproof.checkers.root_cause.rows import AUTOPSIES
+from ackproof.checkers.root_cause.rows import ROOT_CAUSES
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
 from ackproof.history import manifest
 from ackproof.history.errors import DamagedFiles
@@ -81,7 +81,7 @@ def check(
             *(one.rows for cell in cells.values() for one in cell.values()),
         ]
         _write_anomalies(directory, totals.rows, of_cells)
-        _write_autopsies(directory, totals.rows)
+        _write_root_causes(directory, totals.rows)
     finally:
         _remove(scratch)
     tell("judging")
@@ -185,11 +185,11 @@ def _write_anomalies(
             writer.write_table(found)
 
 
-def _write_autopsies(directory: AnyPath, rows: Iterable[AnyPath]) -> None:
+def _write_root_causes(directory: AnyPath, rows: Iterable[AnyPath]) -> None:
     """Write the root causes of lost records to a file that appears only when it is complete."""
     with (
         whole(directory / "autopsies.parquet") as file,
-        pq.ParquetWriter(file, AUTOPSIES, compression="zstd") as writer,
+        pq.ParquetWriter(file, ROOT_CAUSES, compression="zstd") as writer,
     ):
-        for batch in (batch for some in rows for batch in autopsies(some)):
+        for batch in (batch for some in rows for batch in root_causes(some)):
             writer.write_batch(batch)

@@ -430,7 +430,7 @@ class CampaignResult:
         consumption: The counts of the consumers, if there are any.
         causes: The root causes of lost, duplicated and vanished records and of divergent replicas,
             the most severe first. For each anomaly of a partition there are at most
-            :data:`checkers.root_cause.causes.TOLD_MAX`.
+            :data:`checkers.root_cause.causes.REPORTED_MAX`.
     """
 
     verdict: Verdict

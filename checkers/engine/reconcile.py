@@ -46,9 +46,14 @@ from ackproof.checkers.engine.work_items import WorkItem
 from ackproof.checkers.index.partition_history import Fate, PartitionHistory
 from ackproof.checkers.index.raw_logs import NO_POSITIONS, OtherFormat, ProducerPosition, written
 from ackproof.checkers.index.sequences import sequences_of
-from ackproof.checkers.root_cause.divergence import Partings
-from ackproof.checkers.root_cause.duplicates import DUPLICATED, perform_repeated
-from ackproof.checkers.root_cause.missing_records import LOST, Autopsies, perform, perform_shown
+from ackproof.checkers.root_cause.divergence import DivergenceCauses
+from ackproof.checkers.root_cause.duplicates import DUPLICATED, explain_duplicates
+from ackproof.checkers.root_cause.missing_records import (
+    LOST,
+    RootCauses,
+    explain_lost,
+    explain_reads,
+)
 from ackproof.history.storage import located
 
 BY_TIME = ("lost", "offset-mismatch", "watermark-regressed", "stale-leader-ack")
@@ -273,9 +278,9 @@ def ruled(name: str, item: WorkItem, history: PartitionHistory) -> Iterator[Step
             if not len(rows):
                 yield StepResult(counts=counts)
                 continue
-            perform = _PERFORMED.get(name)
-            performed = perform and partial(perform, part, item.scene, item.terms, item.run)
-            result = _explained(item, rows, performed).after_causes(number * CAUSES_EACH)
+            explain = _EXPLAINED.get(name)
+            bound = explain and partial(explain, part, item.context, item.terms, item.run)
+            result = _explained(item, rows, bound).after_causes(number * CAUSES_EACH)
             yield replace(result, counts=counts)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
         yield StepResult(check_errors=(failed(name, error),))
@@ -294,7 +299,7 @@ def failed(name: str, error: Exception) -> CheckError:
     return CheckError(checker=name, message=f"the checker {name} failed: {error!r}")
 
 
-_PERFORMED = {LOST: perform, DUPLICATED: perform_repeated}
+_EXPLAINED = {LOST: explain_lost, DUPLICATED: explain_duplicates}
 """The rules whose rows have root causes, and the functions that find these."""
 
 
@@ -303,34 +308,34 @@ def _shown(
 ) -> StepResult:
     if found.shown is None:
         return _explained(item, found.rows, None)
-    performed = partial(perform_shown, history, item.scene, found, clients, item.run)
-    return _explained(item, found.rows, performed)
+    explain = partial(explain_reads, history, item.context, found, clients, item.run)
+    return _explained(item, found.rows, explain)
 
 
 def _explained(
-    item: WorkItem, rows: pa.Table, perform: Callable[[], Autopsies] | None
+    item: WorkItem, rows: pa.Table, explain: Callable[[], RootCauses] | None
 ) -> StepResult:
     """Return the rows of an anomaly, with the root cause of each and the causes that they share, if
-    ``perform`` finds them.
+    ``explain`` finds them.
 
     A row is attributed to the faults of its cause, so that a record is attributed to the same
     faults wherever it is counted. If its cause has no faults, the row is attributed to the faults
     that were active at its time.
     """
-    if perform is None or not len(rows):
+    if explain is None or not len(rows):
         return StepResult(rows=padded(item, rows))
     try:
-        performed = perform()
+        found = explain()
         explained = rows
-        if performed.faults is not None:
+        if found.faults is not None:
             place = rows.schema.get_field_index("fault")
-            faults = pc.coalesce(performed.faults, rows["fault"].combine_chunks())
+            faults = pc.coalesce(found.faults, rows["fault"].combine_chunks())
             explained = rows.set_column(place, rows.schema.field(place), faults)
-        explained = explained.append_column("autopsy", performed.of_records)
+        explained = explained.append_column("autopsy", found.of_records)
     except Exception as error:  # noqa: BLE001 - what was lost is lost, explained or not
         check_error = CheckError(checker=ROOT_CAUSE_ERROR, message=f"no autopsies: {error!r}")
         return StepResult(rows=padded(item, rows), check_errors=(check_error,))
-    return StepResult(rows=padded(item, explained), causes=tuple(performed.causes))
+    return StepResult(rows=padded(item, explained), causes=tuple(found.causes))
 
 
 def sessions(item: WorkItem, history: PartitionHistory) -> Mapping[int, ProducerPosition]:
@@ -381,8 +386,8 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         deleted_before=item.deleted_before,
         untold=list(item.uncompared),
     )
-    autopsies = Partings(
-        scene=item.scene,
+    root_causes = DivergenceCauses(
+        context=item.context,
         cell=item.cell,
         topic=item.topic,
         partition=item.partition,
@@ -395,7 +400,7 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
             counts = Counter(
                 {DIVERGENT: len(some), status.count_name(DIVERGENT, promised): len(some)}
             )
-            result = _explained(item, copies.rows(some), partial(autopsies.performed, some))
+            result = _explained(item, copies.rows(some), partial(root_causes.performed, some))
             yield replace(result, counts=counts)
     except (OtherFormat, OSError) as error:
         unread = [f"replicas not compared: {error}"]
@@ -411,7 +416,7 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         }
     )
     yield StepResult(
-        counts=counts, causes=tuple(autopsies.causes()), check_errors=tuple(check_errors)
+        counts=counts, causes=tuple(root_causes.causes()), check_errors=tuple(check_errors)
     )
 
 

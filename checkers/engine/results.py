@@ -15,12 +15,12 @@ from ackproof.checkers.checks.plugin_examination import PluginTotals
 from ackproof.checkers.checks.read_counts import ConsumerCounts
 from ackproof.checkers.engine.work_items import Key, WorkItem
 from ackproof.checkers.index.sequences import ByProducer, all_together
-from ackproof.checkers.root_cause.causes import TOLD_MAX, told
-from ackproof.checkers.root_cause.rows import AUTOPSY
+from ackproof.checkers.root_cause.causes import REPORTED_MAX, reported
+from ackproof.checkers.root_cause.rows import ROOT_CAUSE
 from ackproof.checkers.verdict import ANOMALIES, Cause
 from ackproof.history.storage import AnyPath
 
-FOUND = pa.schema([*ANOMALIES, pa.field("autopsy", AUTOPSY)])
+FOUND = pa.schema([*ANOMALIES, pa.field("autopsy", ROOT_CAUSE)])
 """The schema of the rows of anomalies, each with its root cause if it has one."""
 
 HISTORY = "history"
@@ -80,13 +80,13 @@ class StepResult:
 
 def _renumbered(rows: pa.Table, before: int) -> pa.Table:
     place = rows.schema.get_field_index("autopsy")
-    autopsies = rows["autopsy"].combine_chunks()
-    columns = dict(zip(AUTOPSY.names, autopsies.flatten(), strict=True))
-    columns["cause"] = pc.add(columns["cause"], before).cast(AUTOPSY.field("cause").type)
+    root_causes = rows["autopsy"].combine_chunks()
+    columns = dict(zip(ROOT_CAUSE.names, root_causes.flatten(), strict=True))
+    columns["cause"] = pc.add(columns["cause"], before).cast(ROOT_CAUSE.field("cause").type)
     renumbered = pa.StructArray.from_arrays(
-        [columns[field.name] for field in AUTOPSY.fields],
-        fields=AUTOPSY.fields,
-        mask=autopsies.is_null(),
+        [columns[field.name] for field in ROOT_CAUSE.fields],
+        fields=ROOT_CAUSE.fields,
+        mask=root_causes.is_null(),
     )
     return rows.set_column(place, rows.schema.field(place), renumbered)
 
@@ -96,7 +96,7 @@ def padded(item: WorkItem, rows: pa.Table) -> pa.Table:
     columns = {name: rows[name] for name in rows.column_names}
     columns["run"] = pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))
     if "autopsy" not in columns:
-        columns["autopsy"] = pa.nulls(len(rows), AUTOPSY)
+        columns["autopsy"] = pa.nulls(len(rows), ROOT_CAUSE)
     return pa.Table.from_arrays([columns[name] for name in FOUND.names], schema=FOUND)
 
 
@@ -185,4 +185,4 @@ def _reported_causes(causes: Sequence[Cause]) -> Iterator[Cause]:
     that are judged together."""
     for anomaly in dict.fromkeys(one.anomaly for one in causes):
         mine = [one for one in causes if one.anomaly == anomaly]
-        yield from mine if len(mine) <= TOLD_MAX + 1 else told(mine)
+        yield from mine if len(mine) <= REPORTED_MAX + 1 else reported(mine)

@@ -25,7 +25,11 @@ from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.timeline import PartitionTimeline, timeline
 from ackproof.checkers.context.validity import ValidityWindow
 from ackproof.checkers.index.sequences import RANGE
-from ackproof.checkers.root_cause.partition_context import Scene, Told, scene
+from ackproof.checkers.root_cause.partition_context import (
+    ContextSources,
+    PartitionContext,
+    partition_context,
+)
 from ackproof.history.manifest import PlannedCell
 
 Key = tuple[int, Partition]
@@ -64,7 +68,7 @@ class WorkItem:
         brokers, copies, compared_to, uncompared: As of :class:`checkers.checks.replicas.Copies`.
         agreement: The status of the guarantee that replicas agree.
         timeline: The observations of its leaders, epochs and ISR.
-        scene: The context of its losses.
+        context: The context of its losses.
         transactional: Whether it was written in transactions.
         committed: The files with its committed offsets, or None if no consumer reads committed
             records only.
@@ -104,7 +108,7 @@ class WorkItem:
     uncompared: list[str]
     agreement: str
     timeline: PartitionTimeline
-    scene: Scene
+    context: PartitionContext
     transactional: bool = False
     committed: list[str] | None = None
     expected: Expected = ANY
@@ -176,7 +180,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     words = run.words.get(partition, ())
     ensemble = run.zookeepers != 1 and len(run.planned.combined) != 1
     known = timeline(cell, partition, surroundings, words, ensemble=ensemble)
-    told = Told(
+    sources = ContextSources(
         cell=cell,
         partition=partition,
         around=surroundings,
@@ -224,7 +228,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         uncompared=list(compared.untold),
         agreement=agreement_of(run, cell, partition).standing,
         timeline=known,
-        scene=scene(told),
+        context=partition_context(sources),
         transactional=planned.transactional,
         committed=_committed(run, planned, partition),
         expected=run.expected("sends", partition, cell.name),

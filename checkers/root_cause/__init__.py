@@ -3,8 +3,8 @@
 ``partition_context`` collects the context of a partition.
 
 - Missing records, lost or read (``missing_records``): ``attribution`` determines the leader epoch
-  in which each was acked and the leader that came without it. ``stories`` draws the conclusions and
-  writes the sentence.
+  in which each was acked and the leader that came without it. ``narratives`` draws the conclusions
+  and writes the sentence.
 - Records that are in the log more than once: ``duplicates``.
 - Replicas that differ: ``divergence``.
 

@@ -10,7 +10,7 @@ An ack has an offset and a time but no epoch. An epoch is possible under the fol
   next epoch, the offset is below the log end with which that epoch began, because a leader's log
   does not shrink while it leads. A fault that took data from its disk in between is an exception.
   Without a known offset, the ack came before that epoch was observed.
-- Its leader is not known never to have learned that it leads (``unheard``). Such an epoch explains
+- Its leader is not known never to have learned that it leads (``unaware``). Such an epoch explains
   no loss either, as if it had had no leader.
 - The record right below the offset may have been sent before by the same producer, acked there
   before, and be in the log. Then the epoch is not earlier than that record's. Otherwise the log of
@@ -34,14 +34,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
-from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign
+from ackproof.checkers.root_cause.partition_context import ContextFault, LeadershipTerm
 
-UNTOLD = -2
+LOG_END_UNKNOWN = -2
 """A later leader may have come without the record, but its log end offset is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
+class LostRecords:
     """Lost records.
 
     Attributes:
@@ -62,9 +62,9 @@ class Lost:
     epoch: Array | None = None
     behind: Array | None = None
 
-    def at(self, places: Array) -> "Lost":
+    def at(self, places: Array) -> "LostRecords":
         """Return the records at these places."""
-        return Lost(
+        return LostRecords(
             producer=self.producer[places],
             sequence=self.sequence[places],
             offset=self.offset[places],
@@ -76,11 +76,11 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class NarrativeGroup:
     """Records with the same narrative.
 
     Attributes:
-        records: Their places in :class:`Lost`.
+        records: Their places in :class:`LostRecords`.
         first, last: The first and the last epoch that may have acked them, as places in the
             leadership terms, or NONE.
         after: The next leader that came without them, as a place in the terms; NONE if none did, or
@@ -115,19 +115,23 @@ class _Best:
         self.after[better | same] = after[better | same]
 
 
-def groups(lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]) -> list[Group]:
+def groups(
+    lost: LostRecords, leadership_terms: Sequence[LeadershipTerm], faults: Sequence[ContextFault]
+) -> list[NarrativeGroup]:
     """Return the records by narrative, in the order of their first acks."""
-    best = _attributed(lost, reigns, faults, _anywhere(lost))
+    best = _attributed(lost, leadership_terms, faults, _anywhere(lost))
     if len(lost.time) > 1:
-        best = _attributed(lost, reigns, faults, _in_runs(lost, best))
+        best = _attributed(lost, leadership_terms, faults, _in_runs(lost, best))
     if not len(lost.time):
         return []
     # The three numbers, each at least UNTOLD, are combined into one.
-    base = len(reigns) - UNTOLD
-    keys = ((best.first - UNTOLD) * base + (best.last - UNTOLD)) * base + (best.after - UNTOLD)
+    base = len(leadership_terms) - LOG_END_UNKNOWN
+    keys = ((best.first - LOG_END_UNKNOWN) * base + (best.last - LOG_END_UNKNOWN)) * base + (
+        best.after - LOG_END_UNKNOWN
+    )
     _, begins, places = np.unique(keys, return_index=True, return_inverse=True)
     made = (
-        Group(
+        NarrativeGroup(
             records=np.flatnonzero(places.ravel() == number),
             first=int(best.first[begin]),
             last=int(best.last[begin]),
@@ -138,11 +142,11 @@ def groups(lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]) -> 
     return sorted(made, key=lambda group: int(lost.time[group.records].min()))
 
 
-def _anywhere(lost: Lost) -> tuple[Array, Array]:
+def _anywhere(lost: LostRecords) -> tuple[Array, Array]:
     return np.zeros(len(lost.time), np.int64), np.full(len(lost.time), np.iinfo(np.int64).max)
 
 
-def _in_runs(lost: Lost, best: _Best) -> tuple[Array, Array]:
+def _in_runs(lost: LostRecords, best: _Best) -> tuple[Array, Array]:
     """Return the first and the last leadership term in which each record may have been acked, as
     far as its whole run shows."""
     least, most = _anywhere(lost)
@@ -158,87 +162,94 @@ def _in_runs(lost: Lost, best: _Best) -> tuple[Array, Array]:
 
 
 def _attributed(
-    lost: Lost,
-    reigns: Sequence[Reign],
-    faults: Sequence[FaultSeen],
+    lost: LostRecords,
+    leadership_terms: Sequence[LeadershipTerm],
+    faults: Sequence[ContextFault],
     within: tuple[Array, Array],
 ) -> _Best:
     rank, first, last, after = np.full((4, len(lost.time)), NONE, dtype=np.int64)
     best = _Best(rank=np.maximum(rank, 0), first=first, last=last, after=after)
-    for number, after in _followed(lost, reigns, faults):
-        reign = reigns[number]
+    for number, after in _followed(lost, leadership_terms, faults):
+        term = leadership_terms[number]
         possible = (within[0] <= number) & (number <= within[1])
         if lost.epoch is not None:
-            possible &= (lost.epoch == NONE) | (lost.epoch == reign.epoch)
+            possible &= (lost.epoch == NONE) | (lost.epoch == term.epoch)
         if lost.behind is not None:
-            possible &= lost.behind <= reign.epoch
-        possible &= lost.time >= reign.elected_after
-        possible &= (lost.offset == NONE) | (lost.offset >= reign.log_end)
-        possible &= ~_led_on(lost, reigns, number, faults)
-        in_time = lost.time <= reign.deposed
-        holds_another = (lost.offset != NONE) & (lost.stands == reign.epoch)
+            possible &= lost.behind <= term.epoch
+        possible &= lost.time >= term.elected_after
+        possible &= (lost.offset == NONE) | (lost.offset >= term.log_end)
+        possible &= ~_led_on(lost, leadership_terms, number, faults)
+        in_time = lost.time <= term.deposed
+        holds_another = (lost.offset != NONE) & (lost.stands == term.epoch)
         explained = after >= 0
         rank = np.where(in_time & ~holds_another, 3, np.where(explained, 2, 1))
-        rank = np.where(in_time & (after == UNTOLD), 4, rank)
+        rank = np.where(in_time & (after == LOG_END_UNKNOWN), 4, rank)
         rank = np.where(in_time & explained, 5, rank)
         best.offer(number, np.where(possible, rank, 0), after)
     return best
 
 
 def _followed(
-    lost: Lost, reigns: Sequence[Reign], faults: Sequence[FaultSeen]
+    lost: LostRecords, leadership_terms: Sequence[LeadershipTerm], faults: Sequence[ContextFault]
 ) -> Iterator[tuple[int, Array]]:
     """Yield each term with a leader, the last one first, with the next term that came without each
     record."""
     after = np.full(len(lost.time), NONE, dtype=np.int64)
     nameless = lost.offset == NONE
-    next_ = len(reigns)
-    for number in range(len(reigns) - 1, -1, -1):
-        if reigns[number].unheard:
+    next_ = len(leadership_terms)
+    for number in range(len(leadership_terms) - 1, -1, -1):
+        if leadership_terms[number].unaware:
             continue
-        if next_ < len(reigns):
-            later = reigns[next_]
+        if next_ < len(leadership_terms):
+            later = leadership_terms[next_]
             # If another broker may have been elected in between, others may have followed it,
             # including the former leader.
-            same = next_ == number + 1 and later.leader == reigns[number].leader
+            same = next_ == number + 1 and later.leader == leadership_terms[number].leader
             if later.log_end >= 0:
                 after = np.where(~nameless & (lost.offset >= later.log_end), next_, after)
-            elif not same or _disk_taken(reigns, number, faults):
-                after = np.where(nameless, after, UNTOLD)
+            elif not same or _disk_taken(leadership_terms, number, faults):
+                after = np.where(nameless, after, LOG_END_UNKNOWN)
             if not same:
                 # Without an offset the place of the record is unknown. A record that was acked
                 # shortly before its leader failed may have been lost with it; one that was acked
                 # long before was not.
-                failing = reigns[number].failing
+                failing = leadership_terms[number].failing
                 at_risk = (failing >= 0) & (lost.time >= failing)
                 after = np.where(nameless, np.where(at_risk, next_, NONE), after)
         yield number, after
         next_ = number
 
 
-def _led_on(lost: Lost, reigns: Sequence[Reign], number: int, faults: Sequence[FaultSeen]) -> Array:
+def _led_on(
+    lost: LostRecords,
+    leadership_terms: Sequence[LeadershipTerm],
+    number: int,
+    faults: Sequence[ContextFault],
+) -> Array:
     """Return which records were acked in the next epoch if they were acked in one of the two,
     because both have the same leader."""
     nothing = np.zeros(len(lost.time), dtype=bool)
-    if number + 1 == len(reigns):
+    if number + 1 == len(leadership_terms):
         return nothing
-    later = reigns[number + 1]
-    if later.leader != reigns[number].leader or later.unheard:
+    later = leadership_terms[number + 1]
+    if later.leader != leadership_terms[number].leader or later.unaware:
         return nothing
     seen: Array = (lost.time >= later.seen) & (later.seen >= 0)
     if later.log_end < 0:
         return seen
     above: Array = lost.offset >= later.log_end
-    above = above & seen if _disk_taken(reigns, number, faults) else above
+    above = above & seen if _disk_taken(leadership_terms, number, faults) else above
     return np.where(lost.offset == NONE, seen, above)
 
 
-def _disk_taken(reigns: Sequence[Reign], number: int, faults: Sequence[FaultSeen]) -> bool:
+def _disk_taken(
+    leadership_terms: Sequence[LeadershipTerm], number: int, faults: Sequence[ContextFault]
+) -> bool:
     """Return whether data may have been lost from the disk of a term's leader before the next
     term."""
-    reign, later = reigns[number], reigns[number + 1]
+    term, later = leadership_terms[number], leadership_terms[number + 1]
     return any(
-        fault.took >= reign.seen and fault.start <= later.seen and fault.affected(reign.leader)
+        fault.took >= term.seen and fault.start <= later.seen and fault.affected(term.leader)
         for fault in faults
         if fault.took >= 0
     )

@@ -8,20 +8,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ackproof.checkers.arrays import Array
-from ackproof.checkers.root_cause.attribution import Lost
+from ackproof.checkers.root_cause.attribution import LostRecords
 from ackproof.checkers.root_cause.copies import Copies
 from ackproof.checkers.root_cause.kinds import EXPECTED, CauseKind
-from ackproof.checkers.root_cause.stories import Story, sentence
+from ackproof.checkers.root_cause.narratives import Narrative, sentence
 from ackproof.checkers.verdict import Cause
 
-TOLD_MAX = 20
+REPORTED_MAX = 20
 """The greatest number of causes for each partition and anomaly, however long the history is."""
 
 MORE = "more"
 """The kind of the line that stands for the causes that are not reported."""
 
 
-class Place(NamedTuple):
+class CauseKey(NamedTuple):
     """The anomaly and the partition of a cause."""
 
     run: int
@@ -32,29 +32,34 @@ class Place(NamedTuple):
 
 
 def cause(
-    number: int, story: Story, lost: Lost, place: Place, promised: Array, copies: Copies | None
+    number: int,
+    narrative: Narrative,
+    lost: LostRecords,
+    place: CauseKey,
+    promised: Array,
+    copies: Copies | None,
 ) -> Cause:
     """Return the cause of a narrative, without its records. ``promised`` says of each of ``lost``
     whether it was guaranteed to stay. ``copies`` has the remaining copies of all of them."""
-    after = story.next
-    first, last = story.offsets or (None, None)
+    after = narrative.next
+    first, last = narrative.offsets or (None, None)
     return Cause(
         **place._asdict(),
         number=number,
-        kind=story.kind.value,
-        sentence=sentence(story, _held(lost.offset[story.records], copies or {})),
-        records=len(story.records),
-        promised=int(np.count_nonzero(promised[story.records])),
+        kind=narrative.kind.value,
+        sentence=sentence(narrative, _held(lost.offset[narrative.records], copies or {})),
+        records=len(narrative.records),
+        promised=int(np.count_nonzero(promised[narrative.records])),
         first_offset=first,
         last_offset=last,
-        first_time=story.times[0],
-        last_time=story.times[1],
-        leaders=tuple(story.leaders),
-        epochs=tuple(reign.epoch for reign in story.epochs),
+        first_time=narrative.times[0],
+        last_time=narrative.times[1],
+        leaders=tuple(narrative.leaders),
+        epochs=tuple(term.epoch for term in narrative.epochs),
         next_leader=after.leader if after else None,
         next_epoch=after.epoch if after else None,
         next_offset=after.log_end if after and after.log_end >= 0 else None,
-        faults=tuple(fault.label for fault in story.disks or story.faults),
+        faults=tuple(fault.label for fault in narrative.disks or narrative.faults),
     )
 
 
@@ -72,7 +77,7 @@ _NO_CAUSE = (CauseKind.UNEXPLAINED, CauseKind.UNKNOWN)
 to some of the records."""
 
 
-def held_responsible(cause: Cause) -> str | None:
+def attributed_faults(cause: Cause) -> str | None:
     """Return the faults to which the records of a cause are attributed, comma-separated, or
     None."""
     return None if cause.kind in _NO_CAUSE else ",".join(cause.faults) or None
@@ -93,10 +98,10 @@ def in_order(causes: Iterable[Cause]) -> list[Cause]:
     )
 
 
-def told(causes: Sequence[Cause]) -> list[Cause]:
+def reported(causes: Sequence[Cause]) -> list[Cause]:
     """Return the causes that are reported. The last line stands for all others."""
     ordered = in_order(causes)
-    kept, left = ordered[:TOLD_MAX], ordered[TOLD_MAX:]
+    kept, left = ordered[:REPORTED_MAX], ordered[REPORTED_MAX:]
     if left:
         kept.append(_more(left))
     return kept

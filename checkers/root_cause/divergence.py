@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 
 from ackproof.checkers.checks.replicas import DIVERGENT, DivergentRange
 from ackproof.checkers.context.broker_logs import ReplicaTruncation
-from ackproof.checkers.root_cause.causes import Place, told
+from ackproof.checkers.root_cause.causes import CauseKey, reported
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.root_cause.missing_records import Autopsies
-from ackproof.checkers.root_cause.partition_context import FaultSeen, Scene
+from ackproof.checkers.root_cause.missing_records import RootCauses
+from ackproof.checkers.root_cause.narratives import labels, truncation_phrase
+from ackproof.checkers.root_cause.partition_context import ContextFault, PartitionContext
 from ackproof.checkers.root_cause.rows import of_rows
-from ackproof.checkers.root_cause.stories import labels, truncation_words
 from ackproof.checkers.verdict import Cause
 
 _NO_EPOCH = -1
 
 
-class Story(NamedTuple):
+class DivergenceNarrative(NamedTuple):
     """The way in which two logs came to differ.
 
     Attributes:
@@ -58,41 +58,43 @@ class _Range:
 
 
 @dataclass(slots=True, kw_only=True)
-class Partings:
+class DivergenceCauses:
     """The root causes of the divergences of one partition's replicas. Divergences arrive in groups,
     and only their narratives are kept. ``promised`` says whether the replicas are guaranteed to
     agree."""
 
-    scene: Scene
+    context: PartitionContext
     cell: str
     topic: str
     partition: int
     run: int = 1
     promised: bool = False
-    _stories: dict[Story, _Range] = field(default_factory=dict)
+    _narratives: dict[DivergenceNarrative, _Range] = field(default_factory=dict)
 
-    def performed(self, divergent_ranges: Sequence[DivergentRange]) -> Autopsies:
+    def performed(self, divergent_ranges: Sequence[DivergentRange]) -> RootCauses:
         """Return the rows of these divergences. Their causes are reported after all of them have
         come."""
-        return Autopsies(
+        return RootCauses(
             of_records=of_rows([self._row(one) for one in divergent_ranges]), causes=()
         )
 
     def causes(self) -> list[Cause]:
         """Return the causes that are reported."""
-        return told([self._cause(story, range_) for story, range_ in self._stories.items()])
+        return reported(
+            [self._cause(narrative, range_) for narrative, range_ in self._narratives.items()]
+        )
 
     def _row(self, parting: DivergentRange) -> dict[str, Any]:
-        story = explained(parting, self.scene)
-        if story not in self._stories:
-            self._stories[story] = _Range(number=len(self._stories) + 1)
-        self._stories[story].add(parting)
+        narrative = explained(parting, self.context)
+        if narrative not in self._narratives:
+            self._narratives[narrative] = _Range(number=len(self._narratives) + 1)
+        self._narratives[narrative].add(parting)
         brokers, sides = [parting.one, parting.other], parting.difference.sides
-        truncations = _last_truncations(self.scene)
-        leaders = {reign.epoch: reign.leader for reign in self.scene.reigns}
+        truncations = _last_truncations(self.context)
+        leaders = {term.epoch: term.leader for term in self.context.leadership_terms}
         return {
-            "cause": self._stories[story].number,
-            "kind": story.kind.value,
+            "cause": self._narratives[narrative].number,
+            "kind": narrative.kind.value,
             "brokers": brokers,
             "last_offset": parting.difference.last,
             "epochs": [side and side.leader_epoch for side in sides],
@@ -101,16 +103,16 @@ class Partings:
             "cut_to": [truncations[who].offset if who in truncations else None for who in brokers],
         }
 
-    def _cause(self, story: Story, found: _Range) -> Cause:
-        place = Place(self.run, self.cell, DIVERGENT, self.topic, self.partition)
-        leaders = {reign.epoch: reign.leader for reign in self.scene.reigns}
-        epochs = tuple(sorted({epoch for epoch in story.epochs if epoch != _NO_EPOCH}))
-        disks = _disks(story.strange, self.scene) if _is_of_disks(story.kind) else []
+    def _cause(self, narrative: DivergenceNarrative, found: _Range) -> Cause:
+        place = CauseKey(self.run, self.cell, DIVERGENT, self.topic, self.partition)
+        leaders = {term.epoch: term.leader for term in self.context.leadership_terms}
+        epochs = tuple(sorted({epoch for epoch in narrative.epochs if epoch != _NO_EPOCH}))
+        disks = _disks(narrative.strange, self.context) if _is_of_disks(narrative.kind) else []
         return Cause(
             **place._asdict(),
             number=found.number,
-            kind=story.kind.value,
-            sentence=sentence(story, found.first, self.scene),
+            kind=narrative.kind.value,
+            sentence=sentence(narrative, found.first, self.context),
             records=found.offsets,
             promised=found.offsets if self.promised else 0,
             first_offset=found.first,
@@ -121,7 +123,7 @@ class Partings:
         )
 
 
-def explained(parting: DivergentRange, scene: Scene) -> Story:
+def explained(parting: DivergentRange, context: PartitionContext) -> DivergenceNarrative:
     """Return how a divergence came about, as far as it is known."""
     one, other = parting.difference.sides
     epochs = (
@@ -136,129 +138,137 @@ def explained(parting: DivergentRange, scene: Scene) -> Story:
         strange = parting.one if epochs[0] < epochs[1] else parting.other
     else:
         strange = None
-    kind = _kind(parting, strange, scene)
-    return Story(kind, parting.one, parting.other, epochs, strange)
+    kind = _kind(parting, strange, context)
+    return DivergenceNarrative(kind, parting.one, parting.other, epochs, strange)
 
 
-def _kind(parting: DivergentRange, strange: int | None, scene: Scene) -> CauseKind:
+def _kind(parting: DivergentRange, strange: int | None, context: PartitionContext) -> CauseKind:
     one, other = parting.difference.sides
     if one is None or other is None:
-        return _lacking(parting, strange, scene)
+        return _lacking(parting, strange, context)
     if not (one.intact and other.intact):
-        return CauseKind.DAMAGED if _disks(strange, scene) else CauseKind.UNEXPLAINED
+        return CauseKind.DAMAGED if _disks(strange, context) else CauseKind.UNEXPLAINED
     if strange is None:
-        return _of_one_epoch(one.leader_epoch, scene)
-    if strange not in scene.speak:
+        return _of_one_epoch(one.leader_epoch, context)
+    if strange not in context.logged_brokers:
         return CauseKind.UNKNOWN
     since = max(one.leader_epoch, other.leader_epoch)
     reached = (
         truncation.offset <= parting.difference.first
-        for truncation in scene.truncations
+        for truncation in context.truncations
         if truncation.broker == strange and truncation.leader_epoch >= since
     )
-    return CauseKind.UNEXPLAINED if any(reached) else CauseKind.NOT_CUT
+    return CauseKind.UNEXPLAINED if any(reached) else CauseKind.NOT_TRUNCATED
 
 
-def _lacking(parting: DivergentRange, strange: int | None, scene: Scene) -> CauseKind:
-    if _disks(strange, scene):
+def _lacking(parting: DivergentRange, strange: int | None, context: PartitionContext) -> CauseKind:
+    if _disks(strange, context):
         return CauseKind.LOST_FROM_DISK
-    truncation = _last_truncations(scene).get(-1 if strange is None else strange)
+    truncation = _last_truncations(context).get(-1 if strange is None else strange)
     if truncation is not None and truncation.offset <= parting.difference.first:
         return CauseKind.NOT_FETCHED
-    return CauseKind.UNEXPLAINED if strange in scene.speak else CauseKind.UNKNOWN
+    return CauseKind.UNEXPLAINED if strange in context.logged_brokers else CauseKind.UNKNOWN
 
 
-def _of_one_epoch(epoch: int, scene: Scene) -> CauseKind:
+def _of_one_epoch(epoch: int, context: PartitionContext) -> CauseKind:
     """Return the kind if both replicas hold intact but different batches of one epoch."""
-    if epoch in scene.contended:
+    if epoch in context.contended:
         return CauseKind.TWO_LEADERS
-    leaders = [reign.leader for reign in scene.reigns if reign.epoch == epoch]
+    leaders = [term.leader for term in context.leadership_terms if term.epoch == epoch]
     if not leaders:
         return CauseKind.UNKNOWN
-    return CauseKind.REFILLED if _disks(leaders[0], scene) else CauseKind.UNEXPLAINED
+    return CauseKind.REFILLED if _disks(leaders[0], context) else CauseKind.UNEXPLAINED
 
 
 def _is_of_disks(kind: CauseKind) -> bool:
     return kind in (CauseKind.LOST_FROM_DISK, CauseKind.DAMAGED, CauseKind.REFILLED)
 
 
-def _disks(broker: int | None, scene: Scene) -> list[FaultSeen]:
+def _disks(broker: int | None, context: PartitionContext) -> list[ContextFault]:
     """Return the faults that took or changed data on the broker's disk."""
     if broker is None:
         return []
-    return [fault for fault in scene.faults if fault.took >= 0 and fault.affected(broker)]
+    return [fault for fault in context.faults if fault.took >= 0 and fault.affected(broker)]
 
 
-def _last_truncations(scene: Scene) -> dict[int, ReplicaTruncation]:
+def _last_truncations(context: PartitionContext) -> dict[int, ReplicaTruncation]:
     """Return the last truncation that each broker reports."""
-    return {truncation.broker: truncation for truncation in scene.truncations}
+    return {truncation.broker: truncation for truncation in context.truncations}
 
 
 # --- words --------------------------------------------------------------------------------------
 
 
-def sentence(story: Story, first: int, scene: Scene) -> str:
+def sentence(narrative: DivergenceNarrative, first: int, context: PartitionContext) -> str:
     """Return a sentence about these offsets, of which ``first`` is the lowest."""
-    return "; ".join(_parts(story, first, scene)) + "."
+    return "; ".join(_parts(narrative, first, context)) + "."
 
 
-def _parts(story: Story, first: int, scene: Scene) -> Iterator[str]:
-    yield _held(story, first)
-    match story.kind:
+def _parts(narrative: DivergenceNarrative, first: int, context: PartitionContext) -> Iterator[str]:
+    yield _held(narrative, first)
+    match narrative.kind:
         case CauseKind.LOST_FROM_DISK:
-            took = labels(_disks(story.strange, scene))
-            yield f"{took} took data from the disk of broker-{story.strange}"
+            took = labels(_disks(narrative.strange, context))
+            yield f"{took} took data from the disk of broker-{narrative.strange}"
         case CauseKind.DAMAGED:
-            changed = labels(_disks(story.strange, scene))
-            yield f"the CRC of broker-{story.strange}'s does not fit: {changed} was on its disk"
+            changed = labels(_disks(narrative.strange, context))
+            yield f"the CRC of broker-{narrative.strange}'s does not fit: {changed} was on its disk"
         case CauseKind.REFILLED:
-            leader = next(one.leader for one in scene.reigns if one.epoch == story.epochs[0])
-            took = labels(_disks(leader, scene))
+            leader = next(
+                one.leader for one in context.leadership_terms if one.epoch == narrative.epochs[0]
+            )
+            took = labels(_disks(leader, context))
             yield (
                 f"{took} took data from the disk of broker-{leader}, which led epoch "
-                f"{story.epochs[0]} and filled these offsets again"
+                f"{narrative.epochs[0]} and filled these offsets again"
             )
         case CauseKind.TWO_LEADERS:
-            yield f"in epoch {story.epochs[0]} two brokers led, by their own word"
-        case CauseKind.NOT_CUT:
-            later = max(story.epochs)
-            yield f"broker-{story.strange} did not cut its log there when epoch {later} had begun"
+            yield f"in epoch {narrative.epochs[0]} two brokers led, by their own word"
+        case CauseKind.NOT_TRUNCATED:
+            later = max(narrative.epochs)
+            yield (
+                f"broker-{narrative.strange} did not cut its log there when epoch {later} had begun"
+            )
         case CauseKind.NOT_FETCHED:
-            yield f"broker-{story.strange} did not fetch again what it had cut"
+            yield f"broker-{narrative.strange} did not fetch again what it had cut"
         case _:
             pass
-    yield from _truncation(story, scene)
-    if story.kind is CauseKind.UNEXPLAINED:
+    yield from _truncation(narrative, context)
+    if narrative.kind is CauseKind.UNEXPLAINED:
         yield "nothing that was recorded explains it"
-    elif story.kind is CauseKind.UNKNOWN:
+    elif narrative.kind is CauseKind.UNKNOWN:
         yield "how it came about cannot be told: no broker's log tells of it"
 
 
-def _held(story: Story, first: int) -> str:
+def _held(narrative: DivergenceNarrative, first: int) -> str:
     where = f"from offset {first:,} on"
-    if story.strange is not None and _NO_EPOCH in story.epochs:
-        holder = story.other if story.strange == story.one else story.one
-        held = max(story.epochs)
-        return f"broker-{story.strange} lacks {where} what broker-{holder} holds of epoch {held}"
-    one, other = story.epochs
+    if narrative.strange is not None and _NO_EPOCH in narrative.epochs:
+        holder = narrative.other if narrative.strange == narrative.one else narrative.one
+        held = max(narrative.epochs)
+        return (
+            f"broker-{narrative.strange} lacks {where} what broker-{holder} holds of epoch {held}"
+        )
+    one, other = narrative.epochs
     if one == other:
-        both = f"broker-{story.one} and broker-{story.other}"
+        both = f"broker-{narrative.one} and broker-{narrative.other}"
         return f"{both} hold different records {where}, of epoch {one}"
     return (
-        f"broker-{story.one} holds {where} what was appended in epoch {one}, "
-        f"broker-{story.other} what was in epoch {other}"
+        f"broker-{narrative.one} holds {where} what was appended in epoch {one}, "
+        f"broker-{narrative.other} what was in epoch {other}"
     )
 
 
-def _truncation(story: Story, scene: Scene) -> Iterator[str]:
+def _truncation(narrative: DivergenceNarrative, context: PartitionContext) -> Iterator[str]:
     """Yield the last truncation of each broker. A broker without one is mentioned only if its log
     was collected."""
-    truncations = _last_truncations(scene)
-    for broker in (story.one, story.other):
+    truncations = _last_truncations(context)
+    for broker in (narrative.one, narrative.other):
         if broker in truncations:
-            yield f"broker-{broker} last {truncation_words(truncations[broker])}"
+            yield f"broker-{broker} last {truncation_phrase(truncations[broker])}"
     silent = [
-        who for who in (story.one, story.other) if who in scene.speak and who not in truncations
+        who
+        for who in (narrative.one, narrative.other)
+        if who in context.logged_brokers and who not in truncations
     ]
     if silent:
         names = " nor ".join(f"broker-{who}" for who in silent)

@@ -15,9 +15,9 @@ class CauseKind(StrEnum):
     LOST_FROM_DISK = "lost-from-disk"
     """A fault took data from the disk of the next leader, of the leader that remained, or of the
     replica that lacks them."""
-    CUT_BEFORE_LEADING = "cut-before-leading"
+    TRUNCATED_BEFORE_LEADING = "cut-before-leading"
     """The next leader had truncated its own log as a follower before it became leader."""
-    LET_IN_TOO_EARLY = "let-in-too-early"
+    ISR_EXPANDED_TOO_EARLY = "let-in-too-early"
     """A leader that had them added the next leader to the ISR before that one had everything that
     was in its log when its own epoch began (KAFKA-7128)."""
     NOT_REPLICATED = "not-replicated"
@@ -45,7 +45,7 @@ class CauseKind(StrEnum):
     """The copies have the same session and sequence number. A fault took data from the disk of the
     leader that did not recognise them."""
 
-    NOT_CUT = "not-cut"
+    NOT_TRUNCATED = "not-cut"
     """A replica kept records of an earlier epoch at offsets where a later epoch began."""
     REFILLED = "refilled"
     """A fault took data from the disk of the epoch's leader, which filled these offsets again."""

@@ -14,13 +14,13 @@ from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.status import statuses
 from ackproof.checkers.context.validity import ValidityWindow
 from ackproof.checkers.index.partition_history import Fate, PartitionHistory
-from ackproof.checkers.root_cause.attribution import Lost, groups
-from ackproof.checkers.root_cause.causes import Place, cause, held_responsible, told
+from ackproof.checkers.root_cause.attribution import LostRecords, groups
+from ackproof.checkers.root_cause.causes import CauseKey, attributed_faults, cause, reported
 from ackproof.checkers.root_cause.copies import LOOKED_FOR_MAX, copies
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.root_cause.partition_context import Reign, Scene
-from ackproof.checkers.root_cause.rows import AUTOPSY, autopsies
-from ackproof.checkers.root_cause.stories import Around, Story, faults_on, story
+from ackproof.checkers.root_cause.narratives import Narrative, NarrativeFacts, faults_on, narrative
+from ackproof.checkers.root_cause.partition_context import LeadershipTerm, PartitionContext
+from ackproof.checkers.root_cause.rows import ROOT_CAUSE, root_cause_rows
 from ackproof.checkers.verdict import Cause
 from ackproof.history.cell import LIBRDKAFKA
 from ackproof.history.payload import Identity
@@ -28,8 +28,12 @@ from ackproof.history.storage import located
 
 
 def deduplicated(
-    history: PartitionHistory, records: Array, lost: Lost, scene: Scene, held: Collection[int]
-) -> Iterator[Story]:
+    history: PartitionHistory,
+    records: Array,
+    lost: LostRecords,
+    context: PartitionContext,
+    held: Collection[int],
+) -> Iterator[Narrative]:
     """Yield a narrative for all records that were acked in the same epochs and taken for earlier
     ones. Partitions without transactions have none, because their history may be a slice that lacks
     records above. ``records`` has the number of each of ``lost``. ``held`` has the offsets at which
@@ -40,24 +44,24 @@ def deduplicated(
     given_up = _given_up_before(history, records)
     given_up[np.isin(lost.offset, list(held))] = NONE
     places = np.flatnonzero(given_up != NONE)
-    first, last = _acked_in(history, records[places], given_up[places], scene, bound)
+    first, last = _acked_in(history, records[places], given_up[places], context, bound)
     told = last != NONE
     places, epochs = places[told], np.stack([first[told], last[told]])
     alike, whose = np.unique(epochs, axis=1, return_inverse=True)
     for number, (begin, end) in enumerate(alike.T.tolist()):
         mine = places[whose.ravel() == number]
         offset, time = lost.offset[mine], lost.time[mine]
-        reigns = scene.reigns[begin : end + 1]
-        leaders = [reign.leader for reign in reigns]
+        leadership_terms = context.leadership_terms[begin : end + 1]
+        leaders = [term.leader for term in leadership_terms]
         since, until = history.asked[given_up[mine]], history.answered[given_up[mine]]
-        yield Story(
+        yield Narrative(
             kind=CauseKind.DEDUPLICATED,
             records=mine,
             offsets=(int(offset.min()), int(offset.max())),
             times=(int(time.min()), int(time.max())),
-            epochs=reigns,
-            faults=faults_on(scene, int(since.min()), int(until.max()), leaders),
-            purged=scene.sender.client == LIBRDKAFKA,
+            epochs=leadership_terms,
+            faults=faults_on(context, int(since.min()), int(until.max()), leaders),
+            purged=context.sender.client == LIBRDKAFKA,
         )
 
 
@@ -78,7 +82,11 @@ def _given_up_before(history: PartitionHistory, records: Array) -> Array:
 
 
 def _acked_in(
-    history: PartitionHistory, records: Array, given_up: Array, scene: Scene, bound: int
+    history: PartitionHistory,
+    records: Array,
+    given_up: Array,
+    context: PartitionContext,
+    bound: int,
 ) -> tuple[Array, Array]:
     """Return the first and the last leadership term in which each record may have been acked.
     Return NONE if one of them may have appended it where the other record is, or if one may have
@@ -87,13 +95,13 @@ def _acked_in(
     answered, stands = history.answered[records], history.epoch_at(offsets)
     settled = np.maximum(answered, _acked_above(history, offsets))
     first, last = np.full((2, len(records)), NONE, dtype=np.int64)
-    excluded = answered < _seen_until(history, scene)
-    for number, reign in enumerate(scene.reigns):
-        may = (answered >= reign.elected_after) & (asked <= reign.deposed)
-        kept = (stands == reign.epoch) | (offsets < reign.log_end)
-        kept &= reign.epoch not in scene.contended
-        for fault in scene.faults:
-            if fault.affected(reign.leader) and fault.start <= reign.deposed:
+    excluded = answered < _seen_until(history, context)
+    for number, term in enumerate(context.leadership_terms):
+        may = (answered >= term.elected_after) & (asked <= term.deposed)
+        kept = (stands == term.epoch) | (offsets < term.log_end)
+        kept &= term.epoch not in context.contended
+        for fault in context.faults:
+            if fault.affected(term.leader) and fault.start <= term.deposed:
                 before = history.asked[given_up] > fault.took + bound
                 kept &= before | (settled < fault.start - bound)
         excluded &= ~may | kept
@@ -112,14 +120,14 @@ def _acked_above(history: PartitionHistory, offsets: Array) -> Array:
     return since[np.searchsorted(history.log_offset, offsets, side="right")]
 
 
-def _seen_until(history: PartitionHistory, scene: Scene) -> int:
+def _seen_until(history: PartitionHistory, context: PartitionContext) -> int:
     """Return the time before which certainly no unknown leader was elected.
 
     A leader that was elected in a hole of the observation shows in the epoch observed after it. If
     that epoch has not risen, none was.
     """
     seen = history.timeline
-    known = {*seen.epochs, *(reign.epoch for reign in scene.reigns)}
+    known = {*seen.epochs, *(term.epoch for term in context.leadership_terms)}
     missing = min(set(range(len(known) + 1)) - known)
     later = zip(seen.epochs, seen.elected_after, strict=True)
     last = FOREVER if seen.watched else seen.watched_until
@@ -134,7 +142,7 @@ def _seen_until(history: PartitionHistory, scene: Scene) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class MissingReads:
     """The rows of an anomaly that are about reads of consumers.
 
     Attributes:
@@ -145,12 +153,14 @@ class Shown:
     """
 
     rows: Array
-    gone: Lost
+    gone: LostRecords
     records: Array
     to: Sequence[Sequence[str]]
 
     @classmethod
-    def of(cls, found: ReadAnomalies, history: PartitionHistory, clients: Sequence[str]) -> "Shown":
+    def of(
+        cls, found: ReadAnomalies, history: PartitionHistory, clients: Sequence[str]
+    ) -> "MissingReads":
         """Return the reads among the rows of ``found``. ``clients`` has the names by number."""
         told = found.shown
         if told is None:
@@ -167,7 +177,7 @@ class Shown:
         chosen = told.at(np.array(firsts, dtype=np.int64))
         known = (chosen.record != NONE) & (chosen.record < len(history.sequence))
         records = np.where(known, chosen.record, NONE)
-        gone = Lost(
+        gone = LostRecords(
             producer=np.where(known, history.producer[records], NONE) if known.any() else records,
             sequence=np.where(known, history.sequence[records], chosen.offset)
             if known.any()
@@ -180,34 +190,38 @@ class Shown:
         return cls(rows=np.array(rows, dtype=np.int64), gone=gone, records=records, to=to)
 
 
-def watermark(story: Story, scene: Scene) -> Reign | None:
+def watermark(narrative: Narrative, context: PartitionContext) -> LeadershipTerm | None:
     """Return the first leader that had the records and whose high watermark was beyond all of them
     when its term began, or None."""
-    if story.offsets is None or len(story.epochs) != 1:
+    if narrative.offsets is None or len(narrative.epochs) != 1:
         return None
-    for reign in _had(story, scene):
-        if reign.high_watermark > story.offsets[1]:
-            return reign
+    for term in _had(narrative, context):
+        if term.high_watermark > narrative.offsets[1]:
+            return term
     return None
 
 
-def _had(story: Story, scene: Scene) -> list[Reign]:
+def _had(narrative: Narrative, context: PartitionContext) -> list[LeadershipTerm]:
     """Return the terms whose leaders had the records, as far as is known."""
-    end = story.next.epoch if story.next else story.epochs[-1].epoch + 1
+    end = narrative.next.epoch if narrative.next else narrative.epochs[-1].epoch + 1
     return [
-        one for one in scene.reigns if story.epochs[0].epoch <= one.epoch < end and not one.unheard
+        one
+        for one in context.leadership_terms
+        if narrative.epochs[0].epoch <= one.epoch < end and not one.unaware
     ]
 
 
-def seen_columns(shown: Shown, stories: Sequence[Story], scene: Scene) -> Mapping[str, pa.Array]:
+def seen_columns(
+    shown: MissingReads, narratives: Sequence[Narrative], context: PartitionContext
+) -> Mapping[str, pa.Array]:
     """Return the columns that only reads have."""
     count = len(shown.rows)
     by, epoch = (np.full(count, NONE, dtype=np.int64) for _ in range(2))
     below = np.zeros(count, dtype=bool)
-    for one_story in stories:
-        had = _had(one_story, scene) if len(one_story.epochs) == 1 else []
+    for one_narrative in narratives:
+        had = _had(one_narrative, context) if len(one_narrative.epochs) == 1 else []
         if had:
-            mine = one_story.records
+            mine = one_narrative.records
             # A term counts from its first observation, and the first term also before that. Later
             # leaders did not have the records.
             seen = np.array([one.seen for one in had], dtype=np.int64)
@@ -232,12 +246,12 @@ LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Autopsies:
+class RootCauses:
     """The root causes of the rows of an anomaly.
 
     Attributes:
-        of_records: One :data:`~checkers.root_cause.rows.AUTOPSY` for each row, in their order, or
-            null.
+        of_records: One :data:`~checkers.root_cause.rows.ROOT_CAUSE` for each row, in their order,
+            or null.
         causes: The causes that are reported.
         faults: The faults of each row's cause, comma-separated, or null; None if none are known.
     """
@@ -247,12 +261,12 @@ class Autopsies:
     faults: pa.Array | None = None
 
 
-def perform(
-    history: PartitionHistory, scene: Scene, terms: ValidityWindow, run: int = 1
-) -> Autopsies:
+def explain_lost(
+    history: PartitionHistory, context: PartitionContext, terms: ValidityWindow, run: int = 1
+) -> RootCauses:
     """Return the root causes of all records that the rule ``lost`` finds in a partition."""
     records = history.lost
-    lost = Lost(
+    lost = LostRecords(
         producer=history.producer[records],
         sequence=history.sequence[records],
         offset=history.acked_offset[records],
@@ -260,90 +274,95 @@ def perform(
         stands=history.epoch_at(history.acked_offset[records]),
         behind=_behind(history, records),
     )
-    scene = replace(scene, reigns=_appended(scene.reigns, history))
-    found = _copies(history, scene, lost, records)
-    never = list(deduplicated(history, records, lost, scene, held=found or ()))
-    stories = [*never, *_stories(history, scene, lost, acks=history.timeline.acks, but=never)]
-    place = Place(run, history.cell, LOST, history.topic, history.partition)
+    context = replace(context, leadership_terms=_appended(context.leadership_terms, history))
+    found = _copies(history, context, lost, records)
+    never = list(deduplicated(history, records, lost, context, held=found or ()))
+    narratives = [
+        *never,
+        *_narratives(history, context, lost, acks=history.timeline.acks, but=never),
+    ]
+    place = CauseKey(run, history.cell, LOST, history.topic, history.partition)
     promised = ~np.logical_or(*statuses(lost.time, terms))
     causes = [
         cause(number, one, lost, place, promised, found)
-        for number, one in enumerate(stories, start=1)
+        for number, one in enumerate(narratives, start=1)
     ]
-    return Autopsies(
-        of_records=autopsies(stories, lost, history.asked[records], scene, found),
-        causes=told(causes),
-        faults=_faults(causes, stories, len(records)),
+    return RootCauses(
+        of_records=root_cause_rows(narratives, lost, history.asked[records], context, found),
+        causes=reported(causes),
+        faults=_faults(causes, narratives, len(records)),
     )
 
 
-def _faults(causes: Sequence[Cause], stories: Sequence[Story], count: int) -> pa.Array:
+def _faults(causes: Sequence[Cause], narratives: Sequence[Narrative], count: int) -> pa.Array:
     place = np.full(count, NONE, dtype=np.int64)
-    for number, one in enumerate(stories):
+    for number, one in enumerate(narratives):
         place[one.records] = number
-    labels = pa.array([held_responsible(one) for one in causes], pa.string())
+    labels = pa.array([attributed_faults(one) for one in causes], pa.string())
     return labels.take(pa.array(place, mask=place == NONE))
 
 
-def perform_shown(
+def explain_reads(
     history: PartitionHistory,
-    scene: Scene,
+    context: PartitionContext,
     found: ReadAnomalies,
     clients: Sequence[str],
     run: int = 1,
-) -> Autopsies:
+) -> RootCauses:
     """Return the root causes of reads that the final log does not have. If only an ack is overruled
     there is none, because that record is explained where it is lost.
 
     A read record is below the high watermark of its leader, so all in-sync replicas have it. It is
     therefore treated like a record with acks=all, whatever ``acks`` is.
     """
-    shown = Shown.of(found, history, clients)
+    shown = MissingReads.of(found, history, clients)
     gone = shown.gone
     if not len(gone.time):
-        return Autopsies(of_records=pa.nulls(len(found.rows), AUTOPSY), causes=())
-    scene = replace(scene, reigns=_appended(scene.reigns, history, gone.epoch))
-    stories = [
-        replace(one, shown=True, committed=watermark(one, scene))
-        for one in _stories(history, scene, gone, acks="all", shown=True)
+        return RootCauses(of_records=pa.nulls(len(found.rows), ROOT_CAUSE), causes=())
+    context = replace(
+        context, leadership_terms=_appended(context.leadership_terms, history, gone.epoch)
+    )
+    narratives = [
+        replace(one, shown=True, committed=watermark(one, context))
+        for one in _narratives(history, context, gone, acks="all", shown=True)
     ]
     # If two records were read at one offset, a copy there belongs to only one of them.
     alone = len(np.unique(gone.offset)) == len(gone.offset)
-    left = _copies(history, scene, gone, shown.records) if alone else None
-    place = Place(run, history.cell, found.anomaly, history.topic, history.partition)
+    left = _copies(history, context, gone, shown.records) if alone else None
+    place = CauseKey(run, history.cell, found.anomaly, history.topic, history.partition)
     causes = [
         cause(number, one, gone, place, found.promised[shown.rows], left)
-        for number, one in enumerate(stories, start=1)
+        for number, one in enumerate(narratives, start=1)
     ]
     sent = np.where(shown.records == NONE, NONE, history.asked[shown.records])
-    performed = autopsies(
-        stories, gone, sent, scene, left, more=seen_columns(shown, stories, scene)
+    performed = root_cause_rows(
+        narratives, gone, sent, context, left, more=seen_columns(shown, narratives, context)
     )
     places = np.full(len(found.rows), NONE, dtype=np.int64)
     places[shown.rows] = np.arange(len(shown.rows))
     of_rows = pa.array(places, mask=places == NONE)
-    return Autopsies(
+    return RootCauses(
         of_records=performed.take(of_rows),
-        causes=told(causes),
-        faults=_faults(causes, stories, len(gone.time)).take(of_rows),
+        causes=reported(causes),
+        faults=_faults(causes, narratives, len(gone.time)).take(of_rows),
     )
 
 
-def _stories(
+def _narratives(
     history: PartitionHistory,
-    scene: Scene,
-    lost: Lost,
+    context: PartitionContext,
+    lost: LostRecords,
     acks: str,
     *,
     shown: bool = False,
-    but: Sequence[Story] = (),
-) -> list[Story]:
+    but: Sequence[Narrative] = (),
+) -> list[Narrative]:
     """Return the narratives of the records. ``but`` has the narratives that some of them already
     have."""
     bound = history.timeline.clock_bound_ns
     if shown:
-        bound = None if scene.readers_bound == NONE else scene.readers_bound
-    around = Around(
+        bound = None if context.readers_bound == NONE else context.readers_bound
+    around = NarrativeFacts(
         acks=acks,
         watched=history.timeline.watched,
         bound=bound,
@@ -354,8 +373,10 @@ def _stories(
         left[one.records] = False
     places = np.flatnonzero(left)
     return [
-        story(replace(group, records=places[group.records]), lost, scene, around)
-        for group in groups(lost.at(places) if but else lost, scene.reigns, scene.faults)
+        narrative(replace(group, records=places[group.records]), lost, context, around)
+        for group in groups(
+            lost.at(places) if but else lost, context.leadership_terms, context.faults
+        )
     ]
 
 
@@ -379,16 +400,16 @@ def _behind(history: PartitionHistory, records: Array) -> Array:
 
 
 def _copies(
-    history: PartitionHistory, scene: Scene, lost: Lost, records: Array
+    history: PartitionHistory, context: PartitionContext, lost: LostRecords, records: Array
 ) -> Mapping[int, Sequence[int]] | None:
     """Return the remaining copies of the records. ``records`` has the number of each of ``lost``,
     or NONE if the history does not know it."""
     named = np.flatnonzero((lost.offset != NONE) & (records != NONE))
     # Building the names of so many records would take more time and memory than everything else.
-    if not scene.brokers or len(np.unique(lost.offset[named])) > LOOKED_FOR_MAX:
+    if not context.brokers or len(np.unique(lost.offset[named])) > LOOKED_FOR_MAX:
         return None
     return copies(
-        list(zip(scene.brokers, map(located, scene.directories), strict=True)),
+        list(zip(context.brokers, map(located, context.directories), strict=True)),
         _wanted(history, lost.offset[named], records[named]),
         dict(zip(lost.offset.tolist(), lost.stands.tolist(), strict=True)),
     )
@@ -406,8 +427,10 @@ def _wanted(history: PartitionHistory, offsets: Array, records: Array) -> Mappin
 
 
 def _appended(
-    reigns: Sequence[Reign], history: PartitionHistory, shown: Array | None = None
-) -> list[Reign]:
+    leadership_terms: Sequence[LeadershipTerm],
+    history: PartitionHistory,
+    shown: Array | None = None,
+) -> list[LeadershipTerm]:
     """Return the leadership terms, completed by what was appended in them. A leader certainly led
     if the final log, or a record that was read (``shown``), has its epoch, whatever its own log
     lacks.
@@ -422,10 +445,12 @@ def _appended(
     for place in places.tolist():
         begun.setdefault(int(history.log_epoch[place]), int(history.log_offset[place]))
     led = begun.keys() | set([] if shown is None else shown.tolist())
-    reigns = [replace(one, unheard=one.unheard and one.epoch not in led) for one in reigns]
+    leadership_terms = [
+        replace(one, unaware=one.unaware and one.epoch not in led) for one in leadership_terms
+    ]
     return [
-        replace(reign, log_end=begun[reign.epoch])
-        if reign.log_end < 0 and begun.get(reign.epoch, history.read.start) != history.read.start
-        else reign
-        for reign in reigns
+        replace(term, log_end=begun[term.epoch])
+        if term.log_end < 0 and begun.get(term.epoch, history.read.start) != history.read.start
+        else term
+        for term in leadership_terms
     ]

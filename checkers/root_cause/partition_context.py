@@ -16,7 +16,7 @@ from ackproof.history.storage import AnyPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reign:
+class LeadershipTerm:
     """A leadership term: a leader epoch and its leader.
 
     Attributes:
@@ -31,7 +31,7 @@ class Reign:
         high_watermark: The high watermark that its leader reported at that moment.
         isr_before: The last ISR that was observed before it.
         clean: Whether its leader was in that ISR, or None if unknown.
-        unheard: Whether that leader was in the ISR and certainly never learned that it leads. No
+        unaware: Whether that leader was in the ISR and certainly never learned that it leads. No
             request was then served in this epoch, and nothing was appended.
     """
 
@@ -45,11 +45,11 @@ class Reign:
     high_watermark: int = -1
     isr_before: Sequence[int] = ()
     clean: bool | None = None
-    unheard: bool = False
+    unaware: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetIn:
+class IsrExpansion:
     """An observed expansion of the ISR in an epoch that had begun before. ``time`` is when the
     broker was first observed in it."""
 
@@ -59,7 +59,7 @@ class LetIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FaultSeen:
+class ContextFault:
     """A fault that affected the partition.
 
     Attributes:
@@ -81,7 +81,7 @@ class FaultSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sender:
+class PartitionProducers:
     """The producers of the partition.
 
     Attributes:
@@ -99,40 +99,40 @@ class Sender:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class PartitionContext:
     """The context of one partition.
 
     Attributes:
-        reigns: The leadership terms by epoch, without those of no leader.
+        leadership_terms: The leadership terms by epoch, without those of no leader.
         faults: The faults that affected it.
         absences: The times in which brokers had no ZooKeeper session.
         truncations: The truncations that its brokers report.
         isr_times, isrs: The observed ISRs, and the time of each.
-        let_in: The expansions of the ISR, by time.
+        isr_expansions: The expansions of the ISR, by time.
         brokers, directories: The brokers whose logs were collected, in sync or not, and the
             directories.
         sender: The producers.
         readers_bound: The clock bound of its consumers.
         contended: The epochs in which more than one broker led by its own log.
-        speak: The brokers whose own logs mention it.
+        logged_brokers: The brokers whose own logs mention it.
     """
 
-    reigns: Sequence[Reign] = ()
-    faults: Sequence[FaultSeen] = ()
+    leadership_terms: Sequence[LeadershipTerm] = ()
+    faults: Sequence[ContextFault] = ()
     absences: Sequence[Absence] = ()
     truncations: Sequence[ReplicaTruncation] = ()
     isr_times: Sequence[int] = ()
     isrs: Sequence[Sequence[int]] = ()
-    let_in: Sequence[LetIn] = ()
+    isr_expansions: Sequence[IsrExpansion] = ()
     brokers: Sequence[int] = ()
     directories: Sequence[str] = ()
-    sender: Sender = Sender()
+    sender: PartitionProducers = PartitionProducers()
     readers_bound: int = -1
     contended: Sequence[int] = ()
-    speak: Sequence[int] = ()
+    logged_brokers: Sequence[int] = ()
 
 
-NOTHING_KNOWN = Scene()
+NO_CONTEXT = PartitionContext()
 
 
 # --- gathering ------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ _BACKOFF_MS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ContextSources:
     """The facts about a partition that a run provides.
 
     Attributes:
@@ -173,34 +173,34 @@ class Told:
     readers_bound: int | None = None
 
 
-def scene(told: Told) -> Scene:
+def partition_context(sources: ContextSources) -> PartitionContext:
     """Return the context of one partition."""
-    faults = [fault for fault in told.around.faults if fault.touches(told.partition)]
-    states = told.around.observed.states
-    return Scene(
-        reigns=list(_reigns(told, faults)),
+    faults = [fault for fault in sources.around.faults if fault.touches(sources.partition)]
+    states = sources.around.observed.states
+    return PartitionContext(
+        leadership_terms=list(_leadership_terms(sources, faults)),
         faults=[_seen(fault) for fault in faults if fault.begun],
-        absences=list(told.absences),
-        truncations=list(told.truncations),
+        absences=list(sources.absences),
+        truncations=list(sources.truncations),
         isr_times=[state.time for state in states],
         isrs=[list(state.isr) for state in states],
-        let_in=list(_let_in(told.around.observed)),
-        brokers=[broker for broker, _ in told.logs],
-        directories=[str(path) for _, path in told.logs],
-        sender=_sender(told.cell),
-        readers_bound=_UNKNOWN if told.readers_bound is None else told.readers_bound,
-        contended=sorted(set(_contended(told.words))),
-        speak=sorted(
-            {word.broker for word in told.words}
-            | {truncation.broker for truncation in told.truncations}
+        isr_expansions=list(_isr_expansions(sources.around.observed)),
+        brokers=[broker for broker, _ in sources.logs],
+        directories=[str(path) for _, path in sources.logs],
+        sender=_sender(sources.cell),
+        readers_bound=_UNKNOWN if sources.readers_bound is None else sources.readers_bound,
+        contended=sorted(set(_contended(sources.words))),
+        logged_brokers=sorted(
+            {word.broker for word in sources.words}
+            | {truncation.broker for truncation in sources.truncations}
         ),
     )
 
 
-def _sender(cell: Cell) -> Sender:
+def _sender(cell: Cell) -> PartitionProducers:
     said = as_text(cell.settings.get("producer.retry.backoff.ms", _BACKOFF_MS))
     backoff_ms = int(said) if said.isdecimal() and cell.client in LIBRARIES else 0
-    return Sender(
+    return PartitionProducers(
         client=cell.client,
         idempotent=cell.enable_idempotence,
         retries=_UNKNOWN if cell.retries is None else cell.retries,
@@ -209,11 +209,11 @@ def _sender(cell: Cell) -> Sender:
     )
 
 
-def _let_in(observed: Observed) -> Iterator[LetIn]:
+def _isr_expansions(observed: Observed) -> Iterator[IsrExpansion]:
     for before, after in observed.changes():
         if before.leader_epoch == after.leader_epoch and before.leader == after.leader >= 0:
             for broker in sorted(set(after.isr) - set(before.isr)):
-                yield LetIn(broker=broker, epoch=after.leader_epoch, time=after.time)
+                yield IsrExpansion(broker=broker, epoch=after.leader_epoch, time=after.time)
 
 
 def _contended(words: Sequence[Role]) -> Iterator[int]:
@@ -223,9 +223,9 @@ def _contended(words: Sequence[Role]) -> Iterator[int]:
             yield word.leader_epoch
 
 
-def _seen(fault: FaultFacts) -> FaultSeen:
+def _seen(fault: FaultFacts) -> ContextFault:
     struck = data_loss_span(fault) if fault.destroys != "unclean" else None
-    return FaultSeen(
+    return ContextFault(
         label=fault.label,
         servers=None if fault.servers is None else list(fault.servers),
         start=fault.start,
@@ -237,32 +237,36 @@ def _seen(fault: FaultFacts) -> FaultSeen:
 # --- reigns -------------------------------------------------------------------------------------
 
 
-def _reigns(told: Told, faults: Sequence[FaultFacts]) -> Iterator[Reign]:
-    observed = told.around.observed
-    leaders = _leaders(observed, told.words)
+def _leadership_terms(
+    sources: ContextSources, faults: Sequence[FaultFacts]
+) -> Iterator[LeadershipTerm]:
+    observed = sources.around.observed
+    leaders = _leaders(observed, sources.words)
     first = {state.leader_epoch: state for state in reversed(observed.states)}
     ends = {epoch: first[epoch].time for epoch in leaders if epoch in first}
     for epoch in sorted(leaders):
         state = first.get(epoch)
-        first_ack, last_ack = _bounds(epoch, leaders[epoch], told)
+        first_ack, last_ack = _bounds(epoch, leaders[epoch], sources)
         in_sync, is_clean = _election(observed, state)
         later = [time for other, time in ends.items() if other > epoch]
-        reign = Reign(
+        term = LeadershipTerm(
             epoch=epoch,
             leader=leaders[epoch],
             seen=_UNKNOWN if state is None else state.time,
             elected_after=first_ack,
             deposed=last_ack,
-            failing=_failing(min(later, default=FOREVER), told.around, faults),
-            log_end=_of_epoch(told.timeline, told.timeline.log_ends, epoch, _said(epoch, told)),
-            high_watermark=_watermark(epoch, told.words),
+            failing=_failing(min(later, default=FOREVER), sources.around, faults),
+            log_end=_of_epoch(
+                sources.timeline, sources.timeline.log_ends, epoch, _said(epoch, sources)
+            ),
+            high_watermark=_watermark(epoch, sources.words),
             isr_before=in_sync,
             clean=is_clean,
         )
-        yield replace(reign, unheard=_unheard(reign, told))
+        yield replace(term, unaware=_is_unaware(term, sources))
 
 
-def _unheard(reign: Reign, told: Told) -> bool:
+def _is_unaware(term: LeadershipTerm, sources: ContextSources) -> bool:
     """Return whether a term's leader, a member of the ISR, certainly never learned that it leads.
     Its log must have orders of the controller with an earlier epoch and then with a later one,
     without this one.
@@ -275,16 +279,16 @@ def _unheard(reign: Reign, told: Told) -> bool:
     - Broker 4 is elected in epoch 2 outside the ISR and never learns of it. As the only member of
       the ISR, it leads epoch 3. The election in epoch 2 is the one that lost the records.
     """
-    if reign.clean is not True or reign.log_end >= 0:
+    if term.clean is not True or term.log_end >= 0:
         return False
-    orders = told.orders.get(reign.leader, ())
-    passed = any(before < reign.epoch < after for before, after in pairwise(orders))
-    heard = reign.epoch in orders or any(
-        word.leader_epoch == reign.epoch and (word.leads or word.broker == reign.leader)
-        for word in told.words
+    orders = sources.orders.get(term.leader, ())
+    passed = any(before < term.epoch < after for before, after in pairwise(orders))
+    heard = term.epoch in orders or any(
+        word.leader_epoch == term.epoch and (word.leads or word.broker == term.leader)
+        for word in sources.words
     )
-    faults = (_seen(fault) for fault in told.around.faults if fault.begun)
-    taken = any(one.took >= reign.elected_after and one.affected(reign.leader) for one in faults)
+    faults = (_seen(fault) for fault in sources.around.faults if fault.begun)
+    taken = any(one.took >= term.elected_after and one.affected(term.leader) for one in faults)
     return passed and not heard and not taken
 
 
@@ -303,14 +307,14 @@ def _of_epoch(
     return found.get(epoch, otherwise)
 
 
-def _bounds(epoch: int, leader: int, told: Told) -> tuple[int, int]:
+def _bounds(epoch: int, leader: int, sources: ContextSources) -> tuple[int, int]:
     """Return the times between which an epoch's acks were given. Nothing is concluded from clocks
     that were not compared."""
-    if told.timeline.clock_bound_ns is None:
+    if sources.timeline.clock_bound_ns is None:
         return 0, FOREVER
-    heard = _of_epoch(told.timeline, told.timeline.deposed, epoch, FOREVER)
-    elected_after = _of_epoch(told.timeline, told.timeline.elected_after, epoch, 0)
-    return elected_after, min(heard, _followed(epoch, leader, told.around))
+    heard = _of_epoch(sources.timeline, sources.timeline.deposed, epoch, FOREVER)
+    elected_after = _of_epoch(sources.timeline, sources.timeline.elected_after, epoch, 0)
+    return elected_after, min(heard, _followed(epoch, leader, sources.around))
 
 
 def _followed(epoch: int, leader: int, around: PartitionSurroundings) -> int:
@@ -326,10 +330,10 @@ def _followed(epoch: int, leader: int, around: PartitionSurroundings) -> int:
     return FOREVER
 
 
-def _said(epoch: int, told: Told) -> int:
+def _said(epoch: int, sources: ContextSources) -> int:
     """Return the log end offset that the leader of an epoch reported if ZooKeeper never showed that
     epoch."""
-    said = [word.log_end for word in told.words if word.leads and word.leader_epoch == epoch]
+    said = [word.log_end for word in sources.words if word.leads and word.leader_epoch == epoch]
     return said[0] if said and said[0] is not None else _UNKNOWN
 
 

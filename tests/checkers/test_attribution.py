@@ -8,16 +8,25 @@ import pytest
 
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.context.faults import FOREVER
-from ackproof.checkers.root_cause.attribution import UNTOLD, Group, Lost, groups
-from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene
-from ackproof.checkers.root_cause.stories import Around, story
+from ackproof.checkers.root_cause.attribution import (
+    LOG_END_UNKNOWN,
+    LostRecords,
+    NarrativeGroup,
+    groups,
+)
+from ackproof.checkers.root_cause.narratives import NarrativeFacts, narrative
+from ackproof.checkers.root_cause.partition_context import (
+    ContextFault,
+    LeadershipTerm,
+    PartitionContext,
+)
 
 
 def lost(
     offsets: Sequence[int], times: Sequence[int], stands: int = NONE, behind: int = NONE
-) -> Lost:
+) -> LostRecords:
     count = len(offsets)
-    return Lost(
+    return LostRecords(
         producer=np.ones(count, np.int64),
         sequence=np.arange(count),
         offset=np.array(offsets, np.int64),
@@ -27,34 +36,34 @@ def lost(
     )
 
 
-def reign(
+def term(
     epoch: int,
     leader: int,
     since: int,
     until: int = FOREVER,
     log_end: int = NONE,
-    unheard: bool = False,
-) -> Reign:
-    return Reign(
+    unaware: bool = False,
+) -> LeadershipTerm:
+    return LeadershipTerm(
         epoch=epoch,
         leader=leader,
         seen=since + 10,
         elected_after=since,
         deposed=until,
         log_end=log_end,
-        unheard=unheard,
+        unaware=unaware,
     )
 
 
-def told(found: Sequence[Group]) -> list[tuple[list[int], int, int, int]]:
+def told(found: Sequence[NarrativeGroup]) -> list[tuple[list[int], int, int, int]]:
     return [(one.records.tolist(), one.first, one.last, one.after) for one in found]
 
 
-AROUND = Around(acks="1", watched=True, bound=0, log_start=0)
+AROUND = NarrativeFacts(acks="1", watched=True, bound=0, log_start=0)
 OVERLAPPING = [
-    reign(0, 1, since=0, until=200, log_end=0),
-    reign(1, 2, since=100, until=300, log_end=10),
-    reign(2, 3, since=150, log_end=10),
+    term(0, 1, since=0, until=200, log_end=0),
+    term(1, 2, since=100, until=300, log_end=10),
+    term(2, 3, since=150, log_end=10),
 ]
 
 
@@ -69,14 +78,14 @@ def test_behind_a_hole_either_leader_may_have_acked() -> None:
 
 
 def test_an_epoch_whose_own_record_stands_there_is_not_the_one() -> None:
-    reigns = [*OVERLAPPING[:1], reign(1, 2, since=100, log_end=10)]
-    assert told(groups(lost([12], [120], stands=1), reigns, [])) == [([0], 0, 0, 1)]
+    leadership_terms = [*OVERLAPPING[:1], term(1, 2, since=100, log_end=10)]
+    assert told(groups(lost([12], [120], stands=1), leadership_terms, [])) == [([0], 0, 0, 1)]
 
 
 def test_it_was_not_acked_in_an_earlier_epoch_than_what_stands_right_below() -> None:
-    reigns = [*OVERLAPPING[:2], reign(2, 3, since=250, log_end=12)]
-    assert told(groups(lost([12], [160]), reigns, [])) == [([0], 0, 1, 1)]
-    assert told(groups(lost([12], [160], behind=1), reigns, [])) == [([0], 1, 1, 2)]
+    leadership_terms = [*OVERLAPPING[:2], term(2, 3, since=250, log_end=12)]
+    assert told(groups(lost([12], [160]), leadership_terms, [])) == [([0], 0, 1, 1)]
+    assert told(groups(lost([12], [160], behind=1), leadership_terms, [])) == [([0], 1, 1, 2)]
 
 
 def test_where_a_later_epoch_began_right_there_either_leader_may_have_acked() -> None:
@@ -84,9 +93,9 @@ def test_where_a_later_epoch_began_right_there_either_leader_may_have_acked() ->
 
 
 LED_ON = [
-    reign(0, 1, since=0, until=500, log_end=0),
-    reign(1, 1, since=100, until=500, log_end=20),
-    reign(2, 2, since=200, log_end=25),
+    term(0, 1, since=0, until=500, log_end=0),
+    term(1, 1, since=100, until=500, log_end=20),
+    term(2, 2, since=200, log_end=25),
 ]
 
 
@@ -95,65 +104,72 @@ def test_of_two_epochs_of_one_broker_the_offset_tells_which() -> None:
 
 
 def test_a_broker_that_lost_its_disk_and_led_on_came_without_it() -> None:
-    took = FaultSeen(label="power-failure#1", servers=["broker-1"], start=90, end=95, took=96)
+    took = ContextFault(label="power-failure#1", servers=["broker-1"], start=90, end=95, took=96)
     assert told(groups(lost([30], [80]), LED_ON, [took])) == [([0], 0, 0, 1)]
     assert told(groups(lost([30], [80]), LED_ON, [])) == [([0], NONE, NONE, NONE)]
 
 
 def test_a_leader_of_whom_nobody_knows_where_it_began_may_have_come_without_it() -> None:
-    reigns = [reign(0, 1, since=0, until=200, log_end=0), reign(1, 2, since=100)]
-    assert told(groups(lost([10], [50]), reigns, [])) == [([0], 0, 0, UNTOLD)]
+    leadership_terms = [term(0, 1, since=0, until=200, log_end=0), term(1, 2, since=100)]
+    assert told(groups(lost([10], [50]), leadership_terms, [])) == [([0], 0, 0, LOG_END_UNKNOWN)]
 
 
-def elected(leader: int, unheard: bool, then: int = 3, end: int = NONE) -> list[Reign]:
+def elected(leader: int, unaware: bool, then: int = 3, end: int = NONE) -> list[LeadershipTerm]:
     """Broker 1 leads, one is elected that says nothing, and another one leads."""
-    first = reign(0, 1, since=0, until=200, log_end=0)
-    return [first, reign(1, leader, since=100, unheard=unheard), reign(2, then, 300, log_end=end)]
+    first = term(0, 1, since=0, until=200, log_end=0)
+    return [first, term(1, leader, since=100, unaware=unaware), term(2, then, 300, log_end=end)]
 
 
 def test_an_elected_one_that_never_heard_of_it_hides_no_later_leader() -> None:
     some = lost([10], [50])
-    assert told(groups(some, elected(2, unheard=True, end=8), [])) == [([0], 0, 0, 2)]
-    assert told(groups(some, elected(2, unheard=False, end=8), [])) == [([0], 0, 0, UNTOLD)]
-    assert told(groups(some, elected(2, unheard=True), [])) == [([0], 0, 0, UNTOLD)]
-    assert told(groups(some, elected(2, unheard=True, end=11), [])) == [([0], 0, 0, NONE)]
+    assert told(groups(some, elected(2, unaware=True, end=8), [])) == [([0], 0, 0, 2)]
+    assert told(groups(some, elected(2, unaware=False, end=8), [])) == [
+        ([0], 0, 0, LOG_END_UNKNOWN)
+    ]
+    assert told(groups(some, elected(2, unaware=True), [])) == [([0], 0, 0, LOG_END_UNKNOWN)]
+    assert told(groups(some, elected(2, unaware=True, end=11), [])) == [([0], 0, 0, NONE)]
 
 
 def test_who_led_before_an_elected_one_that_never_heard_of_it_may_have_followed_that_one() -> None:
     """Its log may have shrunk: where it ended when it led again tells nothing of before."""
     some = lost([10], [50])
     assert told(groups(some, elected(2, True, then=1, end=8), [])) == [([0], 0, 0, 2)]
-    assert told(groups(some, elected(2, True, then=1), [])) == [([0], 0, 0, UNTOLD)]
+    assert told(groups(some, elected(2, True, then=1), [])) == [([0], 0, 0, LOG_END_UNKNOWN)]
 
 
 def test_who_never_heard_that_it_was_elected_again_acked_in_the_epoch_before() -> None:
     some = lost([10], [150])
-    assert told(groups(some, elected(1, unheard=True, end=8), [])) == [([0], 0, 0, 2)]
-    assert told(groups(some, elected(1, unheard=False, end=8), [])) == [([0], 1, 1, 2)]
+    assert told(groups(some, elected(1, unaware=True, end=8), [])) == [([0], 0, 0, 2)]
+    assert told(groups(some, elected(1, unaware=False, end=8), [])) == [([0], 1, 1, 2)]
 
 
 def test_who_acked_is_not_in_doubt_for_one_that_never_heard_that_it_was_elected() -> None:
     """Broker 1 may have acked it before that one, or after: it led both times."""
-    reigns = [*elected(2, unheard=True, then=1, end=8), reign(3, 3, since=400, log_end=9)]
+    leadership_terms = [*elected(2, unaware=True, then=1, end=8), term(3, 3, since=400, log_end=9)]
     some = lost([10], [350])
-    (group,) = groups(some, [replace(reigns[0], deposed=FOREVER), *reigns[1:]], [])
+    (group,) = groups(
+        some, [replace(leadership_terms[0], deposed=FOREVER), *leadership_terms[1:]], []
+    )
     assert (group.first, group.last) == (0, 2)
-    made = story(group, some, Scene(reigns=reigns), AROUND)
+    made = narrative(group, some, PartitionContext(leadership_terms=leadership_terms), AROUND)
     assert (made.leaders, [one.epoch for one in made.epochs]) == ([1], [0, 2])
 
 
 @pytest.mark.parametrize(("leader", "late"), [(1, 150 - 310), (2, 150 - 110)])
 def test_nobody_is_deposed_by_its_own_election(leader: int, late: int) -> None:
     """Which it never hears of, either."""
-    some, reigns = lost([10], [150]), elected(leader, unheard=True, end=8)
-    (group,) = groups(some, reigns, [])
-    assert story(group, some, Scene(reigns=reigns), AROUND).late == late
+    some, leadership_terms = lost([10], [150]), elected(leader, unaware=True, end=8)
+    (group,) = groups(some, leadership_terms, [])
+    assert (
+        narrative(group, some, PartitionContext(leadership_terms=leadership_terms), AROUND).late
+        == late
+    )
 
 
 def test_of_what_has_no_offset_it_is_the_next_that_led() -> None:
-    first, *others = elected(2, unheard=True, end=8)
-    reigns = [replace(first, failing=40), *others]
-    assert told(groups(lost([NONE, NONE], [30, 50]), reigns, [])) == [
+    first, *others = elected(2, unaware=True, end=8)
+    leadership_terms = [replace(first, failing=40), *others]
+    assert told(groups(lost([NONE, NONE], [30, 50]), leadership_terms, [])) == [
         ([0], 0, 0, NONE),
         ([1], 0, 0, 2),
     ]

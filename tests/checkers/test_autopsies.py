@@ -17,7 +17,7 @@ from ackproof.broker.server.replication.state_change_log import truncated
 from ackproof.broker.types import TopicPartition
 from ackproof.checkers.check import check
 from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role, truncations_of
-from ackproof.checkers.root_cause.causes import MORE, TOLD_MAX, told
+from ackproof.checkers.root_cause.causes import MORE, REPORTED_MAX, reported
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.checked_runs import collected, replicas_of
@@ -66,7 +66,7 @@ def test_records_are_laid_to_the_faults_of_their_cause() -> None:
 
 def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
     world = World(acks="all")
-    lose(world, CauseKind.LET_IN_TOO_EARLY, 2, 3)
+    lose(world, CauseKind.ISR_EXPANDED_TOO_EARLY, 2, 3)
     cause = only(world)
     assert cause.sentence == (
         "broker-1 acked these as leader of epoch 0; broker-3 led epoch 1 from offset 7, with them, "
@@ -82,7 +82,7 @@ def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
 def test_a_follower_that_had_what_the_epoch_began_with_was_not_let_in_too_early() -> None:
     """Its leader's epoch began where its own did, and nobody knows why the record is gone."""
     world = World(acks="all")
-    lose(world, CauseKind.LET_IN_TOO_EARLY, 1, 3)
+    lose(world, CauseKind.ISR_EXPANDED_TOO_EARLY, 1, 3)
     word = world.words[1]
     assert (word.leader_epoch, word.log_end) == (1, 6)
     world.words[1] = replace(word, log_end=5)
@@ -95,7 +95,7 @@ def elected_and_killed(acks: str = "all", isr: tuple[int, ...] = (1, 2, 3)) -> W
     world = World(acks=acks)
     world.see(900, 1, isr)
     way = cut_for_one_that_never_heard
-    lose(world, CauseKind.CUT_BEFORE_LEADING, 2, 3, way=way)
+    lose(world, CauseKind.TRUNCATED_BEFORE_LEADING, 2, 3, way=way)
     return world
 
 
@@ -268,9 +268,9 @@ def test_records_that_no_broker_answered_for_are_called_that() -> None:
 
 def test_no_more_causes_are_told_than_a_driver_can_take() -> None:
     cause = only_of(1)
-    made = [only_of(number) for number in range(1, TOLD_MAX + 4)]
-    kept = told(made)
-    assert len(kept) == TOLD_MAX + 1
+    made = [only_of(number) for number in range(1, REPORTED_MAX + 4)]
+    kept = reported(made)
+    assert len(kept) == REPORTED_MAX + 1
     assert (kept[-1].kind, kept[-1].records) == (MORE, 3 * cause.records)
     assert sum(one.records for one in kept) == sum(one.records for one in made)
 
@@ -284,12 +284,12 @@ def only_of(number: int) -> Cause:
 def test_promised_records_come_first() -> None:
     made = [only_of(1), only_of(2)]
     damning = Cause(**{name: getattr(made[1], name) for name in Cause.__slots__} | {"promised": 1})
-    assert told([made[0], damning])[0] == damning
+    assert reported([made[0], damning])[0] == damning
 
 
 def lost_in_an_election(tmp_path: Path, told: str = "") -> Path:
     """Two records of epoch 0 are acked by broker-1, broker-2 leads epoch 1 without them; or, where
-    broker-3 was ``told`` something, that one, and broker-2 epoch 2."""
+    broker-3 was ``reported`` something, that one, and broker-2 epoch 2."""
     sends, log = acked(5, 9, 9.5, 40)
     made = losing(Made(sends=sends, log=log, end=4), 1, 2)
     first, epoch = state(-5, 1, 0, (1, 2, 3), version=0), 2 if told else 1

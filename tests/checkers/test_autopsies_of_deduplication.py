@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ackproof.checkers.context.validity import ALWAYS_VALID
 from ackproof.checkers.index.partition_history import PartitionHistory
-from ackproof.checkers.root_cause.attribution import Lost
+from ackproof.checkers.root_cause.attribution import LostRecords
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.root_cause.missing_records import Autopsies, deduplicated, perform
-from ackproof.checkers.root_cause.partition_context import Scene
+from ackproof.checkers.root_cause.missing_records import RootCauses, deduplicated, explain_lost
+from ackproof.checkers.root_cause.partition_context import PartitionContext
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.histories import at, connection, entry, indexed, state
 from tests.support.builders.losses import World, deduplicate, lose
@@ -24,8 +24,8 @@ LOSSES = (
     CauseKind.DEPOSED_LEADER,
     CauseKind.UNCLEAN_ELECTION,
     CauseKind.LOST_FROM_DISK,
-    CauseKind.CUT_BEFORE_LEADING,
-    CauseKind.LET_IN_TOO_EARLY,
+    CauseKind.TRUNCATED_BEFORE_LEADING,
+    CauseKind.ISR_EXPANDED_TOO_EARLY,
     CauseKind.UNEXPLAINED,
 )
 COUNT = st.integers(1, 5)
@@ -50,22 +50,22 @@ def test_it_is_found_exactly_where_it_was_planted(
             taken.update(deduplicate(world, count, elected=others))
         else:
             lose(world, kind, count, appended=1, late=others)
-    history, scene = known(world)
-    performed = perform(history, scene, ALWAYS_VALID)
+    history, context = known(world)
+    performed = explain_lost(history, context, ALWAYS_VALID)
     rows = zip(history.sequence[history.lost], performed.of_records.to_pylist(), strict=True)
     assert {n for n, row in rows if row["kind"] == CauseKind.DEDUPLICATED} == taken
     causes = [one for one in performed.causes if one.kind == CauseKind.DEDUPLICATED]
     assert sum(one.records for one in causes) == len(taken)
 
 
-def known(world: World) -> tuple[PartitionHistory, Scene]:
-    scene, timeline = world.scene()
-    return replace(indexed(world.made(), timeline=timeline), transactional=True), scene
+def known(world: World) -> tuple[PartitionHistory, PartitionContext]:
+    context, timeline = world.context()
+    return replace(indexed(world.made(), timeline=timeline), transactional=True), context
 
 
-def autopsies(world: World) -> Autopsies:
-    history, scene = known(world)
-    return perform(history, scene, ALWAYS_VALID)
+def autopsies(world: World) -> RootCauses:
+    history, context = known(world)
+    return explain_lost(history, context, ALWAYS_VALID)
 
 
 def only(world: World) -> Cause:
@@ -101,9 +101,9 @@ def test_it_is_told_in_one_sentence() -> None:
 
 
 def test_of_no_other_library_it_is_said_that_it_is_known_for_it() -> None:
-    history, scene = known(one_taken())
-    scene = replace(scene, sender=replace(scene.sender, client="java"))
-    (cause,) = perform(history, scene, ALWAYS_VALID).causes
+    history, context = known(one_taken())
+    context = replace(context, sender=replace(context.sender, client="java"))
+    (cause,) = explain_lost(history, context, ALWAYS_VALID).causes
     assert cause.kind == CauseKind.DEDUPLICATED
     assert "librdkafka" not in cause.sentence
 
@@ -281,28 +281,28 @@ def test_it_takes_no_more(changed: Callable[[World], None]) -> None:
 
 
 def test_outside_of_transactions_nothing_is_told() -> None:
-    history, scene = known(one_taken())
-    (cause,) = perform(replace(history, transactional=False), scene, ALWAYS_VALID).causes
+    history, context = known(one_taken())
+    (cause,) = explain_lost(replace(history, transactional=False), context, ALWAYS_VALID).causes
     assert cause.kind != CauseKind.DEDUPLICATED
 
 
 def test_by_clocks_that_nobody_compared_nothing_is_told() -> None:
-    history, scene = known(one_taken())
+    history, context = known(one_taken())
     history = replace(history, timeline=replace(history.timeline, clock_bound_ns=None))
-    (cause,) = perform(history, scene, ALWAYS_VALID).causes
+    (cause,) = explain_lost(history, context, ALWAYS_VALID).causes
     assert cause.kind != CauseKind.DEDUPLICATED
 
 
 def test_an_epoch_that_two_led_had_two_logs() -> None:
-    history, scene = known(one_taken())
+    history, context = known(one_taken())
     for contended, is_one in (([0], True), ([1], False)):
-        (cause,) = perform(history, replace(scene, contended=contended), ALWAYS_VALID).causes
+        (cause,) = explain_lost(history, replace(context, contended=contended), ALWAYS_VALID).causes
         assert (cause.kind == CauseKind.DEDUPLICATED) == is_one
 
 
 def test_what_a_replica_still_holds_somebody_had() -> None:
-    history, scene = known(one_taken())
-    lost = Lost(
+    history, context = known(one_taken())
+    lost = LostRecords(
         producer=history.producer[history.lost],
         sequence=history.sequence[history.lost],
         offset=history.acked_offset[history.lost],
@@ -310,4 +310,4 @@ def test_what_a_replica_still_holds_somebody_had() -> None:
         stands=history.epoch_at(history.acked_offset[history.lost]),
     )
     for held, stories in (([], 1), ([OFFSET - 1], 1), ([OFFSET], 0)):
-        assert len(list(deduplicated(history, history.lost, lost, scene, held))) == stories
+        assert len(list(deduplicated(history, history.lost, lost, context, held))) == stories

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ackproof.checkers.checks.check_reads import check_rows
 from ackproof.checkers.checks.read_anomalies import INCONSISTENT, VANISHED, PartitionGuarantees
-from ackproof.checkers.root_cause.causes import held_responsible
+from ackproof.checkers.root_cause.causes import attributed_faults
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.root_cause.missing_records import Autopsies, perform_shown
+from ackproof.checkers.root_cause.missing_records import RootCauses, explain_reads
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.consumers import MadeConsumer, left_by
 from tests.support.builders.consumers import Seen as Shown
@@ -25,7 +25,7 @@ OF_ALL = (
     CauseKind.DEPOSED_LEADER,
     CauseKind.UNCLEAN_ELECTION,
     CauseKind.LOST_FROM_DISK,
-    CauseKind.CUT_BEFORE_LEADING,
+    CauseKind.TRUNCATED_BEFORE_LEADING,
     CauseKind.UNEXPLAINED,
 )
 Losses = list[tuple[CauseKind, int, int]]
@@ -52,9 +52,9 @@ def reader(world: World, *, epochs: bool = True, later: float = 0) -> MadeConsum
 
 def performed(
     world: World, *, epochs: bool = True, later: float = 0
-) -> dict[str, tuple[list[dict[str, Any]], Autopsies]]:
+) -> dict[str, tuple[list[dict[str, Any]], RootCauses]]:
     """By anomaly: its rows, and their autopsies."""
-    around, known = world.scene()
+    around, known = world.context()
     history = indexed(world.made(), timeline=known)
     looked = check_rows(
         [left_by(reader(world, epochs=epochs, later=later))], history, PartitionGuarantees()
@@ -62,7 +62,7 @@ def performed(
     return {
         found.anomaly: (
             found.rows.to_pylist(),
-            perform_shown(history, around, found, looked.clients),
+            explain_reads(history, around, found, looked.clients),
         )
         for found in looked.found
         if found.anomaly in (VANISHED, INCONSISTENT)
@@ -91,7 +91,7 @@ def test_what_was_shown_and_is_gone_is_laid_to_what_was_planted(planted: Losses,
             agrees(by_sequence[row["sequence"]], autopsy)
         assert sum(cause.records for cause in found.causes) == len(rows)
         assert found.faults is not None
-        of_cause = {cause.number: held_responsible(cause) for cause in found.causes}
+        of_cause = {cause.number: attributed_faults(cause) for cause in found.causes}
         laid = [of_cause[autopsy["cause"]] for autopsy in found.of_records.to_pylist()]
         assert found.faults.to_pylist() == laid
         assert all(cause.promised == cause.records for cause in found.causes)
@@ -143,7 +143,7 @@ def shown_after_an_election(epoch: int) -> list[dict[str, Any]]:
     """Broker-3 is elected in epoch 1 and never hears of it; after that two that were acked before
     are shown, as of this epoch."""
     world = World(acks="all")
-    lose(world, CauseKind.CUT_BEFORE_LEADING, 2, 0, way=cut_for_one_that_never_heard)
+    lose(world, CauseKind.TRUNCATED_BEFORE_LEADING, 2, 0, way=cut_for_one_that_never_heard)
     (planted,) = world.planted
     world.planted = [replace(planted, epoch=epoch)]
     _, found = performed(world, later=8)[VANISHED]

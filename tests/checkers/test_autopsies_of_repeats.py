@@ -4,7 +4,7 @@ evidence is taken away it does not pretend to know."""
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.root_cause.causes import held_responsible
+from ackproof.checkers.root_cause.causes import attributed_faults
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.repeats import EXPECTED, NEVER_RESENT, NUMBERED, Way, World, repeat
@@ -48,7 +48,7 @@ def holds(world: World) -> None:
             assert len(row["producer_sequences"]) == 2
     assert next(rows, None) is None
     assert performed.faults is not None
-    of_cause = {cause.number: held_responsible(cause) for cause in causes}
+    of_cause = {cause.number: attributed_faults(cause) for cause in causes}
     told = [of_cause[row["cause"]] for row in performed.of_records.to_pylist()]
     assert performed.faults.to_pylist() == told
 

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from ackproof.checkers.checks.replicas import Difference, DivergentRange, HeldBatch
 from ackproof.checkers.checks.replicas import DifferenceKind as How
 from ackproof.checkers.context.broker_logs import ReplicaTruncation
-from ackproof.checkers.root_cause.divergence import Partings
+from ackproof.checkers.root_cause.divergence import DivergenceCauses
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene
+from ackproof.checkers.root_cause.partition_context import (
+    ContextFault,
+    LeadershipTerm,
+    PartitionContext,
+)
 from ackproof.checkers.verdict import Cause
 
 ANY_MACHINE = settings(deadline=None, max_examples=60)
@@ -30,21 +34,21 @@ def truncation(broker: int, offset: int, epoch: int) -> ReplicaTruncation:
     )
 
 
-def fault(broker: int) -> FaultSeen:
-    return FaultSeen(label="bit-flip#1", servers=[f"broker-{broker}"], start=5, end=9, took=6)
+def fault(broker: int) -> ContextFault:
+    return ContextFault(label="bit-flip#1", servers=[f"broker-{broker}"], start=5, end=9, took=6)
 
 
-SCENE = Scene(
-    reigns=[
-        Reign(epoch=epoch, leader=leader, seen=1, elected_after=0, deposed=9)
+SCENE = PartitionContext(
+    leadership_terms=[
+        LeadershipTerm(epoch=epoch, leader=leader, seen=1, elected_after=0, deposed=9)
         for epoch, leader in ((3, 2), (4, 1))
     ],
-    speak=[1, 2],
+    logged_brokers=[1, 2],
 )
 """Broker 1 led epoch 4, broker 2 epoch 3, and both tell of it."""
 
-PLANTED: dict[CauseKind, tuple[HeldBatch | None, HeldBatch | None, Scene]] = {
-    CauseKind.NOT_CUT: (
+PLANTED: dict[CauseKind, tuple[HeldBatch | None, HeldBatch | None, PartitionContext]] = {
+    CauseKind.NOT_TRUNCATED: (
         LATER,
         OTHER,
         replace(SCENE, truncations=[truncation(2, 9_000, 4), truncation(2, 10, 3)]),
@@ -58,7 +62,7 @@ PLANTED: dict[CauseKind, tuple[HeldBatch | None, HeldBatch | None, Scene]] = {
 """What each of brokers 1 and 2 holds from offset 40 or above on, and what is known around it."""
 
 BARE: dict[CauseKind, CauseKind] = {
-    CauseKind.NOT_CUT: CauseKind.UNKNOWN,
+    CauseKind.NOT_TRUNCATED: CauseKind.UNKNOWN,
     CauseKind.REFILLED: CauseKind.UNEXPLAINED,
     CauseKind.TWO_LEADERS: CauseKind.UNEXPLAINED,
     CauseKind.DAMAGED: CauseKind.UNEXPLAINED,
@@ -84,9 +88,9 @@ def parting(
 
 
 def performed(
-    scene: Scene, divergent_ranges: Sequence[DivergentRange]
+    context: PartitionContext, divergent_ranges: Sequence[DivergentRange]
 ) -> tuple[list[dict[str, Any]], list[Cause]]:
-    autopsies = Partings(scene=scene, cell="c", topic="t", partition=0, promised=True)
+    autopsies = DivergenceCauses(context=context, cell="c", topic="t", partition=0, promised=True)
     rows = [
         row for one in divergent_ranges for row in autopsies.performed([one]).of_records.to_pylist()
     ]
@@ -100,15 +104,15 @@ def performed(
     st.booleans(),
 )
 def test_what_was_planted_is_found(kind: CauseKind, counts: list[int], bare: bool) -> None:
-    one, other, scene = PLANTED[kind]
+    one, other, context = PLANTED[kind]
     expected = BARE[kind] if bare else kind
     if bare:
-        scene = replace(scene, truncations=[], faults=[], contended=[], speak=[])
+        context = replace(context, truncations=[], faults=[], contended=[], logged_brokers=[])
     starts = [40 + 30 * number for number in range(len(counts))]
     divergent_ranges = [
         parting(one, other, start, count) for start, count in zip(starts, counts, strict=True)
     ]
-    rows, causes = performed(scene, divergent_ranges)
+    rows, causes = performed(context, divergent_ranges)
     assert [row["kind"] for row in rows] == [expected] * len(counts)
     (cause,) = causes
     assert (cause.kind, cause.records, cause.promised) == (expected, sum(counts), sum(counts))
@@ -121,7 +125,8 @@ def test_what_was_planted_is_found(kind: CauseKind, counts: list[int], bare: boo
 
 def test_several_stories_are_told_apart() -> None:
     known = [
-        parting(*PLANTED[kind][:2], 40, 2) for kind in (CauseKind.NOT_CUT, CauseKind.NOT_FETCHED)
+        parting(*PLANTED[kind][:2], 40, 2)
+        for kind in (CauseKind.NOT_TRUNCATED, CauseKind.NOT_FETCHED)
     ]
     rows, causes = performed(SCENE, known)
     assert [row["cause"] for row in rows] == [1, 2]
@@ -129,7 +134,7 @@ def test_several_stories_are_told_apart() -> None:
 
 
 def test_a_follower_that_was_not_cut_in_one_sentence() -> None:
-    _, (cause,) = performed(PLANTED[CauseKind.NOT_CUT][2], [parting(LATER, OTHER, 2_475, 3)])
+    _, (cause,) = performed(PLANTED[CauseKind.NOT_TRUNCATED][2], [parting(LATER, OTHER, 2_475, 3)])
     assert cause.sentence == (
         "broker-1 holds from offset 2,475 on what was appended in epoch 4, broker-2 what was in "
         "epoch 3; broker-2 did not cut its log there when epoch 4 had begun; broker-2 last cut its "
@@ -140,7 +145,7 @@ def test_a_follower_that_was_not_cut_in_one_sentence() -> None:
 
 @pytest.mark.parametrize("reached", [2_475, 10])
 def test_who_did_cut_its_log_there_is_not_explained(reached: int) -> None:
-    scene = replace(SCENE, truncations=[truncation(2, reached, 4)])
-    _, (cause,) = performed(scene, [parting(LATER, OTHER, 2_475, 3)])
+    context = replace(SCENE, truncations=[truncation(2, reached, 4)])
+    _, (cause,) = performed(context, [parting(LATER, OTHER, 2_475, 3)])
     assert cause.kind == CauseKind.UNEXPLAINED
     assert cause.sentence.endswith("nothing that was recorded explains it.")

@@ -13,8 +13,8 @@ OF_ALL = (
     CauseKind.DEPOSED_LEADER,
     CauseKind.UNCLEAN_ELECTION,
     CauseKind.LOST_FROM_DISK,
-    CauseKind.CUT_BEFORE_LEADING,
-    CauseKind.LET_IN_TOO_EARLY,
+    CauseKind.TRUNCATED_BEFORE_LEADING,
+    CauseKind.ISR_EXPANDED_TOO_EARLY,
     CauseKind.UNEXPLAINED,
 )
 OF_ONE = (CauseKind.DEPOSED_LEADER, CauseKind.UNCLEAN_ELECTION, CauseKind.NOT_REPLICATED)
@@ -78,13 +78,15 @@ def test_what_the_leader_alone_had_acked_is_laid_to_what_was_planted(
 
 
 @ANY_MACHINE
-@given(losses((CauseKind.CUT_BEFORE_LEADING, CauseKind.DEPOSED_LEADER, CauseKind.UNEXPLAINED)))
-@example([(CauseKind.CUT_BEFORE_LEADING, 2, 3), (CauseKind.CUT_BEFORE_LEADING, 2, 3)])
+@given(
+    losses((CauseKind.TRUNCATED_BEFORE_LEADING, CauseKind.DEPOSED_LEADER, CauseKind.UNEXPLAINED))
+)
+@example([(CauseKind.TRUNCATED_BEFORE_LEADING, 2, 3), (CauseKind.TRUNCATED_BEFORE_LEADING, 2, 3)])
 def test_who_never_heard_that_it_was_elected_hides_no_later_leader(
     planted: list[tuple[CauseKind, int, int]],
 ) -> None:
     world = World(acks="all")
     for kind, count, appended in planted:
-        truncation = kind is CauseKind.CUT_BEFORE_LEADING
+        truncation = kind is CauseKind.TRUNCATED_BEFORE_LEADING
         lose(world, kind, count, appended, way=cut_for_one_that_never_heard if truncation else None)
     holds(world)

@@ -54,7 +54,7 @@ class World:
     after it was given the partition; the last ones perhaps when it has been asked to end."""
 
     acks: Sequence[float]
-    reigns: Sequence[Reign]
+    leadership_terms: Sequence[Reign]
     lag: float
     end: float
     mute_from: float = 10_000
@@ -65,18 +65,18 @@ class World:
         polls: tuple[list[Seen], list[Seen]] = ([], [])
         events: tuple[list[Given], list[Given]] = ([], [])
         due = 0
-        for reign in self.reigns:
-            mine, gone = polls[reign.member], min(reign.until, self.end + 5)
+        for term in self.leadership_terms:
+            mine, gone = polls[term.member], min(term.until, self.end + 5)
             last = mine[-1].poll if mine else 0
-            events[reign.member].append(assigned(last, at(reign.since), due))
+            events[term.member].append(assigned(last, at(term.since), due))
             while due < len(self.acks):
-                time = max(self.acks[due], reign.since) + self.lag
+                time = max(self.acks[due], term.since) + self.lag
                 if time >= min(gone, self.mute_from):
                     break
                 last += 1
                 mine.append(seen(last, due, 1, due, at(time)))
                 due += 1
-            events[reign.member].append(assigned(last, at(gone), None, "revoked"))
+            events[term.member].append(assigned(last, at(gone), None, "revoked"))
         return [
             MadeConsumer(client=f"member-{n}", group=GROUP, polls=polls[n], assigned=events[n])
             for n in (0, 1)
@@ -89,13 +89,15 @@ def worlds(draw: st.DrawFn, shortest: int = 70) -> World:
     end = draw(st.integers(shortest, 400))
     step = draw(st.floats(1.5, 4))
     acks = [1.5 + step * number for number in range(int((end + 3) / step))]
-    reigns: list[Reign] = []
+    leadership_terms: list[Reign] = []
     since = 0.5
     while since < end:
         until = since + draw(st.integers(5, 200))
-        reigns.append(Reign(member=draw(st.integers(0, 1)), since=since, until=until))
+        leadership_terms.append(Reign(member=draw(st.integers(0, 1)), since=since, until=until))
         since = until + draw(st.integers(1, 20))
-    return World(acks=acks, reigns=reigns, lag=draw(st.floats(0.001, 3)), end=end)
+    return World(
+        acks=acks, leadership_terms=leadership_terms, lag=draw(st.floats(0.001, 3)), end=end
+    )
 
 
 def made(world: World, **changes: Any) -> MadeRun:
@@ -152,11 +154,13 @@ def test_a_partition_that_is_left_to_nobody_and_a_member_that_is_shown_nothing_a
     end = data.draw(st.integers(200, 400))
     mute = data.draw(st.integers(PEACE - 40, end - TIME - 10))
     world = replace(world, mute_from=mute, end=end, acks=[1.5 + 3 * n for n in range(end // 3)])
-    last = max((one for one in world.reigns if one.since < mute), key=lambda one: one.since)
-    before = [one for one in world.reigns if one.since < last.since]
+    last = max(
+        (one for one in world.leadership_terms if one.since < mute), key=lambda one: one.since
+    )
+    before = [one for one in world.leadership_terms if one.since < last.since]
     taken = data.draw(st.booleans())
     until = mute if taken else end + 5
-    world = replace(world, reigns=[*before, replace(last, until=until)])
+    world = replace(world, leadership_terms=[*before, replace(last, until=until)])
     result, found = judged(world)
     assert result.verdict is FAIL
     assert found.broken == 1
@@ -169,7 +173,7 @@ NOTHING = assigned(0, at(0.5), 0, "revoked")
 """What tells of which group a member is that never had the partition."""
 STUCK = World(
     acks=[1.5 + 2 * number for number in range(100)],
-    reigns=[Reign(member=0, since=0.5, until=500)],
+    leadership_terms=[Reign(member=0, since=0.5, until=500)],
     lag=0.1,
     end=200,
     mute_from=70,

@@ -31,7 +31,12 @@ from ackproof.checkers.engine.slices import ANOMALOUS_MAX, SLICE_ROWS
 from ackproof.checkers.engine.spark.jobs import reconcile_all
 from ackproof.checkers.engine.tasks import rows_of
 from ackproof.checkers.engine.work_items import WorkItem, work_items
-from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene, Sender
+from ackproof.checkers.root_cause.partition_context import (
+    ContextFault,
+    LeadershipTerm,
+    PartitionContext,
+    PartitionProducers,
+)
 from ackproof.history.schema import LOG, SENDS
 from tests.support.builders.checked_runs import reconcile
 from tests.support.builders.histories import (
@@ -134,10 +139,10 @@ def timelines(draw: st.DrawFn) -> PartitionTimeline:
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def scenes(draw: st.DrawFn) -> PartitionContext:
     times = sorted(draw(st.lists(TIMES, min_size=4, max_size=4)))
-    reigns = [
-        Reign(
+    leadership_terms = [
+        LeadershipTerm(
             epoch=epoch,
             leader=draw(st.integers(1, 3)),
             seen=seen,
@@ -148,8 +153,12 @@ def scenes(draw: st.DrawFn) -> Scene:
         )
         for epoch, seen in enumerate(times)
     ]
-    fault = FaultSeen(label="kill#1", servers=["broker-1"], start=5_000_000, end=9_000_000)
-    return Scene(reigns=reigns, faults=[fault], sender=Sender(client="librdkafka", retries=3))
+    fault = ContextFault(label="kill#1", servers=["broker-1"], start=5_000_000, end=9_000_000)
+    return PartitionContext(
+        leadership_terms=leadership_terms,
+        faults=[fault],
+        sender=PartitionProducers(client="librdkafka", retries=3),
+    )
 
 
 def with_files(
@@ -230,7 +239,7 @@ def test_slices_give_what_the_whole_gives(
         directory,
         data.draw(st.integers(1, 9)),
         timeline=data.draw(timelines()),
-        scene=data.draw(scenes()),
+        context=data.draw(scenes()),
         read=read,
         sends_whole=data.draw(st.sampled_from([True, True, False])),
         fault_bounds=[4_000_000, 12_000_000],

@@ -99,158 +99,158 @@ class Scene:
         self.told = self.told.but(made=made.but(sends=[*made.sends, *events]))
 
 
-def undercut(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def undercut(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """After an ack, a record is sent and acked at a lower offset, by somebody whom nobody saw lead:
     it is not in the log."""
-    t, low, high = scene.time, scene.end, scene.end + 1
-    scene.append(1, scene.epoch, asked=t)
-    scene.append(2, scene.epoch)
-    scene.ack(2, t, t + SECOND, high)
-    scene.ack(3, t + SECOND + 2 * scene.bound + beyond, t + 2 * SECOND + 2 * scene.bound, low)
-    found: set[Found] = {("lost", low, scene.who(3), 0)}
+    t, low, high = context.time, context.end, context.end + 1
+    context.append(1, context.epoch, asked=t)
+    context.append(2, context.epoch)
+    context.ack(2, t, t + SECOND, high)
+    context.ack(3, t + SECOND + 2 * context.bound + beyond, t + 2 * SECOND + 2 * context.bound, low)
+    found: set[Found] = {("lost", low, context.who(3), 0)}
     if beyond:
-        found.add(("watermark-regressed", high, scene.who(2), 0))
-        found.add(("stale-leader-ack", low, scene.who(3), 0))
-    return scene, found
+        found.add(("watermark-regressed", high, context.who(2), 0))
+        found.add(("stale-leader-ack", low, context.who(3), 0))
+    return context, found
 
 
-def undercut_before_an_election(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def undercut_before_an_election(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """The same, and the next leader may have been elected before that second ack, or not."""
-    t, low, high = scene.time, scene.end, scene.end + 1
+    t, low, high = context.time, context.end, context.end + 1
     elected = t + 60 * SECOND
-    scene.append(1, scene.epoch, asked=t)
-    scene.append(2, scene.epoch)
-    scene.ack(2, t, t + SECOND, high)
-    answered = elected - OBSERVATION_LAG_NS - scene.bound - beyond
-    scene.ack(3, t + 30 * SECOND, answered, low)
-    scene.see(elected, scene.other(), scene.epoch + 1)
+    context.append(1, context.epoch, asked=t)
+    context.append(2, context.epoch)
+    context.ack(2, t, t + SECOND, high)
+    answered = elected - OBSERVATION_LAG_NS - context.bound - beyond
+    context.ack(3, t + 30 * SECOND, answered, low)
+    context.see(elected, context.other(), context.epoch + 1)
     found: set[Found] = {
-        ("lost", low, scene.who(3), 0),
-        ("watermark-regressed", high, scene.who(2), 0),
+        ("lost", low, context.who(3), 0),
+        ("watermark-regressed", high, context.who(2), 0),
     }
     if beyond:
-        found.add(("stale-leader-ack", low, scene.who(3), 0))
-    return Scene(scene.told, scene.number), found
+        found.add(("stale-leader-ack", low, context.who(3), 0))
+    return Scene(context.told, context.number), found
 
 
-def begun_too_low(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def begun_too_low(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """A leader says that its log ended before what was acked before it was elected."""
-    t, offset = scene.time, scene.end
+    t, offset = context.time, context.end
     elected = t + 60 * SECOND
-    scene.append(1, scene.epoch)
-    scene.ack(1, t, elected - OBSERVATION_LAG_NS - scene.bound - beyond, offset)
-    leader = scene.other()
-    scene.see(elected, leader, scene.epoch + 1)
-    scene.say(
-        Role(broker=leader, life=0, leader=leader, leader_epoch=scene.epoch + 1, log_end=offset)
+    context.append(1, context.epoch)
+    context.ack(1, t, elected - OBSERVATION_LAG_NS - context.bound - beyond, offset)
+    leader = context.other()
+    context.see(elected, leader, context.epoch + 1)
+    context.say(
+        Role(broker=leader, life=0, leader=leader, leader_epoch=context.epoch + 1, log_end=offset)
     )
-    found: set[Found] = {("watermark-regressed", offset, scene.who(1), 0)}
-    return Scene(scene.told, scene.number), found if beyond else set()
+    found: set[Found] = {("watermark-regressed", offset, context.who(1), 0)}
+    return Scene(context.told, context.number), found if beyond else set()
 
 
-def acked_by_the_deposed(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def acked_by_the_deposed(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """A record that stands in the log was sent when all had heard that another one leads."""
-    elected, offset = scene.time, scene.end
-    heard = elected + SETTLE_NS + scene.bound
-    scene.see(elected, scene.other(), scene.epoch + 1)
-    scene.append(1, scene.epoch)
-    scene.ack(1, heard + beyond, heard + SECOND, offset)
-    found: set[Found] = {("stale-leader-ack", offset, scene.who(1), 0)}
-    return Scene(scene.told, scene.number), found if beyond else set()
+    elected, offset = context.time, context.end
+    heard = elected + SETTLE_NS + context.bound
+    context.see(elected, context.other(), context.epoch + 1)
+    context.append(1, context.epoch)
+    context.ack(1, heard + beyond, heard + SECOND, offset)
+    found: set[Found] = {("stale-leader-ack", offset, context.who(1), 0)}
+    return Scene(context.told, context.number), found if beyond else set()
 
 
-def acked_by_too_few(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def acked_by_too_few(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """One alone was in sync, and all had heard it, as long as it may have been under way."""
-    t, offset = scene.time, scene.end
-    heard, grown = t + SETTLE_NS + scene.bound, t + 60 * SECOND
-    scene.see(t, scene.leader, scene.epoch, (scene.leader,))
-    scene.append(1, scene.epoch)
-    ends = grown - OBSERVATION_LAG_NS - scene.bound
-    scene.ack(1, heard + beyond, ends - 1, offset)
-    scene.see(grown, scene.leader, scene.epoch)
-    found: set[Found] = {("acked-below-min-isr", offset, scene.who(1), 0)}
-    return Scene(scene.told, scene.number), found if beyond else set()
+    t, offset = context.time, context.end
+    heard, grown = t + SETTLE_NS + context.bound, t + 60 * SECOND
+    context.see(t, context.leader, context.epoch, (context.leader,))
+    context.append(1, context.epoch)
+    ends = grown - OBSERVATION_LAG_NS - context.bound
+    context.ack(1, heard + beyond, ends - 1, offset)
+    context.see(grown, context.leader, context.epoch)
+    found: set[Found] = {("acked-below-min-isr", offset, context.who(1), 0)}
+    return Scene(context.told, context.number), found if beyond else set()
 
 
-def appended_in_an_epoch_of_too_few(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def appended_in_an_epoch_of_too_few(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """One alone was in sync when its epoch began, and was until the ISR may have grown. It was
     perhaps the last to hear of it; but it has appended in that epoch."""
-    t, offset, leader, epoch = scene.time, scene.end, scene.other(), scene.epoch + 1
+    t, offset, leader, epoch = context.time, context.end, context.other(), context.epoch + 1
     grown = t + 60 * SECOND
-    scene.see(t, leader, epoch, (leader,))
-    scene.append(1, epoch)
-    ends = grown - OBSERVATION_LAG_NS - scene.bound
-    scene.ack(1, t - SECOND, ends - beyond, offset)
-    scene.see(grown, leader, epoch)
-    found: set[Found] = {("acked-below-min-isr", offset, scene.who(1), 0)}
-    return Scene(scene.told, scene.number), found if beyond else set()
+    context.see(t, leader, epoch, (leader,))
+    context.append(1, epoch)
+    ends = grown - OBSERVATION_LAG_NS - context.bound
+    context.ack(1, t - SECOND, ends - beyond, offset)
+    context.see(grown, leader, epoch)
+    found: set[Found] = {("acked-below-min-isr", offset, context.who(1), 0)}
+    return Scene(context.told, context.number), found if beyond else set()
 
 
-def acked_until_enough(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def acked_until_enough(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """The same, up to when the ISR may have grown."""
-    t, offset = scene.time, scene.end
+    t, offset = context.time, context.end
     grown = t + 60 * SECOND
-    scene.see(t, scene.leader, scene.epoch, (scene.leader,))
-    scene.append(1, scene.epoch)
-    ends = grown - OBSERVATION_LAG_NS - scene.bound
-    scene.ack(1, t + 30 * SECOND, ends - beyond, offset)
-    scene.see(grown, scene.leader, scene.epoch)
-    found: set[Found] = {("acked-below-min-isr", offset, scene.who(1), 0)}
-    return Scene(scene.told, scene.number), found if beyond else set()
+    context.see(t, context.leader, context.epoch, (context.leader,))
+    context.append(1, context.epoch)
+    ends = grown - OBSERVATION_LAG_NS - context.bound
+    context.ack(1, t + 30 * SECOND, ends - beyond, offset)
+    context.see(grown, context.leader, context.epoch)
+    found: set[Found] = {("acked-below-min-isr", offset, context.who(1), 0)}
+    return Scene(context.told, context.number), found if beyond else set()
 
 
-def epoch_back_in_zookeeper(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def epoch_back_in_zookeeper(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """Between the two states the connection was there, or not."""
-    scene.see(scene.time, scene.leader, scene.epoch + 1)
+    context.see(context.time, context.leader, context.epoch + 1)
     if not beyond:
-        lost = connection(0, "zookeeper-lost") | {"time": scene.time + 1}
-        back = connection(0, "zookeeper-back") | {"time": scene.time + 2}
-        rows = [*scene.told.rows, lost | _NO_VERSION, back | _NO_VERSION]
-        scene.told = scene.told.but(rows=rows)
-    scene.see(scene.time + 3, scene.leader, scene.epoch)
-    return Scene(scene.told, scene.number), {_OF_EPOCHS} if beyond else set()
+        lost = connection(0, "zookeeper-lost") | {"time": context.time + 1}
+        back = connection(0, "zookeeper-back") | {"time": context.time + 2}
+        rows = [*context.told.rows, lost | _NO_VERSION, back | _NO_VERSION]
+        context.told = context.told.but(rows=rows)
+    context.see(context.time + 3, context.leader, context.epoch)
+    return Scene(context.told, context.number), {_OF_EPOCHS} if beyond else set()
 
 
 _OF_EPOCHS: Found = ("epoch-regressed", None, None, None)
 _NO_VERSION = {"version": None, "controller_epoch": None, "leader": None, "leader_epoch": -2}
 
 
-def epoch_back_at_a_broker(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def epoch_back_at_a_broker(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """In one life of its, or in the next."""
-    far = 1_000 * scene.number
-    scene.say(
+    far = 1_000 * context.number
+    context.say(
         Role(broker=9, life=far, leader=8, leader_epoch=far + 1),
         Role(broker=9, life=far + 1 - beyond, leader=8, leader_epoch=far),
     )
-    return scene, {_OF_EPOCHS} if beyond else set()
+    return context, {_OF_EPOCHS} if beyond else set()
 
 
-def epoch_back_in_the_log(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
-    offset = scene.end
-    scene.see(scene.time, scene.leader, scene.epoch + 1)
-    scene.append(1, scene.epoch + 1, 0, scene.time)
-    scene.append(1, scene.epoch + 1 - beyond, 1, scene.time + 1)
-    found: set[Found] = {("epoch-regressed", offset + 1, scene.who(1), 1)}
-    return Scene(scene.told, scene.number), found if beyond else set()
+def epoch_back_in_the_log(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    offset = context.end
+    context.see(context.time, context.leader, context.epoch + 1)
+    context.append(1, context.epoch + 1, 0, context.time)
+    context.append(1, context.epoch + 1 - beyond, 1, context.time + 1)
+    found: set[Found] = {("epoch-regressed", offset + 1, context.who(1), 1)}
+    return Scene(context.told, context.number), found if beyond else set()
 
 
-def two_in_zookeeper(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+def two_in_zookeeper(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
     """By one znode; where it is two, they may have been read at two moments."""
-    epoch = scene.epoch + 1
-    scene.see(scene.time, scene.leader, epoch, controller_epoch=1 if beyond else -1)
-    scene.see(scene.time + 1, scene.other(), epoch)
-    return Scene(scene.told, scene.number), {_OF_LEADERS} if beyond else set()
+    epoch = context.epoch + 1
+    context.see(context.time, context.leader, epoch, controller_epoch=1 if beyond else -1)
+    context.see(context.time + 1, context.other(), epoch)
+    return Scene(context.told, context.number), {_OF_LEADERS} if beyond else set()
 
 
 _OF_LEADERS: Found = ("two-leaders", None, None, None)
 
 
-def two_by_their_own_word(scene: Scene, beyond: int) -> tuple[Scene, set[Found]]:
-    epoch = scene.epoch + 1
-    leaders = (scene.leader, scene.other() if beyond else scene.leader)
-    scene.see(scene.time, scene.leader, epoch)
-    scene.say(*(Role(broker=one, life=0, leader=one, leader_epoch=epoch) for one in leaders))
-    return Scene(scene.told, scene.number), {_OF_LEADERS} if beyond else set()
+def two_by_their_own_word(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
+    epoch = context.epoch + 1
+    leaders = (context.leader, context.other() if beyond else context.leader)
+    context.see(context.time, context.leader, epoch)
+    context.say(*(Role(broker=one, life=0, leader=one, leader_epoch=epoch) for one in leaders))
+    return Scene(context.told, context.number), {_OF_LEADERS} if beyond else set()
 
 
 PLANTS: tuple[Plant, ...] = (
@@ -282,8 +282,8 @@ def test_what_is_planted_is_found_beyond_its_edge_and_nothing_else(
     plant: Plant, told: Told
 ) -> None:
     for beyond in (0, 1):
-        scene, expected = plant(Scene(told), beyond)
-        assert scene.told.found() == expected
+        context, expected = plant(Scene(told), beyond)
+        assert context.told.found() == expected
 
 
 @FEW
@@ -292,26 +292,26 @@ def test_what_is_planted_is_found_beyond_its_edge_and_nothing_else(
     plants=st.lists(st.tuples(st.sampled_from(PLANTS), st.integers(0, 1)), min_size=2, max_size=5),
 )
 def test_whatever_is_planted_together_is_found(told: Told, plants: list[tuple[Plant, int]]) -> None:
-    scene, everything = Scene(told), set()
+    context, everything = Scene(told), set()
     for number, (plant, beyond) in enumerate(plants, start=1):
-        scene, found = plant(Scene(scene.told, number), beyond)
+        context, found = plant(Scene(context.told, number), beyond)
         everything |= found
-    assert scene.told.found() == everything
+    assert context.told.found() == everything
 
 
 @FEW
 @given(told=sound(), plant=st.sampled_from(PLANTS))
 def test_without_clocks_nothing_is_concluded_from_times(told: Told, plant: Plant) -> None:
-    scene, _ = plant(Scene(told), 1)
-    names = {found[0] for found in scene.told.but(bound=None).found()}
+    context, _ = plant(Scene(told), 1)
+    names = {found[0] for found in context.told.but(bound=None).found()}
     assert names <= {"lost", "epoch-regressed", "two-leaders"}
 
 
 @FEW
 @given(told=sound(), plant=st.sampled_from([undercut, acked_by_the_deposed, acked_by_too_few]))
 def test_acks_of_one_say_nothing_of_those_in_sync(told: Told, plant: Plant) -> None:
-    scene, _ = plant(Scene(told), 1)
-    assert {found[0] for found in scene.told.but(settings=ACKS_1).found()} <= {"lost"}
+    context, _ = plant(Scene(told), 1)
+    assert {found[0] for found in context.told.but(settings=ACKS_1).found()} <= {"lost"}
 
 
 def alone(*versions: int | None, needed: int = 2) -> Told:
@@ -444,11 +444,11 @@ def test_of_several_brokers_that_are_controllers_too() -> None:
 
 
 def test_what_a_disk_lost_may_have_been_filled_again_by_the_leader_itself() -> None:
-    scene, expected = undercut(
+    context, expected = undercut(
         Scene(Told(made=NOTHING, rows=[state(0, 1, 0, (1, 2, 3), version=0)])), 1
     )
-    assert scene.told.found() == expected
-    damaged = scene.told.but(faults=a_fault(10, 20, destroys="unsynced"))
+    assert context.told.found() == expected
+    damaged = context.told.but(faults=a_fault(10, 20, destroys="unsynced"))
     assert {found[0] for found in expected - damaged.found()} == {"stale-leader-ack"}
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from ackproof.checkers.root_cause.rows import AUTOPSIES
+from ackproof.checkers.root_cause.rows import ROOT_CAUSES
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
 from ackproof.harness import report
 from ackproof.harness.cli import cli
@@ -53,7 +53,7 @@ def write_companions(directory: Path, result: CampaignResult) -> None:
     names = [name for name, count in result.anomalies.items() for _ in range(count)]
     rows = [{**place, "anomaly": name} for name in names]
     pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES), directory / "anomalies.parquet")
-    pq.write_table(AUTOPSIES.empty_table(), directory / "autopsies.parquet")
+    pq.write_table(ROOT_CAUSES.empty_table(), directory / "autopsies.parquet")
 
 
 def edit(directory: Path, change: Change, *, sealed: bool = True) -> None:

@@ -14,7 +14,7 @@ from ackproof.checkers.context.timeline import UNSEEN
 from ackproof.checkers.engine.spark.jobs import reconcile_all
 from ackproof.checkers.engine.spark.session import CLASSES, session
 from ackproof.checkers.engine.work_items import WorkItem
-from ackproof.checkers.root_cause.partition_context import NOTHING_KNOWN
+from ackproof.checkers.root_cause.partition_context import NO_CONTEXT
 from ackproof.history.storage import written_aside
 
 _NOTHING = WorkItem(
@@ -48,7 +48,7 @@ _NOTHING = WorkItem(
     uncompared=[],
     agreement="promised",
     timeline=UNSEEN,
-    scene=NOTHING_KNOWN,
+    context=NO_CONTEXT,
 )
 
 

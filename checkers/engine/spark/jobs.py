@@ -14,7 +14,7 @@ from ackproof.checkers.engine.slices import SLICE_ROWS, Split
 from ackproof.checkers.engine.spark.tasks import cause, runner
 from ackproof.checkers.engine.tasks import Task, carry_out, grouped, rows_of
 from ackproof.checkers.engine.work_items import Key, WorkItem
-from ackproof.checkers.root_cause.rows import AUTOPSIES
+from ackproof.checkers.root_cause.rows import ROOT_CAUSES
 from ackproof.history.storage import AnyPath
 
 _TASKS = 8
@@ -65,14 +65,14 @@ def anomalies(directory: AnyPath, columns: Sequence[str]) -> Iterator[pa.RecordB
         yield batch.select(list(columns))
 
 
-def autopsies(directory: AnyPath) -> Iterator[pa.RecordBatch]:
+def root_causes(directory: AnyPath) -> Iterator[pa.RecordBatch]:
     """Yield the root causes among the rows that one job wrote (AUTOPSIES)."""
-    named = [name for name in AUTOPSIES.names if name in FOUND.names]
+    named = [name for name in ROOT_CAUSES.names if name in FOUND.names]
     for batch in rows_of(directory):
         performed = batch.filter(batch["autopsy"].is_valid())
         columns = [performed[name] for name in named]
         columns += performed["autopsy"].flatten()
-        yield pa.record_batch(columns, schema=AUTOPSIES)
+        yield pa.record_batch(columns, schema=ROOT_CAUSES)
 
 
 @dataclass(slots=True)

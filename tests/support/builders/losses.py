@@ -12,8 +12,12 @@ from ackproof.checkers.context.surroundings import PartitionSurroundings
 from ackproof.checkers.context.timeline import timeline
 from ackproof.checkers.context.validity import ALWAYS_VALID
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.root_cause.missing_records import Autopsies, perform
-from ackproof.checkers.root_cause.partition_context import Scene, Told, scene
+from ackproof.checkers.root_cause.missing_records import RootCauses, explain_lost
+from ackproof.checkers.root_cause.partition_context import (
+    ContextSources,
+    PartitionContext,
+    partition_context,
+)
 from ackproof.history.schema import CLUSTER
 from tests.support.builders.histories import (
     ACKS_1,
@@ -140,7 +144,7 @@ class World:
     def made(self) -> Made:
         return Made(sends=self.sends, log=self.log, end=self.end)
 
-    def scene(self) -> tuple[Scene, Any]:
+    def context(self) -> tuple[PartitionContext, Any]:
         whole = [dict.fromkeys(CLUSTER.names) | row for row in self.rows]
         around = PartitionSurroundings(
             observed=ClusterObservation(whole).of(PARTITION),
@@ -151,7 +155,7 @@ class World:
         settings = ALL if self.acks == "all" else {**ACKS_1, "acks": self.acks}
         planned = cell(settings).cell
         known = timeline(planned, PARTITION, around, self.words, ensemble=False)
-        told = Told(
+        told = ContextSources(
             cell=planned,
             partition=PARTITION,
             around=around,
@@ -163,11 +167,11 @@ class World:
             logs=(),
             readers_bound=MOMENT,
         )
-        return scene(told), known
+        return partition_context(told), known
 
-    def autopsies(self) -> Autopsies:
-        around, known = self.scene()
-        return perform(indexed(self.made(), timeline=known), around, ALWAYS_VALID)
+    def autopsies(self) -> RootCauses:
+        around, known = self.context()
+        return explain_lost(indexed(self.made(), timeline=known), around, ALWAYS_VALID)
 
 
 _Way = Callable[["World", int, int], str]
@@ -323,7 +327,7 @@ _WAYS: dict[CauseKind, _Way] = {
     CauseKind.NOT_REPLICATED: _not_fetched,
     CauseKind.UNCLEAN_ELECTION: _unclean,
     CauseKind.LOST_FROM_DISK: _from_disk,
-    CauseKind.CUT_BEFORE_LEADING: _truncation_before,
-    CauseKind.LET_IN_TOO_EARLY: _let_in,
+    CauseKind.TRUNCATED_BEFORE_LEADING: _truncation_before,
+    CauseKind.ISR_EXPANDED_TOO_EARLY: _let_in,
     CauseKind.UNEXPLAINED: _not_fetched,
 }

@@ -8,10 +8,15 @@ from ackproof.checkers.context.timeline import PartitionTimeline
 from ackproof.checkers.context.validity import ALWAYS_VALID
 from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.checkers.index.raw_logs import ProducerPosition, Session
-from ackproof.checkers.root_cause.duplicates import perform_repeated
+from ackproof.checkers.root_cause.duplicates import explain_duplicates
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.root_cause.missing_records import Autopsies
-from ackproof.checkers.root_cause.partition_context import FaultSeen, Reign, Scene, Sender
+from ackproof.checkers.root_cause.missing_records import RootCauses
+from ackproof.checkers.root_cause.partition_context import (
+    ContextFault,
+    LeadershipTerm,
+    PartitionContext,
+    PartitionProducers,
+)
 from tests.support.builders.histories import SECOND, Entry, Made, Send, at, entry, indexed, send
 
 ERA_S = 1_000
@@ -40,8 +45,8 @@ class World:
     end: int = 0
     sequence: int = 0
     number: int = 0
-    reigns: list[Reign] = field(default_factory=list)
-    faults: list[FaultSeen] = field(default_factory=list)
+    leadership_terms: list[LeadershipTerm] = field(default_factory=list)
+    faults: list[ContextFault] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
     log: list[Entry] = field(default_factory=list)
     written: dict[int, ProducerPosition] = field(default_factory=dict)
@@ -55,7 +60,7 @@ class World:
         self.number += 1
         for epoch, since in ((2 * self.number, 0.0), (2 * self.number + 1, 105.0)):
             moment = at(self.now + since)
-            reign = Reign(
+            term = LeadershipTerm(
                 epoch=epoch,
                 leader=epoch % 3 + 1,
                 seen=moment,
@@ -63,7 +68,7 @@ class World:
                 deposed=moment + ERA_S * SECOND,
                 log_end=self.end,
             )
-            self.reigns.append(reign)
+            self.leadership_terms.append(term)
 
     def append(self, count: int, first: int, epoch: int, session: Session, shift: int) -> None:
         """Copies of records from ``first`` on; ``shift``: of the producer's own numbers."""
@@ -82,22 +87,24 @@ class World:
             self.sends.append(send("ok", 1, first + number, answered, offset + number))
 
     @property
-    def scene(self) -> Scene:
-        sender = Sender(
+    def context(self) -> PartitionContext:
+        sender = PartitionProducers(
             client="librdkafka",
             idempotent=self.idempotent,
             retries=self.retries,
             resends_after=SECOND // 20,
         )
-        return Scene(reigns=self.reigns, faults=self.faults, sender=sender)
+        return PartitionContext(
+            leadership_terms=self.leadership_terms, faults=self.faults, sender=sender
+        )
 
     def history(self) -> PartitionHistory:
         made = Made(sends=self.sends, log=self.log, end=self.end)
         history = indexed(made, timeline=PartitionTimeline(acks="all", watched=True))
         return replace(history, written=self.written)
 
-    def autopsies(self, **changes: Any) -> Autopsies:
-        return perform_repeated(self.history(), replace(self.scene, **changes), ALWAYS_VALID)
+    def autopsies(self, **changes: Any) -> RootCauses:
+        return explain_duplicates(self.history(), replace(self.context, **changes), ALWAYS_VALID)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,9 +151,9 @@ def repeat(world: World, way: Way, count: int, once: int) -> None:
     world.send(once, first + count, world.end - once, 8)
     world.sequence += count + once
     if way.fault:
-        leader = world.reigns[-1].leader
+        leader = world.leadership_terms[-1].leader
         struck = at(world.now + 103)
-        fault = FaultSeen(
+        fault = ContextFault(
             label=f"power-failure#{world.number}",
             servers=[f"broker-{leader}"],
             start=struck,
