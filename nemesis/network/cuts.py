@@ -270,7 +270,7 @@ HALVES = NetworkFault(
 )
 MAJORITIES_RING = NetworkFault(
     name="majorities-ring",
-    summary="let every node reach a majority, each another one",
+    summary="let every node reach a majority, each a different one",
     aim=Aim.NODES,
     parameters=Parameters,
     shape=_majorities_ring,

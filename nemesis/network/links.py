@@ -59,7 +59,7 @@ class Losing(OfService):
         default=30,
         ge=1,
         le=80,
-        description="of the packets, drawn by the kernel and not by the seed",
+        description="share of lost packets, drawn by the kernel and not by the seed",
     )
 
 
