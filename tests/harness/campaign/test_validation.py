@@ -293,7 +293,7 @@ REFUSALS = [
     (
         {"cluster.system": "kafka"},
         "cluster.system",
-        "kafka:3.9.1, kafka:4.1.1, or",
+        "kafka:VERSION (2.4.0 or newer",
     ),
     ({"cluster.system": "kafka:/nowhere"}, "cluster.system", "there is no /nowhere/libs"),
     ({"cluster.system": 3}, "cluster.system", "Input should be text, not 3"),
