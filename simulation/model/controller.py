@@ -1,9 +1,5 @@
 """What a controller decides, judged by what it knows itself when it has decided.
 
-* **Controller/role-not-sent**: when a leader is decided, all live replicas are told, and also a
-  former leader that is about to stop. A deposed leader that is not told leads on: it acknowledges
-  acks=1 writes that are lost. **Controller/answered-before-sent**: they are told before the request
-  is answered.
 * **Isr/restarted-broker-stays**: where a controller has nothing to write, no broker that registered
   anew since it joined is in the ISR of a led partition: it may have lost its log's end.
 * **Election/restarted-broker-leads**: nor is such a broker told to lead, or named as leader. It
@@ -17,44 +13,24 @@
   for ``min.insync.replicas``.
 * **Election/leadership-kept-at-shutdown**: a broker that stops in order leads nothing that another
   broker could lead.
-* **Deletion/hosted-replica-counts-as-deleted**: no replica of a topic that stays counts as deleted
-  (Kafka's ``NonExistentReplica``): when its topic goes, it would not be told to delete its log.
-* **Deletion/replica-forgotten**: of a topic that is being deleted, every replica is being deleted,
-  has been, or waits for its broker.
 """
 
 from collections.abc import Iterator, Sequence, Set
-from typing import Final
 from weakref import WeakKeyDictionary
 
 from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import (
-    Answer,
     AnswerShutdown,
-    DropIsrChanges,
-    DropPreferredElection,
     Effect,
     Send,
     StateWrite,
     WriteStates,
 )
 from ackproof.broker.controller.plan import bounced, suspects
-from ackproof.broker.controller.state_machines import ReplicaPhase
 from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
 from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest
 from simulation.violation import Violation
-
-ANSWERS: Final = (Answer, AnswerShutdown, DropIsrChanges, DropPreferredElection)
-GOING: Final = (
-    ReplicaPhase.DELETION_STARTED,
-    ReplicaPhase.DELETION_SUCCESSFUL,
-    ReplicaPhase.DELETION_INELIGIBLE,
-)
-
-Role = tuple[int, int]
-"""A leader and its epoch."""
 
 
 class ControllersModel:
@@ -72,8 +48,6 @@ class ControllerModel:
     """One controller in one epoch."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[BrokerId, int], dict[TopicPartition, Role]] = {}
-        """What each broker was told last, by broker and broker epoch."""
         self._known: dict[TopicPartition, PartitionState] = {}
         self._joined: dict[tuple[TopicPartition, BrokerId], int] = {}
         """The broker epoch of each broker when it joined an ISR: a leader that has not seen its
@@ -81,51 +55,8 @@ class ControllerModel:
 
     def stepped(self, context: Context, effects: Sequence[Effect]) -> None:
         """Judge a step; raises Violation."""
-        self.check_roles(context, effects)
         self.check_bounced(context, effects)
         check_leaders(context, effects)
-        check_deletions(context)
-
-    # --- roles ------------------------------------------------------------------------------
-
-    def check_roles(self, context: Context, effects: Sequence[Effect]) -> None:
-        """Judge who was told of the leaders; raises Violation."""
-        answered: Effect | None = None
-        for effect in effects:
-            if isinstance(effect, ANSWERS):
-                answered = effect
-            elif type(effect) is Send:
-                self._sent(effect)
-                if answered is not None and isinstance(effect.request, LeaderAndIsrRequest):
-                    what = f"{type(answered).__name__} comes before broker {effect.broker} is told"
-                    raise Violation(
-                        "Controller/answered-before-sent", f"{what} its roles, in one step"
-                    )
-        for tp, state, assignment in settled(context):
-            now = (state.leader, state.leader_epoch)
-            for broker in context.live.keys() & set(assignment.replicas):
-                told = self._told.get((broker, context.live[broker].epoch), {}).get(tp)
-                stops = broker in context.stopping
-                if told != now and (not stops or (told is not None and told[0] == broker)):
-                    what = f"{state.leader} leads {tp} in epoch {state.leader_epoch}"
-                    raise Violation(
-                        "Controller/role-not-sent", f"{what}, and broker {broker} heard {told}"
-                    )
-
-    def _sent(self, effect: Send) -> None:
-        request = effect.request
-        if isinstance(request, LeaderAndIsrRequest):
-            roles = self._told.setdefault((effect.broker, request.broker_epoch), {})
-            for topic in request.topic_states:
-                for part in topic.partition_states:
-                    tp = TopicPartition(topic.topic_name, part.partition_index)
-                    roles[tp] = part.leader, part.leader_epoch
-        elif isinstance(request, StopReplicaRequest):
-            roles = self._told.setdefault((effect.broker, request.broker_epoch), {})
-            for each in request.topic_states:
-                for stop in each.partition_states:
-                    if stop.delete_partition:
-                        roles.pop(TopicPartition(each.topic_name, stop.partition_index), None)
 
     # --- brokers that registered anew ---------------------------------------------------------
 
@@ -243,24 +174,3 @@ def _hands_over(context: Context, answer: AnswerShutdown) -> None:
         if able:
             what = f"broker {state.leader} keeps leading {tp} when it stops, though {sorted(able)}"
             raise Violation("Election/leadership-kept-at-shutdown", f"{what} could lead")
-
-
-# --- deletions ----------------------------------------------------------------------------------
-
-
-def check_deletions(context: Context) -> None:
-    """Judge which replicas are deleted; raises Violation."""
-    for tp in context.replica_phases.partitions():
-        deletes = context.deletes(tp.topic)
-        moves_on = deletes and tp.topic in context.deletions and not _is_written(context, tp.topic)
-        for broker, phase in context.replica_phases.of(tp):
-            if not deletes and phase is ReplicaPhase.DELETION_SUCCESSFUL:
-                what = f"the replica of {tp} on broker {broker} counts as deleted, and its topic"
-                raise Violation("Deletion/hosted-replica-counts-as-deleted", f"{what} stays")
-            if moves_on and phase not in GOING:
-                what = f"{tp.topic} is being deleted, and {tp} on broker {broker} is"
-                raise Violation("Deletion/replica-forgotten", f"{what} {phase.value}")
-
-
-def _is_written(context: Context, topic: str) -> bool:
-    return not context.writing.keys().isdisjoint(tuple(context.partitions_of(topic)))

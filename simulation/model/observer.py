@@ -350,7 +350,7 @@ class Observer:
         if partition.replica(broker).readable:
             isr.check_before(broker, replica, partition, event, effects)
             partition.stepped(broker, replica, event, tuple(effects))
-            isr.check_after(broker, replica, partition, event)
+            isr.check_after(broker, replica, partition)
 
     def replica_failed(self, broker: int, hosted: Partition) -> None:
         """Note that not all effects of a step were carried out."""

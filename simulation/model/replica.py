@@ -147,8 +147,6 @@ class ReplicaModel:
     """The last ISR that this life proposed, written or not."""
     under_way: WriteIsr | None = None
     """The proposed ISR of whose outcome it has not heard yet."""
-    heard_starts: tuple[int, dict[int, int]] = (-1, {})
-    """As leader: its epoch, and the largest log start that each follower has told in it."""
 
     @property
     def is_whole(self) -> bool:

@@ -100,7 +100,7 @@ class Leader(RuleBasedStateMachine):
                 self.proposal = effect
         isr.check_before(LEADER, self.replica, self.model, event, effects)
         self.model.stepped(LEADER, self.replica, event, effects)
-        isr.check_after(LEADER, self.replica, self.model, event)
+        isr.check_after(LEADER, self.replica, self.model)
 
     # --- producers and followers ----------------------------------------------------------------
 

@@ -9,18 +9,12 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.cluster import PartitionState
-from ackproof.broker.controller.context import TopicDeletion
 from ackproof.broker.controller.events import (
-    Answer,
     AnswerShutdown,
-    DropIsrChanges,
-    DropPreferredElection,
-    Effect,
     StateWrite,
     WriteStates,
 )
 from ackproof.broker.controller.requests import RequestBatch
-from ackproof.broker.controller.state_machines import ReplicaPhase
 from ackproof.broker.coordination.events import Result, Written
 from ackproof.broker.types import (
     NO_LEADER,
@@ -29,131 +23,12 @@ from ackproof.broker.types import (
     LeaderEpoch,
     ZkVersion,
 )
-from simulation.model.controller import ControllerModel, check_deletions, check_leaders
+from simulation.model.controller import ControllerModel, check_leaders
 from simulation.model.observer import Observer
 from simulation.violation import Violation
 from tests.support.worlds.controlled_partition import TP, assigned, comes, led
 
 pytestmark = pytest.mark.simulation
-
-FORMER, NEW, OTHER = BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
-
-
-class TellsRoles:
-    """1 leads in epoch 4, and all have been told."""
-
-    def __init__(self) -> None:
-        self.told = ControllerModel()
-        self.context = assigned(BROKERS)
-        self.batch = RequestBatch(BrokerId(1), "PLAINTEXT")
-        for broker in BROKERS:
-            comes(self.context, broker, epoch=10)
-        self.leads(FORMER, 4, BROKERS)
-
-    def leads(self, leader: BrokerId, epoch: int, tells: tuple[BrokerId, ...]) -> None:
-        """It is written, and these are told."""
-        self.context.states[TP] = PartitionState(
-            leader=leader,
-            leader_epoch=LeaderEpoch(epoch),
-            isr=BROKERS,
-            controller_epoch=ControllerEpoch(1),
-            zk_version=ZkVersion(epoch),
-        )
-        for broker in tells:
-            self.batch.role(self.context, broker, TP, BROKERS)
-        self.steps()
-
-    def stops(self, broker: BrokerId, *, delete: bool) -> None:
-        self.batch.stop(broker, TP, LeaderEpoch(5), delete=delete)
-
-    def steps(self) -> None:
-        self.told.check_roles(self.context, tuple(self.batch.drain(self.context)))
-
-
-@pytest.fixture
-def teller() -> TellsRoles:
-    return TellsRoles()
-
-
-def test_leader_is_told_to_all_replicas(teller: TellsRoles) -> None:
-    teller.leads(NEW, 5, BROKERS)
-
-
-@pytest.mark.parametrize("left_out", BROKERS)
-def test_leader_is_not_told_to_one_replica(teller: TellsRoles, left_out: BrokerId) -> None:
-    told = tuple(broker for broker in BROKERS if broker != left_out)
-    heard = rf"broker {left_out} heard \(1, 4\)"
-    with pytest.raises(
-        Violation, match=rf"Controller/role-not-sent: 2 leads t-0 in epoch 5, and {heard}"
-    ):
-        teller.leads(NEW, 5, told)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer(token=1, outcomes={}),
-        AnswerShutdown(token=1, error=ErrorCode.none),
-        DropIsrChanges(notifications=()),
-        DropPreferredElection(),
-    ],
-)
-def test_answer_comes_before_a_role(teller: TellsRoles, answer: Effect) -> None:
-    """Of metadata they may hear later: what is said of them may have nothing to do with it."""
-    context, batch = teller.context, teller.batch
-    for broker in BROKERS:
-        batch.role(context, broker, TP, BROKERS)
-    *roles, last = batch.drain(context)
-    batch.metadata(BROKERS, [TP])
-    teller.told.check_roles(context, (*roles, last, answer, *batch.drain(context)))
-    with pytest.raises(
-        Violation, match=f"Controller/answered-before-sent: {type(answer).__name__} .*broker 3"
-    ):
-        teller.told.check_roles(context, (*roles, answer, last))
-
-
-def test_stopping_former_leader_must_be_told(teller: TellsRoles) -> None:
-    teller.context.stopping.add(FORMER)
-    teller.stops(FORMER, delete=False)
-    with pytest.raises(Violation, match="broker 1 heard"):
-        teller.leads(NEW, 5, (NEW, OTHER))
-
-
-def test_stopping_follower_need_not_be_told(teller: TellsRoles) -> None:
-    teller.context.stopping.add(OTHER)
-    teller.stops(OTHER, delete=False)
-    teller.leads(NEW, 5, (FORMER, NEW))
-
-
-def test_state_that_is_being_written_is_told_later(teller: TellsRoles) -> None:
-    teller.context.writing[TP] = StateWrite(
-        partition=TP,
-        leader=OTHER,
-        leader_epoch=LeaderEpoch(6),
-        isr=BROKERS,
-        controller_epoch=ControllerEpoch(1),
-        expected=ZkVersion(5),
-        broker_epochs={},
-    )
-    teller.leads(NEW, 5, ())
-
-
-def test_broker_that_registered_anew_must_be_told_again(teller: TellsRoles) -> None:
-    comes(teller.context, OTHER, epoch=11)
-    with pytest.raises(Violation, match="broker 3 heard None"):
-        teller.steps()
-
-
-def test_dead_broker_is_not_told(teller: TellsRoles) -> None:
-    del teller.context.live[FORMER]
-    teller.leads(NEW, 5, (NEW, OTHER))
-
-
-def test_deleted_replica_must_be_told_again(teller: TellsRoles) -> None:
-    teller.stops(OTHER, delete=True)
-    with pytest.raises(Violation, match="broker 3 heard None"):
-        teller.steps()
-
 
 # --- brokers that registered anew ------------------------------------------------------------
 
@@ -289,7 +164,7 @@ def test_suspect_is_trusted_only_when_its_leaving_is_written(
     assert coordinator_steps((None, [TP]), (heard, [TP]), (heard, [])) == broken
 
 
-# --- leaders and deletions -----------------------------------------------------------------------
+# --- leaders --------------------------------------------------------------------------------------
 
 
 def elected(leader: int, isr: tuple[int, ...]) -> tuple[WriteStates]:
@@ -371,42 +246,6 @@ def test_dead_broker_is_written_into_an_isr() -> None:
     check_leaders(found, elected(2, (2, 1)))
     with pytest.raises(Violation, match=r"Isr/dead-broker-stays: 2 is to lead t-0, .* has \[3\]"):
         check_leaders(found, elected(2, (2, 3)))
-
-
-def test_replica_of_a_topic_that_stays_counts_as_deleted() -> None:
-    found = led((1, 2), live=(1, 2, 3))
-    phases = found.replica_phases
-    for phase in (ReplicaPhase.NEW, ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_STARTED):
-        phases.move(TP, BrokerId(2), phase)
-        check_deletions(found)
-    phases.move(TP, BrokerId(2), ReplicaPhase.DELETION_SUCCESSFUL)
-    with pytest.raises(
-        Violation, match="Deletion/hosted-replica-counts-as-deleted: the replica of t-0 on broker 2"
-    ):
-        check_deletions(found)
-    found.deletions["t"] = TopicDeletion.STARTED
-    check_deletions(found)
-
-
-def test_replica_of_a_deleted_topic_is_not_being_deleted() -> None:
-    found = led((1, 2), live=(1, 2, 3))
-    phases = found.replica_phases
-    phases.move(TP, BrokerId(1), ReplicaPhase.NEW)
-    check_deletions(found)
-    found.deletions["t"] = TopicDeletion.ORDERED
-    check_deletions(found)
-    found.deletions["t"] = TopicDeletion.STARTED
-    with pytest.raises(
-        Violation, match="Deletion/replica-forgotten: t is being deleted, and t-0 on broker 1"
-    ):
-        check_deletions(found)
-    (write,) = elected(2, (1, 2))[0].writes
-    found.writing[TP] = write
-    check_deletions(found)
-    del found.writing[TP]
-    phases.move(TP, BrokerId(1), ReplicaPhase.OFFLINE)
-    phases.move(TP, BrokerId(1), ReplicaPhase.DELETION_INELIGIBLE)
-    check_deletions(found)
 
 
 REMAINS = AnswerShutdown(token=1, error=ErrorCode.none, remaining=(TP,))

@@ -9,14 +9,11 @@ import pytest
 from ackproof.broker.controller.cluster import PartitionState
 from ackproof.broker.replication.events import (
     Event,
-    Fetched,
-    FetchFrom,
     FollowerFetch,
     IsrRefused,
     IsrWriteFailed,
     IsrWritten,
     LeaderAndIsr,
-    Produce,
     Tick,
     WriteIsr,
 )
@@ -26,7 +23,6 @@ from simulation.model import isr
 from simulation.model.log import Extent, ModelLog
 from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
-from tests.support.builders.batches import batch
 
 pytestmark = pytest.mark.simulation
 
@@ -222,7 +218,7 @@ def test_isr_is_proposed_in_another_epoch(proposer: Proposer) -> None:
     proposer.step(FETCH, replace(PROPOSAL, leader_epoch=LeaderEpoch(5)))
 
 
-# --- Leader/believes-former-epoch, LowWatermark/ahead-of-follower, Leader/lacks-read-record, Fetch/
+# --- Fetch/uncommitted-record-read --------------------------------------------------------------
 
 
 def leader_view(**changes: Any) -> Any:
@@ -257,118 +253,7 @@ def broken(check: Any, *args: Any) -> str | None:
     return None
 
 
-def test_new_leader_assumes_the_end_of_a_follower() -> None:
-    judge = isr.check_before
-    assert broken(judge, LEADER, leader_view(), partition(), ELECTED, ()) is None
-    early = leader_view(follower_ends={2: -1, 3: 7})
-    assert broken(judge, LEADER, early, partition(), ELECTED, ()) == "Leader/believes-former-epoch"
-    known = partition()
-    known.replica(LEADER).began[EPOCH] = 12
-    assert broken(judge, LEADER, early, known, ELECTED, ()) is None, "it began before"
-
-
-def fetch(start: int, follower: int = 3) -> FollowerFetch:
-    return FollowerFetch(
-        replica=BrokerId(follower), offset=Offset(9), log_start_offset=Offset(start), now=Millis(1)
-    )
-
-
-def test_low_watermark_is_what_every_follower_has_told() -> None:
-    known = partition()
-    judge = isr.check_after
-    for follower in (2, 3):
-        assert broken(judge, LEADER, leader_view(), known, fetch(4, follower)) is None
-    assert broken(judge, LEADER, leader_view(low_watermark=4), known, fetch(2)) is None
-    low = leader_view(low_watermark=5)
-    assert broken(judge, LEADER, low, known, fetch(5)) == "LowWatermark/ahead-of-follower"
-    later = leader_view(leader_epoch=LeaderEpoch(5), low_watermark=4)
-    assert (
-        broken(judge, LEADER, later, known, Tick(now=Millis(2))) == "LowWatermark/ahead-of-follower"
-    )
-
-
-def test_new_leader_says_that_consumers_have_read_too_much() -> None:
-    known = partition()
-    known.committed = {0: Extent(0, 12, 0, 2)}
-    judge = isr.check_after
-    assert broken(judge, LEADER, leader_view(), known, ELECTED) is None
-    short = leader_view(end_offset_for_epoch=lambda epoch: (epoch, Offset(11)))
-    assert broken(judge, LEADER, short, known, ELECTED) == "Leader/lacks-read-record"
-    former = leader_view(end_offset_for_epoch=lambda _: (LeaderEpoch(1), Offset(20)))
-    assert broken(judge, LEADER, former, known, ELECTED) == "Leader/lacks-read-record"
-    known.unpromised.append((0.0, 0))
-    assert broken(judge, LEADER, short, known, ELECTED) is None
-
-
 def test_consumers_are_served_beyond_the_high_watermark() -> None:
     bold = leader_view(read_bound=lambda _: Offset(11))
     judge = isr.check_after
-    assert (
-        broken(judge, LEADER, bold, partition(), Tick(now=Millis(1)))
-        == "Fetch/uncommitted-record-read"
-    )
-
-
-# --- Produce/retry-acknowledged-early -------------------------------------------------------------
-
-REPEATED_BATCH = batch((b"one", b"two"), producer=(7, 0, 4))
-
-
-@pytest.mark.parametrize(
-    ("appended", "invariant"),
-    [
-        ((10, 12), None),
-        ((10, 11), "Produce/retry-acknowledged-early"),
-        ((11, 12), "Produce/retry-acknowledged-early"),
-        ((8, 10), None),  # it was deleted since
-    ],
-)
-def test_repeated_batch_is_whole(appended: tuple[int, int], invariant: str | None) -> None:
-    known = partition()
-    stands = Extent.of(REPEATED_BATCH)._replace(base=10, next=12)
-    known.replica(LEADER).log = ModelLog(10, [stands])
-    event = Produce(
-        request=1,
-        batches=(REPEATED_BATCH,),
-        acks=-1,
-        deadline=Millis(9),
-        now=Millis(1),
-        appended=(Offset(appended[0]), Offset(appended[1])),
-    )
-    assert broken(isr.check_after, LEADER, leader_view(), known, event) == invariant
-
-
-# --- Replica/answer-not-applied -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("high_watermark", "start", "is_applied"),
-    [(15, 3, True), (14, 3, False), (15, 2, False)],
-)
-def test_follower_applies_what_it_is_told(
-    high_watermark: int, start: int, *, is_applied: bool
-) -> None:
-    known = partition()
-    known.replica(FOLLOWER).log = log(15)
-    asks = FetchFrom(
-        leader=LEADER, leader_epoch=EPOCH, offset=Offset(15), log_start_offset=Offset(0)
-    )
-    follower = leader_view(
-        role=Role.FOLLOWER,
-        broker=FOLLOWER,
-        high_watermark=Offset(high_watermark),
-        log_start_offset=Offset(start),
-        log_end_offset=Offset(15),
-        fetching=lambda: asks,
-    )
-    told = Fetched(
-        leader_epoch=EPOCH,
-        fetch_offset=Offset(15),
-        batches=(),
-        high_watermark=Offset(20),
-        log_start_offset=Offset(3),
-    )
-    found = broken(isr.check_before, FOLLOWER, follower, known, told, ())
-    assert found == (None if is_applied else "Replica/answer-not-applied")
-    other = replace(told, fetch_offset=Offset(14))
-    assert broken(isr.check_before, FOLLOWER, follower, known, other, ()) is None
+    assert broken(judge, LEADER, bold, partition()) == "Fetch/uncommitted-record-read"
