@@ -1,4 +1,5 @@
-"""Files that users write: YAML read strictly, problems reported with their place and a suggestion.
+"""Files that users write: YAML that is read strictly, with problems reported by place and with a
+suggestion.
 
-Campaigns and inventories are read here. The room knows nothing of either.
+Campaigns and inventories are read here. This package knows nothing about their contents.
 """

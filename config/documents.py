@@ -1,7 +1,7 @@
-"""Files that users write: read strictly, refused with everything that is wrong with them.
+"""Files that users write. They are read strictly, and an error reports everything that is wrong.
 
-A refusal names the file and, for every problem found, the line and the column, the field and the
-reason. What the file may hold is a JSON Schema, made of the pydantic model that reads it
+The error names the file and, for every problem, the line and column, the field and the reason. A
+JSON Schema describes the allowed content. It is made from the pydantic model that reads the file
 (:mod:`config.schemas`).
 """
 
@@ -30,7 +30,7 @@ class Worded:
 
     Attributes:
         pattern: A regular expression for the whole text, as the JSON Schema has it.
-        words: What a right text is, for people: ``PROJECT/SERVICE``.
+        words: A description of a right text for people: ``PROJECT/SERVICE``.
     """
 
     pattern: str
@@ -77,17 +77,18 @@ _KINDS = {
     "string_too_short": "Input should not be empty",
     "too_short": "Input should be a list with at least one value",
 }
-"""What pydantic says in the words of JSON, in those of YAML."""
+"""pydantic's terms for JSON types, and those of YAML."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with a file.
+    """One problem of a file.
 
     Attributes:
-        field: Its path in there, ``faults[1].hold``.
-        position: Where that is; a document finds out (:meth:`Document.refused`).
-        key: Whether it is the key that is wrong, not what it holds.
+        field: The path of the field in the file, ``faults[1].hold``.
+        reason: The reason.
+        position: The place of the field, which :meth:`Document.refused` adds.
+        key: Whether the key is wrong and not its value.
     """
 
     field: str
@@ -100,7 +101,7 @@ class Problem:
 
 
 class DocumentRefused(ValueError):
-    """A file that will not be used. Carries the file and every problem found."""
+    """A file that is refused, with every problem found in it."""
 
     def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
         self.path = path
@@ -116,8 +117,8 @@ class Document:
     """A file that was read.
 
     Attributes:
-        content: As YAML has it: mappings, lists, text, numbers, booleans, None.
-        problems: What is wrong with it as YAML.
+        content: The content as YAML types: mappings, lists, text, numbers, booleans, None.
+        problems: Its problems as YAML.
         positions, keys: As in :class:`config.yaml_document.Reading`.
     """
 
@@ -129,13 +130,15 @@ class Document:
 
     @property
     def as_json(self) -> str:
-        """The content, for pydantic's strict mode."""
+        """Return the content as JSON, for pydantic's strict mode."""
         return json.dumps(self.content)
 
     def refused(self, problems: Iterable[Problem] = ()) -> tuple[Problem, ...]:
-        """``problems`` and the document's own, each with its position, in the order of the file.
+        """Return ``problems`` and the document's own, each with its position, in the order of the
+        file.
 
-        Of what was not read as meant, the document's own problem alone: others come of it.
+        If a value was not read as intended, only the document's own problem is returned, because
+        others follow from it.
         """
         slips = {problem.position for problem in self.problems}
         placed = [self._placed(one) for one in problems]
@@ -144,7 +147,7 @@ class Document:
         return tuple(sorted(everything, key=lambda one: one.position or Position(0, 0)))
 
     def _placed(self, problem: Problem) -> Problem:
-        """With the position of the innermost thing named that is there."""
+        """Return the problem with the position of the innermost existing part of its field."""
         steps, rest = self._found(problem.field)
         if not rest or rest.startswith("["):  # a value alone, where a list of them may stand
             problem, rest = replace(problem, field=as_field(steps)), ""
@@ -152,12 +155,13 @@ class Document:
         return replace(problem, position=own_line or self.positions.get(steps))
 
     def _found(self, name: str) -> tuple[Steps, str]:
-        """How far ``name`` leads into the content, and what is left of it then."""
+        """Return the steps of ``name`` that exist in the content, and the rest of the name."""
         node: Any = self.content
         steps: Steps = ()
         rest = f".{name}"
         while rest:
-            if isinstance(node, dict) and rest.startswith("[0]"):  # likewise a mapping alone
+            # A single mapping may stand in place of a list.
+            if isinstance(node, dict) and rest.startswith("[0]"):
                 rest = rest.removeprefix("[0]")
                 continue
             inner: Mapping[str, Step] = {}
@@ -176,7 +180,7 @@ class Document:
 
 
 def read(path: Path) -> Document:
-    """The YAML file ``path``. Raises DocumentRefused for what is none."""
+    """Read the YAML file ``path``. Raises DocumentRefused if it is not valid YAML."""
     try:
         with path.open("rb") as file:
             raw = file.read(_BYTES_MAX + 1)
@@ -207,19 +211,19 @@ def read(path: Path) -> Document:
 
 
 def whole_file(reason: str) -> Problem:
-    """A problem of no field in particular."""
+    """Return a problem of the whole file."""
     return Problem(field="file", reason=reason)
 
 
 def as_field(steps: Iterable[Step]) -> str:
-    """The path of a field as problems name it."""
+    """Return the path of a field as problems show it."""
     named = (step for step in steps if not schemas.is_tag(step))
     parts = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in named)
     return "".join(parts).removeprefix(".") or "file"
 
 
 def problems_of(invalid: ValidationError, schema: schemas.Schema) -> Iterator[Problem]:
-    """What pydantic found, one problem each; ``schema`` is that of the whole file."""
+    """Yield pydantic's problems, one for each error. ``schema`` is that of the whole file."""
     errors = invalid.errors(include_url=False)
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
     for error in errors:
@@ -238,7 +242,7 @@ def problems_of(invalid: ValidationError, schema: schemas.Schema) -> Iterator[Pr
 
 
 def _misspelt(missing: Steps, unknown: Iterable[Steps]) -> bool:
-    """Whether an unknown key beside the missing one looks like it."""
+    """Return whether an unknown key beside the missing one resembles it."""
     beside = [str(steps[-1]) for steps in unknown if steps[:-1] == missing[:-1]]
     return any(closest(key, [str(missing[-1])]) for key in beside)
 

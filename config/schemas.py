@@ -1,4 +1,4 @@
-"""Looking things up in a JSON Schema: which keys may stand where."""
+"""Look-ups in a JSON Schema: the keys that are allowed in each place."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,35 +9,35 @@ Schema = Mapping[str, Any]
 
 
 def keys(schema: Schema, steps: Sequence[str | int]) -> list[str]:
-    """The keys that are known of the mapping at ``steps``."""
+    """Return the known keys of the mapping at ``steps``."""
     found = [key for one in _at(schema, steps) for key in _properties(one)]
     return list(dict.fromkeys(found))
 
 
 def is_tag(step: object) -> bool:
-    """Whether a step of pydantic's is no key of the file, but says which member of a union it took:
-    ``<NAME>``, by the name of its definition in the schema."""
+    """Return whether a step of pydantic's is not a key of the file but the chosen member of a
+    union: ``<NAME>``, after its definition in the schema."""
     return isinstance(step, str) and step.startswith("<")
 
 
 def misplaced(schema: Schema, steps: Sequence[str | int], key: str) -> str:
-    """What may have been meant by a key that is not known there: one that looks like it, or the
-    mappings in which it is known; empty where nobody can tell."""
+    """Return what an unknown key may have meant: a similar key, or the mappings in which it is
+    known. Return an empty string if neither exists."""
     known = keys(schema, steps)
     if (close := closest(key, known)) is not None:
         return f"did you mean {close}?"
     path = _path(steps)
-    # What belongs to a fault's own parameters is told by the branch of that fault.
+    # The branch of a fault reports problems of the fault's own parameters.
     branches = [then for one in _at(schema, steps) for then in _if_schema(one.get("then"))]
     below = [home for branch in branches for home in _homes(schema, branch, key, path)]
     homes = list(dict.fromkeys(below or _homes(schema, schema, key, "")))
-    if homes and path not in homes:  # where it is, another member of the union has it
+    if homes and path not in homes:  # it is known there for another member of the union
         return f"it belongs to {' or '.join(home or 'the top level' for home in homes)}"
     return f"known: {', '.join(known)}" if known else ""
 
 
 def variants(schema: Schema, node: Schema) -> Iterator[Schema]:
-    """``node`` with references followed, each of its alternatives on its own."""
+    """Yield ``node`` with its references followed, and each of its alternatives separately."""
     if "$ref" in node:
         target: Any = schema
         for part in str(node["$ref"]).removeprefix("#/").split("/"):
@@ -49,7 +49,7 @@ def variants(schema: Schema, node: Schema) -> Iterator[Schema]:
 
 
 def _at(schema: Schema, steps: Sequence[str | int]) -> list[Schema]:
-    """Return the schemas of what is at ``steps``, each alternative on its own."""
+    """Return the schemas of the value at ``steps``, each alternative separately."""
     nodes = [schema]
     for step in steps:
         nodes = [inner for node in nodes for inner in _children(schema, node, step)]
@@ -71,7 +71,7 @@ def _children(schema: Schema, node: Schema, step: str | int) -> Iterator[Schema]
 
 
 def _path(steps: Sequence[str | int]) -> str:
-    """As :func:`_homes` has it."""
+    """Return the path in the form that :func:`_homes` uses."""
     named = (step for step in steps if not is_tag(step))
     return "".join("[]" if isinstance(one, int) else f".{one}" for one in named).removeprefix(".")
 

@@ -1,16 +1,16 @@
-"""Sensitive values: which properties hold one, and how they are shown.
+"""Sensitive values: the properties that have one, and the text that replaces it.
 
-A property is sensitive where librdkafka hides its value (``_RK_SENSITIVE`` in ``rdkafka_conf.c``)
-or Kafka declares it with ``ConfigDef.Type.PASSWORD``. Both name them regularly, so that a pattern
-also covers the names of later versions, of plug-ins, and those with a prefix such as
-``listener.name.NAME.``. A text that holds a password is sensitive under whatever name.
+A property is sensitive if librdkafka hides its value (``_RK_SENSITIVE`` in ``rdkafka_conf.c``) or
+Kafka declares it with ``ConfigDef.Type.PASSWORD``. Both follow naming rules, so a pattern also
+covers names of later versions, of plug-ins, and those with a prefix such as
+``listener.name.NAME.``. A text with a password in it is sensitive under any name.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 HIDDEN = "[hidden]"
-"""What is shown instead, as Kafka shows values of ``Type.PASSWORD``."""
+"""The text that replaces a secret, as in Kafka for values of ``Type.PASSWORD``."""
 
 Steps = tuple[str | int, ...]
 
@@ -27,14 +27,15 @@ _ABOUT = re.compile(
     |provider|providers)$""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""The end of a name of what is not the secret itself: where it is, how it is encoded."""
+"""The end of a name for a property that describes a secret but is not one: its place or its
+encoding."""
 _HELD = re.compile(
     r"""(passw(or)?d|passphrase|secret|(access|account|api)[._-]?key)["']?\s*[=:]\s*\S
     | BEGIN[ A-Z]*PRIVATE[ ]KEY | ://[^/\s:@]*:[^/\s@]+@
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""In a text: a password that is given a value, a private key, a URL with a password."""
+"""Secrets within a text: a password with a value, a private key, a URL with a password."""
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
@@ -83,7 +84,8 @@ def secrets_in(content: object, steps: Steps = ()) -> Iterator[Steps]:
 
 
 def _is_nested(value: object) -> bool:
-    """Return whether ``value`` holds further names: it is then no value of a property."""
+    """Return whether ``value`` contains further names, so that it is not the value of a
+    property."""
     inside = value if isinstance(value, list | tuple) else [value]
     return any(isinstance(one, Mapping) for one in inside)
 

@@ -1,4 +1,4 @@
-"""How wrong words are told: with the right one, where there is one that looks like it."""
+"""Messages about unknown words, with a suggestion if a known word is similar."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -7,12 +7,13 @@ _TOLD_MAX = 20
 
 
 def unknown(kind: str, word: str, known: Iterable[str], *, otherwise: str | None = None) -> str:
-    """That there is no ``kind`` called ``word``, and what may have been meant."""
+    """Return that there is no ``kind`` called ``word``, and what may have been meant."""
     return f"unknown {kind} {word!r}; {hint(word, known, otherwise=otherwise)}"
 
 
 def hint(word: str, known: Iterable[str], *, otherwise: str | None = None) -> str:
-    """The one of ``known`` that was meant; where nothing looks like it ``otherwise``, or all."""
+    """Return the known word that was probably meant. If none is similar, return ``otherwise``, or
+    all known words."""
     names = list(known)
     if (close := closest(word, names)) is not None:
         return f"did you mean {close}?"
@@ -20,7 +21,7 @@ def hint(word: str, known: Iterable[str], *, otherwise: str | None = None) -> st
 
 
 def there_are(word: str, known: Iterable[str]) -> str:
-    """Return which names there are, those that look most like ``word`` first."""
+    """Return the known names, those most similar to ``word`` first."""
     names = nearest_first(word, known)
     if not names:
         return "there is none"
@@ -28,7 +29,8 @@ def there_are(word: str, known: Iterable[str]) -> str:
 
 
 def meant_of(word: str, known: Iterable[str]) -> str:
-    """Return which of the names was meant, if one looks like ``word``, and which there are."""
+    """Return the name that was probably meant, if one is similar to ``word``, and the known
+    names."""
     names = nearest_first(word, known)
     told = there_are(word, names)
     if closest(word, names) is None:
@@ -37,8 +39,8 @@ def meant_of(word: str, known: Iterable[str]) -> str:
 
 
 def nearest_first(word: str, known: Iterable[str]) -> Sequence[str]:
-    """Return the names in order of how much they look like ``word``. Names that look alike keep
-    their order."""
+    """Return the names ordered by their similarity to ``word``. Equally similar names keep their
+    order."""
     wanted = _folded(word)
     return sorted(
         dict.fromkeys(known),
@@ -47,7 +49,7 @@ def nearest_first(word: str, known: Iterable[str]) -> Sequence[str]:
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The one of ``known`` that looks most like ``word``, if any does."""
+    """Return the known word that is most similar to ``word``, or None."""
     alike = {_folded(name): name for name in known}
     found = difflib.get_close_matches(_folded(word), alike, n=1, cutoff=0.7)
     return alike[found[0]] if found else None

@@ -1,13 +1,13 @@
-"""A YAML file as plain data, with the place of everything in it.
+"""A YAML file as plain data, with the place of every value.
 
-One reading: what is judged, what is run and what positions point at come of the same nodes. What
-readers of YAML do not agree on is a problem, not a guess:
+The file is read once. The checked content, the used content and the positions therefore come from
+the same nodes. A text that readers of YAML interpret differently is a problem and is not guessed:
 
-- A plain word that YAML 1.1 and YAML 1.2 read differently, like ``yes``, ``010``, ``1:30``,
+- A plain word that YAML 1.1 and YAML 1.2 read differently, such as ``yes``, ``010``, ``1:30``,
   ``1_000`` or ``2024-01-31``.
-- A key that is given twice; a merge (``<<``); a tag (``!!str``).
+- A key that occurs twice, a merge (``<<``) or a tag (``!!str``).
 
-Keys are text, whatever they look like: ``on:`` is not ``True``.
+Keys are always text: ``on:`` is not ``True``.
 """
 
 import re
@@ -19,14 +19,15 @@ import yaml
 from ackproof.config.sensitive import HIDDEN, is_sensitive
 
 Step = str | int
-"""From a mapping to one of its values, or from a list to one of its items."""
+"""A step from a mapping to one of its values, or from a list to one of its items."""
 
 Steps = tuple[Step, ...]
 
 DEPTH_MAX = 40
 _SHOWN_MAX = 100
 NODES_MAX = 50_000
-"""Counted where they are used: an alias may stand for a thousand nodes, each time."""
+"""The greatest number of nodes. Uses count, because an alias may stand for a thousand nodes each
+time."""
 
 _SCALARS_1_2: tuple[tuple[re.Pattern[str], Callable[[str], object]], ...] = (
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
@@ -56,7 +57,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """What is wrong with what stands at ``steps``."""
+    """A problem of the value at ``steps``."""
 
     steps: Steps
     position: Position
@@ -64,11 +65,12 @@ class Slip:
 
 
 _BLOCK = "while scanning a block scalar"
-"""How PyYAML begins what is wrong with a text that `>` or `|` introduces."""
+"""The beginning of PyYAML's message about a text that `>` or `|` introduces."""
 
 
 class NotYaml(ValueError):
-    """What it is instead; ``position`` where that is known."""
+    """A text that is not YAML. The message says what it is instead; ``position`` is its place if
+    known."""
 
     def __init__(self, reason: str, position: Position | None = None) -> None:
         self.position = position
@@ -77,14 +79,13 @@ class NotYaml(ValueError):
 
 @dataclass(slots=True)
 class Reading:
-    """What was read.
+    """The result of reading a file.
 
     Attributes:
         content: Mappings, lists, text, numbers, booleans, None.
-        positions: Where each value stands: the value itself, or its key where the value begins on
-            another line.
-        keys: Where the key of each value of a mapping stands.
-        slips: What readers of YAML do not agree on.
+        positions: The place of each value, or of its key if the value begins on another line.
+        keys: The place of the key of each value of a mapping.
+        slips: The parts that readers of YAML interpret differently.
     """
 
     content: object = None
@@ -95,7 +96,7 @@ class Reading:
 
 
 def read(text: str) -> Reading:
-    """What ``text`` says. Raises NotYaml."""
+    """Read ``text``. Raises NotYaml."""
     try:
         loader = _Composer(text)
         node = loader.get_single_node()
@@ -116,7 +117,7 @@ def read(text: str) -> Reading:
 
 
 def dump(data: object) -> str:
-    """``data`` as YAML that :func:`read` reads back as the same."""
+    """Return ``data`` as YAML, which :func:`read` reads as the same data."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
 
 
@@ -131,7 +132,7 @@ def _at(text: str, index: int) -> Position:
 
 def _value(node: yaml.Node, steps: Steps, reading: Reading) -> object:
     reading.nodes += 1
-    if reading.nodes > NODES_MAX or len(steps) > DEPTH_MAX:  # an alias may even stand in itself
+    if reading.nodes > NODES_MAX or len(steps) > DEPTH_MAX:  # an alias may even contain itself
         raise NotYaml("aliases make it larger than anybody can mean", _position(node.start_mark))
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, steps, reading)
@@ -192,7 +193,7 @@ def _by_yaml_1_2(node: yaml.ScalarNode) -> object:
         for pattern, meant in _SCALARS_1_2:
             if pattern.fullmatch(text):
                 return meant(text)
-    except ValueError:  # 5,000 digits again
+    except ValueError:  # 5,000 digits, as above
         pass
     return text
 
@@ -210,7 +211,8 @@ def _short(text: str) -> str:
 
 
 class _Composer(yaml.SafeLoader):
-    """Makes nodes; notes tags, which the nodes do not tell from what is found out by itself."""
+    """A composer of nodes that also records tags. The nodes do not show whether a tag was
+    explicit."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -231,8 +233,8 @@ class _Composer(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Puts text in quotes that a reader of YAML 1.2 would take for something else; SafeDumper does
-    so for 1.1 alone, and would write the text ``1e3`` without."""
+    """A dumper that quotes text that a reader of YAML 1.2 would not read as text. SafeDumper only
+    does so for YAML 1.1 and would write the text ``1e3`` without quotes."""
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:

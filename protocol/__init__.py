@@ -1,7 +1,8 @@
-"""Kafka's messages as others describe them, and the broker's classes that are made of it.
+"""The generator of the broker's message classes from Kafka's message schemas.
 
-kio has a class for each message and version, made of Kafka's schemas. ``python -m protocol`` makes
-of them the modules in ``broker/wire/messages``: one class for all versions of a message, as Kafka's
-own are. The controller's calls, which kio lacks, stand here in the shape of kio's classes
-(``interbroker.py``). A development tool: it is not deployed, and nobody imports it.
+kio has a class for each message and version, made from Kafka's schemas. ``python -m protocol``
+makes the modules in ``broker/wire/messages`` from them: one class for all versions of a message,
+like Kafka's own. kio lacks the controller's calls, so they are defined here in the form of kio's
+classes (``interbroker.py``). This is a development tool: it is not deployed, and no other package
+imports it.
 """

@@ -1,6 +1,6 @@
-"""``python -m protocol``: writes ``broker/wire/messages`` anew.
+"""The command ``python -m protocol``, which writes ``broker/wire/messages``.
 
-With ``--check`` it writes nothing, names what is stale, and exits with 1 if there is anything.
+With ``--check`` it writes nothing, names stale files, and exits with 1 if there are any.
 """
 
 import sys
@@ -13,7 +13,8 @@ MESSAGES = Path(__file__).resolve().parent.parent / "broker" / "wire" / "message
 
 
 def stale(made: Mapping[str, str], directory: Path) -> set[Path]:
-    """The files that are not what was made, or were made once and are not any more."""
+    """Return the files that differ from the generated text, and those that are no longer
+    generated."""
     there = {path for path in directory.glob("*.py") if path.name != "__init__.py"}
     wanted = {directory / f"{name}.py": text for name, text in made.items()}
     return (there - wanted.keys()) | {

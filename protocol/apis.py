@@ -1,7 +1,8 @@
-"""Which APIs the broker has classes for, and in which versions.
+"""The APIs and versions for which the broker has classes.
 
-Those that it serves, what its own followers and controller speak, and versions between them: what
-is served is said in ``broker/server/requests/dispatch.py``, and must be among these.
+They are those that it serves, those that its own followers and controller use, and versions in
+between. ``broker/server/requests/dispatch.py`` says which are served; these must be among the ones
+here.
 """
 
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ VERSIONS: Final[Mapping[int, tuple[int, int]]] = {
     47: (0, 0),
     64: (0, 0),
 }
-"""First and last, by API key; what kio has."""
+"""The first and last version by API key, from kio."""
 
 INTERBROKER: Final[Mapping[str, tuple[type[Any], type[Any]]]] = {
     "leader_and_isr": (interbroker.LeaderAndIsrRequest, interbroker.LeaderAndIsrResponse),
@@ -58,7 +59,7 @@ INTERBROKER: Final[Mapping[str, tuple[type[Any], type[Any]]]] = {
         interbroker.ControlledShutdownResponse,
     ),
 }
-"""What kio lacks, in one version each."""
+"""The requests that kio lacks, in one version each."""
 
 
 DATA: Final[Mapping[str, tuple[str, tuple[type[Any], ...]]]] = {
@@ -76,11 +77,12 @@ DATA: Final[Mapping[str, tuple[str, tuple[type[Any], ...]]]] = {
         (ConsumerProtocolSubscription,),
     ),
 }
-"""What is no request and no response, in one version each."""
+"""The messages that are neither requests nor responses, in one version each."""
 
 
 def types() -> Mapping[str, tuple[Mapping[int, Any], Mapping[int, Any]]]:
-    """The classes of requests and of responses, by version, for each module that is made."""
+    """Return the classes of requests and of responses, by version, for each module that is
+    generated."""
     found: dict[str, tuple[Mapping[int, Any], Mapping[int, Any]]] = {
         api_key_map[key]: (
             {v: load_request_schema(key, v) for v in range(first, last + 1)},
@@ -95,7 +97,7 @@ def types() -> Mapping[str, tuple[Mapping[int, Any], Mapping[int, Any]]]:
 
 
 def modules() -> Mapping[str, str]:
-    """The text of each module, by its name."""
+    """Return the text of each module by its name."""
     made = {
         name: api(message(asked), message(answered)) for name, (asked, answered) in types().items()
     }

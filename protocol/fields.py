@@ -1,4 +1,4 @@
-"""What kio's classes have as a field's metadata, for classes that are made like them."""
+"""The field metadata of kio's classes, for classes in the same form."""
 
 INT8 = {"kafka_type": "int8"}
 INT16 = {"kafka_type": "int16"}

@@ -1,4 +1,4 @@
-"""The records of ``__consumer_offsets``, which kio lacks, in the shape of its classes.
+"""The records of ``__consumer_offsets`` in the form of kio's classes. kio lacks them.
 
 Schemas and versions are Kafka 3.x's (``OffsetCommitKey.json`` v1, ``OffsetCommitValue.json`` v3,
 ``GroupMetadataKey.json`` v2, ``GroupMetadataValue.json`` v3).
@@ -40,10 +40,10 @@ class OffsetCommitValue(_Value):
 
     offset: int = field(metadata=INT64)
     leader_epoch: int = field(metadata=INT32)
-    """Of the last record consumed; -1: the client did not say."""
+    """The epoch of the last record consumed, or -1 if the client did not send it."""
     metadata: str = field(metadata=STRING)
     commit_timestamp: int = field(metadata=INT64)
-    """Milliseconds since 1970."""
+    """The time in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class MemberMetadata(_Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValue(_Value):
-    """A generation; without members, the group is empty."""
+    """A generation. Without members, the group is empty."""
 
     protocol_type: str = field(metadata=STRING)
     generation: int = field(metadata=INT32)

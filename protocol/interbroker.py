@@ -1,11 +1,11 @@
-"""The controller's four calls of ZooKeeper-mode Kafka, which kio lacks, as it would have them.
+"""The controller's four calls of Kafka with ZooKeeper, in the form of kio's classes. kio lacks
+them.
 
-LeaderAndIsr (api 4, version 5), StopReplica (5, 3), UpdateMetadata (6, 7) and ControlledShutdown
-(7, 3): of each the newest version before the KRaft fields came in (KIP-866, KIP-704). Fields,
-order and defaults are those of Kafka 3.x's message schemas (``LeaderAndIsrRequest.json`` and so
-on); names that our own types carry (``BrokerId``, ``LeaderEpoch``, ...) stand in place of kio's.
-What a request and its nested parts have in common (api key, version, header) is inherited instead
-of repeated.
+They are LeaderAndIsr (api 4, version 5), StopReplica (5, 3), UpdateMetadata (6, 7) and
+ControlledShutdown (7, 3), each in the newest version before the KRaft fields (KIP-866, KIP-704).
+Fields, order and defaults are those of Kafka 3.x's message schemas (``LeaderAndIsrRequest.json``
+and so on). Types of the broker (``BrokerId``, ``LeaderEpoch``, ...) replace kio's. The common part
+of a request and its nested parts (api key, version, header) is inherited.
 """
 
 import uuid
@@ -69,18 +69,19 @@ class LeaderAndIsrPartitionState(_LeaderAndIsr, _Request):
 
     partition_index: int = field(metadata=INT32)
     controller_epoch: ControllerEpoch = field(metadata=INT32)
-    """Epoch of the controller that wrote this state (not of the one that sends it)."""
+    """The epoch of the controller that wrote this state, which may differ from that of the
+    sender."""
     leader: BrokerId = field(metadata=INT32)
     leader_epoch: LeaderEpoch = field(metadata=INT32)
     isr: tuple[BrokerId, ...] = field(metadata=INT32)
     zk_version: ZkVersion = field(metadata=INT32)
-    """Version of the partition state znode, which the leader's ISR writes are conditional on."""
+    """The version of the partition state znode. The leader's ISR writes are conditional on it."""
     replicas: tuple[BrokerId, ...] = field(metadata=INT32)
     """All assigned replicas, the preferred one first."""
     adding_replicas: tuple[BrokerId, ...] = field(metadata=INT32, default=())
     removing_replicas: tuple[BrokerId, ...] = field(metadata=INT32, default=())
     is_new: bool = field(metadata=BOOL, default=False)
-    """Whether this replica is new on the broker: no log is expected there."""
+    """Whether this replica is new on the broker, so that no log is expected there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,15 +104,16 @@ class LeaderAndIsrLiveLeader(_LeaderAndIsr, _Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrRequest(_LeaderAndIsr, _Request):
-    """The controller tells a broker which partitions to lead and which to follow."""
+    """A request of the controller that tells a broker which partitions to lead and which to
+    follow."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     controller_id: BrokerId = field(metadata=INT32)
     controller_epoch: ControllerEpoch = field(metadata=INT32)
     broker_epoch: int = field(metadata=INT64, default=-1)
-    """czxid of the broker's registration; the broker refuses the request when it is another's."""
+    """The czxid of the broker's registration. The broker refuses a request with another one."""
     type_: int = field(metadata=INT8, default=0)
-    """0 unknown, else ``LEADER_AND_ISR_INCREMENTAL`` or ``LEADER_AND_ISR_FULL``."""
+    """0 if unknown, otherwise ``LEADER_AND_ISR_INCREMENTAL`` or ``LEADER_AND_ISR_FULL``."""
     topic_states: tuple[LeaderAndIsrTopicState, ...]
     live_leaders: tuple[LeaderAndIsrLiveLeader, ...]
 
@@ -134,7 +136,7 @@ class LeaderAndIsrTopicError(_LeaderAndIsr, _Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsrResponse(_LeaderAndIsr, _Response):
-    """The broker's answer; ``error_code`` speaks of the request as a whole."""
+    """The broker's answer. ``error_code`` is about the request as a whole."""
 
     __type__: ClassVar[EntityType] = EntityType.response
     error_code: ErrorCode = field(metadata=ERROR_CODE)
@@ -150,9 +152,9 @@ class StopReplicaPartitionState(_StopReplica, _Request):
 
     partition_index: int = field(metadata=INT32)
     leader_epoch: LeaderEpoch = field(metadata=INT32, default=LeaderEpoch(-1))
-    """-1: unknown, -2: the topic is being deleted (KIP-570)."""
+    """The leader epoch; -1 if unknown, -2 if the topic is being deleted (KIP-570)."""
     delete_partition: bool = field(metadata=BOOL)
-    """Whether the log goes too."""
+    """Whether the log must be deleted, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,8 @@ class StopReplicaTopicState(_StopReplica, _Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReplicaRequest(_StopReplica, _Request):
-    """The controller tells a broker to stop replicas, and maybe to delete them."""
+    """A request of the controller that tells a broker to stop replicas, and possibly to delete
+    them."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     controller_id: BrokerId = field(metadata=INT32)
@@ -185,7 +188,7 @@ class StopReplicaPartitionError(_StopReplica, _Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReplicaResponse(_StopReplica, _Response):
-    """The broker's answer; ``error_code`` speaks of the request as a whole."""
+    """The broker's answer. ``error_code`` is about the request as a whole."""
 
     __type__: ClassVar[EntityType] = EntityType.response
     error_code: ErrorCode = field(metadata=ERROR_CODE)
@@ -197,12 +200,13 @@ class StopReplicaResponse(_StopReplica, _Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetadataPartitionState(_UpdateMetadata, _Request):
-    """One partition, as clients are to see it."""
+    """One partition, as clients must see it."""
 
     partition_index: int = field(metadata=INT32)
     controller_epoch: ControllerEpoch = field(metadata=INT32)
     leader: BrokerId = field(metadata=INT32)
-    """-1: none; -2: the topic is being deleted (``LeaderAndIsr.LeaderDuringDelete``)."""
+    """The leader; -1 if there is none, -2 if the topic is being deleted
+    (``LeaderAndIsr.LeaderDuringDelete``)."""
     leader_epoch: LeaderEpoch = field(metadata=INT32)
     isr: tuple[BrokerId, ...] = field(metadata=INT32)
     zk_version: ZkVersion = field(metadata=INT32)
@@ -227,7 +231,7 @@ class UpdateMetadataEndpoint(_UpdateMetadata, _Request):
     host: str = field(metadata=STRING)
     listener: str = field(metadata=STRING)
     security_protocol: int = field(metadata=INT16)
-    """0: PLAINTEXT."""
+    """0 stands for PLAINTEXT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,9 +245,9 @@ class UpdateMetadataBroker(_UpdateMetadata, _Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMetadataRequest(_UpdateMetadata, _Request):
-    """The controller tells a broker what to answer in Metadata responses.
+    """A request of the controller with the content of a broker's Metadata responses.
 
-    ``live_brokers`` replaces what the broker knew; ``topic_states`` adds to it.
+    ``live_brokers`` replaces the broker's former list. ``topic_states`` adds to it.
     """
 
     __type__: ClassVar[EntityType] = EntityType.request
@@ -267,7 +271,7 @@ class UpdateMetadataResponse(_UpdateMetadata, _Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlledShutdownRequest(_ControlledShutdown, _Request):
-    """A broker asks the controller to move its leaderships away before it stops."""
+    """A request of a broker to the controller to move its leaderships away before it stops."""
 
     __type__: ClassVar[EntityType] = EntityType.request
     broker_id: BrokerId = field(metadata=INT32)
@@ -284,7 +288,7 @@ class RemainingPartition(_ControlledShutdown, _Response):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlledShutdownResponse(_ControlledShutdown, _Response):
-    """The partitions that could not be moved; empty: the broker may go."""
+    """The partitions that could not be moved. If there are none, the broker may stop."""
 
     __type__: ClassVar[EntityType] = EntityType.response
     error_code: ErrorCode = field(metadata=ERROR_CODE)

@@ -1,8 +1,8 @@
-"""What kio's classes say of a message, over all versions that are wanted of it.
+"""The schema of a message over all required versions, from kio's classes.
 
-kio has one dataclass per version; a field's Kafka type, its tag and its description are in its
-metadata, annotation and source. Here the versions are laid on each other: each field with the
-versions that have it, and with the one type that it has in all of them.
+kio has one dataclass for each version. The Kafka type of a field, its tag and its description are
+in the field's metadata, annotation and source. Here the versions are combined: each field has the
+versions that contain it, and the one type that it has in all of them.
 """
 
 import ast
@@ -31,18 +31,19 @@ NOMINAL: Final[Mapping[str, str]] = {
     "low_watermark": "Offset",
     "offset": "Offset",
 }
-"""Numbers that are more than numbers, by the names of their fields: types of ``broker.types``."""
+"""The types of ``broker.types`` for numeric fields, by the names of the fields."""
 
 OURS: Final = frozenset({"BrokerId", "ControllerEpoch", "LeaderEpoch", "ProducerId", "ZkVersion"})
-"""Types of ``broker.types`` by which annotations call them, here and in kio."""
+"""The types of ``broker.types`` that annotations name, here and in kio."""
 
 MILLISECONDS: Final = frozenset({"timedelta_i32", "timedelta_i64", "datetime_i64"})
-"""Types of kio's for what are numbers of milliseconds on the wire, and in our classes."""
+"""kio's types for numbers of milliseconds. They are numbers on the wire and in the broker's
+classes."""
 
 NO_API: Final = -1
 
 DEFAULTS: Final[Mapping[str, object]] = {"throttle_time_ms": 0}
-"""Beside those that Kafka's schemas name. Nobody is ever throttled."""
+"""Defaults in addition to those of Kafka's schemas. The broker never throttles a client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +51,12 @@ class FieldOf:
     """A field of a struct.
 
     Attributes:
-        kafka_type: of the value, or of an array's elements; "" for structs.
-        struct: the elements' class, "" for anything else than structs.
-        nominal: the type of ``broker.types`` that its numbers have, or "".
-        versions: that have it.
-        nullable: of these, those in which it may be null.
-        default: what it is where nothing else is said; ``MISSING``: it must be said.
+        kafka_type: The type of the value, or of an array's elements; "" for structs.
+        struct: The class of the elements; "" for anything but structs.
+        nominal: The type of ``broker.types`` for its numbers, or "".
+        versions: The versions that have it.
+        nullable: Those of these versions in which it may be null.
+        default: The value if none is given, or ``MISSING`` if one must be given.
     """
 
     name: str
@@ -71,7 +72,8 @@ class FieldOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struct:
-    """A class to be: a message, or a part of one; ``versions`` have it."""
+    """A class to generate: a message, or a part of one. ``versions`` has the versions that contain
+    it."""
 
     name: str
     description: str
@@ -81,13 +83,14 @@ class Struct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A request, a response or data in a record, with its parts, each before what it is part of.
+    """A request, a response or data in a record, with its parts. Each part precedes the ones that
+    contain it.
 
     Attributes:
         api_key: ``NO_API`` for data.
         kind: "request", "response" or "data".
-        flexible: versions whose lengths are varints, and which have tagged fields (KIP-482).
-        header_flexible: versions whose header has tagged fields.
+        flexible: The versions with varint lengths and tagged fields (KIP-482).
+        header_flexible: The versions whose header has tagged fields.
     """
 
     api_key: int
@@ -99,7 +102,7 @@ class Message:
 
 
 def message(types: Mapping[int, Any]) -> Message:
-    """What the classes of one message say, by version."""
+    """Return the schema of one message from its classes by version."""
     newest = types[max(types)]
     return Message(
         api_key=int(getattr(newest, "__api_key__", NO_API)),
@@ -116,7 +119,7 @@ def message(types: Mapping[int, Any]) -> Message:
 
 
 def _structs(types: Mapping[int, Any]) -> Iterable[Struct]:
-    """The struct itself comes last."""
+    """Yield the nested structs, and the struct itself at the end."""
     known: dict[str, Struct] = {}
     for nested in _nested(types):
         for struct in _structs(nested):
@@ -142,10 +145,10 @@ def _nested(types: Mapping[int, Any]) -> Iterable[Mapping[int, Any]]:
 
 
 def _in_order(types: Mapping[int, Any]) -> Sequence[str]:
-    """The names of all fields, as they follow each other in whichever version has them.
+    """Return the names of all fields in their order over all versions.
 
-    Tagged fields are left out: what they are about (snapshots, features, the brokers' epochs) came
-    with KRaft, and is nothing to this broker. They are skipped where they are read.
+    Tagged fields are left out. They concern KRaft (snapshots, features, the brokers' epochs) and
+    mean nothing to this broker, so they are skipped when they are read.
     """
     after: dict[str, set[str]] = {}
     for version in sorted(types, reverse=True):
@@ -206,8 +209,8 @@ def _nominal(name: str, element: Any, kafka_type: str) -> str:
 
 
 def _default(title: str, kafka_type: str, having: Mapping[int, Field[Any]], always: bool) -> object:
-    """As the newest version has it; a field that some version lacks has one in any case, and it is
-    what Kafka's fields are where their schema says nothing: zero, empty, or null."""
+    """Return the default of the newest version. A field that some version lacks always has a
+    default: that of Kafka's fields without one in the schema, which is zero, empty or null."""
     newest = having[max(having)]
     if newest.default is not MISSING:
         value: object = newest.default
@@ -248,7 +251,8 @@ def _is_array(option: Any) -> bool:
 
 @cache
 def _descriptions(entity: Any) -> Mapping[str, str]:
-    """What stands below a class's fields, by their names, and below the class itself, as ""."""
+    """Return the docstrings of a class's fields by their names, and that of the class itself under
+    ""."""
     (body,) = (
         node.body
         for node in ast.parse(inspect.getsource(inspect.getmodule(entity) or entity)).body

@@ -1,7 +1,8 @@
-"""A module of ``broker/wire/messages``: a request and its response, or data in records, as Python.
+"""The Python source of a module of ``broker/wire/messages``: a request and its response, or data in
+records.
 
-Fields of fixed size that follow each other are one ``struct.Struct``, one for each set of them that
-some versions have. What is left is a line for each field, below ``if version >= N`` where not every
+Consecutive fields of fixed size are read with one ``struct.Struct`` for each distinct sequence in
+some versions. Each other field has a line of its own, below ``if version >= N`` if not every
 version has it.
 """
 
@@ -31,11 +32,12 @@ FIXED: Final = {
     "datetime_i64": "q",
     "uuid": "16s",
 }
-"""How ``struct`` packs each type of fixed size."""
+"""The ``struct`` format of each type of fixed size."""
 
 VALUES: Final = {"string": "string", "bytes": "blob", "records": "records"}
 ARRAYS: Final = {"int32": "int32s", "string": "strings"}
-"""What reads and writes values that are not of fixed size, and arrays that are not of structs."""
+"""The functions that read and write values without a fixed size, and arrays of anything but
+structs."""
 
 A: Final = {
     "request": "A request",
@@ -49,7 +51,7 @@ PYPROJECT: Final = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
 
 def api(request: Message, response: Message) -> str:
-    """The text of the module about an API, not formatted."""
+    """Return the text of the module for an API, not formatted."""
     name = request.structs[-1].name.removesuffix("Request")
     first, last = min(request.versions), max(request.versions)
     versions = f"version {first}" if first == last else f"versions {first} to {last}"
@@ -57,7 +59,7 @@ def api(request: Message, response: Message) -> str:
 
 
 def module(title: str, messages: Sequence[Message]) -> str:
-    """The text of the module with these messages, not formatted."""
+    """Return the text of the module with these messages, not formatted."""
     body = [
         line
         for message in messages
@@ -78,7 +80,7 @@ def module(title: str, messages: Sequence[Message]) -> str:
 
 
 def formatted(modules: Mapping[str, str]) -> Mapping[str, str]:
-    """The texts of modules, by their names, as ``ruff format`` has them."""
+    """Return the texts of modules by their names, formatted by ``ruff format``."""
     ruff = Path(sys.executable).with_name("ruff")
     with TemporaryDirectory() as scratch:
         paths = {name: Path(scratch, f"{name}.py") for name in modules}
@@ -126,7 +128,7 @@ def _forms(body: str) -> Iterator[str]:
 
 
 def _form(fields: Sequence[FieldOf]) -> str:
-    """The name of the ``struct.Struct`` of these fields, by which :func:`_forms` makes it."""
+    """Return the name of the ``struct.Struct`` for these fields, which :func:`_forms` defines."""
     codes = "".join("u" if f.kafka_type == "uuid" else FIXED[f.kafka_type] for f in fields)
     return "_FORM_" + codes.translate(NAMES).upper()
 
@@ -211,7 +213,7 @@ def _default(field: FieldOf) -> str:
 
 
 def _literal(field: FieldOf) -> str:
-    """Of the default, as it comes from the wire."""
+    """Return the default as a literal of the type read from the wire."""
     if field.default is MISSING:
         raise ValueError(f"{field.name} has no default")
     if field.kafka_type == "uuid":
@@ -225,8 +227,8 @@ def _literal(field: FieldOf) -> str:
 
 
 def _condition(having: frozenset[int], among: frozenset[int]) -> str:
-    """What is true of the versions that have something, and of no other one among these; "" where
-    all have it."""
+    """Return a condition that holds for the versions that have the field, and for no other one
+    among these. Return "" if all have it."""
     first, last = min(having), max(having)
     if having != {v for v in among if first <= v <= last}:
         raise ValueError(f"versions {sorted(having)} have a hole")
@@ -256,8 +258,8 @@ def _parts(
     nothing: Callable[[FieldOf], Iterable[str]],
     one: Callable[[FieldOf], Iterable[str]],
 ) -> Iterator[str]:
-    """Lines for all fields: ``run`` for those of fixed size that follow each other in a version,
-    ``nothing`` for a field that a version lacks, ``one`` for a field of any size."""
+    """Yield lines for all fields: ``run`` makes those for consecutive fields of fixed size,
+    ``nothing`` those for a field that a version lacks, and ``one`` those for any other field."""
     for fixed, group in groupby(struct.fields, key=_is_fixed):
         if fixed:
             yield from _run(tuple(group), struct.versions, run, nothing)

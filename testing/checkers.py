@@ -1,4 +1,4 @@
-"""Conformance of a checker: that it finds what is planted, and nothing else."""
+"""Conformance of a checker: it must find planted anomalies and nothing else."""
 
 import copy
 import tempfile
@@ -17,21 +17,21 @@ from ackproof.history.names import parse
 from ackproof.testing.histories import CLIENTS, History, sound_history
 
 Plant = Callable[[History], None]
-"""Plants an anomaly, by changing the rows of a history."""
+"""A function that plants an anomaly by changing the rows of a history."""
 
 
 class CheckerNotConforming(AssertionError):
-    """A checker that does not keep its contract; the message says in what."""
+    """A checker that does not keep its contract. The message says in what way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What came of a history.
+    """The result of checking a history.
 
     Attributes:
         result: The result of the check.
-        guarantee: The guarantee of the checker; None where the cell does not concern it.
-        details: What its anomalies say, in order.
+        guarantee: The guarantee of the checker, or None if the checker does not apply to the cell.
+        details: The details of its anomalies, in order.
     """
 
     result: CampaignResult
@@ -40,7 +40,7 @@ class Checked:
 
 
 def checked(checker: PluginChecker, history: History) -> Checked:
-    """Check a history with one plug-in's checker, beside the built-in ones and in this process."""
+    """Check a history in this process, with one plug-in's checker beside the built-in ones."""
     with _on_trial(checker), tempfile.TemporaryDirectory(prefix="ackproof-") as directory:
         results = Path(directory) / "made"
         history.write(results)
@@ -55,17 +55,18 @@ def check_checker(
 ) -> None:
     """Prove that a checker keeps its contract.
 
-    1. It is what the table of checkers accepts.
-    2. In a sound history its guarantee holds: it finds nothing, and examines something.
-    3. It finds each planted anomaly, which breaks its guarantee. A second look finds the same.
-    4. Where a file that it reads is missing or damaged, it finds nothing, and its guarantee does
-       not hold: it was not checked.
-    5. Nor does its guarantee hold in a history without any record.
-    6. Where a client was crashed, whose last second is recorded nowhere, it finds nothing.
+    1. The table of checkers accepts it.
+    2. In a sound history its guarantee holds: it finds nothing and examines something.
+    3. It finds each planted anomaly, which violates its guarantee. A second check finds the same.
+    4. If a file that it reads is missing or damaged, it finds nothing, and its guarantee does not
+       hold, because it was not checked.
+    5. Its guarantee does not hold in a history without records either.
+    6. If a client was crashed, whose last second is not recorded, it finds nothing.
 
     Args:
-        planted: What plants an anomaly each, in a history of ``sound``.
-        sound: Makes a history in which nothing is wrong, for each proof a new one.
+        checker: The checker.
+        planted: The functions that each plant an anomaly in a history of ``sound``.
+        sound: Returns a new history without errors, for each proof.
 
     Raises CheckerNotConforming.
     """
@@ -147,8 +148,8 @@ def _check_planted(
 
 
 def _incomplete(checker: PluginChecker, history: History) -> Iterator[tuple[str, Checked]]:
-    """Yield what comes of the history when one of the files that the checker reads is missing, and
-    when it is damaged."""
+    """Yield the results for the history with each file that the checker reads missing, and with it
+    damaged."""
     with tempfile.TemporaryDirectory(prefix="ackproof-") as directory:
         results = Path(directory) / "made"
         files = [path for path in sorted(history.write(results).iterdir()) if _reads(checker, path)]

@@ -1,4 +1,4 @@
-"""Conformance of a client library: that its program speaks the protocol, and tells the truth."""
+"""Conformance of a client library: its program must speak the protocol and report correctly."""
 
 import signal
 import time
@@ -32,7 +32,7 @@ from ackproof.workloads.topics import TopicsRefused, create_topics
 
 _PARTITIONS, _RECORDS, _WITHIN_S = 2, 200, 60.0
 _GIVEN_UP_MS = 6_000
-"""How long records may be under way while there is no broker."""
+"""The longest time for which records may be in flight while there is no broker."""
 _SETTINGS: Mapping[str, Value] = {
     "acks": "all",
     "replication.factor": 1,
@@ -44,19 +44,19 @@ def check_client(name: str) -> None:
     """Prove that the program of an installed client library keeps its contract, against one bundled
     broker in namespaces of this machine. It takes about a quarter of a minute.
 
-    1. It can be started, and is ready within a minute.
+    1. It starts and is ready within a minute.
     2. Each record that is sent has one outcome, and is acknowledged while the broker works.
-    3. After ``flush`` it says ``flushed``, and then nothing of records.
-    4. The log has each acknowledged record once, with its value, in its partition, at the offset
-       that was told, and those of a partition in the order in which they were sent.
+    3. After ``flush`` it says ``flushed``, and then nothing about records.
+    4. The log has each acknowledged record once, with its value, in its partition, at the reported
+       offset, and those of a partition in the order of the sends.
     5. While there is no broker, no record is acknowledged, and each has an outcome when it says
        ``flushed``.
     6. It ends with status 0 when its input ends.
 
-    Transactions are not tried: the bundled broker has none.
+    Transactions are not tested, because the bundled broker has none.
 
     Args:
-        name: As cells name it, or the path of a program.
+        name: The name of the library in cells, or the path of a program.
 
     Raises NotConforming.
     """
@@ -250,7 +250,7 @@ def _is_acked(saying: Saying) -> bool:
 
 
 def _first(sayings: Mapping[int, Saying]) -> str:
-    """Return the first of some outcomes, and how many there are."""
+    """Return the first of some outcomes, and their number."""
     return f"{next(iter(sayings.values()), None)}, one of {len(sayings)}"
 
 

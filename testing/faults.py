@@ -1,4 +1,4 @@
-"""Conformance of a fault: that it takes effect, is proven to have, and is healed."""
+"""Conformance of a fault: it must take effect, be proven to do so, and be healed."""
 
 import random
 import tempfile
@@ -13,12 +13,13 @@ from ackproof.testing.nemesis import Nemesis
 from ackproof.testing.trials import NotConforming
 
 _PLANS = 3
-"""How many plans of one seed are compared: two may be equal by chance."""
+"""The number of plans of one seed that are compared. Two may be equal by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """A fault, aimed once, and held for so long. ``hold_ms``: None for its full effect."""
+    """A fault that is aimed once and held for ``hold_ms`` milliseconds, or for its full effect if
+    that is None."""
 
     fault: Fault
     target: str
@@ -29,7 +30,7 @@ class _Case:
     directory: Path = field(compare=False)
 
     def nemesis(self) -> Nemesis:
-        """Return a new cluster with nothing done to it."""
+        """Return a new cluster without any fault."""
         with tempfile.NamedTemporaryFile(dir=self.directory, delete=False) as ledger:
             return Nemesis(self.cluster(), Path(ledger.name))
 
@@ -55,19 +56,19 @@ def check_fault(
 ) -> None:
     """Prove that a fault keeps its contract, held for its full effect and for no time at all.
 
-    1. It is what the table of faults accepts.
+    1. The table of faults accepts it.
     2. Its plan has effects, is the same for the same seed, and touches nothing.
     3. It is proven to have taken effect after its injection, and not before.
-    4. It is not proven to have taken effect on a cluster that nothing has any effect on.
+    4. It is not proven to have taken effect on a cluster that ignores every fault.
     5. It is not proven to be healed before it is healed. It is afterwards, also after it was healed
        twice and without an injection, and then nothing of it is left.
 
     Args:
         target: A target expression; the cluster has the topic ``orders`` with 3 partitions.
-        parameters: The fault's own; defaults for those that are left out.
-        cluster: Makes a cluster in memory, for each proof a new one.
-        lasts: Whether what it did can be seen after it is healed, as flipped bits can. None: it
-            can where the fault destroys ``bits``.
+        parameters: The fault's own parameters. The others have their defaults.
+        cluster: Returns a new cluster in memory, for each proof.
+        lasts: Whether its effect can be observed after the heal, as for flipped bits. None stands
+            for a fault that destroys ``bits``.
 
     Raises NotConforming.
     """

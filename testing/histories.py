@@ -1,9 +1,9 @@
-"""Small recorded histories for tests of checkers: sound ones, whose rows a test may change.
+"""Small recorded histories for tests of checkers. They are sound, and a test may change their rows.
 
 A :class:`History` is one run of a campaign without faults. A producer sends to each partition in
-turn, and every record is acknowledged and stands in the final log. A tail reader and a member of a
-group are shown every record. Rows are dictionaries by the columns of :mod:`history.schema`, so that
-a test plants an anomaly by changing them.
+turn, and every record is acknowledged and is in the final log. A tail reader and a member of a
+group read every record. Rows are dictionaries by the columns of :mod:`history.schema`. A test
+plants an anomaly by changing them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ SETTINGS: Mapping[str, Value] = {
     "enable.idempotence": True,
 }
 BEGIN_NS = 1_800_000_000_000_000_000
-"""When the workload began, in nanoseconds of the Unix epoch."""
+"""The time at which the workload began, in nanoseconds of the Unix epoch."""
 
 _MS = 1_000_000
 _SECOND = 1_000_000_000
@@ -63,9 +63,9 @@ class History:
 
     Attributes:
         settings: The settings of the cell.
-        partitions: How many partitions its topic has.
+        partitions: The number of partitions of its topic.
         tables: The rows of each writer: by table, then by writer, each in the order written.
-        crashed: The client that a fault crashed (:meth:`crash`); None: no fault was planned.
+        crashed: The client that a fault crashed (:meth:`crash`), or None if no fault was planned.
     """
 
     settings: Mapping[str, Value]
@@ -85,8 +85,9 @@ class History:
         """Return the rows of a table, in the order written; each may be changed.
 
         Args:
-            partition: The number of a partition, whose rows alone are wanted.
-            writer: The client whose rows alone are wanted, for example ``reader-1``.
+            partition: The number of the partition; without it, rows of all partitions are returned.
+            writer: The client, for example ``reader-1``; without it, rows of all clients are
+                returned.
         """
         return [
             row
@@ -102,8 +103,8 @@ class History:
             rows[:] = [one for one in rows if one is not row]
 
     def crash(self, client: str) -> None:
-        """Crash a client: what it did in its last second is recorded nowhere, and it closed none of
-        its files. The last send of a producer then has no outcome."""
+        """Crash a client. Its last second is then not recorded, and it closed none of its files.
+        The last send of a producer has no outcome."""
         own = [rows for (_, writer), rows in self.tables.items() if writer == client]
         mine = [row for rows in own for row in rows]
         crashed = max(row["time"] for row in mine)
@@ -120,7 +121,7 @@ class History:
         ]
 
     def write(self, directory: Path) -> Path:
-        """Write the results of a campaign with this run. Returns the directory of its tables."""
+        """Write the results of a campaign with this run, and return the directory of its tables."""
         run = PlannedRun(
             number=1,
             seed=1,
@@ -203,11 +204,11 @@ class History:
 def sound_history(
     settings: Mapping[str, Value] = SETTINGS, *, partitions: int = 2, records: int = 24
 ) -> History:
-    """Return a history in which nothing is wrong.
+    """Return a history without errors.
 
     Args:
         settings: The settings of the cell.
-        records: How many records are sent, to all partitions together, one every 100 ms.
+        records: The number of records sent to all partitions together, one every 100 ms.
     """
     made = History(settings=dict(settings), partitions=partitions)
     for (table, writer), rows in _harness_rows(partitions).items():
@@ -225,7 +226,7 @@ def sound_history(
 
 
 def _add_record(made: History, sequence: int) -> None:
-    """Append one record: sent, acknowledged 5 ms later, and shown 10 ms after that."""
+    """Append one record that is sent, acknowledged 5 ms later, and read 10 ms after that."""
     partition, offset = sequence % made.partitions, sequence // made.partitions
     sent = BEGIN_NS + sequence * 100 * _MS
     record = {
@@ -264,7 +265,8 @@ def _assigned(client: str, partition: int) -> Row:
 
 
 def _commit(made: History, partition: int) -> Sequence[Row]:
-    """Return the commit of all that the member was shown of a partition, as asked and answered."""
+    """Return the commit of everything that the member read from a partition, with its request and
+    answer."""
     shown = made.rows("polls", partition, MEMBER)
     if not shown:
         return ()

@@ -1,4 +1,5 @@
-"""Faults on the cluster in memory: aimed, injected, proven and healed in one line each."""
+"""Faults on the cluster in memory, which are aimed, injected, proven and healed in one line
+each."""
 
 import random
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from ackproof.testing.memory.cluster import Memory, Once
 
 
 class Nemesis:
-    """What a run has of it: one ledger, one executor."""
+    """The nemesis of a run in memory, with one ledger and one executor."""
 
     def __init__(self, memory: Memory, path: Path, patience_s: float = 10.0) -> None:
         self.memory = memory
@@ -33,8 +34,8 @@ class Nemesis:
         hold_ms: int | None = None,
         **own: object,
     ) -> OpenFault:
-        """Aim and plan the fault of that name, with its ``own`` parameters. ``hold_ms``: until a
-        session expires if not given."""
+        """Aim and plan the fault of that name, with its ``own`` parameters. The default of
+        ``hold_ms`` is the time until a session expires."""
         held_ms = expiry_ms(self.memory.system) if hold_ms is None else hold_ms
         return self.planned(FAULTS[name], expression, own, seed=seed, hold_ms=held_ms)
 
@@ -58,7 +59,7 @@ class Nemesis:
         )
 
     def strike(self, name: str, expression: str, /, **how: object) -> OpenFault:
-        """Aim and inject."""
+        """Aim and inject a fault."""
         entry = self.aim(name, expression, **how)  # type: ignore[arg-type]
         self.executor.inject(entry)
         return entry
@@ -72,8 +73,8 @@ class Nemesis:
         return prove(looks, Once(), 0.0, by_itself=False)
 
     def through(self, name: str, expression: str, /, **how: object) -> OpenFault:
-        """Aim, inject, heal, and heal once more: it bites until then and no longer, and is healed
-        no sooner."""
+        """Aim, inject and heal a fault, and heal it once more. Check that it is effective until the
+        heal and not longer, and is proven healed no sooner."""
         entry = self.strike(name, expression, **how)
         proof = self.bitten(entry)
         assert proof.proven, proof.observations

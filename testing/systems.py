@@ -1,4 +1,4 @@
-"""Conformance of a system: that it deploys, keeps its records, and can be killed and restarted."""
+"""Conformance of a system: it must deploy, keep its records, and survive kills and restarts."""
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ _SETTINGS: Mapping[str, Value] = {
 _CELL = Cell(name="conformance", topic="conformance", settings=_SETTINGS)
 _PARTITION = (_CELL.topic, 0)
 _WITHIN_S = 60.0
-"""How long each step may take, beyond a session timeout where one must expire."""
+"""The longest time for each step, in addition to a session timeout where one must expire."""
 _NO_END = 1 << 62
 
 
@@ -42,18 +42,19 @@ def check_system(name: str) -> None:
     """Prove that an installed system keeps its contract, on three brokers in namespaces of this
     machine. It takes about half a minute.
 
-    1. Its build says the same each time, its name leads to itself, and its own defaults are values
-       that its properties allow.
+    1. Its build says the same each time, its name leads to itself, and its properties allow its own
+       defaults.
     2. It deploys: three brokers run, answer and are in the view.
     3. A topic takes records with ``acks=all`` and gives back each of them.
     4. When the leader is killed, its process ends, another broker leads, and records are taken.
     5. When it is started again, it is in sync again, and no acknowledged record is lost.
     6. The observer has reported the change of the leader.
     7. If it names log directories, each replica's raw log has all records.
-    8. When it is closed, no process of it is left.
+    8. When it is closed, none of its processes is left.
 
     Args:
-        name: As campaigns name it, for example ``brisk:3``. The package must be installed.
+        name: The name of the system in campaigns, for example ``brisk:3``. The package must be
+            installed.
 
     Raises NotConforming.
     """
@@ -99,7 +100,7 @@ def trial(name: str, directory: Path) -> None:
 
 
 class _Deployed:
-    """A system that is deployed and tried once."""
+    """A system that is deployed and tested once."""
 
     def __init__(self, system: System, directory: Path) -> None:
         self._system = system

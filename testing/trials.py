@@ -1,4 +1,4 @@
-"""Trials of a conformance check that need real nodes: each runs in namespaces of its own."""
+"""Trials of conformance checks that need real nodes. Each runs in namespaces of its own."""
 
 import subprocess
 import sys
@@ -14,13 +14,14 @@ from ackproof.infra.backends.local.enter import enter, inside
 
 
 class NotConforming(AssertionError):
-    """A plug-in's object that does not keep its contract; the message says in what."""
+    """An object of a plug-in that does not keep its contract. The message says in what way."""
 
 
 # --- trials ---------------------------------------------------------------------------------------
 
 Trial = Callable[[str, Path], None]
-"""Tries a plug-in's object, given its name and a directory for nodes. Raises NotConforming."""
+"""A function that tests a plug-in's object, given its name and a directory for nodes. Raises
+NotConforming."""
 
 _WITHIN_S = 600.0
 _PROBLEM = "problem"
@@ -31,7 +32,7 @@ _TAIL_LINES = 12
 def tried(trial: Trial, name: str) -> None:
     """Call a function of a module in a process and in namespaces of its own, without a network.
 
-    Raises NotConforming with what it has raised, or with the last lines that it has written.
+    Raises NotConforming with the function's exception, or with the last lines of its output.
     """
     with tempfile.TemporaryDirectory(prefix="ackproof-") as directory:
         where = (trial.__module__, trial.__name__, name, directory)

@@ -1,1 +1,1 @@
-"""Development tools: in the sources, and not in the wheel."""
+"""Development tools, which are in the sources and not in the wheel."""

@@ -1,8 +1,8 @@
-"""What a check costs, and how that grows: ``python -m benchmarks.checking``.
+"""The cost of a check and its growth: ``python -m benchmarks.checking``.
 
-Makes histories with planted losses and copies, has `ackproof check` and DuckDB count them, one
-right after the other, and prints processor time and memory as Markdown. Both must find exactly what
-was planted. All repetitions go to a JSON file.
+The benchmark writes histories with planted losses and copies. ``ackproof check`` and DuckDB count
+them one right after the other. It prints processor time and memory as Markdown. Both programs must
+find exactly the planted anomalies. All repetitions are written to a JSON file.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ON_REQUEST: Mapping[str, Shape] = {
     "100 M over 18 partitions": Shape(sends=100 * MILLION),
     "100 M over 60 partitions": Shape(sends=100 * MILLION, partitions=10),
 }
-"""With ``--case`` alone: minutes each, and 10 GB of disk."""
+"""Cases that only run with ``--case``. Each takes minutes and 10 GB of disk."""
 
 GROWTH = (
     "1 M over 18 partitions",
@@ -43,10 +43,10 @@ GROWTH = (
     "30 M over 18 partitions",
     "100 M over 18 partitions",
 )
-"""From each to the next: what a million more sends cost."""
+"""Cases whose difference to the next one is the cost of a million more sends."""
 
 SPREAD = ("10 M over 18 partitions", "10 M over 1,800 partitions")
-"""Between these: what it costs that there are many small ones."""
+"""Cases whose difference is the cost of many small partitions."""
 
 SHAPES = {**CASES, **ON_REQUEST}
 
@@ -55,11 +55,11 @@ DUCKDB = (sys.executable, "-m", "benchmarks.checking.duck")
 
 
 class Wrong(Exception):
-    """What was counted is not what was planted."""
+    """The counts differ from the planted anomalies."""
 
 
 def main() -> None:
-    """Make, count, print."""
+    """Make the histories, count, and print."""
     arguments = _arguments()
     chosen = {name: SHAPES[name] for name in arguments.case or CASES}
     costs: dict[str, dict[str, list[Cost]]] = {}

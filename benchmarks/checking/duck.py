@@ -1,7 +1,7 @@
-"""The same counts by DuckDB, straight from the files: ``python -m benchmarks.checking.duck DIR``.
+"""The same counts by DuckDB from the files: ``python -m benchmarks.checking.duck DIR``.
 
-What it is held against is a database that was made for such questions. It counts what was sent and
-what became of it, and seven rules: it writes no rows, labels nothing, and knows of no promise.
+DuckDB is a database made for such queries. It counts the sends and their outcomes, and seven rules.
+It writes no rows, attributes nothing, and knows no guarantees.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 TOPICS = "create type topics as enum (select distinct topic from read_parquet($sends))"
-"""Numbers in place of names: grouping by long strings would cost it half as much again."""
+"""Numbers in place of names. Grouping by long strings would cost it half as much again."""
 
 SQL = """
 with outcomes as (

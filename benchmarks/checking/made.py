@@ -1,8 +1,8 @@
-"""Synthetic histories, of any size, in which what is wrong was planted and counted.
+"""Synthetic histories of any size with planted and counted anomalies.
 
-Sends against as many log records. Of a partition four producers take turns; each numbers its
-records over all partitions of its cell, as ours do. So many in a thousand are lost, stand in the
-log twice, or got no answer.
+Sends are compared with as many log records. Four producers of a partition take turns. Each numbers
+its records over all partitions of its cell, like those of a campaign. A fixed share of the records
+is lost, is in the log twice, or got no answer.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,8 +31,9 @@ WRITER = "benchmark"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Of a history: so many sends, spread evenly over ``cells`` cells of ``partitions`` partitions
-    each; of 1,000 of them ``lost``, ``doubled`` and ``unanswered``."""
+    """The shape of a history: so many sends, spread evenly over ``cells`` cells of
+    ``partitions`` partitions each. Of 1,000 sends, ``lost``, ``doubled`` and ``unanswered`` have
+    these anomalies."""
 
     sends: int
     cells: int = 6
@@ -43,13 +44,13 @@ class Shape:
 
     @property
     def each(self) -> int:
-        """Sends to a partition."""
+        """The number of sends to a partition."""
         return self.sends // (self.cells * self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """What was made, and what is wrong with it: numbers of records."""
+    """The history that was made, and the numbers of its anomalies."""
 
     sent: int
     lost: int
@@ -57,7 +58,7 @@ class Planted:
 
 
 def make(directory: Path, shape: Shape) -> Planted:
-    """Write a campaign's results of one run into a directory that is there."""
+    """Write the results of a campaign with one run into an existing directory."""
     history = directory / "runs" / "1" / "history"
     history.mkdir(parents=True)
     cells = [_cell(number, shape) for number in range(shape.cells)]
@@ -92,13 +93,14 @@ class _Part:
         self._time = START_NS + number * NS_EACH
         self._kept = ~_chosen(number, shape.lost, offset=0)
         self._answered = ~_chosen(number, shape.unanswered, offset=1)
-        # The record after one that is lost and one that got no answer stands in the log again.
+        # The record after a lost one and after one without an answer is in the log again.
         self._again = np.flatnonzero(_chosen(number, shape.doubled, offset=2) & self._kept)
         self._offset = np.cumsum(self._kept) - self._kept
         self.end = int(self._kept.sum()) + len(self._again)
 
     def planted(self) -> tuple[int, int, int]:
-        """How many were sent, lost (of those that were acked), and stand twice."""
+        """Return the numbers of records that were sent, lost (of the acked ones), and that are in
+        the log twice."""
         lost = int(np.count_nonzero(~self._kept & self._answered))
         return len(self._kept), lost, len(self._again)
 
@@ -144,10 +146,11 @@ class _Part:
 
 
 def _chosen(number: Array, of_thousand: int, offset: int) -> npt.NDArray[np.bool_]:
-    """So many of a thousand, spread evenly; beginning with that one."""
+    """Return which records are chosen: so many of a thousand, spread evenly, beginning with that
+    one."""
     if not of_thousand:
         return np.zeros(len(number), dtype=bool)
-    # 7,919 is prime to 1,000: each of the thousand comes up once.
+    # 7,919 is prime to 1,000, so each of the thousand comes up once.
     drawn: npt.NDArray[np.bool_] = ((number - offset) * 7_919) % 1_000 < of_thousand
     return drawn
 
@@ -172,7 +175,7 @@ def _cell(number: int, shape: Shape) -> Cell:
 
 
 def _small_tables(shape: Shape, cells: Sequence[Cell]) -> dict[str, list[tuple[object, ...]]]:
-    """What a run with two faults leaves, beside sends, log and reads."""
+    """Return the tables of a run with two faults, except sends, log and reads."""
     places = [place for cell in cells for place in cell.topic_partitions]
     end = START_NS + NS_EACH * shape.each
     return {
@@ -190,7 +193,8 @@ def _small_tables(shape: Shape, cells: Sequence[Cell]) -> dict[str, list[tuple[o
 def _fault(
     number: int, places: Sequence[tuple[str, int]], each: int
 ) -> Iterator[tuple[object, ...]]:
-    """From a third to two thirds of its half of the workload."""
+    """Return the rows of a fault that is active from one third to two thirds of its half of the
+    workload."""
     half = each * NS_EACH // 2
     begun = START_NS + (number - 1) * half + half // 3
     touched = [f"{topic}-{partition}" for topic, partition in places]

@@ -1,4 +1,5 @@
-"""What a command costs: processor time and memory of it and of everything that it started."""
+"""The cost of a command: processor time and memory of the command and of all processes that it
+started."""
 
 import subprocess
 import threading
@@ -14,11 +15,18 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Of a command. ``cpu_s``: user and system, of all its processes: it hardly depends on what
-    else the machine does; ``wall_s``: means something alone on the machine; ``peak_mb``: the
-    greatest sum of resident sets (pages that processes share count in each); ``worker_mb``: the
-    greatest of one Python process below the first; MiB. Looked at twenty times a second: what a
-    process did since the last look before its end is missing."""
+    """The cost of a command.
+
+    Attributes:
+        cpu_s: The user and system time of all its processes, which hardly depends on other work of
+            the machine.
+        wall_s: The elapsed time, which is only meaningful on an otherwise idle machine.
+        peak_mb: The greatest sum of resident sets in MiB. Shared pages count for each process.
+        worker_mb: The greatest resident set of one Python process below the first, in MiB.
+
+    The processes are measured twenty times a second, so the time between the last measurement of a
+    process and its end is missing.
+    """
 
     wall_s: float
     cpu_s: float
@@ -27,10 +35,10 @@ class Cost:
 
 
 def run(command: Sequence[str], output: Path) -> Cost:
-    """Run a command to its end, its output into a file.
+    """Run a command to its end and write its output to a file.
 
-    Raises:
-        subprocess.CalledProcessError: It did not end with 0 or 1 (a broken guarantee).
+    Raises: subprocess.CalledProcessError: The command did not end with 0 or 1 (a violated
+    guarantee).
     """
     began = time.perf_counter()
     with output.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
@@ -49,8 +57,9 @@ def run(command: Sequence[str], output: Path) -> Cost:
 
 
 class _Watch:
-    """Of a process and its descendants: the processor time of each, by pid (as many as these do not
-    come round); the greatest sum of their bytes, and the greatest of one worker."""
+    """The use of a process and its descendants: the processor time of each by pid (fewer than a
+    wrap-around of pids), the greatest sum of their bytes, and the greatest number of bytes of one
+    worker."""
 
     def __init__(self, pid: int) -> None:
         self.cpu_s: dict[int, float] = {}

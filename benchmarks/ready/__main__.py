@@ -1,7 +1,7 @@
-"""``python -m benchmarks.ready``: how long one waits for a cluster; see docs/benchmarks.md.
+"""The time until a cluster is ready: ``python -m benchmarks.ready``; see docs/benchmarks.md.
 
-Exit status: 0 when all that works here was measured, 1 when a cluster did not come up, 3 when there
-is nothing to compare.
+The exit status is 0 if everything that works here was measured, 1 if a cluster did not start, and 3
+if there is nothing to compare.
 """
 
 import json
@@ -48,7 +48,7 @@ def main(repetitions: int, output: Path) -> None:
 
 
 def table(ratios: Ratios) -> Table:
-    """Least, middle and greatest of each row's repetitions."""
+    """Return a table with the least, middle and greatest ratio of each row."""
     made = Table("cluster on", title="Command to ready cluster / the same on the backend local")
     for heading in ("min", "median", "max"):
         made.add_column(heading, justify="right")

@@ -1,8 +1,8 @@
-"""``python -m benchmarks.ready.cluster BACKEND DIRECTORY [INVENTORY]``: a cluster to wait for.
+"""A cluster to wait for: ``python -m benchmarks.ready.cluster BACKEND DIRECTORY [INVENTORY]``.
 
-Comes to it the way ``ackproof run`` does: looks whether the backend works, goes where it works,
-opens it, deploys. Says ``ready`` when every broker knows every other, and tears it down when its
-standard input ends.
+It is set up like a cluster of ``ackproof run``: check that the backend works, enter its place, open
+it, deploy. The program prints ``ready`` when every broker knows every other, and removes the
+cluster when its standard input ends.
 """
 
 import sys
@@ -26,7 +26,8 @@ _COMPLETE_WITHIN_S = 60
 
 
 def main() -> None:
-    """The outer half enters; the inner half, told by the last argument, does the rest."""
+    """Enter the place of the backend. The inner process, which the last argument identifies, does
+    the rest."""
     backend, directory, *rest = sys.argv[1:]
     inside = _INSIDE in rest
     inventory = next((argument for argument in rest if argument != _INSIDE), None)

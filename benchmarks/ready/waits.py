@@ -1,7 +1,7 @@
-"""The wait from the command to the ready cluster: the same cluster, on one backend after another.
+"""The time from the command to the ready cluster, for the same cluster on each backend.
 
-Every repetition measures all of them, one right after the other, and begins with another one each
-time. A ratio is always that of two waits of one repetition.
+Every repetition measures all backends, one right after the other, and begins with another one each
+time. A ratio always compares two times of one repetition.
 """
 
 import os
@@ -26,21 +26,21 @@ from tests.support.ssh.hosts import ssh_hosts
 
 LOCAL = "local"
 HOSTS = BROKERS + 2
-"""And one each for ZooKeeper and the clients."""
+"""The number of hosts: one for each broker, and one each for ZooKeeper and the clients."""
 _BUILT_WITHIN_S = 1800
 
 Say = Callable[[str], None]
 Ratios = Mapping[str, Sequence[float]]
-"""For each case but LOCAL, its waits divided by LOCAL's."""
+"""For each case but LOCAL, its times divided by LOCAL's."""
 
 
 class NotReady(Exception):
-    """A cluster did not come up, or did not go."""
+    """A cluster did not start, or could not be removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is waited for. ``before``: what is done first, without being counted."""
+    """A case to measure. ``before`` is run first and not measured."""
 
     name: str
     backend: str
@@ -49,7 +49,7 @@ class Case:
 
 
 def measure(repetitions: int, say: Say) -> Ratios:
-    """The waits on every backend that works here; the others are named to ``say``. Raises
+    """Return the times on every backend that works here. The others are reported by ``say``. Raises
     NotReady."""
     with tempfile.TemporaryDirectory(prefix="ackproof-bench-") as directory, _hosts(say) as hosts:
         cases = [Case(name=LOCAL, backend="local"), *_docker(say), *hosts]
@@ -84,7 +84,7 @@ def _docker(say: Say) -> Iterator[Case]:
 
 @contextmanager
 def _hosts(say: Say) -> Iterator[Sequence[Case]]:
-    """The cases on hosts, which are there meanwhile."""
+    """Yield the cases on hosts, which exist meanwhile."""
     if os.geteuid() != 0:
         say("left out: ssh: its hosts are made on this machine, which takes root")
         yield ()
@@ -108,7 +108,8 @@ def _on_hosts(inventory: Path) -> Sequence[Case]:
 
 
 def _wait_s(case: Case, above: Path) -> float:
-    """Seconds from starting the command to its word that the cluster is ready."""
+    """Return the seconds from the start of the command until it reports that the cluster is
+    ready."""
     case.before()
     directory = Path(tempfile.mkdtemp(prefix="run-", dir=above))
     arguments = [case.backend, str(directory), *([str(case.inventory)] if case.inventory else [])]

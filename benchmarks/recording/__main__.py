@@ -1,7 +1,7 @@
-"""``python -m benchmarks.recording``: what recording costs a client; see docs/benchmarks.md.
+"""The cost of recording for a client: ``python -m benchmarks.recording``; see docs/benchmarks.md.
 
-Exit status: 0 when all was measured, 1 when a client or the cluster failed (what was measured
-before is shown and saved all the same).
+The exit status is 0 if everything was measured, and 1 if a client or the cluster failed.
+Measurements from before a failure are still shown and saved.
 """
 
 import json
@@ -49,7 +49,7 @@ def main(repetitions: int, records: int, only: str, output: Path) -> None:
 
 
 def table(ratios: Sequence[Ratios]) -> Table:
-    """Least, middle and greatest of each row's repetitions."""
+    """Return a table with the least, middle and greatest ratio of each row."""
     made = Table("case", "figure", title="A client that records / its peer")
     for heading in ("min", "median", "max"):
         made.add_column(heading, justify="right")

@@ -1,11 +1,11 @@
-"""The clients that are compared, each in a process of its own: ``python -m
-benchmarks.recording.clients CLIENT SPEC.json RECORDS``; prints what came of it, as JSON.
+"""The compared clients, each in a process of its own: ``python -m benchmarks.recording.clients
+CLIENT SPEC.json RECORDS``. The result is printed as JSON.
 
-``producer`` and ``reader`` are those of campaigns, flat out, with all that they record. The bare
-ones have the same properties of the same library, as many records under way, and one callback that
-counts; ``using-reader`` takes what it is shown besides, as anybody's program has to that is there
-for the records, and not for their number. Time runs until the last record is acknowledged, or
-shown; closing a history is no part of it, since that is once and at the end.
+``producer`` and ``reader`` are those of campaigns at full speed, with everything that they record.
+The bare clients have the same properties of the same library, as many records in flight, and one
+callback that counts. ``using-reader`` also takes the contents of the records, as any program that
+needs them must. Time is measured until the last record is acknowledged or read. Closing a history
+is not included, because it happens once at the end.
 """
 
 import json
@@ -30,11 +30,11 @@ DEADLINE_S = 120.0
 
 
 class NotMeasured(Exception):
-    """A client got an error, or was not done in time."""
+    """A client that got an error, or did not finish in time."""
 
 
 class Stopwatch:
-    """Runs until all is done. Raises NotMeasured past the deadline."""
+    """A stopwatch that runs until all records are done. Raises NotMeasured past the deadline."""
 
     def __init__(self, records: int) -> None:
         self._records = records
@@ -42,7 +42,8 @@ class Stopwatch:
         self.figures: Mapping[str, float] = {}
 
     def done(self, records: int) -> bool:
-        """Whether so many are all; the first time that they are is the time that counts."""
+        """Return whether so many records are all of them. The first time that they are is the
+        measured time."""
         took_s, cpu_s = time.perf_counter() - self._began[0], time.process_time() - self._began[1]
         if records >= self._records and not self.figures:
             self.figures = {"seconds": took_s, "cpu_s": cpu_s}
@@ -52,7 +53,7 @@ class Stopwatch:
 
 
 def producer(specification: Path, records: int) -> Mapping[str, float]:
-    """As a campaign's."""
+    """Run a campaign's producer."""
     ready_for_full_speed()
     spec = load(ProducerSpec, specification)
     with recording(spec) as (recorder, keep):
@@ -64,7 +65,7 @@ def producer(specification: Path, records: int) -> Mapping[str, float]:
 
 
 def bare_producer(specification: Path, records: int) -> Mapping[str, float]:
-    """Sends the same number of records of the same size, each the same."""
+    """Send the same number of records of the same size, all with the same value."""
     spec = load(ProducerSpec, specification)
     client = Producer(producer_properties(spec))
     value, sent, acked = bytes(spec.record_bytes), 0, 0
@@ -86,7 +87,7 @@ def bare_producer(specification: Path, records: int) -> Mapping[str, float]:
 
 
 def reader(specification: Path, records: int) -> Mapping[str, float]:
-    """As a campaign's."""
+    """Run a campaign's consumer."""
     ready_for_full_speed()
     spec = load(ConsumerSpec, specification)
     with polling.recording(spec) as (recorder, keep):
@@ -97,12 +98,12 @@ def reader(specification: Path, records: int) -> Mapping[str, float]:
 
 
 def bare_reader(specification: Path, records: int) -> Mapping[str, float]:
-    """Reads all and looks at nothing but errors."""
+    """Read all records and only check for errors."""
     return _read(specification, records, lambda message: message.error() is None)
 
 
 def using_reader(specification: Path, records: int) -> Mapping[str, float]:
-    """Reads all, and takes of each record whose it is, where it stands, its key and its value."""
+    """Read all records, and take the identity, the position, the key and the value of each."""
 
     def shown(message: Message) -> bool:
         taken = message.partition(), message.offset(), message.key(), message.value()

@@ -1,8 +1,8 @@
 """Pairs of clients, one that records and its peer, against the same brokers.
 
-Each repetition runs both, one right after the other, and who comes first changes each time. A ratio
-is always that of one such pair. Each client has a topic of its own, which is empty when a producer
-begins and has what it is to read when a reader does.
+Each repetition runs both clients, one right after the other, and their order changes each time. A
+ratio always compares one such pair. Each client has a topic of its own. The topic is empty when a
+producer begins and has the records to read when a reader begins.
 """
 
 import json
@@ -25,8 +25,8 @@ PAIRS = (("producer", "bare-producer"), ("reader", "bare-reader"), ("reader", "u
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is measured: ``role`` is ``producer`` or ``reader``; ``peer``: beside which client
-    (:data:`benchmarks.recording.clients.CLIENTS`)."""
+    """A case to measure. ``role`` is ``producer`` or ``reader``, and ``peer`` the client for
+    comparison (:data:`benchmarks.recording.clients.CLIENTS`)."""
 
     role: str
     peer: str
@@ -35,13 +35,14 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As the table has it."""
+        """The name of the case in the table."""
         return f"{self.role} / {self.peer}, {self.record_bytes} bytes"
 
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """One figure of one case: recorded divided by the peer's, for each repetition."""
+    """One figure of one case: the recording client's value divided by the peer's, for each
+    repetition."""
 
     case: str
     figure: str
@@ -51,11 +52,10 @@ class Ratios:
 def measure(
     repetitions: int, records: int, only: str, say: Callable[[str], None]
 ) -> Iterator[Ratios]:
-    """Every case whose name contains ``only``, as it becomes known.
+    """Yield the ratios of every case whose name contains ``only``, as they become known.
 
-    Raises:
-        subprocess.CalledProcessError, subprocess.TimeoutExpired: a client was not done.
-        TimeoutError: the cluster did not do what it should.
+    Raises: subprocess.CalledProcessError, subprocess.TimeoutExpired: A client did not finish.
+    TimeoutError: The cluster did not respond as expected.
     """
     cases = [Case(*pair, size, records) for pair in PAIRS for size in (100, 1_000)]
     with fresh(OURS) as cluster, tempfile.TemporaryDirectory(prefix="ackproof-bench-") as scratch:
@@ -87,7 +87,7 @@ def _one(cluster: Cluster, case: Case, name: str, scratch: Path, who: str) -> Ma
     with topic(cluster, name, PARTITIONS) as made:
         specified = _specified(cluster, case, made, scratch)
         if case.role == "reader":
-            # Of values of our own: to be told what others are is another piece of work.
+            # The values are the benchmark's own, because decoding other values is additional work.
             _run("producer", scratch, specified("producer"), case.records)
         client = case.role if who == RECORDED else case.peer
         took = _run(client, scratch, specified(case.role), case.records)
@@ -100,7 +100,7 @@ def _one(cluster: Cluster, case: Case, name: str, scratch: Path, who: str) -> Ma
 def _specified(
     cluster: Cluster, case: Case, made: str, scratch: Path
 ) -> Callable[[str], Mapping[str, object]]:
-    """The specification of a client in that role."""
+    """Return a function that returns the specification of a client in that role."""
     shared = {
         "topic": made,
         "partitions": PARTITIONS,

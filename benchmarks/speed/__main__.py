@@ -1,7 +1,8 @@
-"""``python -m benchmarks.speed``: Ackproof's broker against Apache Kafka; see docs/benchmarks.md.
+"""Ackproof's broker compared with Apache Kafka: ``python -m benchmarks.speed``; see
+docs/benchmarks.md.
 
-Exit status: 0 when all was measured, 1 when a cluster failed (what was measured before is shown and
-saved all the same), 3 when something is missing.
+The exit status is 0 if everything was measured, 1 if a cluster failed, and 3 if something is
+missing. Measurements from before a failure are still shown and saved.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The cases: each takes a running cluster and tells figures by name."""
+"""The cases. Each takes a running cluster and returns figures by name."""
 
 import math
 import os
@@ -22,13 +22,13 @@ SINCE_EXPIRY = "since expiry"
 CPU = "CPU/record"
 
 CPU_MIN_S = 0.1
-"""Ten of the kernel's ticks."""
+"""Ten ticks of the kernel."""
 
 UNACKNOWLEDGED = 20
-"""So many more records fit into the same time when nobody waits for acks."""
+"""The factor for records without acks: so many more of them fit into the same time."""
 
 FAIL_OVER = (1, 10, 100, 1_000)
-"""How many partitions lose their leader."""
+"""The numbers of partitions that lose their leader."""
 
 MORE_IS_BETTER = frozenset({THROUGHPUT})
 
@@ -37,7 +37,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many records a case sends or reads."""
+    """The numbers of records that a case sends or reads."""
 
     batched: int
     singly: int
@@ -50,12 +50,12 @@ FULL = Sizes(batched=100_000, singly=500, read=100_000, read_singly=10_000, warm
 QUICK = Sizes(batched=20_000, singly=100, read=20_000, read_singly=2_000, warm_up_rounds=2)
 
 Measure = Callable[[Cluster, str, Sizes], Figures]
-"""(cluster, a topic name that was never used, sizes) -> figures."""
+"""A function of a cluster, an unused topic name and the sizes that returns figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A row of the table, or several: one for each figure."""
+    """A row of the table, or several rows with one figure each."""
 
     name: str
     measure: Measure
@@ -63,7 +63,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """All that run on a cluster that is there."""
+    """Yield all cases that run on an existing cluster."""
     for acks in ("0", "1", "all"):
         for partitions in (1, 12):
             where = f"acks={acks}, {_partitions(partitions)}"
@@ -79,9 +79,10 @@ def cases() -> Iterator[Case]:
 
 
 def warm_up(cluster: Cluster, sizes: Sizes) -> None:
-    """A JVM compiles what it has run some ten thousand times: many small requests, and large ones.
+    """Warm up a cluster with many small requests and large ones, because a JVM compiles code that
+    has run some ten thousand times.
 
-    Fixed numbers, so that a quick run is no colder per round than a full one.
+    The numbers are fixed, so a quick run is not colder for each round than a full one.
     """
     for number in range(sizes.warm_up_rounds):
         for partitions in (1, 12):
@@ -125,10 +126,11 @@ def _consume(partitions: int, singly: bool, cluster: Cluster, name: str, sizes: 
 
 
 def _fail_over(partitions: int, cluster: Cluster, name: str, _sizes: Sizes) -> Figures:
-    """Until the last partition's next ack, with acks=all: from the kill, most of which is the
-    session's timeout, and from when ZooKeeper has removed the killed broker's registration.
+    """Measure the time until the last partition's next ack with acks=all. It is measured from the
+    kill, most of which is the session timeout, and from the time at which ZooKeeper has removed the
+    killed broker's registration.
 
-    The leader is not the controller, so that one thing fails and not two.
+    The leader is not the controller, so that only one thing fails.
     """
     controller = cluster.admin().list_topics(timeout=10).controller_id
     victim = next(broker for number, broker in cluster.brokers.items() if number != controller)
@@ -150,24 +152,24 @@ def _fail_over(partitions: int, cluster: Cluster, name: str, _sizes: Sizes) -> F
 
 
 def start_up(cluster: Cluster) -> Figures:
-    """From the first command until every broker knows every other."""
+    """Measure the time from the first command until every broker knows every other."""
     began = perf_counter()
     cluster.start()
     return {TIME: perf_counter() - began}
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that ``share`` of all do not exceed."""
+    """Return the smallest value that ``share`` of all do not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
 def _cpu_each(cluster: Cluster, before: float, count: int) -> Figures:
-    """What a record cost since then; nothing where the kernel's clock is too coarse to say."""
+    """Return the cost of a record since then, or nothing if the kernel's clock is too coarse."""
     spent = _cpu(cluster) - before
     return {CPU: spent / count} if spent >= CPU_MIN_S else {}
 
 
 def _cpu(cluster: Cluster) -> float:
-    """Seconds that the brokers have computed, the system's work for them included."""
+    """Return the processor time of the brokers in seconds, including the system's work for them."""
     times = [psutil.Process(broker.pid).cpu_times() for broker in cluster.brokers.values()]
     return sum(time.user + time.system for time in times)

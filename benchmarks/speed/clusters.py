@@ -1,9 +1,9 @@
 """The two clusters that are compared: ZooKeeper and three brokers each, on loopback.
 
-Everything but the broker is the same: ZooKeeper's version and settings, the server properties, the
-machine. Neither flushes to disk on account of time or count (Kafka's default), so that what is
-compared is what an acknowledgement by replication costs. The JVM gets the options of Kafka's own
-start script, with half the heap: three of them have to share a small machine.
+Only the broker differs. The same are ZooKeeper's version and settings, the server properties, the
+machine. Neither flushes to disk by time or count (Kafka's default), so the cost of an
+acknowledgement by replication is compared. The JVM gets the options of Kafka's own start script
+with half the heap, because three of them share a small machine.
 """
 
 import contextlib
@@ -72,7 +72,8 @@ SUBJECTS = {OURS: Cluster, KAFKA: ApacheKafka}
 
 @contextlib.contextmanager
 def fresh(subject: str) -> Iterator[Cluster]:
-    """A cluster with nothing in it, which is started by whoever gets it, and removed at the end."""
+    """Start nothing yet, but yield an empty cluster for the caller to start, and remove it at the
+    end."""
     with tempfile.TemporaryDirectory(prefix="ackproof-bench-") as directory:
         cluster = SUBJECTS[subject](Path(directory), BROKERS, OVERRIDES)
         try:
@@ -83,10 +84,13 @@ def fresh(subject: str) -> Iterator[Cluster]:
 
 @contextlib.contextmanager
 def topic(cluster: Cluster, name: str, partitions: int, leader: int | None = None) -> Iterator[str]:
-    """A topic on all brokers, all in sync, that is deleted at the end.
+    """Yield a topic on all brokers, with all replicas in sync, and delete it at the end.
 
     Args:
-        leader: the preferred leader of its partitions; None spreads them.
+        cluster: The cluster.
+        name: The name of the topic.
+        partitions: The number of partitions.
+        leader: The preferred leader of its partitions; None spreads them.
     """
     admin = cluster.admin()
     if leader is None:
@@ -105,7 +109,8 @@ def topic(cluster: Cluster, name: str, partitions: int, leader: int | None = Non
 
 @contextlib.contextmanager
 def registration_removed(cluster: Cluster, broker: int) -> Iterator[Callable[[], float]]:
-    """Tells when ZooKeeper removed the broker's registration (``perf_counter``), once it has."""
+    """Yield a function that returns the time (``perf_counter``) at which ZooKeeper removed the
+    broker's registration, once it has."""
     client = KazooClient(cluster.zookeeper_connect)
     removed: list[float] = []
     gone = threading.Event()
@@ -129,7 +134,8 @@ def registration_removed(cluster: Cluster, broker: int) -> Iterator[Callable[[],
 
 
 def in_sync(cluster: Cluster, name: str, partitions: int) -> Callable[[], bool]:
-    """Whether every broker knows of every partition, with a leader and a full ISR."""
+    """Return a function that returns whether every broker knows every partition, with a leader and
+    a full ISR."""
 
     def look() -> bool:
         for broker in cluster.brokers.values():

@@ -1,7 +1,7 @@
-"""What is measured: librdkafka's producer and consumer at work, with its default settings but two.
+"""The measured load: librdkafka's producer and consumer with default settings, except for two.
 
-Records of 1 kB that do not compress, made before the clock starts. A run that loses a record or
-gets an error is no measurement: it fails.
+Records of 1 kB that do not compress are made before the measurement. A run that loses a record or
+gets an error is no measurement and fails.
 """
 
 import random
@@ -19,12 +19,13 @@ RECORD = random.Random(1).randbytes(1024)
 TIMEOUT_S = 60
 CHUNK = 5_000
 
-# By default a consumer stops for half a second when some of a broker's partitions end while it has
-# not begun with others, and for one when its queue is full: as long as all it is measured by.
+# By default a consumer pauses for half a second when some of a broker's partitions end before it
+# has begun with others, and for a second when its queue is full. That is as long as the whole
+# measurement.
 PAUSES = {"fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 10}
 
-# By default a producer asks for new leaders, and sends again, after a pause that grows to a second:
-# by chance as long as all that brokers need to fail over.
+# By default a producer asks for new leaders, and sends again, after a pause of up to a second,
+# which can be as long as the brokers' whole failover.
 SOON = {
     "linger.ms": 0,
     "topic.metadata.refresh.fast.interval.ms": 20,
@@ -35,12 +36,12 @@ SOON = {
 
 
 class LoadFailed(Exception):
-    """A client got an error, or what was sent did not arrive; there is nothing to compare then."""
+    """A client got an error, or records did not arrive, so that there is nothing to compare."""
 
 
 @dataclass
 class Sender:
-    """A producer that is connected to every partition's leader, and so is its ``admin``."""
+    """A producer that is connected to the leader of every partition, as is its ``admin``."""
 
     bootstrap: str
     topic: str
@@ -68,7 +69,7 @@ class Sender:
         self.readable()
 
     def put(self) -> None:
-        """Hands over a record, as soon as there is room for it."""
+        """Send a record as soon as there is room for it."""
         while True:
             try:
                 self.producer.produce(self.topic, RECORD, partition=self.sent % self.partitions)
@@ -79,13 +80,13 @@ class Sender:
             return
 
     def flush(self) -> None:
-        """Until all is acknowledged; raises LoadFailed if something is not."""
+        """Wait until all records are acknowledged. Raises LoadFailed if one is not."""
         left = self.producer.flush(TIMEOUT_S)
         if left or self.errors:
             raise LoadFailed(f"{left} records not acknowledged; errors: {self.errors[:3]}")
 
     def wait_for_ack(self) -> None:
-        """Until as many are acknowledged as were put; needs ``only_errors=False``."""
+        """Wait until as many records are acknowledged as were sent. Needs ``only_errors=False``."""
         deadline = perf_counter() + TIMEOUT_S
         while self.delivered < self.sent:
             self.producer.poll(1)
@@ -93,12 +94,12 @@ class Sender:
                 raise LoadFailed(f"record {self.sent} of {self.topic}: {self.errors}")
 
     def wait_until_readable(self) -> None:
-        """Until everything is below the high watermarks."""
+        """Wait until all records are below the high watermarks."""
         what = f"{self.sent} records can be read"
         wait_until(lambda: self.readable() >= self.sent, TIMEOUT_S, what, interval=0.002)
 
     def readable(self) -> int:
-        """How many records are below the high watermarks."""
+        """Return the number of records below the high watermarks."""
         latest = OffsetSpec.latest()
         asked = {TopicPartition(self.topic, p): latest for p in range(self.partitions)}
         return sum(answer.result(10).offset for answer in self.admin.list_offsets(asked).values())
@@ -110,7 +111,8 @@ class Sender:
 
 
 def produce_batched(bootstrap: str, topic: str, partitions: int, acks: str, count: int) -> float:
-    """Records per second, from the first until all are acknowledged (acks=0: can be read)."""
+    """Return the records per second from the first send until all are acknowledged, or readable
+    with acks=0."""
     sender = Sender(bootstrap, topic, partitions, acks)
     return _rate(count, lambda: _send(sender, count))
 
@@ -128,9 +130,10 @@ def _send(sender: Sender, count: int) -> None:
 def produce_singly(
     bootstrap: str, topic: str, partitions: int, acks: str, count: int
 ) -> tuple[float, list[float]]:
-    """Each record waits for the one before: records per second, and the seconds each waited.
+    """Send each record after the ack of the one before. Return the records per second and the time
+    that each waited, in seconds.
 
-    With acks=0 there is nothing to wait for: records leave one by one, until all can be read.
+    With acks=0 there is no ack to wait for: records are sent one by one until all can be read.
     """
     settings = {"only_errors": False, "linger.ms": 0, "batch.num.messages": 1}
     sender = Sender(bootstrap, topic, partitions, acks, settings)
@@ -149,7 +152,7 @@ def produce_singly(
 
 
 def fill(bootstrap: str, topic: str, partitions: int, count: int, *, singly: bool) -> None:
-    """Writes what is then read; ``singly``: every record is a batch of its own."""
+    """Write the records to read. With ``singly``, every record is a batch of its own."""
     settings = {"batch.num.messages": 1} if singly else {}
     sender = Sender(bootstrap, topic, partitions, "all", settings)
     _send(sender, count - sender.sent)
@@ -157,7 +160,7 @@ def fill(bootstrap: str, topic: str, partitions: int, count: int, *, singly: boo
 
 
 def consume(bootstrap: str, topic: str, partitions: int, count: int) -> float:
-    """Records per second, from the assignment until the last is there."""
+    """Return the records per second from the assignment until the last one is read."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

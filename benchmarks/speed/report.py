@@ -13,7 +13,7 @@ from benchmarks.speed.runs import Ratios
 
 
 def table(ratios: Iterable[Ratios]) -> Table:
-    """Least, middle and greatest of each row's repetitions."""
+    """Return a table with the least, middle and greatest ratio of each row."""
     made = Table("case", "figure", "good is", title="Ackproof's broker / Apache Kafka")
     for heading in ("min", "median", "max"):
         made.add_column(heading, justify="right")
@@ -25,7 +25,7 @@ def table(ratios: Iterable[Ratios]) -> Table:
 
 
 def save(ratios: Iterable[Ratios], path: Path) -> None:
-    """Writes all repetitions as JSON."""
+    """Write all repetitions as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{**asdict(row), "good": _good(row.figure)} for row in ratios]
     path.write_text(json.dumps(rows, indent=1) + "\n")

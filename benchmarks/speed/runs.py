@@ -1,9 +1,8 @@
-"""Runs the cases on both clusters by turns, and keeps ratios only.
+"""The runs of the cases on both clusters in turn. Only ratios are kept.
 
-Both clusters are up all the time, idle but for their heartbeats while the other one is measured.
-Each repetition measures both, one right after the other, and who comes first changes each time: a
-machine that gets slower or busier over time then does not favour either. A ratio is always that of
-one such pair.
+Both clusters run all the time, and one is idle except for heartbeats while the other is measured.
+Each repetition measures both, one right after the other, and their order changes each time. A
+machine that becomes slower or busier then favours neither. A ratio always compares one such pair.
 """
 
 import contextlib
@@ -22,7 +21,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """One figure of one case: ours divided by Kafka's, for each repetition."""
+    """One figure of one case: the bundled broker's value divided by Kafka's, for each
+    repetition."""
 
     case: str
     figure: str
@@ -30,11 +30,11 @@ class Ratios:
 
 
 def measure(repetitions: int, sizes: Sizes, chosen: str, say: Say) -> Iterator[Ratios]:
-    """Everything whose name contains ``chosen``, as it becomes known.
+    """Yield the ratios of every case whose name contains ``chosen``, as they become known.
 
     Raises:
-        KafkaToolFailed: Apache Kafka's jars are not there and cannot be fetched.
-        LoadFailed, TimeoutError: a cluster did not do what it should.
+        KafkaToolFailed: Apache Kafka's jars are missing and cannot be fetched.
+        LoadFailed, TimeoutError: A cluster did not respond as expected.
     """
     if chosen in START_UP:
         yield from _start_ups(repetitions, say)
@@ -48,7 +48,7 @@ def _start_ups(repetitions: int, say: Say) -> Iterator[Ratios]:
         with fresh(subject) as cluster:
             return start_up(cluster)
 
-    once(KAFKA)  # Java's and Python's files are in memory then, for both
+    once(KAFKA)  # Java's and Python's files are then cached for both
     once(OURS)
     say(START_UP)
     yield from _ratios(START_UP, _by_turns(repetitions, once))
@@ -75,7 +75,7 @@ def _on_running(wanted: list[Case], repetitions: int, sizes: Sizes, say: Say) ->
 def _both() -> Iterator[dict[str, Cluster]]:
     with contextlib.ExitStack() as closing:
         clusters = {subject: closing.enter_context(fresh(subject)) for subject in SUBJECTS}
-        for cluster in clusters.values():  # one by one: six processes starting starve each other
+        for cluster in clusters.values():  # six starting processes slow each other
             cluster.start()
         yield clusters
 

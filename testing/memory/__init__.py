@@ -1,1 +1,1 @@
-"""A cluster that exists in memory, for proofs of faults without processes and networks."""
+"""A cluster in memory, for proofs of faults without processes and networks."""

@@ -1,4 +1,5 @@
-"""An administrator of the cluster in memory: what is ordered shows in the view, or is not."""
+"""An administrator of the cluster in memory. The view shows the effect of each order, or does
+not."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,32 +12,32 @@ Key = tuple[str, int]
 
 @dataclass
 class MemoryAdmin:
-    """``view``: of the cluster. Whoever led goes on leading while it can: a new order of replicas
-    is no election."""
+    """An administrator. ``view`` is that of the cluster. A leader remains while it can, because a
+    new order of replicas is no election."""
 
     view: Callable[[], ClusterView]
     answer_ms: int = 20
     assigned: dict[Key, list[int]] = field(default_factory=dict)
-    """Replicas, where they were ordered."""
+    """The replicas that were ordered, by partition."""
     own: dict[str, int] = field(default_factory=dict)
-    """How many partitions, of topics that were ordered."""
+    """The numbers of partitions of topics that were created by orders."""
     isrs: dict[Key, list[int]] = field(default_factory=dict)
-    """Where not all replicas are in sync."""
+    """The ISRs that do not include all replicas."""
     epochs: dict[Key, int] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     starts: dict[Key, int] = field(default_factory=dict)
     leads: dict[Key, int] = field(default_factory=dict)
     deaf: bool = False
-    """Takes orders and does nothing, as a fault that does not bite."""
+    """Whether it accepts orders and does nothing, like a fault without effect."""
     silent: bool = False
-    """Carries them out, and nobody hears of it."""
+    """Whether it executes orders without changing the view."""
     refusal: Exception | None = None
     refusals: float = float("inf")
-    """How many orders more meet with it."""
+    """The number of further orders that are refused."""
     orders: list[str] = field(default_factory=list)
 
     def leader(self, key: Key, isr: Sequence[int]) -> int:
-        """Who leads, of those in sync that live."""
+        """Return the leader among the live in-sync replicas."""
         before = self.leads.get(key)
         return before if before is not None and before in isr else isr[0] if isr else -1
 

@@ -1,7 +1,7 @@
-"""A small cluster that exists in memory: the interfaces of infra, really implemented.
+"""A small cluster in memory that really implements the interfaces of infra.
 
-Processes change state when they are signalled, links drop when they are cut, and the view of the
-cluster follows from both. So what a fault proves can be true or false.
+Processes change state when they receive signals, links drop when they are cut, and the view of the
+cluster follows from both. The proofs of a fault can therefore be true or false.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,24 +27,25 @@ from ackproof.testing.memory.servers import MemoryAdded, MemoryBackend, MemorySe
 
 @dataclass
 class MemoryEnsemble:
-    """Sessions begin anew, and registrations are others', when they are told to.
+    """A ZooKeeper ensemble in memory. Sessions end, and registrations change their owner, on
+    request.
 
     Args:
-        servers: ZooKeeper's.
-        has_quorum: Whether it answers at all.
-        registered: The brokers that are, by id, with the sessions of their own.
+        servers: The ZooKeeper servers.
+        has_quorum: Whether it answers.
+        registered: The registered brokers by id, with their own sessions.
     """
 
     servers: Sequence[Server]
     has_quorum: Callable[[], bool]
     registered: Callable[[], Mapping[int, int]]
     ended: dict[int, int] = field(default_factory=dict)
-    """How many of its sessions were, by broker."""
+    """The number of a broker's sessions that were ended, by broker."""
     occupying: dict[int, int] = field(default_factory=dict)
-    """The session of ours that holds a broker's registration."""
+    """The session of the nemesis that holds a broker's registration."""
     ours: frozenset[int] = frozenset()
     deaf: bool = False
-    """Does nothing, and says it did, as a fault that does not bite."""
+    """Whether it does nothing and reports success, like a fault without effect."""
 
     def modes(self) -> Mapping[str, str]:
         if not self.has_quorum():
@@ -83,11 +84,14 @@ _CONTROLLER_PORT = 9093
 
 @dataclass
 class MemorySystem:
-    """The view follows from the processes and the links: ZooKeeper answers while a majority of it
-    runs and its members hear each other; a broker is registered while it runs and reaches a
-    ZooKeeper that runs (of those that are brokers, one that hears a majority); leaders are the
-    first registered replica, and stay what they were while there is no broker to be the
-    controller."""
+    """The system in memory. Its view follows from the processes and the links.
+
+    - ZooKeeper answers while a majority of its servers run and reach each other.
+    - A broker is registered while it runs and reaches a running ZooKeeper server. If brokers are
+      also ZooKeeper servers, that server must reach a majority.
+    - The leader is the first registered replica. Leaders do not change while no broker can be the
+      controller.
+    """
 
     backend: MemoryBackend
     brokers: Sequence[MemoryServer]
@@ -99,17 +103,18 @@ class MemorySystem:
     zookeeper_session_timeout_ms: int = 1000
     replica_lag_time_max_ms: int = 1000
     sessions: dict[int, int] = field(default_factory=dict)
-    """Of brokers whose session is not the one that they began with their process."""
+    """The sessions of brokers that have another session than the one with which their process
+    began."""
     replicas: Mapping[int, list[int]] = field(default_factory=dict)
-    """By partition, where it is not all brokers."""
+    """The replicas by partition, if they are not all brokers."""
     written: Mapping[tuple[str, int], PartitionView] = field(default_factory=dict)
-    """What the last controller wrote."""
+    """The state that the last controller wrote."""
     lingering: set[int] = field(default_factory=set)
-    """Brokers whose first session has not expired, whatever became of them."""
+    """The brokers whose first session has not expired, whatever their state."""
     zxid: int = 0
-    """Of the last transaction; every look is one."""
+    """The zxid of the last transaction. Every look is one."""
     believes: MemoryServer | None = None
-    """Says that it leads ZooKeeper, when nobody does."""
+    """A server that claims to lead ZooKeeper when none does."""
     ensemble: MemoryEnsemble = field(init=False)
     admin: MemoryAdmin = field(init=False)
     added: MemoryAdded = field(init=False)
@@ -136,7 +141,7 @@ class MemorySystem:
         on_change: Callable[[ClusterChange], None],
         clock: Callable[[], int],
     ) -> Observer:
-        """Raises NotImplementedError: ask for the view."""
+        """Raise NotImplementedError. Use the view instead."""
         raise NotImplementedError("nothing watches a cluster in memory: ask for its view")
 
     def deploy(self) -> None: ...
@@ -157,7 +162,8 @@ class MemorySystem:
         ]
 
     def expired_sessions(self) -> frozenset[int]:
-        """Whoever was killed has let its session expire; whoever was asked to end has closed it."""
+        """Return the sessions that expired. The session of a killed process expires; a process that
+        was asked to end has closed its session."""
         gone = (one for one in self.everybody if not self._registered(one))
         return frozenset(self._session(one) for one in gone if one.process.code != 0)
 
@@ -235,7 +241,7 @@ class MemorySystem:
 
 @dataclass
 class Memory:
-    """The parts of the cluster under their own types."""
+    """The parts of the cluster with their own types."""
 
     backend: MemoryBackend
     system: MemorySystem
@@ -244,7 +250,7 @@ class Memory:
 
     @property
     def disturbances(self) -> Sequence[str]:
-        """What is not as it was when the cluster was made, in words."""
+        """Return a sentence for each part that differs from its state when the cluster was made."""
         ways = {*self.backend.links_cut, *((one[0], one[1]) for one in self.backend.links.on)}
         found = [f"the link {source}->{target} is disturbed" for source, target in sorted(ways)]
         for server in dict.fromkeys(
@@ -264,7 +270,7 @@ class Memory:
             yield f"a disk of {server.name} is disturbed"
 
     def deafen(self) -> None:
-        """Let nothing that is done to the cluster have any effect from now on."""
+        """Make the cluster ignore everything that is done to it from now on."""
         self.backend.leaky = True
         self.system.ensemble.deaf = True
         self.system.admin.deaf = True
@@ -280,14 +286,15 @@ class Memory:
 
 
 class Once:
-    """Waiting of those who do not: the condition is asked once."""
+    """A wait that checks its condition once."""
 
     def until(self, condition: Callable[[], bool], *, at_most: float, poll: float) -> bool:
         return at_most >= 0 and poll > 0 and condition()
 
 
 def memory_cluster(brokers: int = 3, zookeepers: int = 1, *, combined: bool = False) -> Memory:
-    """``combined``: the first brokers keep the metadata themselves, as many as ``zookeepers``."""
+    """Return a cluster in memory. With ``combined``, the first brokers keep the metadata
+    themselves, as many as ``zookeepers``."""
     backend = MemoryBackend()
     there = [memory_server("broker", number, 9092) for number in range(1, brokers + 1)]
     apart = [memory_server("zookeeper", number, 2181) for number in range(1, zookeepers + 1)]

@@ -1,4 +1,4 @@
-"""The links of the cluster in memory, with all that can befall them and be measured on them."""
+"""The links of the cluster in memory, with all impairments and measurements."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,17 +18,17 @@ On = tuple[str, str, Impairment]
 
 @dataclass
 class MemoryLinks:
-    """Implements ``infra.api.interface.Links``. What is drawn for real is as expected here: of
-    losses exactly so many connections fail. A cut of everything is the backend's ``cut``."""
+    """The links of the cluster, as ``infra.api.interface.Links``. Losses are exact here: the
+    expected number of connections fails. A complete cut is the backend's ``cut``."""
 
     backend: "MemoryBackend"
     on: set[On] = field(default_factory=set)
     hits: Counter[On] = field(default_factory=Counter)
     seen: Counter[On] = field(default_factory=Counter)
     connections: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Held, by source and name: their state, or the target while they are open."""
+    """The held connections by source and name: their state, or the target while they are open."""
     busy_ms: float = 0.0
-    """What the machine itself takes for a connection."""
+    """The time that the machine itself takes for a connection."""
 
     def impair(self, source: Node, target: Node, impairment: Impairment) -> None:
         if impairment == CUT:
@@ -93,8 +93,8 @@ class MemoryLinks:
         return min([WIDE_KBIT, *(float(one[2].amount) for one in narrow)])
 
     def lets_through(self, source: Node, target: Node, port: int) -> bool:
-        """Whether a new connection comes about; who does not let it is counted: the first packet
-        is hit where it goes, its answer only where that arrived."""
+        """Return whether a new connection succeeds. A link that blocks it counts a packet: the
+        first packet on its way, and the answer only if the first packet arrived."""
         stopping = [
             one
             for kind in ("loss", "reset")

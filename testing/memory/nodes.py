@@ -1,4 +1,4 @@
-"""Nodes of the cluster in memory, and the processes on them."""
+"""The nodes of the cluster in memory, and the processes on them."""
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -21,21 +21,21 @@ from ackproof.infra.api.storage import Damage, Witnesses
 # --- clocks ---------------------------------------------------------------------------------------
 
 BETWEEN_MS = 500
-"""Each time that a server is asked, so much time has passed."""
+"""The time that passes between two questions to a server."""
 
 
 @dataclass
 class MemoryClock:
     answers: Callable[[], bool]
-    """Whether its server runs."""
+    """Returns whether its server runs."""
     deaf: bool = False
-    """It cannot be set."""
+    """Whether it cannot be set."""
     bound_ms: float = 1.0
     offset_ms: float = 0.0
     rate: float = 1.0
     now_ms: float = 0.0
     runs: list[tuple[int, float]] = field(default_factory=list)
-    """All that it was set to."""
+    """All settings that it received."""
     _since_ms: float = 0.0
 
     def run(self, offset_ms: int, rate: float = 1.0) -> None:
@@ -57,12 +57,12 @@ class MemoryClock:
 @dataclass
 class MemoryDisk:
     deaf: bool = False
-    """Nothing that is done to it has any effect."""
+    """Whether it ignores everything that is done to it."""
     data: PurePosixPath = field(default_factory=lambda: PurePosixPath("/none/data"))
     synced: str = ""
     unsynced: str = ""
     keeps_all: bool = False
-    """What was not synced is there after a power failure all the same."""
+    """Whether unsynced data survives a power failure."""
     refusal: str | None = None
     limit: int | None = None
     damage: list[Damage] = field(default_factory=list)
@@ -121,8 +121,8 @@ class MemoryDisk:
 
 @dataclass
 class MemoryFiles:
-    """Of the log directories of one node. ``kinds``: the files that there are; ``deaf``: what is
-    done to them is not there when it is looked at."""
+    """The files in the log directories of one node. ``kinds`` has the files that exist. With
+    ``deaf``, changes to them cannot be observed."""
 
     deaf: bool = False
     kinds: Sequence[str] = ("closed-segment", "active-segment", "index", "timeindex")
@@ -143,7 +143,7 @@ class MemoryFiles:
 # --- nodes and processes --------------------------------------------------------------------------
 
 _FATAL = (signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV)
-"""Signals by which a process ends at once."""
+"""The signals that end a process at once."""
 
 
 @dataclass
@@ -153,12 +153,12 @@ class MemoryProcess:
     current: ProcessState = ProcessState.RUNNING
     code: int | None = None
     deaf: bool = False
-    """Ignores signals, as a fault that does not bite."""
+    """Whether it ignores signals, like a fault without effect."""
     stubborn: bool = False
-    """Does not end when it is asked to."""
+    """Whether it does not end when it is asked to."""
     signals: frozenset[int] = frozenset()
     times: Scheduled | None = None
-    """How long it ran and waited for a processor."""
+    """The times for which it ran and waited for a processor."""
 
     def state(self) -> ProcessState:
         return self.current
@@ -198,14 +198,14 @@ class MemoryNode:
     disks: list[MemoryDisk] = field(default_factory=list)
     logs: MemoryFiles = field(default_factory=MemoryFiles)
     files: int = 1
-    """What its server has on its disk."""
+    """The number of files of its server on its disk."""
     full: bool = False
-    """Nothing can be removed, as a fault that does not bite."""
+    """Whether nothing can be removed, like a fault without effect."""
     limits: dict[Scarce, int] = field(default_factory=dict)
     log: str | None = None
-    """What its server has logged, where that can be fetched."""
+    """The log of its server, if it can be fetched."""
     content: bool = False
-    """Whatever the limit, it needs no more, as with a fault that does not bite."""
+    """Whether it needs no more than any limit, like a fault without effect."""
 
     @property
     def directory(self) -> PurePosixPath:

@@ -1,4 +1,4 @@
-"""Servers of the cluster in memory, and the backend that they are deployed on."""
+"""The servers of the cluster in memory, and the backend on which they are deployed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class MemoryServer:
     peer_ports: tuple[int, ...] = ()
     distant: Distant | None = None
     stillborn: bool = False
-    """Ends as soon as it is started."""
+    """Whether it ends as soon as it is started."""
     clock: MemoryClock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -44,11 +44,12 @@ class MemoryBackend:
     capabilities: frozenset[Capability] = frozenset(Capability)
     links_cut: set[tuple[str, str]] = field(default_factory=set)
     leaky: bool = False
-    """Cuts nothing, as a fault that does not bite."""
+    """Whether it cuts nothing, like a fault without effect."""
     clings: bool = False
-    """Removes no node."""
+    """Whether it does not remove nodes."""
     servers: dict[str, "MemoryServer"] = field(default_factory=dict)
-    """By the name of their nodes: where nobody listens, nobody is reached."""
+    """The servers by the names of their nodes. A node without a listening server cannot be
+    reached."""
     calls: list[tuple[str, str, str]] = field(default_factory=list)
     """Every ``cut`` and ``heal``, with source and target."""
     links: MemoryLinks = field(init=False)
@@ -86,15 +87,15 @@ class MemoryBackend:
 
 @dataclass
 class MemoryAdded:
-    """Brokers that join and leave."""
+    """The brokers that join and leave."""
 
     backend: MemoryBackend
     next_id: int
     there: list[MemoryServer] = field(default_factory=list)
     full: bool = False
-    """There is no node for one."""
+    """Whether there is no node for another broker."""
     stillborn: bool = False
-    """Those that join end at once."""
+    """Whether brokers that join end at once."""
 
     def add(self, number: int) -> MemoryServer:
         if self.full:
@@ -116,6 +117,6 @@ class MemoryAdded:
 
 
 def memory_server(name: str, number: int, port: int) -> MemoryServer:
-    """Return a server that runs, on a node of its own."""
+    """Return a running server on a node of its own."""
     full = f"{name}-{number}"
     return MemoryServer(full, number, MemoryNode(full, full), port, MemoryProcess(full))

@@ -1,4 +1,4 @@
-"""Results: what a detector found in one broker, in one small file each.
+"""Results: the finding of a detector for one broker, in one small file each.
 
 A file is written when the result is known, so that an interrupted session continues with the
 missing ones.
@@ -14,12 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 from ackproof.history.storage import write_text
 
 SOUND = "sound"
-"""The name of the broker without a mutation. A fault that is found there, too, counts for
-nothing."""
+"""The name of the broker without a mutation. A fault that is also found there does not count."""
 
 
 class Method(StrEnum):
-    """How a broker is examined."""
+    """The way in which a broker is examined."""
 
     SIMULATOR = "simulator"
     CONFORMANCE = "conformance"
@@ -29,13 +28,13 @@ class Method(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How an examination ended."""
+    """The way in which an examination ended."""
 
     FOUND = "found"
     NOT_FOUND = "not found"
     """Everything that was examined held."""
     INCONCLUSIVE = "inconclusive"
-    """The search stopped early, or a campaign had not enough evidence."""
+    """The search stopped early, or a campaign had too little evidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
