@@ -45,5 +45,5 @@ def producer_of_session(number: int) -> int:
 def in_words(client: str, session: int, why: str) -> str:
     """Return a sentence that says that a client's session ended and the client continued."""
     if why in LIBRARY:
-        return f"the client {client} began anew, time {session}: {why}"
+        return f"the client {client} started session {session + 1}: {why}"
     return f"a fatal error ended session {session} of {client}, which went on in another: {why}"

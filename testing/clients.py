@@ -130,7 +130,7 @@ def _check_without_broker(name: str, node: Node, system: System) -> None:
         acked = {n: one for n, one in told.outcomes.items() if n in later and _is_acked(one)}
         _require(not acked, f"it acknowledges without a broker: {_first(acked)}")
         untold = [n for n in later if n not in told.outcomes]
-        _require(not untold, f"it has flushed, and told nothing of the records {untold}")
+        _require(not untold, f"it has flushed, and reported no outcome of the records {untold}")
 
 
 class _Told:
@@ -208,7 +208,7 @@ class _Told:
             case Fatal(reason):
                 raise NotConforming(f"it cannot go on: {reason}")
             case _:
-                raise NotConforming(f"it says what nobody has asked: {saying}")
+                raise NotConforming(f"it sent a line that was not requested: {saying}")
 
 
 def _made(system: System, topic: str) -> str:

@@ -230,8 +230,8 @@ class _Deployed:
         try:
             wait_until(holds, self._patience_s, what)
         except TimeoutError:
-            waited = f"within {self._patience_s:g} s"
-            raise NotConforming(f"it was waited in vain {waited} for {what}{silence[0]}") from None
+            waited = f"{self._patience_s:g} s"
+            raise NotConforming(f"it takes longer than {waited} for {what}{silence[0]}") from None
 
     @property
     def _patience_s(self) -> float:

@@ -1,4 +1,4 @@
-"""The same counts by DuckDB from the files: ``python -m benchmarks.checking.duck DIR``.
+"""DuckDB's counts of the same anomalies from the files: ``python -m benchmarks.checking.duck DIR``.
 
 DuckDB is a database made for such queries. It counts the sends and their outcomes, and seven rules.
 It writes no rows, attributes nothing, and knows no guarantees.

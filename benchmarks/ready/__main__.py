@@ -29,7 +29,7 @@ MISSING = 3
     type=click.Path(dir_okay=False, path_type=Path),
 )
 def main(repetitions: int, output: Path) -> None:
-    """Waits for the same cluster on each backend by turns and shows ratios."""
+    """Wait for the same cluster on each backend in turn, and show ratios."""
     console = Console(soft_wrap=True)
     if obstacle := can_enter():
         click.echo(f"Cannot compare: {obstacle}", err=True)

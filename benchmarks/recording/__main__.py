@@ -32,7 +32,7 @@ FAILED = 1
     type=click.Path(dir_okay=False, path_type=Path),
 )
 def main(repetitions: int, records: int, only: str, output: Path) -> None:
-    """Measures clients that record and their peers by turns, and shows ratios."""
+    """Measure clients that record and their peers in turn, and show ratios."""
     console = Console()
     ratios: list[Ratios] = []
     try:

@@ -32,7 +32,7 @@ MISSING = 3
     type=click.Path(dir_okay=False, path_type=Path),
 )
 def main(repetitions: int, quick: bool, only: str, output: Path) -> None:
-    """Measures both clusters by turns and shows ratios."""
+    """Measure both clusters in turn, and show ratios."""
     console = Console()
     ratios: list[Ratios] = []
     try:

@@ -107,5 +107,5 @@ class PartitionSurroundings:
         if fault.name in DISKS_THAT_SERVE:
             return ()
         on = Span(fault.start, fault.end)
-        befell = fault.brokers or frozenset()
-        return (span.end for broker, span in self.tenures if broker in befell and span.meets(on))
+        affected = fault.brokers or frozenset()
+        return (span.end for broker, span in self.tenures if broker in affected and span.meets(on))

@@ -80,7 +80,7 @@ def test_where_it_is_the_librarys_matter_alone_it_is_told_and_no_more(tmp_path: 
     """Else every cell of a campaign in which all brokers were fenced would be left open."""
     result = checked(write_campaign(tmp_path, ended(clients=[{**ENDED, "detail": NO_BROKERS}])))
     assert result.cells[0].verdict is PASS, told(result)
-    words = f"the client producer-1 began anew, time 1: {NO_BROKERS}"
+    words = f"the client producer-1 started session 2: {NO_BROKERS}"
     assert [finding for finding in result.findings if words in finding]
 
 

@@ -117,7 +117,7 @@ def test_list_shows_the_selected_mutants() -> None:
 
 def test_unknown_name_is_refused() -> None:
     result = invoke("nonsense")
-    assert (result.exit_code, "'nonsense' is neither a mutant" in result.output) == (2, True)
+    assert (result.exit_code, "'nonsense' is not a mutant" in result.output) == (2, True)
 
 
 def test_campaign_that_does_not_exist_is_refused(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_program_that_keeps_the_protocol_is_heard_to_its_end(tmp_path: Path) -> 
         ("rude", "said what is no line: "),
         ("twice", "it tells twice of record 0"),
         ("strange", "it tells of record 999999, which was not sent"),
-        ("answers", "it says what nobody has asked: Undone"),
+        ("answers", "it sent a line that was not requested: Undone"),
         ("status", "the program ended with status 7"),
         ("quits", "the program ended with status 0"),
         ("signal", "the program was ended by SIGSEGV"),

@@ -53,7 +53,7 @@ _NONE = "none, "
 
 
 class UnknownMutant(ValueError):
-    """A name that is neither a mutant nor a component."""
+    """A name that is not one of a mutant or a component."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,6 @@ def select(names: Sequence[str], mutants: Mapping[str, Mutant]) -> tuple[Mutant,
     """
     for name in names:
         if name not in mutants and name not in COMPONENTS:
-            raise UnknownMutant(f"{name!r} is neither a mutant nor a component; see --list")
+            raise UnknownMutant(f"{name!r} is not a mutant or a component; see --list")
     chosen = [m for m in mutants.values() if {m.name, m.component} & set(names)]
     return tuple(chosen if names else mutants.values())

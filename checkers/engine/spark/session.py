@@ -253,8 +253,8 @@ KEPT_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the greatest value that every glibc accepts
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
 }
-"""The environment of the workers, which makes them keep freed memory (mallopt(3), and Arrow
-likewise). A worker builds the same columns for one partition after the other. Without these
+"""The environment of the workers, which makes them keep freed memory (mallopt(3), and the same
+for Arrow). A worker builds the same columns for one partition after the other. Without these
 settings the kernel would clear the pages for each of them again, which took up to a third of the
 time. The greatest use of memory is still that of the largest partition."""
 
