@@ -142,7 +142,7 @@ def newest(tell: Callable[[str], None]) -> str:
     with tempfile.TemporaryDirectory() as directory:
         pom = Path(directory, "pom.xml")
         pom.write_text(as_pom([f"org.apache.kafka:kafka_2.13:[{_FROM},)"]), encoding="utf-8")
-        # Maven asks for the list of versions anew only when it is told to (-U).
+        # Maven only asks for the list of versions again with the option -U.
         _run([maven, "-B", "-U", "-f", str(pom), _COPY, f"-DoutputDirectory={directory}"], "", tell)
         (jar,) = Path(directory).glob("kafka_2.13-*.jar")
     return jar.stem.removeprefix("kafka_2.13-")
