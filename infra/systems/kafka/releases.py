@@ -52,7 +52,8 @@ class Release:
     """An Apache Kafka that can be deployed.
 
     Attributes:
-        directory: The directory of its jars if the user provides them, or None if they must be fetched.
+        directory: The directory of its jars if the user provides them, or None if they must be
+            fetched.
     """
 
     version: str
