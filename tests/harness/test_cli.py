@@ -87,7 +87,7 @@ def test_list_of_commands_has_a_line_for_each_that_is_not_hidden() -> None:
         ),
     ],
 )
-def test_commands_import_what_is_slow_only_when_they_need_it(first: str, slow: list[str]) -> None:
+def test_commands_import_slow_modules_only_when_they_need_them(first: str, slow: list[str]) -> None:
     """Each command pays for all that is imported at its start."""
     told = f"import sys; {first}; print({{*{slow}}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

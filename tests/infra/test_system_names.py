@@ -276,9 +276,7 @@ def test_release_that_does_not_exist_is_named_first(
         ("4.4.0", "kafka_2.13:4.4.0 log4j-slf4j-impl:2.24.3 log4j-core:2.24.3"),
     ],
 )
-def test_each_generation_has_what_its_archives_have_beside_its_dependencies(
-    version: str, needed: str
-) -> None:
+def test_each_generation_has_the_further_jars_of_its_archives(version: str, needed: str) -> None:
     assert [one.partition(":")[2] for one in jars.needed(version)] == needed.split()
 
 
