@@ -25,9 +25,8 @@ from simulation.plans.coverage import table
 from simulation.plans.plan import Plan, from_json, to_json
 from simulation.plans.scenarios import OF_CONTROLLERS, SCENARIOS
 from simulation.plans.schedule import COORDINATION, draw
-from simulation.search.search import Found, run_seed, search
+from simulation.search.search import Found, run_seed, search, story
 from simulation.search.shrink import Shrinker
-from simulation.search.story import story
 from simulation.world.world import Outcome, run
 
 FAILURES_MAX: Final = 3

@@ -25,11 +25,29 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from contextvars import Context
 from random import Random
-from typing import Any, NamedTuple, NoReturn, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar, TypeVarTuple
 
-from simulation.loop.connections import Connections
 from simulation.loop.ownership import NOBODY, PROCESS, Killed, Process, State
 from simulation.loop.tasks import SimulatedHandle, SimulatedTask, Tasks, bury, carry_out
+
+# --- connections ----------------------------------------------------------------------------------
+#
+# What a loop asks of its network: those connections that asyncio opens.
+
+Factory = Callable[[], asyncio.BaseProtocol]
+
+
+class Connections(Protocol):
+    """Transport and protocol of each, as asyncio's own loop answers."""
+
+    def attach(self, factory: Factory, accepted: Any, /) -> tuple[Any, Any]:
+        """What ``loop.connect_accepted_socket`` does, of what ``loop.sock_accept`` gave."""
+
+    async def connect(self, factory: Factory, host: str, port: int, /) -> tuple[Any, Any]:
+        """What ``loop.create_connection`` does. Raises OSError."""
+
+
+# --------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -2,12 +2,41 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection
+import logging
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, TypeVar
 
 from simulation.loop.ownership import Process
-from simulation.loop.silence import silence
+
+# --- silence --------------------------------------------------------------------------------------
+#
+# Nothing is said for a while.
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Within, no logger says anything."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Brokers log what they suffer; here that is the plan. What a killed one was about to start
+    was never awaited."""
+    with silence(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+        yield
+
+
+# --------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 

@@ -10,6 +10,7 @@ connection nothing overtakes.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from random import Random
@@ -17,9 +18,73 @@ from typing import Any
 
 from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import NOBODY, PROCESS, Killed, Process
-from simulation.network.link import Link
-from simulation.network.sockets import AcceptedSocket, ListeningSocket
-from simulation.network.tcp import EPHEMERAL_PORTS, Address, Endpoint
+from simulation.network.tcp import EPHEMERAL_PORTS, Address, Endpoint, Link
+
+# --- sockets --------------------------------------------------------------------------------------
+#
+# Listening and accepted sockets, as far as the broker looks at them.
+
+
+class ListeningSocket:
+    """What ``loop.sock_accept`` takes."""
+
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        address: Address,
+        backlog: int,
+        closed: Callable[[Address], object],
+    ) -> None:
+        self._loop = loop
+        self._address = address
+        self._backlog = backlog
+        self._closed = closed
+        self._queue: deque[Endpoint] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may connect."""
+        return len(self._queue) <= self._backlog
+
+    def connected(self, endpoint: Endpoint) -> None:
+        """Somebody connected."""
+        self._queue.append(endpoint)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def accept(self) -> tuple["AcceptedSocket", Address]:
+        """The next who connected, and its address."""
+        while not self._queue:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        endpoint = self._queue.popleft()
+        return AcceptedSocket(endpoint), endpoint.remote
+
+    def getsockname(self) -> Address:
+        return self._address
+
+    def close(self) -> None:
+        """Who was not accepted yet is turned away."""
+        self._closed(self._address)
+        while self._queue:
+            self._queue.popleft().close_by_kernel()
+
+
+class AcceptedSocket:
+    """What ``loop.connect_accepted_socket`` takes."""
+
+    __slots__ = ("endpoint",)
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+
+    def close(self) -> None:
+        self.endpoint.close_by_kernel()
+
+
+# --------------------------------------------------------------------------------------------------
 
 BASE_S = 0.0002
 JITTER_S = 0.0008

@@ -1,7 +1,7 @@
 """Carries out a plan's actions on a world, and what they end with."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 from simulation.loop.loop import SimulatedLoop
@@ -10,14 +10,96 @@ from simulation.machines.disk import PLENTY
 from simulation.machines.node import Ending, Node
 from simulation.network.network import Network
 from simulation.plans import actions as act
+from simulation.plans.actions import LosePowerAfter
 from simulation.plans.coverage import FAULT, ORDER
 from simulation.verdict.settling import Cluster
 from simulation.world.bad_links import CUT_WAYS, BadLinks, both_ways, ways
-from simulation.world.mid_step import MidStep
 from simulation.world.sessions import Sessions
-from simulation.world.slow_disks import SlowDisks
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
 from simulation.zookeeper.ensemble import ZooKeeper
+
+# --- slow disks -----------------------------------------------------------------------------------
+#
+# Disks that are slow for a while: how long the executors of their brokers take.
+
+
+class SlowDisks:
+    """Those of one world, by host."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self._until: dict[str, float] = {}
+
+    def slow(self, host: str, delay_ms: int, for_ms: int) -> None:
+        """Up to ``delay_ms`` from now on; what is under way already takes as long as it would."""
+        self._loop.executor_s[host] = delay_ms / 1000
+        end = self._loop.time() + for_ms / 1000
+        self._until[host] = max(end, self._until.get(host, 0.0))
+        self._loop.call_later(for_ms / 1000, self._is_over, host, context=NOBODY)
+
+    def heal(self) -> None:
+        """All are as fast as ever."""
+        self._until.clear()
+        self._loop.executor_s.clear()
+
+    def _is_over(self, host: str) -> None:
+        """Unless another time of it lasts."""
+        if self._loop.time() >= self._until.get(host, 0.0) - 1e-9:
+            self._loop.executor_s.pop(host, None)
+
+
+# --------------------------------------------------------------------------------------------------
+
+# --- power failures in the middle of a step -------------------------------------------------------
+#
+# Power that fails in the middle of a step: right behind an operation on the disk.
+#
+# Between a rename and the sync of its directory lie microseconds, and in virtual time nothing:
+# a power failure at some time never comes there. What is still to come of the step does not: the
+# process is dead, and whatever it asks for tells it so (:func:`simulation.machines.node.mortal`).
+
+OPERATIONS: Final = {
+    "write": ("open", "write"),
+    "cut": ("truncate",),
+    "names": ("rename", "remove", "remove_tree", "make_directory"),
+    "sync": ("sync", "sync_directory"),
+}
+"""Kinds of operations, and how :class:`~broker.log.disk.file_system.FileSystem` names them."""
+
+
+class MidStep:
+    """The power failures of one world that wait for their operation."""
+
+    def __init__(self, loop: SimulatedLoop, lose_power: Callable[[Node, float], None]) -> None:
+        """``lose_power``: takes it from a machine, for so many ms."""
+        self._loop = loop
+        self._lose_power = lose_power
+
+    def arm(self, node: Node, action: LosePowerAfter) -> None:
+        """In the next ``for_ms``; in place of what the machine waited for until now."""
+        left = action.nth
+
+        def after(operation: str) -> None:
+            nonlocal left
+            left -= operation in OPERATIONS[action.operation]
+            if not left:
+                node.after_operation = None
+                self._lose_power(node, action.down_ms)
+
+        def is_over() -> None:
+            if node.after_operation is after:
+                node.after_operation = None
+
+        node.after_operation = after
+        self._loop.call_later(action.for_ms / 1000, is_over, context=NOBODY)
+
+    def heal(self, nodes: Iterable[Node]) -> None:
+        """The power stays, whatever they do."""
+        for node in nodes:
+            node.after_operation = None
+
+
+# --------------------------------------------------------------------------------------------------
 
 RESTART_S: Final = 0.5
 """Whatever ended is started again after this, as by a supervisor."""

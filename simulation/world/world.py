@@ -15,13 +15,12 @@ from ackproof.broker.server.zk import znodes
 from ackproof.broker.types import TopicPartition
 from simulation.clients.administration import Administrator
 from simulation.clients.client import Client
-from simulation.clients.committing import Committer
-from simulation.clients.members import Member
+from simulation.clients.members import Committer, Member
 from simulation.clients.producers import Producer
 from simulation.loop.endless import EndlessStep, steps_end
 from simulation.loop.loop import OutOfSteps, SimulatedLoop
 from simulation.loop.ownership import NOBODY, Process
-from simulation.loop.silence import quiet
+from simulation.loop.tasks import quiet
 from simulation.machines.disk import MemoryDisk
 from simulation.machines.node import Node, Surroundings
 from simulation.model.clients import Consumed, Generations

@@ -14,7 +14,7 @@ from ackproof.broker.server.coordination.topics import TIMEOUT_S
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import TopicPartition
 from simulation.world.bad_links import both_ways
-from simulation.world.slow_disks import SlowDisks
+from simulation.world.strike import SlowDisks
 from simulation.zookeeper.ensemble import HOST
 from tests.support.worlds.simulated_cluster import PAUSE_S, Cluster
 

@@ -18,7 +18,7 @@ from ackproof.broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from simulation.clients.window import Window
+from simulation.clients.producers import Window
 from simulation.model.clients import Consumed, Generations
 from simulation.model.history import Sent
 from simulation.model.log import Extent

@@ -6,7 +6,7 @@ import pytest
 
 from simulation.loop.loop import EXECUTOR_S_MAX
 from simulation.loop.ownership import Process
-from simulation.world.slow_disks import SlowDisks
+from simulation.world.strike import SlowDisks
 
 pytestmark = pytest.mark.simulation
 

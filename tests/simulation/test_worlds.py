@@ -27,8 +27,8 @@ from simulation.plans.actions import (
 from simulation.plans.coverage import Coverage
 from simulation.plans.plan import Plan, from_json, to_json
 from simulation.plans.schedule import draw
+from simulation.search.search import story
 from simulation.search.shrink import Shrinker
-from simulation.search.story import story
 from simulation.violation import Violation
 from simulation.world.world import Simulation, run
 from tests.support.fakes.swapped_functions import Mutation, Swap

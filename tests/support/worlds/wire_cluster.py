@@ -52,7 +52,7 @@ from simulation.clients.group_requests import (
     join,
 )
 from simulation.clients.reading import list_offsets
-from simulation.loop.silence import quiet
+from simulation.loop.tasks import quiet
 from simulation.machines.node import PORT, broker_name
 from tests.support.clients.fetch_requests import Limits, fetch_request
 from tests.support.worlds.simulated_cluster import Cluster
