@@ -16,17 +16,11 @@ from pages import DIRECTORY, picture, place
 
 sys.path.insert(0, str(DIRECTORY.parent))
 
-from ackproof.harness.report.cell_document import CellDocument, Latency
 from ackproof.harness.report.figures import FAINT, GRID, INK, SERIES
 from ackproof.harness.side_by_side.document import MatrixDocument, SystemDocument, read
 
 PAGE = DIRECTORY / "side-by-side.md"
 CAMPAIGNS = ("quick", "power-failure", "zookeeper", "admin", "clients")
-TEXTS = ("cell", "system", "verdict")
-FIGURES = (
-    *("acked", "lost", "duplicated", "longest outage"),
-    *("acks a second", "ack, 50 % and 99 % within"),
-)
 NO_FAULT = "no fault"
 MARKS = "osD^"
 LEAST_MS = 100
@@ -37,11 +31,11 @@ def section(name: str, matrix: MatrixDocument) -> Iterator[str]:
     """What the page says of a campaign."""
     yield f"`ackproof matrix --systems {_names(matrix)} campaigns/{name}.yaml --seed {matrix.seed}`"
     yield from (_told(system) for system in matrix.systems)
-    yield f"| {' | '.join((*TEXTS, *FIGURES))} |"
-    yield f"| {' | '.join((*('---' for _ in TEXTS), *('---:' for _ in FIGURES)))} |"
+    judged = _judged(matrix)
+    yield f"| cell | {' | '.join(system.system for system in judged)} |"
+    yield f"| --- |{' --- |' * len(judged)}"
     for cell in _cells(matrix):
-        for system in _judged(matrix):
-            yield from (_row(cell, system, found) for found in system.cells if found.cell == cell)
+        yield f"| {cell} | {' | '.join(_entry(cell, system) for system in judged)} |"
     away = after_faults(matrix)
     if away:
         yield _picture(name, matrix, away)
@@ -84,20 +78,19 @@ def _told(system: SystemDocument) -> str:
     return f"- {system.system}: {came}" + _after(system.duration_s)
 
 
-def _row(cell: str, system: SystemDocument, found: CellDocument) -> str:
+def _entry(cell: str, system: SystemDocument) -> str:
+    """Return what became of a cell on a system: verdict, records, longest outage and latency."""
+    found = next((found for found in system.cells if found.cell == cell), None)
+    if found is None:
+        return "none"
     away = found.unavailable
-    entries = (
-        cell,
-        system.system,
-        found.verdict.value,
-        f"{found.acked:,}",
-        _number(found.lost),
-        _number(found.duplicated),
-        "unknown" if away is None else _seconds(away.longest_ms),
-        "unknown" if found.acks_per_second is None else f"{found.acks_per_second:,.0f}",
-        _within(found.ack_latency),
+    figures = (
+        f"{_number(found.lost)} of {found.acked:,} lost",
+        *([] if found.duplicated == 0 else [f"{_number(found.duplicated)} duplicated"]),
+        f"outage {'unknown' if away is None else _seconds(away.longest_ms)}",
+        f"p99 {'unknown' if found.ack_latency is None else _took(found.ack_latency.p99_ms)}",
     )
-    return f"| {' | '.join(entries)} |"
+    return f"{found.verdict.value}: {', '.join(figures)}"
 
 
 def _number(value: int | None) -> str:
@@ -106,10 +99,6 @@ def _number(value: int | None) -> str:
 
 def _seconds(milliseconds: int) -> str:
     return f"{milliseconds / 1_000:.1f} s" if milliseconds else "none"
-
-
-def _within(found: Latency | None) -> str:
-    return "unknown" if found is None else f"{_took(found.p50_ms)}, {_took(found.p99_ms)}"
 
 
 def _took(milliseconds: float) -> str:
