@@ -115,36 +115,57 @@ def steady_rate(acked: Mapping[int, int]) -> float:
 # --- findings ------------------------------------------------------------------------------------
 
 
-def more(rates: Rates, what: str) -> Iterator[str]:
-    """Whether each setting has more than the next one."""
-    pairs = list(pairwise(rates))
-    ratios = ratios_of(rates, pairs, what)
-    yield from told(ratios, [one.verdict_of_more for one in ratios])
+Judge = Callable[[Rates], tuple[Sequence[Ratio], Sequence[str | None]]]
+"""What compares the settings: ratios, and a verdict for each."""
 
 
-def same(rates: Rates, what: str) -> Iterator[str]:
-    """Whether all settings have the same."""
-    pairs = list(combinations(rates, 2))
-    ratios = ratios_of(rates, pairs, what)
-    yield from told(ratios, [one.verdict_of_same for one in ratios])
+def more(rates: Rates) -> tuple[Sequence[Ratio], Sequence[str | None]]:
+    """Return whether each setting has more than the next one."""
+    ratios = ratios_of(rates, list(pairwise(rates)))
+    return ratios, [one.verdict_of_more for one in ratios]
 
 
-def ratios_of(rates: Rates, pairs: Sequence[tuple[str, str]], what: str) -> Sequence[Ratio]:
-    return [ratio(f"{what} {a} to {b}", rates[a], rates[b], together=len(pairs)) for a, b in pairs]
+def same(rates: Rates) -> tuple[Sequence[Ratio], Sequence[str | None]]:
+    """Return whether all settings have the same."""
+    ratios = ratios_of(rates, list(combinations(rates, 2)))
+    return ratios, [one.verdict_of_same for one in ratios]
 
 
-def told(ratios: Sequence[Ratio], verdicts: Sequence[str | None]) -> Iterator[str]:
-    yield f"**{conclusion(verdicts).capitalize()}**. Ratios with their 95 % intervals:"
-    yield from (
-        f"- {one}: {verdict or 'undecided'}" for one, verdict in zip(ratios, verdicts, strict=True)
+def ratios_of(rates: Rates, pairs: Sequence[tuple[str, str]]) -> Sequence[Ratio]:
+    return [ratio(f"{a} to {b}", rates[a], rates[b], together=len(pairs)) for a, b in pairs]
+
+
+def compared(ratios: Sequence[Ratio], verdicts: Sequence[str | None]) -> str:
+    """Return the ratios with their intervals and verdicts, as the content of a cell or line."""
+    pairs = zip(ratios, verdicts, strict=True)
+    return "; ".join(f"{one}: {verdict or 'undecided'}" for one, verdict in pairs)
+
+
+def measured(rates: Rates) -> str:
+    """Return mean, smallest and largest round of each setting."""
+    return "; ".join(
+        f"{value}: {fmean(runs):,.0f} ({min(runs):,.0f} to {max(runs):,.0f})"
+        for value, runs in rates.items()
     )
 
 
-def table(rates: Rates, name: str) -> Iterator[str]:
-    yield f"| {name} | acks a second, mean of the rounds | smallest to largest round |"
-    yield "| --- | ---: | ---: |"
-    for value, runs in rates.items():
-        yield f"| {value} | {fmean(runs):,.0f} | {min(runs):,.0f} to {max(runs):,.0f} |"
+def table(
+    groups: Mapping[str, Rates], name: str, findings: Mapping[str, tuple[str, Judge]]
+) -> Iterator[str]:
+    """Yield a row for each group: its rates, the finding that is judged, and the ratios.
+
+    Args:
+        groups: The rates by what is the same in a row.
+        name: The setting that differs within a row.
+        findings: The finding of each group, and what judges it.
+    """
+    yield f"| | {name}: acks a second (smallest to largest round) | finding | ratios (95 %) |"
+    yield "| --- | --- | --- | --- |"
+    for group, rates in groups.items():
+        finding, judge = findings[group]
+        ratios, verdicts = judge(rates)
+        cells = (group, measured(rates), f"{finding}: **{conclusion(verdicts)}**")
+        yield f"| {' | '.join(cells)} | {compared(ratios, verdicts)} |"
 
 
 # --- sections ------------------------------------------------------------------------------------
@@ -152,62 +173,55 @@ def table(rates: Rates, name: str) -> Iterator[str]:
 
 def by_replicas(results: Results) -> Iterator[str]:
     """What replicas cost with acks=all, and with acks=0 and 1."""
-    by_acks = {
-        acks: results.rates("replication.factor", acks=acks, min_insync_replicas="1")
+    groups = {
+        f"acks={acks}": results.rates("replication.factor", acks=acks, min_insync_replicas="1")
         for acks in ("all", "1", "0")
     }
-    yield from table(by_acks["all"], "replication.factor, acks=all")
-    yield "With acks=all, more replicas lower the TPS:"
-    yield from more(by_acks["all"], "replicas")
-    for acks in ("1", "0"):
-        yield from table(by_acks[acks], f"replication.factor, acks={acks}")
-        yield f"With acks={acks}, replicas cost nothing:"
-        yield from same(by_acks[acks], "replicas")
-    groups = {f"acks={acks}": rates for acks, rates in by_acks.items()}
+    nothing: tuple[str, Judge] = ("replicas cost nothing", same)
+    findings: dict[str, tuple[str, Judge]] = {
+        **dict.fromkeys(groups, nothing),
+        "acks=all": ("more replicas lower the TPS", more),
+    }
+    yield from table(groups, "replication.factor", findings)
     yield _picture("seed004-replicas", lambda axes: _groups(axes, groups, "replication.factor"))
 
 
 def by_acks(results: Results) -> Iterator[str]:
     """What acks cost, for each number of replicas."""
-    by_factor = {
-        factor: results.rates("acks", replication_factor=factor, min_insync_replicas="1")
+    groups = {
+        f"{factor} replica{'s' * (factor != '1')}": results.rates(
+            "acks", replication_factor=factor, min_insync_replicas="1"
+        )
         for factor in ("1", "2", "4")
     }
-    for factor, rates in by_factor.items():
-        replicas = "1 replica" if factor == "1" else f"{factor} replicas"
-        yield from table(rates, f"acks, {replicas}")
-        yield f"With {replicas}, acks=0 > acks=1 > acks=all:"
-        yield from more(rates, "acks")
-    groups = {f"{factor} replicas": rates for factor, rates in by_factor.items()}
+    falls: tuple[str, Judge] = ("acks=0 > acks=1 > acks=all", more)
+    yield from table(groups, "acks", dict.fromkeys(groups, falls))
     yield _picture("seed004-acks", lambda axes: _groups(axes, groups, "acks"))
 
 
 def by_min_isr(results: Results) -> Iterator[str]:
     """What min.insync.replicas costs with four replicas, for each acks."""
-    by_acks = {
-        acks: results.rates("min.insync.replicas", acks=acks, replication_factor="4")
+    groups = {
+        f"acks={acks}": results.rates("min.insync.replicas", acks=acks, replication_factor="4")
         for acks in ("all", "1", "0")
     }
-    for acks, rates in by_acks.items():
-        yield from table(rates, f"min.insync.replicas, acks={acks}")
-        yield f"With acks={acks}, min.insync.replicas costs nothing:"
-        yield from same(rates, "min.insync.replicas")
-    groups = {f"acks={acks}": rates for acks, rates in by_acks.items()}
+    nothing: tuple[str, Judge] = ("it costs nothing", same)
+    yield from table(groups, "min.insync.replicas", dict.fromkeys(groups, nothing))
     yield _picture("seed004-min-isr", lambda axes: _groups(axes, groups, "min.insync.replicas"))
 
 
 def by_partitions(results: Results) -> Iterator[str]:
     """Whether partitions bring more, and whether many of them bring a little less again."""
     rates = results.rates("partitions")
-    yield from table(rates, "partitions")
+    yield f"Acks a second by partitions (smallest to largest round): {measured(rates)}."
     first, *others = rates
-    ratios = ratios_of(rates, [(other, first) for other in others], "partitions")
+    ratios = ratios_of(rates, [(other, first) for other in others])
     verdicts = [one.verdict_of_more for one in ratios]
     # More partitions bring more if any number of them does, and do not only if none does.
     refuted = "refuted" if set(verdicts) == {"refuted"} else "undecided"
     rises = "confirmed" if "confirmed" in verdicts else refuted
-    yield f"More partitions than one raise the TPS: **{rises}**. Ratios with their 95 % intervals:"
-    yield from (f"- {one}: {v or 'undecided'}" for one, v in zip(ratios, verdicts, strict=True))
+    judged = compared(ratios, verdicts)
+    yield f"More partitions than one raise the TPS: **{rises}**. Ratios (95 %): {judged}."
     best, last = max(rates, key=lambda name: fmean(rates[name])), others[-1]
     if best == last:
         yield f"Beyond a critical number the TPS falls: **not seen**, {last} partitions have most."
@@ -450,11 +464,15 @@ def results_of(directory: Path, campaign: str) -> Results | None:
 
 
 def _where(results: Results) -> Iterator[str]:
+    """Yield the seeds of the runs, by campaign, system, machine and verdict."""
+    seeds: dict[tuple[str | None, str, str], list[str]] = {}
     for document in results.documents.values():
         machine = document.machine
         on = "" if machine is None else f" on {machine.cores} cores"
-        made = f"`{document.campaign}`, seed {document.seed}, {document.system}{on}"
-        yield f"{made}: {document.verdict.value}."
+        run = (document.campaign, f"{document.system}{on}", document.verdict.value)
+        seeds.setdefault(run, []).append(str(document.seed))
+    for (campaign, where, verdict), runs in seeds.items():
+        yield f"`{campaign}`, seed {', '.join(runs)}, {where}: {verdict}."
 
 
 def main() -> int:

@@ -72,6 +72,16 @@ def test_conclusion_needs_every_comparison() -> None:
     assert conclusion(["confirmed", None, "refuted"]) == "refuted"
 
 
+def test_table_has_rates_finding_and_ratios_of_each_group_in_a_row() -> None:
+    rates = {"1": [200.0, 220, 210], "2": [100.0, 111, 104]}
+    rows = list(
+        seed004.table({"acks=all": rates}, "replicas", {"acks=all": ("fewer", seed004.more)})
+    )
+    (compared,) = seed004.more(rates)[0]
+    row = f"1: 210 (200 to 220); 2: 105 (100 to 111) | fewer: **confirmed** | {compared}: confirmed"
+    assert rows[2:] == [f"| acks=all | {row} |"]
+
+
 def test_steady_rate_leaves_out_the_first_seconds_and_the_last_one() -> None:
     steady = dict.fromkeys(range(6, 30), 100)
     assert seed004.steady_rate({0: 9, 3: 5_000, **steady, 30: 1}) == 100
