@@ -64,7 +64,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """What a campaign left, each time that it was run: directories and their documents."""
+    """The results of all runs of a campaign: directories and their documents."""
 
     documents: Mapping[Path, VerdictDocument]
 
@@ -116,7 +116,7 @@ def steady_rate(acked: Mapping[int, int]) -> float:
 
 
 Judge = Callable[[Rates], tuple[Sequence[Ratio], Sequence[str | None]]]
-"""What compares the settings: ratios, and a verdict for each."""
+"""A function that compares settings, and returns ratios with a verdict for each."""
 
 
 def more(rates: Rates) -> tuple[Sequence[Ratio], Sequence[str | None]]:
@@ -172,7 +172,7 @@ def table(
 
 
 def by_replicas(results: Results) -> Iterator[str]:
-    """What replicas cost with acks=all, and with acks=0 and 1."""
+    """Yield the cost of replicas with acks=all, and with acks=0 and 1."""
     groups = {
         f"acks={acks}": results.rates("replication.factor", acks=acks, min_insync_replicas="1")
         for acks in ("all", "1", "0")
@@ -187,7 +187,7 @@ def by_replicas(results: Results) -> Iterator[str]:
 
 
 def by_acks(results: Results) -> Iterator[str]:
-    """What acks cost, for each number of replicas."""
+    """Yield the cost of acks, for each number of replicas."""
     groups = {
         f"{factor} replica{'s' * (factor != '1')}": results.rates(
             "acks", replication_factor=factor, min_insync_replicas="1"
@@ -200,7 +200,7 @@ def by_acks(results: Results) -> Iterator[str]:
 
 
 def by_min_isr(results: Results) -> Iterator[str]:
-    """What min.insync.replicas costs with four replicas, for each acks."""
+    """Yield the cost of min.insync.replicas with four replicas, for each acks."""
     groups = {
         f"acks={acks}": results.rates("min.insync.replicas", acks=acks, replication_factor="4")
         for acks in ("all", "1", "0")

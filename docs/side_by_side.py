@@ -1,9 +1,9 @@
 """``python docs/side_by_side.py RESULTS``: the figures and pictures of ``docs/side-by-side.md``.
 
 RESULTS is a directory of matrices, one directory each, named after its campaign (``make
-side-by-side`` makes them). What stands on the page between markers is made anew, with
-``docs/side-by-side-*.svg``; what is said in words around it is written by hand, and to be read
-again when the figures are new. A campaign without a matrix keeps what stands there.
+side-by-side`` makes them). The text between markers is generated, with ``docs/side-by-side-*.svg``. The text
+around it is written by hand, and must be read again when the figures are new. A campaign without a
+matrix keeps its text.
 """
 
 import sys
@@ -28,7 +28,7 @@ LEAST_MS = 100
 
 
 def section(name: str, matrix: MatrixDocument) -> Iterator[str]:
-    """What the page says of a campaign."""
+    """Yield the lines about one campaign."""
     yield f"`ackproof matrix --systems {_names(matrix)} campaigns/{name}.yaml --seed {matrix.seed}`"
     yield from (_told(system) for system in matrix.systems)
     judged = _judged(matrix)
@@ -79,7 +79,7 @@ def _told(system: SystemDocument) -> str:
 
 
 def _entry(cell: str, system: SystemDocument) -> str:
-    """Return what became of a cell on a system: verdict, records, longest outage and latency."""
+    """Return the outcome of a cell on a system: verdict, records, longest outage and latency."""
     found = next((found for found in system.cells if found.cell == cell), None)
     if found is None:
         return "none"
