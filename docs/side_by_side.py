@@ -1,9 +1,9 @@
 """``python docs/side_by_side.py RESULTS``: the figures and pictures of ``docs/side-by-side.md``.
 
 RESULTS is a directory of matrices, one directory each, named after its campaign (``make
-side-by-side`` makes them). The text between markers is generated, with ``docs/side-by-side-*.svg``. The text
-around it is written by hand, and must be read again when the figures are new. A campaign without a
-matrix keeps its text.
+side-by-side`` makes them). The text between markers is generated, with
+``docs/side-by-side-*.svg``. The text around it is written by hand, and must be read again when the
+figures are new. A campaign without a matrix keeps its text.
 """
 
 import sys
