@@ -1,9 +1,9 @@
-"""Faults: how a cluster is broken on purpose, with proof.
+"""Faults: the ways to break a cluster on purpose, with proof.
 
-``FAULTS`` is the catalogue: a room for each family, one line here per fault, and the faults of
-plug-ins (``registration``) under the entry-point group ``ackproof.faults``. What all families
-share is what a fault is (``interface``), and how it is aimed (``targets``), carried out
-(``execution``) and proven (``proofs``).
+``FAULTS`` is the catalogue: a package for each family, one line here per fault, and the faults of
+plug-ins (``registration``) under the entry-point group ``ackproof.faults``. All families share the
+definition of a fault (``interface``), its aim (``targets``), execution (``execution``) and proof
+(``proofs``).
 """
 
 from ackproof.nemesis.admin.orders import ADD_BROKER, ADMIN

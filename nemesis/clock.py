@@ -45,8 +45,8 @@ CLOCK = "clock"
 
 @dataclass(frozen=True, slots=True)
 class SetClock(OnServer):
-    """A server's clock is ``offset_ms`` off from now on, and goes ``rate`` times as fast. Undone by
-    the true time, whatever became of the server: it is its node's clock."""
+    """A server's clock, from now on off by ``offset_ms``, and ``rate`` times as fast. Undone by the
+    true time, whatever happened to the server: it is its node's clock."""
 
     kind: ClassVar[str] = CLOCK
 
@@ -70,7 +70,7 @@ class SetClock(OnServer):
 
 
 def clock_of(cluster: Cluster, server: str) -> Clock:
-    """Raises InfraError where the server goes by the true time."""
+    """Return a server's clock. Raise InfraError if the server uses the true time."""
     clock = cluster.server(server).clock
     if clock is None:
         raise InfraError(f"{server} was not started under a clock that can be set")
@@ -79,23 +79,23 @@ def clock_of(cluster: Cluster, server: str) -> Clock:
 
 # --- observations ---------------------------------------------------------------------------------
 #
-# A server is sent something that it writes a line about into its log: ZooKeeper a four-letter word,
-# a broker a request that cannot be. The time in that line is what its own process took for the time
-# when it was asked; the node's true time just before and just after bounds how far off that is. So
-# a proof rests on the server's word, asked for from outside, and not on what was done to its clock.
-# It takes a process that runs. An answer that comes so late that the wrong time and the true one
-# cannot be told apart shows nothing, either way.
+# A server is sent a request about which it writes a line into its log: ZooKeeper a four-letter
+# word, a broker a malformed request. The time in that line is the time of its own process. The
+# node's true time just before and just after limits the error. A proof thus rests on the server's
+# answer, requested from outside, and not on the change of its clock. It needs a running process. An
+# answer that comes so late that the wrong time and the true one cannot be distinguished shows
+# nothing.
 
 TOLD_APART_MS = 100
-"""The least that a clock must be off for its server's answer to show it."""
+"""The smallest clock error that a server's answer can show."""
 _A_SECOND_MS = 1_000
 _CHANGES_SEEN = 2
 _OF_THE_GAIN = 0.2
-"""How far off the pace may be that was seen: who writes the time down may be late."""
+"""The tolerance for the observed pace, because the server may write the time late."""
 
 
 def stepped(injection: Injection) -> Look:
-    """The servers' clocks are off by what this fault meant."""
+    """Return a look for clocks that are off by what this fault intended."""
     wanted = {effect.server: effect.offset_ms for effect in intended(injection, SetClock)}
 
     def seen(server: str) -> Seen:
@@ -108,8 +108,8 @@ def stepped(injection: Injection) -> Look:
 
 
 def at_another_pace(injection: Injection) -> Look:
-    """Since the first look, the servers' clocks have gained on the true time, or lost, what this
-    fault meant in that time."""
+    """Return a look for clocks that, since the first look, have gained on the true time, or lost,
+    what this fault intended for that time."""
     rates = {effect.server: effect.rate for effect in intended(injection, SetClock)}
     first: dict[str, Told] = {}
 
@@ -129,7 +129,8 @@ def at_another_pace(injection: Injection) -> Look:
 
 
 def strobing(injection: Injection) -> Look:
-    """The servers' clocks were seen off by what this fault meant, then right, then off again."""
+    """Return a look for clocks that were off by what this fault intended, then right, then off
+    again."""
     wanted = {effect.server: effect.offset_ms for effect in intended(injection, SetClock)}
     last: dict[str, bool] = {}
     changes: Counter[str] = Counter()
@@ -140,7 +141,7 @@ def strobing(injection: Injection) -> Look:
             return False, told
         off = _is_off(told, wanted[server])
         if off or _is_right(told, wanted[server]):
-            # The first that counts is off: right at first is what it was before.
+            # The first counted observation is off: a right clock at first is the state before.
             changes[server] += last.get(server, off) is not off
             if off or server in last:
                 last[server] = off
@@ -150,7 +151,7 @@ def strobing(injection: Injection) -> Look:
 
 
 def right(injection: Injection) -> Look:
-    """The servers' clocks show the true time."""
+    """Return a look for clocks that show the true time."""
     least = {effect.server: _least_ms(effect) for effect in intended(injection, SetClock)}
 
     def seen(server: str) -> Seen:
@@ -170,20 +171,21 @@ def _is_off(told: Told, wanted_ms: float) -> bool:
 
 
 def _is_right(told: Told, wrong_ms: float) -> bool:
-    """And would not look right if it were off by ``wrong_ms``."""
+    """Return whether the clock is right, and would not look right if it were off by
+    ``wrong_ms``."""
     exact = 2 * told.bound_ms < abs(wrong_ms)
     return exact and abs(told.offset_ms) <= told.bound_ms
 
 
 def _least_ms(effect: SetClock) -> float:
-    """What a clock that is not right is off by at least; a fast or slow one soon is."""
+    """Return the smallest error of a clock that is not right; a fast or slow one soon has it."""
     if effect.rate == 1.0:
         return effect.offset_ms
     return max(TOLD_APART_MS, abs(effect.rate - 1) * _A_SECOND_MS)
 
 
 def _told(injection: Injection, server: str) -> Told | str:
-    """Its answer, or why there is none."""
+    """Return the server's answer, or the reason why there is none."""
     try:
         return clock_of(injection.cluster, server).told()
     except InfraError as silence:
@@ -204,14 +206,14 @@ def _of_struck(injection: Injection, claim: str, seen: Callable[[str], Seen]) ->
 
 
 def _of_clock(injection: Injection, server: str) -> str | None:
-    """What others do to its clock, or to the process that would have to answer."""
+    """Return the other faults on its clock, or on the process that must answer."""
     return held(injection, Resource(CLOCK, (server,))) or of_process(injection, server)
 
 
 # --- faults ---------------------------------------------------------------------------------------
 #
-# It is the time of day that is wrong (CLOCK_REALTIME), as on a machine whose clock was set, or that
-# keeps time badly: for brokers and ZooKeeper servers alike. Time since boot, by which they measure
+# The wrong clock is the time of day (CLOCK_REALTIME), as on a machine whose clock was set, or is
+# inaccurate: for brokers and ZooKeeper servers alike. Time since boot, by which they measure
 # sessions and waits, stays true. Jepsen's clock nemesis calls these bump, scramble and strobe.
 
 _FARTHEST_MS = 12 * 3_600_000
@@ -219,9 +221,9 @@ _LEAST_PACE = 0.1
 
 
 class Stepped(Parameters):
-    """Of a clock that is set. Half a day at most: beyond a day, brokers rightly forget idempotent
-    producers (``producer.id.expiration.ms``), and beyond a week they delete what they have kept
-    long enough (``log.retention.hours``)."""
+    """The parameters of a clock that is set. Half a day at most: beyond a day, brokers rightly
+    forget idempotent producers (``producer.id.expiration.ms``), and beyond a week they delete what
+    they have kept long enough (``log.retention.hours``)."""
 
     offset_ms: int = Field(
         default=60_000,
@@ -242,7 +244,7 @@ class Stepped(Parameters):
 
 
 class Paced(Parameters):
-    """Of a clock that is fast or slow."""
+    """The parameters of a clock that is fast or slow."""
 
     rate: float = Field(
         default=2.0,
@@ -259,7 +261,7 @@ class Paced(Parameters):
 
 
 class Strobing(Parameters):
-    """Of a clock that jumps to and fro."""
+    """The parameters of a clock that jumps to and fro."""
 
     delta_ms: int = Field(
         default=500,
@@ -284,16 +286,16 @@ def _check_apart(offset_ms: int, times: int = 1) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockFault:
-    """Every target's clock shows another time.
+    """A wrong clock of every target.
 
-    Proven by what the servers say themselves (``nemesis.clock``). Healed when they say
-    the true time, the processes run and the brokers are registered. No session need end of it, and
-    no server may: those that did are told, or ended by themselves.
+    Proven by the servers' own answers (``nemesis.clock``). Healed when they answer with the true
+    time, the processes run and the brokers are registered. No session has to end of it, and no
+    server may end: ended sessions are reported, and an ended server has ended by itself.
 
     Attributes:
-        effect: On the clock of a server.
-        bite: What it does itself, seen.
-        rhythm: In which the effects come and go.
+        effect: The effect on the clock of a server.
+        bite: The look for its own effect.
+        rhythm: The rhythm in which the effects come and go.
     """
 
     name: str
@@ -330,7 +332,7 @@ class ClockFault:
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
-        """Whoever measures a session by the time of day loses it within that."""
+        """Return the time in which a server that measures a session by the time of day loses it."""
         return expiry_ms(timings)
 
 
@@ -356,7 +358,7 @@ def _jump(server: str, parameters: Parameters, rng: random.Random) -> Effect:  #
 def _to_and_fro(parameters: Parameters) -> Rhythm:
     assert isinstance(parameters, Strobing)
     always = (parameters.period_ms, parameters.period_ms)
-    return Rhythm(seed=0, on_ms=always, off_ms=always)  # of such beats there is nothing to draw
+    return Rhythm(seed=0, on_ms=always, off_ms=always)  # there is nothing to draw of such beats
 
 
 STEP_CLOCK = ClockFault(

@@ -1,4 +1,4 @@
-"""The effects that plans are made of, on the verbs of backends and processes."""
+"""The effects that plans consist of, by the operations of backends and processes."""
 
 import signal
 from collections.abc import Iterable
@@ -17,19 +17,19 @@ _KILLED_WITHIN_S = 10.0
 
 
 class NotBegun(RuntimeError):
-    """An effect that raises it has changed nothing: what it waited for did not come."""
+    """The error of an effect that has changed nothing: what it waited for did not happen."""
 
 
 def concerns_session(resource: Resource, broker: str, zookeepers: Iterable[str]) -> bool:
-    """Whether what is done to it may keep a broker's session from ending, or from beginning, as it
-    would otherwise: the broker's process, its links to ZooKeeper, ZooKeeper itself."""
+    """Return whether an effect on the resource may keep a broker's session from ending or
+    beginning. That is so for the broker's process, its links to ZooKeeper, and ZooKeeper itself."""
     rest = set(resource.at).difference(zookeepers)
     return rest == {broker} or not rest
 
 
 @dataclass(frozen=True, slots=True)
 class OnServer:
-    """An effect on something of a server's, by which its process may end."""
+    """An effect on a part of a server, by which its process may end."""
 
     server: str
     kind: ClassVar[str]
@@ -51,7 +51,7 @@ class OnServer:
 
 @dataclass(frozen=True, slots=True)
 class OnProcess(OnServer):
-    """On its process; undone by starting the server, on the same data."""
+    """An effect on a server's process, undone by starting the server, on the same data."""
 
     kind: ClassVar[str] = PROCESS
 
@@ -63,7 +63,7 @@ class OnProcess(OnServer):
 
 @dataclass(frozen=True, slots=True)
 class OnDisk(OnServer):
-    """On what it keeps. What is gone stays so: nothing is undone."""
+    """An effect on a server's data. Lost data stays lost: nothing is undone."""
 
     kind: ClassVar[str] = DISK
 
@@ -72,8 +72,8 @@ class OnDisk(OnServer):
 
 @dataclass(frozen=True, slots=True)
 class StandBy(OnProcess):
-    """Nothing done to a server's process yet; but it may end of the fault, and is started again at
-    the end, when no other fault keeps it down."""
+    """A claim on a server's process without an effect yet. It may end of the fault, and is started
+    again at the end, when no other fault keeps it down."""
 
     def apply(self, cluster: Cluster) -> bool:  # noqa: ARG002
         return True
@@ -84,7 +84,7 @@ class StandBy(OnProcess):
 
 @dataclass(frozen=True, slots=True)
 class Kill(OnProcess):
-    """SIGKILL."""
+    """A SIGKILL."""
 
     def apply(self, cluster: Cluster) -> bool:
         return kill(cluster.server(self.server).process)
@@ -95,8 +95,8 @@ class Kill(OnProcess):
 
 @dataclass(frozen=True, slots=True)
 class Terminate(OnProcess):
-    """SIGTERM, whose end is not waited for: of several servers that are to end together, the second
-    would be asked when the first is gone."""
+    """A SIGTERM, without waiting for the end. If several servers must end together, the second
+    would otherwise be told when the first is gone."""
 
     def apply(self, cluster: Cluster) -> bool:
         try:
@@ -107,8 +107,8 @@ class Terminate(OnProcess):
 
     def undo(self, cluster: Cluster) -> None:
         process = cluster.server(self.server).process
-        # One that was asked and still runs would end when the fault is over, and stay down. A
-        # process that another effect has started meanwhile was never asked.
+        # A process that was told to end and still runs would end when the fault is over, and stay
+        # down. A process that another effect has started meanwhile was never told.
         if signal.SIGTERM in process.signals:
             kill(process)
         OnProcess.undo(self, cluster)
@@ -119,16 +119,16 @@ class Terminate(OnProcess):
 
 @dataclass(frozen=True, slots=True)
 class Empty(OnDisk):
-    """Everything removed from a broker's data directories while it is down: the disk of a new
-    machine."""
+    """The removal of everything from a broker's data directories while it is down, like the disk of
+    a new machine."""
 
     @property
     def ends(self) -> None:
         return None
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises RuntimeError while the broker runs: it would go on writing into files that have
-        no name any more, and come back with half a disk."""
+        """Empty the directories. Raise RuntimeError while the broker runs: it would continue to
+        write into files without a name, and come back with half a disk."""
         broker = cluster.server(self.server)
         if broker.process.state() is not ProcessState.EXITED:
             raise RuntimeError(f"{self.server} runs: its disk is left alone")
@@ -142,7 +142,7 @@ class Empty(OnDisk):
 
 @dataclass(frozen=True, slots=True)
 class Stop(OnProcess):
-    """SIGSTOP, by which nothing ends; undone by SIGCONT."""
+    """A SIGSTOP, by which nothing ends, undone by SIGCONT."""
 
     @property
     def ends(self) -> None:
@@ -160,7 +160,7 @@ class Stop(OnProcess):
 
 @dataclass(frozen=True, slots=True)
 class OnClient:
-    """On a client of the workload: its process, and what that has started."""
+    """An effect on a client of the workload: its process, and the processes it has started."""
 
     client: str
 
@@ -171,8 +171,8 @@ class OnClient:
 
 @dataclass(frozen=True, slots=True)
 class Crash(OnClient):
-    """SIGKILL. It does not come back; at the end another one comes in its place, if it is said to
-    (``comes_back``)."""
+    """A SIGKILL. The client does not come back. At the end another one replaces it if
+    ``comes_back`` says so."""
 
     comes_back: bool = False
 
@@ -193,7 +193,7 @@ class Crash(OnClient):
 
 @dataclass(frozen=True, slots=True)
 class StopClient(OnClient):
-    """SIGSTOP, undone by SIGCONT. Whoever does not live through it has ended by itself."""
+    """A SIGSTOP, undone by SIGCONT. A client that does not survive it has ended by itself."""
 
     @property
     def ends(self) -> None:
@@ -210,7 +210,7 @@ class StopClient(OnClient):
 
 
 def stop(process: Process) -> bool:
-    """SIGSTOP; False when it did not run."""
+    """Send SIGSTOP. Return False if the process did not run."""
     if process.state() is not ProcessState.RUNNING:
         return False
     with suppress(ProcessLookupError):
@@ -220,20 +220,20 @@ def stop(process: Process) -> bool:
 
 
 def let_go_on(process: Process) -> None:
-    """SIGCONT to a process that is stopped."""
+    """Send SIGCONT to a process that is stopped."""
     if process.state() is ProcessState.STOPPED:
         with suppress(ProcessLookupError):
             process.signal(signal.SIGCONT)
 
 
 def kill(process: Process) -> bool:
-    """SIGKILL, and wait for the end; False when there was nothing left to kill."""
+    """Send SIGKILL, and wait for the end. Return False if there was nothing left to kill."""
     try:
         process.signal(signal.SIGKILL)
     except ProcessLookupError:
         return False
-    # A kill that is healed at once finds the process still running, starts nothing, and then
-    # it dies: the server would stay down though the fault is over.
+    # If a kill is healed at once, the healing could find the process still running, start nothing,
+    # and then the process dies. The server would stay down though the fault is over.
     with suppress(TimeoutError):
         process.wait(_KILLED_WITHIN_S)
     return True

@@ -1,6 +1,6 @@
-"""Faults on the network, on clocks and on ZooKeeper, and orders, as one may want them.
+"""Examples of faults on the network, on clocks and on ZooKeeper, and of orders.
 
-They are ready to be copied, each is tried by the tests, and they speak of the topic ``orders``.
+They can be copied, tests run each of them, and they use the topic ``orders``.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A fault as a campaign's list of faults has it. ``what``: what it does, in words."""
+    """A fault as it stands in a campaign's list of faults. ``what`` describes it."""
 
     what: str
     fault: str

@@ -1,9 +1,9 @@
-"""What a fault is.
+"""The interface of a fault.
 
 A fault is pure: from its resolved target it makes a :class:`Plan`, a tuple of effects. One executor
-(``nemesis.execution``) applies the effects of any plan and undoes them. The fault itself touches
-nothing. It names the looks that prove that it bit, or is healed (``nemesis.proofs``).
-They are taken until they show it or the time is up (``nemesis.proofs``).
+(``nemesis.execution``) applies the effects of any plan and undoes them. The fault itself changes
+nothing. It names the looks that prove that it took effect, or is healed (``nemesis.proofs``). They
+are repeated until they show it or the time is up.
 """
 
 import random
@@ -24,15 +24,15 @@ from ackproof.plugins.registration import common_problems, parameter_problems
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rhythm:
-    """Now on, now off. How long each time is drawn from ``seed``, in milliseconds: shortest and
-    longest."""
+    """A rhythm of on and off. Each length is drawn from ``seed``, in milliseconds, between the
+    shortest and the longest."""
 
     seed: int
     on_ms: tuple[int, int]
     off_ms: tuple[int, int]
 
     def beats(self) -> Iterator[tuple[int, int]]:
-        """How long it is on, and then off; without end, the same each time."""
+        """Yield the lengths of on and off, without end, and the same each time."""
         rng = random.Random(self.seed)
         while True:
             yield rng.randint(*self.on_ms), rng.randint(*self.off_ms)
@@ -42,22 +42,24 @@ class Rhythm:
 
 
 class Attendant(Protocol):
-    """Told once of each, or again where the same was tried again."""
+    """An observer of servers that join and leave. It is told once of each, or again if the same
+    step was repeated."""
 
     def joins(self, server: Server) -> None:
-        """It is about to be started for the first time."""
+        """Note a server that is about to be started for the first time."""
 
     def leaves(self, server: Server) -> None:
-        """It is about to be asked to end, and does not come back: its end is no failure."""
+        """Note a server that is about to be told to end, and does not come back: its end is no
+        failure."""
 
     def left(self, server: Server) -> None:
-        """It has ended, and its node is about to be removed: what is to be kept of it is fetched.
-        Raises InfraError when it cannot be."""
+        """Note a server that has ended, whose node is about to be removed, and fetch its files.
+        Raise InfraError when they cannot be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attendants:
-    """Implements :class:`Attendant`: several, or nobody."""
+    """Several observers, or none, as one :class:`Attendant`."""
 
     present: list[Attendant] = field(default_factory=list)
 
@@ -79,9 +81,12 @@ class Attendants:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadClient:
-    """A client of the workload that was started. ``node``: the name of the node that it runs on;
-    ``role``: ``producer`` or ``consumer``; ``runs``: whether it is not known to have ended;
-    ``instead_of``: the client in whose place it has come; ``begun``: whether it does its work."""
+    """A client of the workload that was started.
+
+    ``node`` is the name of its node, and ``role`` is ``producer`` or ``consumer``. ``runs`` says
+    whether it is not known to have ended, and ``begun`` whether it does its work. ``instead_of`` is
+    the client that it replaces.
+    """
 
     name: str
     node: str
@@ -93,28 +98,28 @@ class WorkloadClient:
 
 
 def nobody_comes_back(client: str) -> None:
-    """Where nobody was planned to. Raises LookupError."""
+    """Raise LookupError, because no successor of the client was planned."""
     raise LookupError(f"nobody comes in the place of {client} here")
 
 
 # --- faults ---------------------------------------------------------------------------------------
 
 OWN_TOPICS = "ackproof-"
-"""What the names of topics of the faults' own begin with, where nobody says otherwise."""
+"""The beginning of the names of the faults' own topics, by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """Who there is, by name. What is pure knows no more of a cluster than this.
+    """The members of the cluster, by name. Pure code knows no more of a cluster than this.
 
     Attributes:
-        zookeepers: Those that keep the metadata: ZooKeeper's servers, or KRaft's controllers.
+        zookeepers: The servers that keep the metadata: ZooKeeper's, or KRaft's controllers.
         clients: The nodes where clients run.
         workload: The clients that run now, and the node of each.
-        roles: What each of these does.
-        prefix: What the names of topics of the faults' own begin with.
-        added: Brokers that a fault has added. No target names them; that fault alone touches them.
-        next_id: The lowest ``broker.id`` that is new; None: that after ``brokers``.
+        roles: The role of each of these.
+        prefix: The beginning of the names of the faults' own topics.
+        added: Brokers that a fault has added. No target names them, and only that fault uses them.
+        next_id: The lowest unused ``broker.id``; None: the one after ``brokers``.
     """
 
     brokers: tuple[str, ...]
@@ -131,13 +136,13 @@ class Members:
         return tuple(dict.fromkeys((*self.zookeepers, *self.brokers)))
 
     def newcomers(self, count: int) -> tuple[int, ...]:
-        """So many ids that no broker ever had."""
+        """Return so many ids that no broker ever had."""
         first = self.next_id or max(map(_number, self.brokers), default=0) + 1
         return tuple(range(first, first + count))
 
     @property
     def kraft(self) -> bool:
-        """Whether the metadata are with KRaft's controllers."""
+        """Whether KRaft's controllers keep the metadata."""
         return self.combined or any(name.startswith("controller-") for name in self.zookeepers)
 
     @property
@@ -158,20 +163,20 @@ def _number(broker: str) -> int:
 
 
 def majority(count: int) -> int:
-    """The smallest majority of ``count``."""
+    """Return the smallest majority of ``count``."""
     return count // 2 + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What a fault may touch.
+    """The objects that a fault may use.
 
     Attributes:
         clients: The nodes where workload clients run.
         workload: The workload's clients that were started until now.
         bring_back: Starts the successor of a client that has ended, by the client's name;
-            idempotent. Raises LookupError where none was planned.
-        attendant: Is told of servers that join and leave.
+            idempotent. Raises LookupError if none was planned.
+        attendant: The observer of servers that join and leave.
         prefix: See :class:`Members`.
         commands: Runs the commands of the user's own.
     """
@@ -200,7 +205,7 @@ class Cluster:
         )
 
     def server(self, name: str) -> Server:
-        """Raises LookupError for a name that is no server's."""
+        """Return a server by name. Raise LookupError if there is none."""
         servers = (*self.system.zookeepers, *self.system.brokers, *self.system.added.there)
         for server in servers:
             if server.name == name:
@@ -208,21 +213,21 @@ class Cluster:
         raise LookupError(f"no server {name!r}; there are {', '.join(s.name for s in servers)}")
 
     def client(self, name: str) -> WorkloadClient:
-        """Raises LookupError for a name that is no client's."""
+        """Return a client by name. Raise LookupError if there is none."""
         found = next((client for client in self.workload() if client.name == name), None)
         if found is None:
             raise LookupError(f"no client {name!r} of the workload")
         return found
 
     def node(self, name: str) -> Node:
-        """A server's node, or a client's."""
+        """Return a server's node, or a client's."""
         clients = {node.name: node for node in self.clients}
         return clients[name] if name in clients else self.server(name).node
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
-    """The packets from one node to another, in that direction alone."""
+    """The packets from one node to another, in that direction only."""
 
     source: str
     target: str
@@ -236,7 +241,7 @@ class Link:
 
 
 class Aim(StrEnum):
-    """What a fault can be aimed at."""
+    """The kind of target that a fault can be aimed at."""
 
     SERVERS = "servers"
     BROKERS = "brokers"
@@ -246,21 +251,21 @@ class Aim(StrEnum):
     """Servers, and the nodes where clients run."""
     LINKS = "links"
     PARTITIONS = "partitions"
-    """Partitions of the workload's topics, by orders: it befalls no server."""
+    """Partitions of the workload's topics, by orders, without affected servers."""
     TOPICS = "topics"
-    """Whole topics of the workload, likewise."""
+    """Whole topics of the workload, by orders, without affected servers."""
     PLACES = "places for topics"
-    """Brokers that are to hold a topic of the fault's own: none of them suffers."""
+    """Brokers that will hold a topic of the fault's own. None of them is affected."""
 
     @property
     def befalls_servers(self) -> bool:
-        """Whether servers may suffer from it, and count among those that do."""
+        """Whether servers may be affected, and count among the affected ones."""
         return self not in (Aim.PARTITIONS, Aim.TOPICS, Aim.PLACES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A partition, and who had it at the moment; brokers by name.
+    """A partition, and its brokers at that moment, by name.
 
     Attributes:
         replicas: The preferred one first.
@@ -280,19 +285,19 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a target expression named when it was resolved.
+    """The servers, links or partitions that a target expression named when it was resolved.
 
     Attributes:
-        expression: As written in the campaign, e.g. ``leader(acks-1-minisr-1, 0)``.
-        nodes: The nodes it stood for, in no particular order of importance; of links, their ends.
-        links: Of an expression with an arrow.
-        servers: The servers that a fault on it befalls: those among ``nodes``.
-        clients: Likewise the nodes of clients, except the ends of links.
-        partitions: ``topic-partition`` of all that these servers led, followed or coordinated
-            then, or that the fault is aimed at; None where ZooKeeper did not answer.
+        expression: As written in the campaign, for example ``leader(acks-1-minisr-1, 0)``.
+        nodes: The nodes it stood for, in no particular order; of links, their ends.
+        links: The links of an expression with an arrow.
+        servers: The servers that a fault on it affects: those among ``nodes``.
+        clients: The nodes of clients among ``nodes``, except the ends of links.
+        partitions: ``topic-partition`` of all that these servers led, followed or coordinated then,
+            or that the fault is aimed at; None if ZooKeeper did not answer.
         placed: The partitions that it is aimed at; of servers, those of which one had a replica.
-        configs: Of the topics that the fault is aimed at, their own settings.
-        fault_id: The number of the fault that it was resolved for; 0 where it was for none.
+        configs: The own settings of the topics that the fault is aimed at.
+        fault_id: The number of the fault that it was resolved for; 0 if it was for none.
         facts: What was read to resolve it (leader, ISR, epochs, sessions), for the history.
     """
 
@@ -310,44 +315,44 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What an effect takes hold of, such as the process of one server. The holders are counted over
-    all faults: the last one to let go undoes the effects."""
+    """An object that an effect holds, such as the process of one server. The holders are counted
+    over all faults, and the last one to end undoes the effects."""
 
     kind: str
     at: tuple[str, ...]
-    """The nodes that it belongs to; of a client's process, that client; of a topic or a partition,
-    its name."""
+    """The nodes that it belongs to. Of a client's process it is that client, and of a topic or a
+    partition its name."""
     part: Hashable = None
-    """What of it, where parts are not shared: a cut and a loss of the same link are separate."""
+    """The part of it, if parts are not shared: a cut and a loss of the same link are separate."""
 
 
 class Effect(Protocol):
-    """One thing done to one resource. Pure data; names are looked up when it is applied."""
+    """One change of one resource. Pure data; names are looked up when it is applied."""
 
     @property
     def resource(self) -> Resource: ...
 
     @property
     def ends(self) -> str | None:
-        """The server or client whose process may end of it, by name; None where none should: one
-        that ends all the same has ended by itself."""
+        """The server or client whose process may end because of it, by name. None if none should: a
+        process that ends all the same has ended by itself."""
 
     def apply(self, cluster: Cluster) -> bool:
-        """Do it. False when there was nothing to be done, because it was so already."""
+        """Apply it. Return False when there was nothing to do, because the state was already so."""
 
     def undo(self, cluster: Cluster) -> None:
-        """Undo it. Idempotent; also when ``apply`` failed half-way."""
+        """Undo it. Idempotent, even when ``apply`` failed half-way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a fault will do.
+    """The plan of a fault.
 
     Attributes:
         effects: In the order in which they are applied; undone in the opposite one.
         spares: Links that stay open: without them it would be another fault.
-        rhythm: In which the effects come and go while it is held; None: they stay.
-        destroys: What it takes from disks, where that depends on the fault's parameters.
+        rhythm: The rhythm in which the effects come and go while it is held; None: they stay.
+        destroys: What it takes from disks, if that depends on the fault's parameters.
     """
 
     effects: tuple[Effect, ...]
@@ -357,24 +362,24 @@ class Plan:
 
 
 class Unplannable(ValueError):
-    """The fault cannot be made of this target; the message says what would be right."""
+    """A target that the fault cannot be made of. The message says what would be right."""
 
 
 def brokers_alone(fault: str, members: Members, targeted: Iterable[str]) -> None:
-    """Raise Unplannable where there is one among the ``targeted`` nodes that is no broker."""
+    """Raise Unplannable if one of the ``targeted`` nodes is no broker."""
     if others := sorted(set(targeted) - set(members.brokers)):
         raise Unplannable(f"{fault} is for brokers, not for {', '.join(others)}")
 
 
 class Parameters(BaseModel):
-    """A fault's own settings, as the campaign file gives them. Every field has a description."""
+    """A fault's own settings, as in the campaign file. Every field has a description."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Other:
-    """An effect of another fault that is open. ``label``: that fault, e.g. ``kill#2``."""
+    """An effect of another open fault. ``label`` names that fault, for example ``kill#2``."""
 
     label: str
     effect: Effect
@@ -385,10 +390,10 @@ class Injection:
     """A fault that was injected, as its proofs see it.
 
     Attributes:
-        hold_ms: For how long it is held. A proof asks for nothing that takes longer.
+        hold_ms: How long it is held. A proof requires nothing that takes longer.
         done: The effects of its plan that changed something, or may have, so far.
-        others: What other open faults do to the cluster at this moment. Open is what is not
-            proven to be healed: a broker on its way back is still that fault's.
+        others: The present effects of other open faults. A fault is open until it is proven to be
+            healed: a broker on its way back is still that fault's.
     """
 
     cluster: Cluster
@@ -401,15 +406,15 @@ class Injection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What was looked at for one claim.
+    """The result of a look for one claim.
 
     Attributes:
-        claim: E.g. ``registration expired``.
+        claim: For example ``registration expired``.
         seen: What was seen, by subject (a server, a link).
         missing: The subjects of which the claim is not true, or not yet.
-        left_out: The subjects that were not looked at, and why.
-        owed: Whether it is for the system to make it true, once nothing of the fault is left: a
-            broker that runs again is to register.
+        left_out: The subjects that were not looked at, with the reason.
+        owed: Whether the system must make it true, once nothing of the fault is left: a broker that
+            runs again must register.
     """
 
     claim: str
@@ -424,11 +429,11 @@ Look = Callable[[], Observation]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """Whether something is proven, and by which observations. A fault that was not proven to bite
-    did not happen.
+    """Whether something is proven, and by which observations. A fault that was not proven to take
+    effect did not happen.
 
     Attributes:
-        owed: Whether all that is missing is owed by the system.
+        owed: Whether the system owes everything that is missing.
     """
 
     proven: bool
@@ -444,7 +449,7 @@ class Fault(Protocol):
 
     @property
     def summary(self) -> str:
-        """One line for the catalogue: what it does."""
+        """The line in the catalogue, which says what it does."""
 
     @property
     def aim(self) -> Aim: ...
@@ -457,25 +462,25 @@ class Fault(Protocol):
 
     @property
     def destroys(self) -> Literal["unsynced", "all", "bits", "unclean"] | None:
-        """What it takes from the disks of the servers that it befalls, ``bits`` where nobody is
-        told; ``unclean``: nothing, and it lets somebody outside the ISR lead the partitions that it
-        is aimed at; None: nothing."""
+        """The loss on the disks of the affected servers, or None. ``bits`` is damage that no
+        server is told of. ``unclean`` takes nothing, but lets a broker outside the ISR lead the
+        target partitions."""
 
     def plan(
         self, members: Members, target: Target, parameters: Parameters, rng: random.Random
     ) -> Plan:
-        """Pure. Raises Unplannable."""
+        """Return the plan. Pure. Raise Unplannable."""
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        """What must be seen for it to have bitten. Of the first look at least one subject must
-        have been seen, by this fault's own doing."""
+        """Return the looks that prove its effect. The first look must have seen at least one
+        subject, by this fault's own effect."""
 
     def healed(self, injection: Injection) -> Sequence[Look]:
-        """What must be seen for it to be healed."""
+        """Return the looks that prove that it is healed."""
 
     def hold_ms_min(self, timings: Timings) -> int:
-        """The shortest hold with the full effect, derived from the cluster's settings (session
-        timeout, replica lag). A shorter hold is no mistake: it proves less."""
+        """Return the shortest hold (in ms) with the full effect, derived from the cluster's
+        settings (session timeout, replica lag). A shorter hold is no mistake: it proves less."""
 
 
 # --- conditions that a plug-in's fault must meet --------------------------------------------------
@@ -484,11 +489,12 @@ _VALUES = ("name", "summary", "aim", "parameters", "needs", "destroys")
 _METHODS = ("plan", "bitten", "healed", "hold_ms_min")
 _DESTROYS = (None, "unsynced", "all", "bits", "unclean")
 _MEANT = {"min_insync_replicas": "alter-min-isr", "before_offset": "delete-records"}
-"""Parameters by which the checkers judge a fault, whatever its name, and whose they are."""
+"""The parameters by which the checkers judge a fault, whatever its name, with the faults that they
+belong to."""
 
 
 def as_fault(found: object, name: str) -> Fault:
-    """Return a registered object as the fault called ``name``. Raises ValueError that says what is
+    """Return a registered object as the fault called ``name``. Raise ValueError that says what is
     wrong with it."""
     for problem in _problems(found, name):
         raise ValueError(problem)

@@ -1,5 +1,7 @@
 """Proofs that a fault took effect and that it is healed: probes, observations and the wait for
-them. Observations of one family alone are in its room.
+them.
+
+Observations of one family alone are in its room.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,9 +28,11 @@ from ackproof.nemesis.interface import (
 
 # --- probes ---------------------------------------------------------------------------------------
 #
-# A proof is not upset by another fault that is on. A subject for which another open fault accounts
-# is left out, and said to be: with a broker killed by one fault, no link to it tells whether
-# another one cut it; with ZooKeeper stopped, no registration expires.
+# probes
+#
+# Another fault that is on does not upset a proof. A subject that another open fault accounts for is
+# left out, and the report says so. Two examples follow. With a broker killed by one fault, no link
+# to it shows whether another one cut it. With ZooKeeper stopped, no registration expires.
 
 Seen = tuple[bool, object]
 """Whether the claim is true of a subject, and what was seen of it."""
@@ -39,35 +43,40 @@ _NO_ANSWER = "the metadata cannot be read"
 
 
 def targeted(injection: Injection, names: Iterable[str]) -> list[str]:
-    """Those of ``names`` that the fault befalls."""
+    """Return those of ``names`` that the fault strikes."""
     return [name for name in names if name in injection.target.servers]
 
 
 def sessions_at_stake(injection: Injection) -> Sequence[str]:
-    """The brokers that it befalls; with ZooKeeper's processes it is every broker's session."""
+    """Return the brokers that the fault strikes, or all brokers if it strikes ZooKeeper's
+    processes."""
     members = injection.cluster.members
     by_zookeeper = targeted(injection, members.zookeepers)
     return members.brokers if by_zookeeper else targeted(injection, members.brokers)
 
 
 def takes_the_quorum(injection: Injection) -> bool:
-    """Whether those that keep the metadata are no quorum without the servers that it befalls."""
+    """Return whether the servers that keep the metadata are no quorum without those that the fault
+    strikes."""
     keepers = injection.cluster.members.zookeepers
     left = len(keepers) - len(targeted(injection, keepers))
     return left < majority(len(keepers))
 
 
 def sessions_before(injection: Injection) -> Mapping[int, str]:
-    """By which session each broker was registered when the fault struck, in hexadecimal, by id;
-    none where ZooKeeper did not answer then."""
+    """Return the session that held each broker's registration when the fault struck, in
+    hexadecimal, by broker id.
+
+    The result is empty where ZooKeeper did not answer then.
+    """
     before = injection.target.facts.get("sessions")
     known = before.items() if isinstance(before, dict) else ()
     return {int(broker): held for broker, held in known}
 
 
 def struck(injection: Injection, kind: type[Effect]) -> tuple[set[str], Sequence[str]]:
-    """The servers or clients to which this fault has done an effect of that kind, and those to
-    which it meant to."""
+    """Return the servers or clients on which this fault has had an effect of that kind, and those
+    it planned for."""
 
     def of(effects: Sequence[Effect]) -> list[str]:
         return [name for e in effects if isinstance(e, kind) for name in e.resource.at]
@@ -76,12 +85,15 @@ def struck(injection: Injection, kind: type[Effect]) -> tuple[set[str], Sequence
 
 
 def intended(injection: Injection, kind: type[E]) -> list[E]:
-    """The effects of that kind that the fault was to have, in their order."""
+    """Return the planned effects of that kind, in their order."""
     return [effect for effect in injection.plan.effects if isinstance(effect, kind)]
 
 
 def unless(done: Iterable[str], otherwise: str) -> Callable[[str], str | None]:
-    """Why a subject is not looked at: ``otherwise``, where this fault has not done it."""
+    """Return a function that says why a subject is not looked at.
+
+    The reason is ``otherwise`` where this fault has not struck the subject.
+    """
     return lambda subject: None if subject in done else otherwise
 
 
@@ -93,7 +105,7 @@ def observe(
     *,
     owed: bool = False,
 ) -> Observation:
-    """Look at every subject for which nothing else accounts."""
+    """Look at every subject that nothing else accounts for."""
     left_out = {subject: why for subject in subjects if (why := why_not(subject))}
     looked = {subject: seen(subject) for subject in subjects if subject not in left_out}
     return Observation(
@@ -106,12 +118,13 @@ def observe(
 
 
 def in_state(cluster: Cluster, wanted: str) -> Callable[[str], Seen]:
-    """Whether a server's process is in a state, a value of ``infra.api.interface.ProcessState``."""
+    """Return a probe of whether a server's process is in a state, a value of
+    ``infra.api.interface.ProcessState``."""
     return in_one_of(lambda server: cluster.server(server).process, wanted)
 
 
 def in_one_of(process: Callable[[str], Process], *wanted: str) -> Callable[[str], Seen]:
-    """Whether the process that goes by a name is in one of these states."""
+    """Return a probe of whether the process of that name is in one of these states."""
 
     def seen(name: str) -> Seen:
         state = process(name).state()
@@ -129,10 +142,18 @@ def of_brokers(
     needs_the_others: bool = False,
     owed: bool = False,
 ) -> Look:
-    """What ZooKeeper says of each broker, asked for by its id. ``needs_the_others``: it takes some
-    other broker to make it true, a controller or a new leader, so that a fault on any of them
-    accounts for it. ``owed``: see :class:`nemesis.interface.Observation`; not while ZooKeeper
-    itself does not answer."""
+    """Return a look at what ZooKeeper says of each broker, by its id.
+
+    Args:
+        injection: The fault that is proven or healed.
+        claim: The claim, in words.
+        brokers: The names of the brokers.
+        seen: Decides whether the claim is true of a broker.
+        needs_the_others: Whether some other broker, a controller or a new leader, must make it
+            true. A fault on any of them then accounts for it.
+        owed: See :class:`nemesis.interface.Observation`. It does not count while ZooKeeper itself
+            does not answer.
+    """
 
     def why_not(broker: str) -> str | None:
         return of_any_session(injection) if needs_the_others else of_session(injection, broker)
@@ -157,39 +178,40 @@ def of_brokers(
 
 
 def accounted(injection: Injection, concerns: Callable[[Resource], bool]) -> str | None:
-    """Which other faults are on that hold such a resource, in words; None where none does."""
+    """Return which other faults are on that hold such a resource, in words, or None if there is
+    none."""
     labels = dict.fromkeys(o.label for o in injection.others() if concerns(o.effect.resource))
     return f"{', '.join(labels)} is on" if labels else None
 
 
 def held(injection: Injection, resource: Resource) -> str | None:
-    """Which other faults hold that very resource."""
+    """Return which other faults hold that very resource."""
     return accounted(injection, lambda other: other == resource)
 
 
 def of_process(injection: Injection, server: str) -> str | None:
-    """Whatever else is done to the server's process."""
+    """Return which other faults strike the server's process."""
     return held(injection, Resource(PROCESS, (server,)))
 
 
 def of_client(injection: Injection, client: str) -> str | None:
-    """Whatever else is done to the client's process."""
+    """Return which other faults strike the client's process."""
     return held(injection, Resource(CLIENT, (client,)))
 
 
 def of_disk(injection: Injection, server: str) -> str | None:
-    """Whatever else is done to what the server keeps."""
+    """Return which other faults strike what the server keeps."""
     return held(injection, Resource(DISK, (server,)))
 
 
 def of_session(injection: Injection, broker: str) -> str | None:
-    """Whatever else concerns a broker's session."""
+    """Return which other faults concern a broker's session."""
     zookeepers = injection.cluster.members.zookeepers
     return accounted(injection, lambda what: concerns_session(what, broker, zookeepers))
 
 
 def of_any_session(injection: Injection) -> str | None:
-    """The same for the session of any broker."""
+    """Return which other faults concern the session of any broker."""
     members = injection.cluster.members
     reasons = (of_session(injection, broker) for broker in members.brokers)
     return next((reason for reason in reasons if reason), None)
@@ -199,7 +221,7 @@ def of_any_session(injection: Injection) -> str | None:
 
 
 def running(injection: Injection, servers: Iterable[str]) -> Look:
-    """The processes run: neither stopped nor gone."""
+    """Return a look at whether the processes run, neither stopped nor gone."""
     return lambda: observe(
         "running",
         servers,
@@ -209,7 +231,8 @@ def running(injection: Injection, servers: Iterable[str]) -> Look:
 
 
 def expired(injection: Injection, brokers: Sequence[str]) -> Look:
-    """ZooKeeper has expired the session that held the broker's registration."""
+    """Return a look at whether ZooKeeper has expired the session that held the broker's
+    registration."""
 
     def seen(view: ClusterView, broker: int) -> Seen:
         return broker not in view.brokers, broker not in view.brokers
@@ -218,7 +241,7 @@ def expired(injection: Injection, brokers: Sequence[str]) -> Look:
 
 
 def deposed(injection: Injection, brokers: Sequence[str]) -> Look:
-    """ZooKeeper says of no partition that the broker leads it."""
+    """Return a look at whether ZooKeeper names the broker as leader of no partition."""
 
     def seen(view: ClusterView, broker: int) -> Seen:
         leads = [f"{t}-{n}" for (t, n), p in sorted(view.partitions.items()) if p.leader == broker]
@@ -227,15 +250,15 @@ def deposed(injection: Injection, brokers: Sequence[str]) -> Look:
     return of_brokers(injection, "leads nothing", brokers, seen, needs_the_others=True)
 
 
-def registered(injection: Injection, brokers: Sequence[str], anew: Iterable[str] = ()) -> Look:
-    """The brokers hold their registrations in ``/brokers/ids``.
+def registered(injection: Injection, brokers: Sequence[str], renewed: Iterable[str] = ()) -> Look:
+    """Return a look at whether the brokers hold their registrations in ``/brokers/ids``.
 
-    Those in ``anew`` by another session than when the fault struck: a broker that was killed and
-    started again within its session timeout is still registered by the one that died, and will
-    vanish when that expires.
+    Those in ``renewed`` must hold them by another session than when the fault struck. A broker that
+    was killed and restarted within its session timeout is still registered by the dead process.
+    That registration vanishes when the session expires.
     """
     before = sessions_before(injection)
-    of_the_dead = {injection.cluster.server(name).id for name in anew}
+    of_the_dead = {injection.cluster.server(name).id for name in renewed}
 
     def seen(view: ClusterView, broker: int) -> Seen:
         holder = view.brokers.get(broker)
@@ -248,9 +271,12 @@ def registered(injection: Injection, brokers: Sequence[str], anew: Iterable[str]
 
 
 def zookeeper_silent(injection: Injection) -> Look:
-    """Nobody is answered by ZooKeeper, or by KRaft's controllers, and no server of theirs leads. A
-    connection of ours to a server that was stopped is silent at once; what is left of them goes on
-    answering others until it has noticed that it is no quorum."""
+    """Return a look at whether ZooKeeper, or KRaft's controllers, answer no request and no server
+    of theirs leads.
+
+    A connection of ours to a server that was stopped is silent at once. The servers that are left
+    go on answering others until they have noticed that they are no quorum.
+    """
     claim = "controllers" if injection.cluster.members.kraft else "ZooKeeper"
 
     def seen(_subject: str) -> Seen:
@@ -266,7 +292,8 @@ def zookeeper_silent(injection: Injection) -> Look:
 
 
 def serving(injection: Injection, zookeepers: Sequence[str]) -> Look:
-    """The ZooKeeper servers have their place in the ensemble, and say which one."""
+    """Return a look at whether the ZooKeeper servers have their place in the ensemble, and
+    name it."""
 
     def look() -> Observation:
         modes = injection.cluster.system.ensemble.modes() if zookeepers else {}
@@ -281,8 +308,10 @@ def serving(injection: Injection, zookeepers: Sequence[str]) -> Look:
 
 
 def sessions_lost(injection: Injection, brokers: Sequence[str]) -> Look:
-    """Which registrations are held by another session than when the fault struck. Claims
-    nothing."""
+    """Return a look at which registrations another session holds than when the fault struck.
+
+    It claims nothing.
+    """
 
     def look() -> Observation:
         before = sessions_before(injection)
@@ -307,32 +336,36 @@ _POLL_S = 0.1
 
 
 class Waiting(Protocol):
-    """How one waits."""
+    """A way to wait."""
 
     def until(self, condition: Callable[[], bool], *, at_most: float, poll: float) -> bool:
-        """Wait until ``condition`` holds, at most that many seconds; whether it does. Asked once
-        at least. May raise when waiting is no longer wanted."""
+        """Wait until ``condition`` holds, at most that many seconds, and return whether it does.
+
+        The condition is evaluated at least once. This may raise when waiting is no longer wanted.
+        """
 
 
 def expiry_ms(timings: Timings) -> int:
-    """The longest that ZooKeeper takes to expire the session of a client gone silent.
+    """Return the longest time that ZooKeeper takes to expire the session of a silent client.
 
-    The session timeout, rounded up to a tick; a tick is at most half of the shortest timeout that
-    ZooKeeper grants (minSessionTimeout is 2 ticks).
+    It is the session timeout, rounded up to a tick. A tick is at most half of the shortest timeout
+    that ZooKeeper grants (minSessionTimeout is 2 ticks).
     """
     timeout = timings.zookeeper_session_timeout_ms
     return timeout + timeout // 2
 
 
 def shrink_ms(timings: Timings) -> int:
-    """The longest that a leader takes to drop a silent follower from the ISR: it looks every half
-    of ``replica.lag.time.max.ms``."""
+    """Return the longest time that a leader takes to drop a silent follower from the ISR.
+
+    It looks every half of ``replica.lag.time.max.ms``.
+    """
     lag = timings.replica_lag_time_max_ms
     return lag + lag // 2
 
 
 def noticed_ms(timings: Timings) -> int:
-    """Within this time the cluster has noticed whoever is dead or lags."""
+    """Return the time within which the cluster has noticed a server that is dead or lags."""
     return max(expiry_ms(timings), shrink_ms(timings))
 
 
@@ -345,15 +378,19 @@ def prove(
     struck: bool = True,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Proof:
-    """Look until nothing is missing, at most ``timeout`` seconds; the last looks count. Before each
-    of them ``meanwhile`` is called, whose errors are raised.
+    """Look until nothing is missing, at most ``timeout`` seconds; the last looks count.
 
-    ``by_itself``: of the first look, something must have been seen. Killing a broker that another
-    fault had killed leaves nothing missing, for everything is left out: it has shown nothing.
-
-    ``struck``: whether the fault has done anything. If so, what is left out of the first look on
-    account of another fault is waited for, too: a topic that is deleted while a broker is down is
-    gone when that is back. If not, nothing will ever be seen.
+    Args:
+        looks: The looks to take.
+        waiting: How to wait between them.
+        timeout: The time limit, in seconds.
+        by_itself: Whether the first look must have seen something. Killing a broker that another
+            fault had killed leaves nothing missing, because everything is left out: it has shown
+            nothing.
+        struck: Whether the fault has done anything. If so, this also waits for what the first look
+            leaves out because of another fault. Example: a topic that is deleted while a broker is
+            down is gone when that broker is back. If not, nothing will ever be seen.
+        meanwhile: Called before each look; its errors are raised.
     """
     seen: list[Observation] = []
 
@@ -375,7 +412,8 @@ def prove(
 
 
 def _in_words(observations: Sequence[Observation]) -> Mapping[str, object]:
-    """One key a claim, then what is missing and what was not looked at, if anything."""
+    """Return one key for each claim, then what is missing and what was not looked at, if
+    anything."""
     words: dict[str, object] = {one.claim: dict(one.seen) for one in observations if one.seen}
     missing = {one.claim: list(one.missing) for one in observations if one.missing}
     left_out = {one.claim: dict(one.left_out) for one in observations if one.left_out}

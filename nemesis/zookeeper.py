@@ -1,4 +1,4 @@
-"""What ZooKeeper says of registrations whose session a fault ended, or replaced by one of ours."""
+"""ZooKeeper's word on registrations whose session a fault ended, or replaced by one of ours."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -27,9 +27,12 @@ from ackproof.nemesis.proofs import Seen, expiry_ms, of_brokers, sessions_before
 
 
 def over(injection: Injection, kind: type[Effect]) -> Look:
-    """The sessions by which brokers were registered when this fault struck them hold their
-    registrations no more: ephemeral znodes go with their session, in one transaction. Of a broker
-    whose session was not known nothing is shown."""
+    """Return a look at whether the sessions that this fault struck hold their registrations no
+    more.
+
+    Ephemeral znodes vanish with their session, in one transaction. The look shows nothing about a
+    broker whose session was not known.
+    """
     before = sessions_before(injection)
 
     def seen(view: ClusterView, broker: int) -> Seen:
@@ -43,8 +46,11 @@ def over(injection: Injection, kind: type[Effect]) -> Look:
 
 
 def occupied(injection: Injection, kind: type[Effect]) -> Look:
-    """A session of the harness's holds the registrations that this fault occupied, as ZooKeeper
-    tells of their znodes."""
+    """Return a look at whether a session of the harness holds the registrations that this fault
+    occupied.
+
+    ZooKeeper's word on their znodes decides.
+    """
 
     def seen(view: ClusterView, broker: int) -> Seen:
         holder = view.brokers.get(broker)
@@ -57,15 +63,17 @@ def occupied(injection: Injection, kind: type[Effect]) -> Look:
 
 
 def _done(injection: Injection, kind: type[Effect]) -> list[str]:
-    """Those on whom such an effect of the fault had one."""
+    """Return the servers on which an effect of the fault has changed something."""
     done, planned = struck(injection, kind)
     return [name for name in planned if name in done]
 
 
 # --- faults ---------------------------------------------------------------------------------------
 #
-# They do nothing to a process, a link or a disk. The broker goes on, and finds that its session has
-# expired.
+# faults
+#
+# These faults do nothing to a process, a link or a disk. The broker goes on, and finds that its
+# session has expired.
 
 SESSION = "session"
 REGISTRATION = "registration"
@@ -73,8 +81,10 @@ REGISTRATION = "registration"
 
 @dataclass(frozen=True, slots=True)
 class EndSession(OnServer):
-    """The session that holds a broker's registration, ended in the broker's place. There is nothing
-    to be undone: the broker has another one at once."""
+    """The end of the session that holds a broker's registration, ended in the broker's place.
+
+    Nothing is undone, because the broker has another session at once.
+    """
 
     kind: ClassVar[str] = SESSION
 
@@ -83,7 +93,7 @@ class EndSession(OnServer):
         return None
 
     def apply(self, cluster: Cluster) -> bool:
-        """False where the broker has no registration of its own."""
+        """End the session; return False where the broker has no registration of its own."""
         ensemble = cluster.system.ensemble
         holder = cluster.system.view().brokers.get(cluster.server(self.server).id)
         if holder is None or holder in ensemble.ours:
@@ -98,8 +108,11 @@ class EndSession(OnServer):
 
 @dataclass(frozen=True, slots=True)
 class Occupy(OnServer):
-    """A broker's registration, in the hands of a session of the harness's from the moment when the
-    broker's own has ended. Undone by ending that session."""
+    """A broker's registration, held by a session of the harness from the moment when the broker's
+    own has ended.
+
+    Ending that session undoes it.
+    """
 
     kind: ClassVar[str] = REGISTRATION
 
@@ -119,14 +132,14 @@ class Occupy(OnServer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFault:
-    """The same effect on every target's session.
+    """A fault that has one effect on every target's session.
 
-    Proven by what ZooKeeper says of the registrations' znodes, and the brokers run. Healed when
-    they are registered by sessions of their own that they did not have before.
+    ZooKeeper's word on the znodes of the registrations proves it, while the brokers run. It is
+    healed when they are registered by sessions of their own that they did not have before.
 
     Attributes:
-        effect: Made of a broker's name.
-        bite: What it does itself, seen.
+        effect: The class of the effect, made from a broker's name.
+        bite: Makes the look at what the fault does itself.
     """
 
     name: str
@@ -164,7 +177,7 @@ class SessionFault:
     def healed(self, injection: Injection) -> Sequence[Look]:
         done, _ = struck(injection, self.effect)
         return [
-            proofs.registered(injection, injection.target.servers, anew=done),
+            proofs.registered(injection, injection.target.servers, renewed=done),
             proofs.running(injection, injection.target.servers),
         ]
 

@@ -30,7 +30,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "harness": (262, 192, 0, 0),
     "history": (0, 0, 0, 0),
     "infra": (215, 145, 0, 0),
-    "nemesis": (110, 88, 0, 0),
+    "nemesis": (0, 7, 0, 0),
     "plugins": (0, 0, 0, 0),
     "protocol": (0, 0, 0, 0),
     "simulation": (127, 120, 0, 0),

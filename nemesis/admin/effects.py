@@ -1,8 +1,8 @@
 """Effects that are an administrator's orders to the cluster.
 
-What nobody answered may be carried out or not. An effect counts as done then, and the proof looks
-in ZooKeeper; an undo looks there itself, and raises where it cannot see it, so that it is tried
-again.
+An order without an answer may have been carried out or not. Such an effect counts as done, and the
+proof reads ZooKeeper. An undo reads ZooKeeper itself, and raises if it cannot see the result, so
+that it is tried again.
 """
 
 import signal
@@ -31,12 +31,12 @@ PARTITION = "partition"
 TOPIC = "topic"
 _POLL_S = 0.1
 _COPIED_TIMES = 4
-"""So many times as long as one order may take all replicas of a broker may, which go elsewhere."""
+"""The factor by which the time for all replicas of a broker exceeds that for one order."""
 
 
 def patience_s(cluster: Cluster) -> float:
-    """How long an order is given again, and its end is waited for: whoever is dead must have been
-    noticed, a controller elected, and followers must have caught up."""
+    """Return how long (in seconds) an order is repeated, and its end is awaited. In this time dead
+    brokers must have been noticed, a controller elected, and followers must have caught up."""
     system = cluster.system
     return (expiry_ms(system) + shrink_ms(system) + system.admin.answer_ms) / 1000
 
@@ -66,8 +66,8 @@ class OnPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(OnPartition):
-    """Reassign a partition to other replicas; undone by reassigning it to those that it had. The
-    copying is not waited for.
+    """The reassignment of a partition to other replicas, undone by reassigning it to the former
+    ones. It does not wait for the copying.
 
     Attributes:
         to, before: Brokers by name, the preferred one first.
@@ -89,13 +89,13 @@ class Move(OnPartition):
         take_back(cluster, order, lambda: _replicas(cluster.system.view(), self) in before)
 
     def _had(self, cluster: Cluster) -> Sequence[str]:
-        """Those that it is given back to. One that another fault had added may have left since:
-        that fault moves the partition, too."""
+        """Return the brokers that it is given back to. A broker added by another fault may have
+        left since: that fault moves the partition, too."""
         there = {*cluster.members.brokers, *cluster.members.added}
         return [broker for broker in self.before if broker in there]
 
     def _reassign(self, cluster: Cluster, replicas: Sequence[str]) -> bool:
-        """Whether there was such a partition."""
+        """Reassign the partition. Return whether it exists."""
         try:
             cluster.system.admin.reassign(
                 self.topic, self.number, _ids(cluster, replicas), patience_s(cluster)
@@ -110,8 +110,8 @@ class Move(OnPartition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefer(Move):
-    """The same replicas in another order, and the one that is first now is elected; undone by the
-    order that it was, and an election."""
+    """A new order of the same replicas, and the election of the first one. Undone by the former
+    order, and an election."""
 
     def apply(self, cluster: Cluster) -> bool:
         there = Move.apply(self, cluster)
@@ -122,14 +122,14 @@ class Prefer(Move):
 
     def undo(self, cluster: Cluster) -> None:
         Move.undo(self, cluster)
-        # Whoever was preferred may be down by another fault, and be elected when it is back.
+        # The preferred broker may be down by another fault, and be elected when it is back.
         with suppress(OrderRefused, NoAnswer):
             self._elect(cluster, self._had(cluster))
 
     def _elect(self, cluster: Cluster, replicas: Sequence[str]) -> None:
         ids = tuple(_ids(cluster, replicas))
         in_order = lambda view: _replicas(view, self) == ids  # noqa: E731
-        # Asked before the order is written, it would elect by the old one.
+        # An election before the order is written would use the old one.
         if await_view(cluster, in_order):
             admin = cluster.system.admin
             admin.elect(Election.PREFERRED, self.topic, self.number, patience_s(cluster))
@@ -140,8 +140,8 @@ class Prefer(Move):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectUncleanly(OnPartition):
-    """Let any replica that is online lead the partition, if none of the ISR is. Nothing brings back
-    what only the ISR had."""
+    """The election of any online replica, if no member of the ISR is online. Nothing restores
+    records that only the ISR had."""
 
     part: ClassVar[str] = "leader"
 
@@ -157,8 +157,8 @@ class ElectUncleanly(OnPartition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetConfig:
-    """One of a topic's own settings; undone by the value that it had, ``before``, None where it
-    had none of its own."""
+    """One of a topic's own settings, undone by its former value ``before``, which is None if it had
+    none of its own."""
 
     topic: str
     setting: str
@@ -194,13 +194,13 @@ class SetConfig:
 
 @dataclass(frozen=True, slots=True)
 class Retire(Terminate):
-    """SIGTERM to a broker that has no replica any more, once that is so."""
+    """A SIGTERM to a broker that has no replica any more, once that is so."""
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises NotBegun, and leaves it running, when its replicas are not gone in time: it would
-        be a broker that is stopped, not one that was removed."""
+        """Raise NotBegun, and leave the broker running, when its replicas are not gone in time. It
+        would be a stopped broker, and not a removed one."""
         number = cluster.server(self.server).id
-        # All of them are copied at once, and none is there before all of it is.
+        # All replicas are copied at once, and none is complete before the whole copy is.
         copied_s = _COPIED_TIMES * patience_s(cluster)
         if not await_view(cluster, lambda view: not holds(view, number), at_least_s=copied_s):
             raise NotBegun(f"{self.server} still has replicas")
@@ -211,7 +211,7 @@ class Retire(Terminate):
 
 
 def holds(view: ClusterView, broker: int) -> bool:
-    """Whether it has a replica of any partition."""
+    """Return whether the broker has a replica of any partition."""
     return any(broker in one.replicas for one in view.partitions.values())
 
 
@@ -225,9 +225,9 @@ def _ids(cluster: Cluster, brokers: Sequence[str]) -> list[int]:
 
 
 def take_back(cluster: Cluster, order: Callable[[], object], so: Callable[[], bool]) -> None:
-    """Give an order by which something is as it was, again and again while it is refused: a broker
-    that is to have a replica back may be down by another fault. Raises OrderRefused; and NoAnswer
-    where nobody answered and it has not come about."""
+    """Give an order that restores a former state, and repeat it while it is refused: a broker that
+    gets a replica back may be down by another fault. Raise OrderRefused, or NoAnswer if there was
+    no answer and the state is not restored."""
     refused: list[OrderRefused] = []
 
     def carried_out() -> bool:
@@ -249,7 +249,8 @@ def take_back(cluster: Cluster, order: Callable[[], object], so: Callable[[], bo
 def await_view(
     cluster: Cluster, condition: Callable[[ClusterView], bool], at_least_s: float = 0.0
 ) -> bool:
-    """Wait until ZooKeeper shows it, for as long as an order may take; whether it does."""
+    """Wait until ZooKeeper shows the condition, for as long as an order may take. Return whether it
+    does."""
     return _await(cluster, lambda: condition(cluster.system.view()), at_least_s)
 
 
@@ -265,7 +266,7 @@ def _await(cluster: Cluster, condition: Callable[[], bool], at_least_s: float = 
 
 
 def moved(one: Placed, to: Sequence[str]) -> Move:
-    """The move of a partition from where it was found."""
+    """Return the move of a partition from its present replicas."""
     return Move(topic=one.topic, number=one.number, to=tuple(to), before=one.replicas)
 
 
@@ -273,22 +274,21 @@ def moved(one: Placed, to: Sequence[str]) -> Move:
 
 BROKER = "broker"
 _UP_S = 60.0
-"""As long as brokers may take when they are deployed."""
+"""The time (in seconds) that brokers may take when they are deployed."""
 _ENDS_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A further broker, started on a node of its own and registered when this returns. Undone when
-    it has no replica any more: it is terminated, and its node removed with all that is on it.
+    """A further broker, started on a node of its own and registered when this returns.
 
-    What was moved to it by another effect is that one's to move back, and is undone before. What it
-    was given by others meanwhile, as the controller does with new partitions, is moved away.
-
-    Its process ends by nothing of this: one that does has ended by itself.
+    Undone when it has no replica any more: it is terminated, and its node is removed with
+    everything on it. Partitions that another effect moved to it are moved back by that effect,
+    which is undone before. Partitions that it got in another way, for example new ones from the
+    controller, are moved away. No effect here ends its process: if it ends, it has ended by itself.
 
     Attributes:
-        number: Its ``broker.id``, which none had before.
+        number: Its ``broker.id``, which no broker had before.
         given: The partitions that other effects of the plan move to it, by name.
     """
 
@@ -305,8 +305,8 @@ class Join:
         return Resource(BROKER, (self.name,))
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises InfraError where there is no node for it, TimeoutError when it does not register
-        in time, and RuntimeError when it ends before."""
+        """Start the broker. Raise InfraError if there is no node for it, TimeoutError when it does
+        not register in time, and RuntimeError when it ends before."""
         broker = cluster.system.added.add(self.number)
         cluster.attendant.joins(broker)
         process = broker.start()
@@ -321,8 +321,8 @@ class Join:
         return True
 
     def undo(self, cluster: Cluster) -> None:
-        """Raises TimeoutError, and leaves it as it is, when it is not seen to have no replica: of a
-        broker that is removed with one, records may be gone that were acknowledged."""
+        """Remove the broker. Raise TimeoutError, and leave it as it is, if it may still have a
+        replica: with a replica, acknowledged records could be removed."""
         broker = self._found(cluster)
         if broker is None:
             return
@@ -340,7 +340,7 @@ class Join:
         return next((broker for broker in there if broker.id == self.number), None)
 
     def _give_away(self, cluster: Cluster) -> None:
-        """Move what it was not given by this plan to brokers that stay."""
+        """Move partitions that this plan did not give it to brokers that stay."""
         strays: list[tuple[PartitionView, int]] = []
 
         def look(view: ClusterView) -> bool:
@@ -354,7 +354,7 @@ class Join:
             admin.reassign(one.topic, one.partition, replicas, patience_s(cluster))
 
     def _strays(self, cluster: Cluster, view: ClusterView) -> Iterator[tuple[PartitionView, int]]:
-        """Each, and who is to have it instead."""
+        """Yield each such partition, and the broker that gets it instead."""
         stay = [broker.id for broker in cluster.system.brokers if broker.id in view.brokers]
         for (topic, number), one in sorted(view.partitions.items()):
             if self.number in one.replicas and f"{topic}-{number}" not in self.given:
@@ -380,8 +380,8 @@ def _end(process: Process) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnTopic:
-    """An effect on a topic. What is done to one of ours goes with it, by the undoing of the effect
-    by which it was made; what is done to one of the workload stays."""
+    """An effect on a topic. Changes of a topic of our own are removed with it, by undoing the
+    effect that created it. Changes of a topic of the workload stay."""
 
     topic: str
     ends: ClassVar[None] = None
@@ -399,8 +399,8 @@ class OnTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic(OnTopic):
-    """A topic is made; undone by deleting it. ``assignment``: of each partition the brokers, by
-    name, the preferred one first."""
+    """The creation of a topic, undone by deleting it. ``assignment`` has the brokers of each
+    partition, by name, the preferred one first."""
 
     assignment: tuple[tuple[str, ...], ...]
 
@@ -423,7 +423,7 @@ class CreateTopic(OnTopic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrowTopic(OnTopic):
-    """It gets more partitions, ``partitions`` in all."""
+    """The addition of partitions to a topic, up to ``partitions`` in all."""
 
     partitions: int
 
@@ -440,15 +440,15 @@ class GrowTopic(OnTopic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTopic(OnTopic):
-    """It is deleted. ``partitions``: that it has."""
+    """The deletion of a topic, which has ``partitions``."""
 
     partitions: int
 
     part: ClassVar[str] = "deletion"
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises TimeoutError when it was never seen whole: that it is gone afterwards would be the
-        proof of nothing."""
+        """Delete the topic. Raise TimeoutError when it was never seen complete: its later absence
+        would prove nothing."""
         _await_led(cluster, self.topic, self.partitions)
         with suppress(NoAnswer):
             cluster.system.admin.delete_topic(self.topic, patience_s(cluster))
@@ -460,7 +460,7 @@ class DeleteTopic(OnTopic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords(OnTopic):
-    """So many records are written to each of its partitions, and those below an offset deleted."""
+    """Records written to each partition of a topic, and the deletion of those below an offset."""
 
     partitions: int
     records: int
@@ -469,8 +469,8 @@ class DeleteRecords(OnTopic):
     part: ClassVar[str] = "records"
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises TimeoutError where nobody led it in time, NoAnswer when the records were not
-        acknowledged."""
+        """Write and delete records. Raise TimeoutError if a partition has no leader in time, and
+        NoAnswer when the records were not acknowledged."""
         _await_led(cluster, self.topic, self.partitions)
         admin = cluster.system.admin
         for number in range(self.partitions):
@@ -486,14 +486,14 @@ class DeleteRecords(OnTopic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteBelow(OnPartition):
-    """The records of a partition of the workload below an offset are deleted."""
+    """The deletion of the records of a partition of the workload below an offset."""
 
     before: int
 
     part: ClassVar[str] = "log start"
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises OrderRefused where it has not so many in time."""
+        """Delete the records. Raise OrderRefused if the partition does not have so many in time."""
         admin = cluster.system.admin
         with suppress(NoAnswer):
             admin.delete_records(self.topic, self.number, self.before, patience_s(cluster))
@@ -504,7 +504,7 @@ class DeleteBelow(OnPartition):
 
 
 def led(view: ClusterView, topic: str) -> int:
-    """How many of a topic's partitions have a leader."""
+    """Return how many of a topic's partitions have a leader."""
     return sum(one.topic == topic and one.leader >= 0 for one in view.partitions.values())
 
 

@@ -1,4 +1,5 @@
-"""What is seen of an administrator's orders: in ZooKeeper; of records, by asking their leader."""
+"""Observations of an administrator's orders: in ZooKeeper, and of records by asking their
+leader."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -29,17 +30,20 @@ _GONE = "is not there"
 
 
 def moved(injection: Injection) -> Look:
-    """The partitions have the replicas to which this fault moved them, all of them in sync."""
+    """Return a look for the replicas to which this fault moved the partitions, all of them in
+    sync."""
     return _replicas(injection, "moved to", lambda move: move.to)
 
 
 def moved_back(injection: Injection) -> Look:
-    """They have the replicas that they had. Whether these are in sync is for recovery to say."""
+    """Return a look for the partitions' former replicas. Whether these are in sync is checked by
+    recovery."""
     return _replicas(injection, "moved back to", lambda move: move.before, back=True)
 
 
 def preferred_leads(injection: Injection) -> Look:
-    """The broker that this fault made the preferred one leads, which it did not before."""
+    """Return a look for a leader that this fault made the preferred broker, and that did not lead
+    before."""
     led_before = {str(one): one.leader for one in injection.target.placed}
 
     def seen(effect: Prefer, view: PartitionView) -> Seen:
@@ -50,7 +54,7 @@ def preferred_leads(injection: Injection) -> Look:
 
 
 def elected_uncleanly(injection: Injection) -> Look:
-    """Since this fault's order the partitions are led by brokers that were not in the ISR."""
+    """Return a look for leaders that were not in the ISR before this fault's order."""
     before = {str(one): one for one in injection.target.placed}
 
     def seen(effect: ElectUncleanly, view: PartitionView) -> Seen:
@@ -62,7 +66,8 @@ def elected_uncleanly(injection: Injection) -> Look:
 
 
 def holds_nothing(injection: Injection, brokers: Sequence[str]) -> Look:
-    """ZooKeeper says of no partition that the brokers have a replica of it."""
+    """Return a look for the absence of the brokers from the replicas of all partitions, in
+    ZooKeeper."""
 
     def seen(view: ClusterView, broker: str) -> Seen:
         number = injection.cluster.server(broker).id
@@ -73,7 +78,7 @@ def holds_nothing(injection: Injection, brokers: Sequence[str]) -> Look:
 
 
 def joined(injection: Injection) -> Look:
-    """ZooKeeper has the brokers registered that this fault added."""
+    """Return a look for the registrations of the brokers that this fault added, in ZooKeeper."""
 
     def seen(view: ClusterView, number: int) -> Seen:
         there = number in view.brokers
@@ -83,7 +88,7 @@ def joined(injection: Injection) -> Look:
 
 
 def gone(injection: Injection) -> Look:
-    """They are not registered any more, and have no replica."""
+    """Return a look for the absence of their registrations and replicas."""
 
     def seen(view: ClusterView, number: int) -> Seen:
         there, held = number in view.brokers, _held(view, number)
@@ -93,7 +98,7 @@ def gone(injection: Injection) -> Look:
 
 
 def nothing_left(injection: Injection) -> Look:
-    """Nothing is left of them where they ran."""
+    """Return a look for the absence of anything of theirs where they ran."""
     backend = injection.cluster.backend
 
     def seen(broker: str) -> Seen:
@@ -108,8 +113,8 @@ def nothing_left(injection: Injection) -> Look:
 
 
 def configured(injection: Injection, *, back: bool = False) -> Look:
-    """The topics have the setting that this fault gave them in ZooKeeper, or (``back``) the one
-    that they had."""
+    """Return a look for the setting that this fault gave the topics, or (``back``) their former
+    one, in ZooKeeper."""
 
     def look() -> Observation:
         done, planned = struck(injection, SetConfig)
@@ -133,8 +138,8 @@ def configured(injection: Injection, *, back: bool = False) -> Look:
 
 
 def topics_led(injection: Injection) -> Look:
-    """The topics that this fault made, or gave partitions, have as many as it meant, all of them
-    led."""
+    """Return a look for the intended number of partitions, each with a leader, of the topics that
+    this fault created or extended."""
     wanted = {e.topic: len(e.assignment) for e in intended(injection, CreateTopic)}
     wanted |= {e.topic: e.partitions for e in intended(injection, GrowTopic)}
 
@@ -146,8 +151,8 @@ def topics_led(injection: Injection) -> Look:
 
 
 def topics_gone(injection: Injection, *, by_order: bool) -> Look:
-    """This fault's topics are not there. ``by_order``: those that it deleted as the fault; else all
-    that it made."""
+    """Return a look for the absence of this fault's topics. ``by_order`` selects those that it
+    deleted as the fault, and otherwise all that it created."""
 
     def seen(view: ClusterView, topic: str) -> Seen:
         left = sum(one.topic == topic for one in view.partitions.values())
@@ -155,7 +160,7 @@ def topics_gone(injection: Injection, *, by_order: bool) -> Look:
 
     def topics() -> Sequence[str]:
         if by_order:
-            # An order to delete is given only when the topic was seen to be there.
+            # An order to delete is given only when the topic was seen to exist.
             return [e.topic for e in injection.done() if isinstance(e, DeleteTopic)]
         return [e.topic for e in intended(injection, CreateTopic)]
 
@@ -163,7 +168,8 @@ def topics_gone(injection: Injection, *, by_order: bool) -> Look:
 
 
 def records_gone(injection: Injection) -> Look:
-    """The leaders of this fault's topics have nothing below the offset to which it deleted."""
+    """Return a look for logs of this fault's topics, on their leaders, that begin at the offset of
+    the deletion."""
 
     def look() -> Observation:
         effects = {
@@ -183,8 +189,8 @@ def records_gone(injection: Injection) -> Look:
 
 
 def begins_later(injection: Injection) -> Look:
-    """The leaders of partitions of the workload have nothing below the offset to which this fault
-    deleted, and it was this fault that did, or another one of its kind."""
+    """Return a look for logs of the workload's partitions, on their leaders, that begin at the
+    offset of the deletion or later. This fault moved them, or another one of its kind."""
 
     def look() -> Observation:
         effects = {e.name: e for e in intended(injection, DeleteBelow)}
@@ -200,7 +206,7 @@ def begins_later(injection: Injection) -> Look:
 
 
 def _log_start(injection: Injection, topic: str, number: int) -> int | str:
-    """By the word of the partition's leader; why not, where it gives none."""
+    """Return the log's start on the partition's leader, or the reason why it is unknown."""
     try:
         return injection.cluster.system.admin.log_start(topic, number, _PROBE_S)
     except (NoAnswer, OrderRefused) as failure:
@@ -230,8 +236,8 @@ def _of_partitions(
     *,
     when_gone: bool = False,
 ) -> Look:
-    """What ZooKeeper says of each partition on which this fault has an effect of that kind;
-    ``when_gone``: whether it is so of one that was deleted."""
+    """Return a look at each partition in ZooKeeper on which this fault has an effect of that kind.
+    ``when_gone`` is the result for a partition that was deleted."""
     effects = {e.name: e for e in intended(injection, kind)}
 
     def of_one(view: ClusterView, name: str) -> Seen:
@@ -247,7 +253,7 @@ def _of_partitions(
 
 
 def _of_added(injection: Injection, claim: str, seen: Callable[[ClusterView, int], Seen]) -> Look:
-    """``seen``: of a ``broker.id``."""
+    """Return a look at the added brokers. ``seen`` takes a ``broker.id``."""
     numbers = {effect.name: effect.number for effect in intended(injection, Join)}
 
     def of_name(view: ClusterView, broker: str) -> Seen:
@@ -257,8 +263,8 @@ def _of_added(injection: Injection, claim: str, seen: Callable[[ClusterView, int
 
 
 def _of_another(injection: Injection) -> Callable[[str], str | None]:
-    """Why a broker that this fault was to add is not looked at: it is another's, too, which was
-    aimed at the same time."""
+    """Return a function that says why a broker of this fault is not looked at: it also belongs to
+    another fault, which was aimed at the same time."""
     joins = {effect.name: effect for effect in intended(injection, Join)}
 
     def why_not(broker: str) -> str | None:
@@ -269,7 +275,7 @@ def _of_another(injection: Injection) -> Callable[[str], str | None]:
 
 
 def _held(view: ClusterView, broker: int) -> list[str]:
-    """The partitions of which it has a replica."""
+    """Return the partitions of which the broker has a replica."""
     return [f"{t}-{n}" for (t, n), p in sorted(view.partitions.items()) if broker in p.replicas]
 
 
@@ -280,8 +286,8 @@ def _in_view(
     seen: Callable[[ClusterView, str], Seen],
     why_not: Callable[[str], str | None],
 ) -> Look:
-    """What ZooKeeper shows of each subject. Where it is not so, another fault may keep it from
-    becoming so: on a broker (the controller, or one that is to copy), or on ZooKeeper."""
+    """Return a look at each subject in ZooKeeper. If the claim is not true, another fault may
+    prevent it: on a broker (the controller, or one that must copy), or on ZooKeeper."""
 
     def look() -> Observation:
         names = subjects()

@@ -1,8 +1,8 @@
 """Faults that are an administrator's orders, given while producers write: elections, moves of
-replicas, a setting, and a broker that is taken out of the cluster.
+replicas, a setting, and a broker that is removed from the cluster.
 
-A cluster promises to keep what it acknowledged through all of them, but for an unclean election,
-which is the choice to lose something.
+A cluster guarantees to keep what it acknowledged through all of them. The exception is an unclean
+election, which is the choice to lose records.
 """
 
 import random
@@ -48,13 +48,13 @@ from ackproof.nemesis.proofs import expiry_ms, noticed_ms
 class Ordered:
     """Orders to the cluster, one or several for each target.
 
-    Proven by what ZooKeeper shows afterwards. What was ordered is taken back at the end, and
-    ZooKeeper must show that, too.
+    Proven by ZooKeeper's content afterwards. The orders are undone at the end, and ZooKeeper must
+    show that, too.
 
     Attributes:
         makes: The effects, in their order.
-        bite: What it does itself, seen.
-        back: What must be seen when it is healed.
+        bite: The looks for its own effect.
+        back: The looks for its healing.
     """
 
     name: str
@@ -89,7 +89,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 class Reassigned(Parameters):
-    """Of a reassignment."""
+    """The parameters of a reassignment."""
 
     replicas: Literal["one", "most"] = Field(
         default="most",
@@ -99,7 +99,7 @@ class Reassigned(Parameters):
 
 
 class MinIsrAltered(Parameters):
-    """Of a min.insync.replicas that changes."""
+    """The parameters of a changed min.insync.replicas."""
 
     min_insync_replicas: int = Field(default=1, ge=1, description="the value for the topic")
 
@@ -107,8 +107,8 @@ class MinIsrAltered(Parameters):
 def elsewhere(
     one: Placed, leaving: Sequence[str], members: Members, rng: random.Random
 ) -> tuple[str, ...]:
-    """The partition's replicas when those on ``leaving`` have moved to brokers that had none, each
-    in its place. Raises Unplannable where there are too few of these."""
+    """Return the partition's replicas after those on ``leaving`` have moved to brokers that had
+    none, each in its place. Raise Unplannable if there are too few such brokers."""
     free = [broker for broker in members.brokers if broker not in {*one.replicas, *leaving}]
     going = [broker for broker in one.replicas if broker in leaving]
     if len(free) < len(going):
@@ -199,7 +199,7 @@ def _returned(injection: Injection) -> Sequence[Look]:
     ended = [broker for broker in brokers if broker in {e.ends for e in injection.done()}]
     return [
         proofs.running(injection, brokers),
-        proofs.registered(injection, brokers, anew=ended),
+        proofs.registered(injection, brokers, renewed=ended),
         orders_seen.moved_back(injection),
     ]
 
@@ -264,7 +264,7 @@ ADMIN: Sequence[Ordered] = (
 
 
 class BrokersAdded(Parameters):
-    """Of brokers that join."""
+    """The parameters of joining brokers."""
 
     brokers: int = Field(
         default=1,
@@ -292,7 +292,8 @@ def _add(
 
 
 def _taken_over(one: Placed, coming: Sequence[str], rng: random.Random, leads: str | None) -> Move:
-    """Each of ``coming`` in the place of a replica; ``leads``: who of them is to, if any."""
+    """Return the move that puts each of ``coming`` in the place of a replica. ``leads`` is the one
+    that should lead, if any."""
     if len(coming) > len(one.replicas):
         raise Unplannable(
             f"{one} has replicas on {', '.join(one.replicas)}: these are too few for each of "

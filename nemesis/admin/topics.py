@@ -1,6 +1,5 @@
 """Faults that are an administrator's orders on topics: on topics of the faults' own, and on topics
-that are written to.
-"""
+of the workload."""
 
 import random
 from collections import Counter
@@ -35,33 +34,33 @@ from ackproof.nemesis.proofs import noticed_ms
 
 # --- topics of the faults' own --------------------------------------------------------------------
 #
-# What is done to topics of the workload, for good, is in :mod:`nemesis.admin.topics`.
+# Permanent changes of the workload's topics are in the second half of :mod:`nemesis.admin.topics`.
 
 _REPLICAS = 3
 _RECORDS = 100
 
 
 class OwnTopics(Parameters):
-    """Of topics of the fault's own."""
+    """The parameters of topics of the fault's own."""
 
     topics: int = Field(default=5, ge=1, le=100, description="number of topics")
     partitions: int = Field(default=3, ge=1, le=100, description="partitions of each new topic")
 
 
 class Grown(OwnTopics):
-    """Of topics that grow."""
+    """The parameters of topics that grow."""
 
     more: int = Field(default=3, ge=1, le=100, description="partitions to add to each topic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Churn:
-    """Topics are made on the target's brokers (of three replicas, where there are so many), and
-    something more is done to each; deleted at the end.
+    """Topics created on the target's brokers (with three replicas, if there are so many brokers),
+    and a further effect on each. They are deleted at the end.
 
     Attributes:
-        then: What more.
-        bite: What it does itself, seen.
+        then: The further effects.
+        bite: The look for its own effect.
     """
 
     name: str
@@ -151,20 +150,21 @@ CHURN: Sequence[Churn] = (CREATE_TOPIC, GROW_TOPIC, DELETE_TOPIC, DELETE_RECORDS
 
 # --- topics that are written to -------------------------------------------------------------------
 #
-# The workload's producers go on writing to the partitions that they were told of, and records below
-# an offset that stands in the campaign are gone on purpose: so it stays certain what was lost. A
-# topic that is written to is never deleted: made again under its name it would begin at the same
-# offsets, in the same epochs, and nobody could tell what was lost from what was deleted.
+# The workload's producers continue to write to the partitions that they know, and records below an
+# offset named in the campaign are deleted on purpose. It thus stays certain which records were
+# lost. A topic of the workload is never deleted. If it were created again under its name, it would
+# begin at the same offsets, in the same epochs. Lost records could then not be distinguished from
+# deleted ones.
 
 
 class Added(Parameters):
-    """Of partitions that are added."""
+    """The parameters of added partitions."""
 
     more: int = Field(default=1, ge=1, le=100, description="partitions to add to each topic")
 
 
 class Below(Parameters):
-    """Of records that are deleted."""
+    """The parameters of deleted records."""
 
     before_offset: int = Field(
         default=100,

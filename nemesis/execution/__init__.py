@@ -1,1 +1,1 @@
-"""How faults are carried out: what is open is written down, effects are applied, and undone."""
+"""The execution of faults: open faults are recorded, effects are applied, and undone."""

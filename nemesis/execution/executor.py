@@ -1,16 +1,16 @@
-"""Carries out plans: applies the effects of any fault, and undoes them.
+"""The execution of plans: it applies the effects of any fault, and undoes them.
 
-Effects are counted by holder. Two faults that cut the same link hold it both; the backend is asked
-to cut at the first and to heal at the last. The same for a server's process: killed by one fault
-and stopped by another, it runs again when the last of them lets go. Whoever
-keeps a broker from ZooKeeper that another fault has started stands by it from then on.
+Effects are counted by holder. Two faults that cut the same link both hold it. The backend is told
+to cut by the first and to heal by the last. The same applies to a server's process: killed by one
+fault and stopped by another, it runs again when the last of them ends. A fault that keeps a broker
+from ZooKeeper also stands by it, once another fault has started it.
 
-A plan with a rhythm has a thread of its own, which lets go of its effects and applies them again,
+A plan with a rhythm has a thread of its own. The thread undoes its effects and applies them again,
 beat by beat, until healing begins. Between two beats the fault is still open.
 
-Healing closes a gate before it undoes anything. The thread that injects may hang in an effect (a
-host that does not answer) and be left behind: what it would do next is refused, and the effect that
-it hung in, it undoes itself when it comes back.
+Healing closes a gate before it undoes anything. The injecting thread may hang in an effect (a host
+that does not answer) and be left behind. Its next effects are refused, and it undoes the effect in
+which it hung when it returns.
 """
 
 import logging
@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 
 class GateClosed(RuntimeError):
-    """Healing has begun: nothing is broken any more."""
+    """The refusal of an effect, because healing has begun."""
 
 
 class HealFailed(RuntimeError):
-    """Some effects were not undone. What could be was; heal again for the rest."""
+    """The failure to undo some effects. All others were undone; heal again for the rest."""
 
 
 @dataclass(slots=True)
@@ -42,10 +42,11 @@ class _Held:
 
 
 class Executor:
-    """Breaks and mends one cluster. Thread-safe: every fault may have a thread of its own.
+    """The execution of faults on one cluster. Thread-safe: every fault may have a thread of its
+    own.
 
     Args:
-        patience_s: How long a heal waits for an effect on the same resource that is under way.
+        patience_s: How long a heal waits for a running effect on the same resource.
     """
 
     def __init__(self, cluster: Cluster, ledger: Ledger, patience_s: float = 10.0) -> None:
@@ -59,8 +60,8 @@ class Executor:
         self._rhythms: dict[int, threading.Event] = {}
 
     def inject(self, entry: OpenFault) -> None:
-        """Write the intent into the ledger and apply the effects, one after the other. Raises
-        GateClosed as soon as healing begins, and what an effect raises."""
+        """Write the intent into the ledger and apply the effects, one after the other. Raise
+        GateClosed as soon as healing begins, and any error of an effect."""
         with self._gate:
             if self._closed:
                 raise GateClosed(entry.label)
@@ -71,16 +72,17 @@ class Executor:
             self._begin(entry, entry.plan.rhythm)
 
     def heal(self, entry: OpenFault) -> None:
-        """Undo what was done, the last first; what other faults hold stays. Idempotent.
+        """Undo the effects, the last first. What other faults hold stays. Idempotent.
 
-        Raises HealFailed when something could not be undone, after trying everything.
+        Raise HealFailed when something could not be undone, after trying everything.
         """
         with self._gate:
             self._healing.add(entry.fault_id)
             if (rhythm := self._rhythms.pop(entry.fault_id, None)) is not None:
                 rhythm.set()
             planned, begun = entry.plan.effects, self._ledger.begun(entry.fault_id)
-            # What it stands by is started last, when it may reach whoever it was kept from.
+            # A server that it stands by is started last, when it can reach the servers from which
+            # it was cut.
             effects = [*(effect for effect in begun if effect not in planned), *planned]
             held = [self._resources.get(effect.resource) for effect in effects]
         failures = [self._undone(one, entry.fault_id) for one in reversed(held) if one is not None]
@@ -89,12 +91,13 @@ class Executor:
         self._ledger.undone(entry.fault_id)
 
     def pass_on(self, entry: OpenFault) -> None:
-        """Have the other faults that are on stand by the servers that this one has started, and
-        which they may keep from being registered. Called before it is taken off the ledger.
+        """Let the other open faults stand by the servers that this one has started, if they may
+        keep these from registering. Call this before the fault leaves the ledger.
 
         Kafka's brokers end with status 1 when they do not reach ZooKeeper within
-        ``zookeeper.connection.timeout.ms`` of their start. Killed by a fault that is healed before
-        the cut from ZooKeeper is, nobody would start it again, and it would have ended by itself.
+        ``zookeeper.connection.timeout.ms`` of their start. Suppose a broker was killed by a fault
+        that is healed before its cut from ZooKeeper is. Otherwise nothing would start it again, and
+        it would count as ended by itself.
         """
         zookeepers = self._cluster.members.zookeepers
         started = [e for e in self._ledger.done(entry.fault_id) if isinstance(e, OnProcess)]
@@ -112,10 +115,11 @@ class Executor:
                         held.applied.append(stand_by)
 
     def start_again(self, entry: OpenFault) -> None:
-        """Start those that were passed on to this fault and have ended since it was undone: a
-        ZooKeeper that is just started answers nobody yet, and a broker's time may be over before.
+        """Start servers that were passed on to this fault and have ended since it was undone. A
+        ZooKeeper that has just started does not answer yet, and a broker's time may be over before.
 
-        No others: a broker that ends of what a fault has done to its disk is to be seen.
+        Others are not started: a broker that ends because a fault has changed its disk must be
+        visible.
         """
         begun = self._ledger.begun(entry.fault_id)
         for effect in begun:
@@ -131,7 +135,7 @@ class Executor:
             self._closed = True
 
     def injection(self, entry: OpenFault) -> Injection:
-        """The fault as its proofs see it."""
+        """Return the fault as its proofs see it."""
         return Injection(
             cluster=self._cluster,
             target=entry.target,
@@ -152,8 +156,8 @@ class Executor:
         threading.Thread(target=self._beat, args=arguments, name=name, daemon=True).start()
 
     def _beat(self, entry: OpenFault, rhythm: Rhythm, over: threading.Event) -> None:
-        """Until healing begins. What fails in one beat is tried again in the next: healing, which
-        undoes all of it, does not rest on this thread, and the proof does not take its word."""
+        """Run the rhythm until healing begins. If one beat fails, the next tries again. Healing,
+        which undoes everything, does not depend on this thread, and neither does the proof."""
         for on_ms, off_ms in rhythm.beats():
             if over.wait(on_ms / 1000):
                 return
@@ -184,16 +188,16 @@ class Executor:
                 elif not did_before:
                     self._ledger.changed_nothing(entry.fault_id, effect)
             except NotBegun:
-                # A broker that was not stopped keeps its session: were it taken for stopped, its
-                # heal would wait in vain until it is registered by another one.
+                # A broker that was not stopped keeps its session. If it counted as stopped, its
+                # heal would wait for a new registration that never comes.
                 self._ledger.changed_nothing(entry.fault_id, effect)
                 raise
             except BaseException:
-                # Half of it may be done: a request can be carried out and its answer be lost.
+                # It may be half done: a request can be carried out and its answer be lost.
                 held.applied.append(effect)
                 raise
             finally:
-                # heal() waited in vain for the lock and went on: this effect came after it.
+                # heal() did not get the lock in time and continued: this effect came after it.
                 if entry.fault_id in self._healing:
                     self._let_go(held, entry.fault_id)
 
@@ -210,12 +214,12 @@ class Executor:
         self._ledger.doing(entry.fault_id, effect)
 
     def _undone(self, held: _Held, fault_id: int) -> str | None:
-        """Why not, if so."""
+        """Undo the effects on a resource. Return the reason if that failed."""
         if not held.lock.acquire(timeout=self._patience_s):
             return "an effect is still under way; it is undone when it ends"
         try:
             self._let_go(held, fault_id)
-        except Exception as error:  # noqa: BLE001 - the other effects are to be undone all the same
+        except Exception as error:  # noqa: BLE001 - the other effects must be undone all the same
             return f"{type(error).__name__}: {error}"
         finally:
             held.lock.release()

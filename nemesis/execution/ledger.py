@@ -1,10 +1,9 @@
-"""The ledger of open faults: what is about to be broken is written down before it is broken.
+"""The ledger of open faults: a fault is recorded before it is injected.
 
-Healing is driven by it, not by the schedule, so that a fault whose injection failed half-way, or
-whose end never came, is healed all the same. One JSON line an entry, synced to disk before the
-injection begins; then one for each effect, before it is applied.
-
-It is also the one place that knows which faults are on, whoever asks, from whatever thread.
+Healing follows the ledger, not the schedule. A fault whose injection failed half-way, or whose end
+never came, is therefore healed all the same. Each entry is one JSON line, synced to disk before the
+injection begins; then one for each effect, before it is applied. Only the ledger knows which faults
+are open, for callers in all threads.
 """
 
 import json
@@ -33,15 +32,15 @@ class OpenFault:
 
     @property
     def destroys(self) -> str | None:
-        """What it takes from the disks of the servers that it befalls; see :class:`Fault`."""
+        """The loss on the disks of the affected servers; see :class:`Fault`."""
         return self.plan.destroys or self.fault.destroys
 
 
 class Ledger:
-    """Append-only file of intents and ends. Thread-safe.
+    """An append-only file of intents and ends. Thread-safe.
 
     Args:
-        path: The file; made when absent, its directory must exist.
+        path: The file, created when absent. Its directory must exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +52,7 @@ class Ledger:
         self._undone: dict[int, tuple[Effect, ...]] = {}
 
     def open(self, entry: OpenFault) -> None:
-        """Write down the intent. On disk when this returns."""
+        """Record the intent. It is on disk when this returns."""
         with self._lock:
             if entry.fault_id in self._begun:
                 raise ValueError(f"fault {entry.fault_id} was opened already")
@@ -73,7 +72,7 @@ class Ledger:
             self._done[entry.fault_id] = []
 
     def doing(self, fault_id: int, effect: Effect) -> None:
-        """Write down that an effect is about to be applied: from now on it may have been."""
+        """Record that an effect is about to be applied: from now on it may have been."""
         with self._lock:
             self._write({"doing": fault_id, "effect": str(effect)})
             for known in (self._begun[fault_id], self._done[fault_id]):
@@ -81,42 +80,43 @@ class Ledger:
                     known.append(effect)
 
     def changed_nothing(self, fault_id: int, effect: Effect) -> None:
-        """Write down that it was so already, before this fault."""
+        """Record that the state was already so before this fault."""
         with self._lock:
             self._write({"changed nothing": fault_id, "effect": str(effect)})
             self._done[fault_id].remove(effect)
 
     def undone(self, fault_id: int) -> None:
-        """Write down that the effects of a fault's plan are undone: what ends from now on does not
-        end of them. The fault stays open until it is proven to be healed."""
+        """Record that the effects of a fault's plan are undone: a process that ends from now on
+        does not end because of them. The fault stays open until it is proven to be healed."""
         with self._lock:
             if (entry := self._open.get(fault_id)) is not None:
                 self._write({"undone": fault_id})
                 self._undone[fault_id] = entry.plan.effects
 
     def close(self, fault_id: int) -> None:
-        """Write down that the fault was healed, and proven to be. Idempotent."""
+        """Record that the fault was healed, with proof. Idempotent."""
         with self._lock:
             if self._open.pop(fault_id, None) is not None:
                 self._write({"close": fault_id}, synced=True)
 
     def still_open(self) -> tuple[OpenFault, ...]:
-        """What is not known to be healed, newest first: the order in which to heal."""
+        """Return the faults that are not known to be healed, newest first: the order in which to
+        heal."""
         with self._lock:
             return tuple(reversed(self._open.values()))
 
     def begun(self, fault_id: int) -> tuple[Effect, ...]:
-        """The effects of a fault that were to be applied, whatever became of them."""
+        """Return the effects of a fault that were to be applied, whatever their outcome."""
         with self._lock:
             return tuple(self._begun.get(fault_id, ()))
 
     def done(self, fault_id: int) -> tuple[Effect, ...]:
-        """The effects of a fault that changed something, or may have."""
+        """Return the effects of a fault that changed something, or may have."""
         with self._lock:
             return tuple(self._done.get(fault_id, ()))
 
     def others(self, fault_id: int) -> tuple[Other, ...]:
-        """What the other open faults hold, whether or not they were the first to."""
+        """Return the effects of the other open faults, whether or not they came first."""
         with self._lock:
             return tuple(
                 Other(label=entry.label, effect=effect)
@@ -126,12 +126,12 @@ class Ledger:
             )
 
     def holding(self, server: str) -> int | None:
-        """Return the open fault that accounts for the end of this server's process; None where it
-        ended by itself.
+        """Return the open fault that explains the end of this server's process, or None if it ended
+        by itself.
 
-        A pause does not account for an end: what dies of it dies by itself. Nor does an effect that
-        is undone: a broker that was started again, and crashes, has ended by itself, though the
-        fault is open until the broker is registered.
+        A pause does not explain an end: a process that dies of it dies by itself. Nor does an
+        effect that is undone. A broker that was started again and crashes has ended by itself,
+        though the fault is open until the broker is registered.
         """
         with self._lock:
             ending = (
@@ -146,8 +146,8 @@ class Ledger:
             return next(ending, None)
 
     def upon(self, name: str) -> int | None:
-        """The open fault that holds anything of this server or client itself, the oldest if there
-        are several; None where none does."""
+        """Return the open fault that holds any part of this server or client, the oldest if there
+        are several, or None."""
         with self._lock:
             holding = (
                 entry.fault_id
@@ -158,7 +158,8 @@ class Ledger:
             return next(holding, None)
 
     def ending(self, name: str) -> frozenset[int]:
-        """The faults, open or healed, that ended a server's process or a client, or may have."""
+        """Return the faults, open or healed, that ended a server's process or a client, or may
+        have."""
         with self._lock:
             return frozenset(
                 fault

@@ -1,2 +1,4 @@
-"""Faults on links: those that are cut (a grudge each), and those that are lossy, reset, narrow or
-slow; of all that goes over a link, or of one service."""
+"""Faults on links: cut ones (a grudge each), and lossy, reset, narrow or slow ones.
+
+A fault strikes everything that goes over a link, or one service alone.
+"""

@@ -1,4 +1,4 @@
-"""Faults that cut the network: a grudge each, applied, proven and healed alike."""
+"""Faults that cut the network: a grudge each, all applied, proven and healed in the same way."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from ackproof.nemesis.proofs import expiry_ms, shrink_ms
 
 
 class Directed(Parameters):
-    """Of a cut around a group of nodes."""
+    """The parameters of a cut around a group of nodes."""
 
     direction: Direction = Field(
         default="both", description="drop incoming or outgoing packets, or both"
@@ -39,7 +39,7 @@ class Directed(Parameters):
 
 
 class OfService(Parameters):
-    """Of a fault on one port alone."""
+    """The parameters of a fault on one port alone."""
 
     service: Service | None = Field(
         default=None,
@@ -49,7 +49,7 @@ class OfService(Parameters):
 
 
 class DirectedOfService(Directed, OfService):
-    """Both."""
+    """The parameters of a cut around a group of nodes, on one port alone if wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +62,14 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFault:
-    """Cuts the links of a grudge.
+    """A fault that cuts the links of a grudge.
 
-    Proven when new connections over the links that it cut fail, those over the links that it spares
-    succeed, and, where it is held for that long: brokers without any ZooKeeper have lost their
-    session and lead nothing any more, though their processes run. Healed when connections succeed
-    again and the brokers whose sessions were at stake are registered.
+    It is proven when new connections over the links that it cut fail, and those over the links that
+    it spares succeed. Where it is held for long enough, the brokers without any ZooKeeper must also
+    have lost their sessions. They lead nothing any more, though their processes run.
+
+    It is healed when connections succeed again and the brokers whose sessions were at stake are
+    registered.
     """
 
     name: str
@@ -118,20 +120,23 @@ class NetworkFault:
 
 
 def service_of(parameters: Parameters) -> Service | None:
-    """The service that a fault is about; None for all."""
+    """Return the service that a fault strikes, or None for all."""
     return parameters.service if isinstance(parameters, OfService) else None
 
 
 def _of_metadata(links: Sequence[Link], service: Service | None) -> Grudge:
-    """The links over which nothing comes any more of what brokers and those who keep the metadata
-    say to each other: at a broker's own listener they say none of it."""
+    """Return the links over which brokers and the servers of the metadata hear nothing from each
+    other.
+
+    At a broker's own listener they exchange none of it.
+    """
     return frozenset(links if service != "broker" else ())
 
 
 def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
     members = injection.cluster.members
     if not shapes.keeps_quorum(grudge, members.zookeepers):
-        # Nobody is left to expire a session.
+        # No server is left to expire a session.
         return [proofs.zookeeper_silent(injection)]
     cut_off = shapes.without_zookeeper(grudge, members)
     looks = [proofs.expired(injection, cut_off), proofs.running(injection, cut_off)]
@@ -141,7 +146,10 @@ def _consequences(injection: Injection, grudge: Grudge) -> list[Look]:
 
 
 def at_stake(links: Sequence[Link], members: Members) -> list[str]:
-    """The brokers whose links to ZooKeeper were cut; where its own were, all."""
+    """Return the brokers whose links to ZooKeeper were cut.
+
+    Where links between ZooKeeper servers were cut, these are all brokers.
+    """
     ends = [{link.source, link.target} for link in links]
     zookeepers = set(members.zookeepers)
     if any(pair <= zookeepers for pair in ends):
@@ -150,7 +158,7 @@ def at_stake(links: Sequence[Link], members: Members) -> list[str]:
 
 
 def expired_and_shrunk_ms(timings: Timings) -> int:
-    """When sessions have expired and the ISR has shrunk."""
+    """Return the time by which sessions have expired and the ISR has shrunk."""
     return max(expiry_ms(timings), shrink_ms(timings))
 
 
@@ -173,7 +181,8 @@ def _isolate(
     reachable = [server for server in target.nodes if server in members.servers]
     if len(reachable) < len(target.nodes):  # with other clients the cluster still talks
         reachable += [broker for broker in members.brokers if broker not in target.nodes][:1]
-    # The first client stands for all: without any it would be a broker off the network.
+    # The first client stands for all of them. A node that reached no client would be a broker off
+    # the network.
     reached = tuple(Link(client, server) for server in reachable for client in others[:1])
     return Shape(grudge=grudge, spares=reached)
 

@@ -24,8 +24,8 @@ class OnLink:
     """An impairment of a link.
 
     Attributes:
-        impairment: Without its ports, which only the cluster knows.
-        service: Whose packets alone it befalls; None for all.
+        impairment: The impairment without its ports, which only the cluster knows.
+        service: The service whose packets alone it strikes, or None for all.
     """
 
     link: Link
@@ -46,11 +46,12 @@ class OnLink:
         cluster.backend.links.mend(*nodes(cluster, self.link), self._with_ports(cluster))
 
     def counted(self, cluster: Cluster) -> Counted:
-        """What the kernel has counted of it."""
+        """Return what the kernel has counted of the impairment."""
         return cluster.backend.links.counted(*nodes(cluster, self.link), self._with_ports(cluster))
 
     def _with_ports(self, cluster: Cluster) -> Impairment:
-        """Raises LookupError where nobody has the service."""
+        """Return the impairment with its ports; raise LookupError where no server has the
+        service."""
         return self.impairment._replace(ports=ports(cluster, self.service))
 
     def __str__(self) -> str:
@@ -62,8 +63,10 @@ class OnLink:
 
 @dataclass(frozen=True, slots=True)
 class ResetLink(OnLink):
-    """Packets answered with a TCP reset. A connection of our own is opened before, to see what
-    becomes of it."""
+    """A TCP reset in answer to packets.
+
+    A connection of our own is opened first, to see whether it is reset.
+    """
 
     def apply(self, cluster: Cluster) -> bool:
         there = way(cluster, self.link, self.service)

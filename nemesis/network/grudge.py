@@ -1,7 +1,7 @@
-"""Who does not hear whom: sets of directed links to be cut, as pure functions of names.
+"""Grudges: sets of directed links to cut, as pure functions of names.
 
-A grudge in Jepsen's sense. A link in it is dropped in that direction; who is in no link of it hears
-everybody. No network is needed to say what a grudge is, nor to test it.
+This is a grudge in Jepsen's sense. A link in it is dropped in that direction. A node that is in no
+link of it hears every other node. No network is needed to say what a grudge is, or to test it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,11 +12,13 @@ from ackproof.nemesis.interface import Link, Members, Unplannable, majority
 
 Grudge = frozenset[Link]
 Direction = Literal["both", "in", "out"]
-"""Of the packets of a group, as seen from it: those that come in, those that go out."""
+"""The packets of a group that are meant, as seen from the group: those that come in, those that go
+out, or both."""
 
 
 def apart(one: Iterable[str], other: Collection[str], direction: Direction = "both") -> Grudge:
-    """No word between ``one`` and ``other``, or none into ``one``, or none out of it."""
+    """Return the links that keep ``one`` and ``other`` apart: both ways, only into ``one``, or only
+    out of it."""
     pairs = [(a, b) for a in one for b in other if a != b]
     out = {Link(a, b) for a, b in pairs} if direction in ("both", "out") else set()
     into = {Link(b, a) for a, b in pairs} if direction in ("both", "in") else set()
@@ -24,20 +26,23 @@ def apart(one: Iterable[str], other: Collection[str], direction: Direction = "bo
 
 
 def halves(nodes: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """A majority and the rest, in the order given. Raises Unplannable for fewer than three, whose
-    majority is all of them."""
+    """Return a majority and the rest, in the order given.
+
+    Raise Unplannable for fewer than three nodes, because their majority is all of them.
+    """
     _at_least(3, nodes, "halves")
     most = majority(len(nodes))
     return tuple(nodes[:most]), tuple(nodes[most:])
 
 
 def majorities_ring(nodes: Sequence[str]) -> Grudge:
-    """Every node hears a majority, no two the same, and whoever hears is heard.
+    """Return a grudge with which every node hears a majority and no two hear the same one.
 
-    The nodes stand in a ring, in the order given, and each hears the nearest on both sides: as many
-    as a majority takes. Of three nodes the nearest two are everybody: there the ring is opened
-    between its ends, so that one hears both and each end hears one. Raises Unplannable for fewer
-    than three.
+    If one node hears another, the other hears it too. The nodes stand in a ring, in the order
+    given, and each hears the nearest on both sides, as many as a majority takes.
+
+    With three nodes the nearest two are all the others. There the ring is opened between its ends,
+    so that one node hears both and each end hears one. Raise Unplannable for fewer than three.
     """
     _at_least(3, nodes, "majorities-ring")
     count = len(nodes)
@@ -54,15 +59,18 @@ def majorities_ring(nodes: Sequence[str]) -> Grudge:
 
 
 def bridge(nodes: Sequence[str]) -> Grudge:
-    """The first node hears all; the others are in two halves that do not hear each other. Raises
-    Unplannable for fewer than three."""
+    """Return a grudge with which the first node hears all, and the others are two halves that do
+    not hear each other.
+
+    Raise Unplannable for fewer than three nodes.
+    """
     _at_least(3, nodes, "bridge")
     others = nodes[1:]
     return apart(others[: len(others) // 2], others[len(others) // 2 :])
 
 
 def heard(grudge: Grudge, nodes: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """Whom each of ``nodes`` hears, itself included."""
+    """Return the nodes that each of ``nodes`` hears, itself included."""
     return {
         node: frozenset(other for other in nodes if Link(other, node) not in grudge)
         for node in nodes
@@ -70,7 +78,7 @@ def heard(grudge: Grudge, nodes: Collection[str]) -> Mapping[str, frozenset[str]
 
 
 def open_pairs(grudge: Grudge, nodes: Sequence[str]) -> tuple[Link, ...]:
-    """The pairs of ``nodes`` that hear each other, each once."""
+    """Return the pairs of ``nodes`` that hear each other, each once."""
     return tuple(
         Link(one, other)
         for one, other in combinations(nodes, 2)
@@ -79,9 +87,11 @@ def open_pairs(grudge: Grudge, nodes: Sequence[str]) -> tuple[Link, ...]:
 
 
 def without_zookeeper(grudge: Grudge, members: Members) -> tuple[str, ...]:
-    """The brokers that have no open connection to any ZooKeeper server: one direction cut is
-    enough to end it. One that keeps the metadata itself has itself, where it may lead: it talks
-    with a majority of them."""
+    """Return the brokers that have no open connection to any ZooKeeper server.
+
+    One direction cut is enough to end a connection. A broker that keeps the metadata itself has
+    itself, provided that it may lead: it must talk with a majority of the metadata servers.
+    """
 
     def has(broker: str, keeper: str) -> bool:
         if broker == keeper:
@@ -96,7 +106,7 @@ def without_zookeeper(grudge: Grudge, members: Members) -> tuple[str, ...]:
 
 
 def keeps_quorum(grudge: Grudge, zookeepers: Collection[str]) -> bool:
-    """Whether some ZooKeeper server still talks with a majority of them all."""
+    """Return whether some ZooKeeper server still talks with a majority of them all."""
     return any(_has_majority(grudge, one, zookeepers) for one in zookeepers)
 
 

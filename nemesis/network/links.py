@@ -1,7 +1,7 @@
 """Faults on links that are not cut for good: flapping, lossy, reset, narrow, slow.
 
-All but ``reset`` of new connections leave the cluster able to talk, now and then or badly, so that
-nothing must follow of them: what they do themselves is what is proven.
+All but ``reset`` of new connections leave the cluster able to talk, now and then or badly. They
+need not have any consequence, so what they do themselves is what is proven.
 """
 
 import random
@@ -38,7 +38,10 @@ _FLAPPING_HOLDS = 3
 
 
 class Flapping(OfService):
-    """Of links that come and go. Each length is drawn between the two."""
+    """The parameters of links that come and go.
+
+    Each length is drawn between the shortest and the longest.
+    """
 
     on_ms_min: int = Field(default=1_000, ge=500, description="shortest time cut, milliseconds")
     on_ms_max: int = Field(default=2_000, ge=500, description="longest such time")
@@ -53,7 +56,7 @@ class Flapping(OfService):
 
 
 class Losing(OfService):
-    """Of links that lose packets."""
+    """The parameters of links that lose packets."""
 
     percent: int = Field(
         default=30,
@@ -64,7 +67,7 @@ class Losing(OfService):
 
 
 class Resetting(OfService):
-    """Of links whose connections are reset."""
+    """The parameters of links whose connections are reset."""
 
     refuse: bool = Field(
         default=True,
@@ -73,7 +76,7 @@ class Resetting(OfService):
 
 
 class Narrowing(Parameters):
-    """Of narrow links."""
+    """The parameters of narrow links."""
 
     kbit_per_s: int = Field(
         default=1_000, ge=100, le=10_000, description="bandwidth in kilobits a second"
@@ -81,7 +84,7 @@ class Narrowing(Parameters):
 
 
 class Slowing(Parameters):
-    """Of slow links."""
+    """The parameters of slow links."""
 
     delay_ms: int = Field(
         default=200,
@@ -94,13 +97,14 @@ class Slowing(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class LinkFault:
-    """The same effect on every link of the target.
+    """A fault that has one effect on every link of the target.
 
     Attributes:
-        effect: On one link.
-        bite: What shows it.
-        mended: What shows that it is gone.
-        rhythm: In which it comes and goes, of parameters and a seed; None where it stays.
+        effect: Makes the effect on one link.
+        bite: Makes the looks that show the effect.
+        mended: Makes the look that shows that the effect is gone.
+        rhythm: Makes the rhythm in which the effect comes and goes, from parameters and a seed. It
+            is None where the effect stays.
     """
 
     name: str
@@ -160,8 +164,11 @@ def _flapping(injection: Injection) -> Sequence[Look]:
 
 
 def beats_within(rhythm: Rhythm, hold_ms: int) -> int:
-    """How many beats are to be seen: those that end within the hold, one at least, and no more than
-    prove that it is a rhythm."""
+    """Return how many beats must be seen.
+
+    These are the beats that end within the hold: at least one, and no more than are needed to prove
+    a rhythm.
+    """
     lengths = [on_ms + off_ms for on_ms, off_ms in islice(rhythm.beats(), _BEATS_SEEN)]
     return max(1, sum(end_ms <= hold_ms for end_ms in accumulate(lengths)))
 

@@ -1,10 +1,13 @@
-"""What is measured on links: how much is lost, how long it takes, how much goes through, and what
-becomes of a connection that was open.
+"""Measurements on links: how much is lost, how long it takes, how much goes through, and
+whether an open connection stays open.
 
-Against chance and a machine that is busy: the kernel must have counted packets that the effect
-befell while it was measured; of losses, so many connections are tried that none lost,
-or all of them, would be next to impossible at the rate in question. Times and rates are held
-against those of a node with itself, which nothing befalls: where these are bad, nothing is shown.
+The measurements guard against chance and against a busy machine. The kernel must have counted
+packets that the effect struck during the measurement. To measure losses, many connections are
+tried. There are so many that losing none of them, or all, would be next to impossible at the rate
+in question.
+
+Times and rates are compared with those of a node with itself, which no fault strikes. Where these
+are bad, nothing is shown.
 """
 
 import math
@@ -18,17 +21,22 @@ from ackproof.nemesis.network.services import Way, nodes, way
 from ackproof.nemesis.proofs import Seen, intended, observe
 
 TRY_WITHIN_S = 0.4
-"""Less than the second after which the kernel repeats the first packet of a connection."""
+"""The time limit of one attempt, in seconds: less than the second after which the kernel repeats
+the first packet of a connection."""
 _CHANCE = 1e-4
 _TIMES = 5
 _LASTING_S = 1.0
 _ROOM = 2.0
-"""A narrow link lets a burst pass first: what is measured in a second may be that much too high."""
+"""The factor by which a rate measured in a second may be too high, because a narrow link lets a
+burst pass first."""
 
 
 def losses(injection: Injection) -> Look:
-    """As many new connections fail as the loss would have fail, and the kernel has dropped as many
-    packets meanwhile."""
+    """Return a look at the share of new connections that fail.
+
+    As many must fail as the loss lets fail, and the kernel must have dropped as many packets
+    meanwhile.
+    """
     cluster = injection.cluster
 
     def seen(effect: OnLink, there: Way) -> Seen:
@@ -49,7 +57,8 @@ def losses(injection: Injection) -> Look:
 
 
 def lossless(injection: Injection) -> Look:
-    """So many new connections succeed that the loss would have failed one of them."""
+    """Return a look at new connections that all succeed, so many that the loss would have failed
+    one."""
 
     def seen(effect: OnLink, there: Way) -> Seen:
         count = tries_needed(lost_of_connections(intended(injection, OnLink), effect.link))
@@ -60,7 +69,7 @@ def lossless(injection: Injection) -> Look:
 
 
 def resets(injection: Injection) -> Look:
-    """A connection of ours that was open before was reset."""
+    """Return a look at whether a connection of ours that was open before was reset."""
     cluster = injection.cluster
 
     def seen(effect: OnLink, there: Way) -> Seen:
@@ -75,7 +84,11 @@ def resets(injection: Injection) -> Look:
 
 
 def delays(injection: Injection) -> Look:
-    """New connections take as long as the delays in their way, and a node's to itself do not."""
+    """Return a look at how long new connections take.
+
+    They must take as long as the delays on their way, and a connection of a node to itself must
+    not.
+    """
     cluster = injection.cluster
 
     def seen(effect: OnLink, there: Way) -> Seen:
@@ -90,7 +103,7 @@ def delays(injection: Injection) -> Look:
 
 
 def quick(injection: Injection) -> Look:
-    """New connections do not take as long as the delay any more."""
+    """Return a look at whether new connections no longer take as long as the delay."""
 
     def seen(effect: OnLink, there: Way) -> Seen:
         taken, _itself = _round_trip_ms(injection.cluster, there)
@@ -100,7 +113,11 @@ def quick(injection: Injection) -> Look:
 
 
 def rates(injection: Injection) -> Look:
-    """What a connection carries is what is let pass, and a node's to itself carries more."""
+    """Return a look at the rate of a connection.
+
+    It must carry no more than the link lets pass, and a connection of a node to itself must carry
+    more.
+    """
     links = injection.cluster.backend.links
 
     def seen(effect: OnLink, _there: Way) -> Seen:
@@ -117,7 +134,7 @@ def rates(injection: Injection) -> Look:
 
 
 def wide(injection: Injection) -> Look:
-    """A connection carries more again than what was let pass."""
+    """Return a look at whether a connection again carries more than the link let pass."""
     links = injection.cluster.backend.links
 
     def seen(effect: OnLink, _there: Way) -> Seen:
@@ -132,8 +149,10 @@ def wide(injection: Injection) -> Look:
 
 
 def lost_of_connections(effects: Sequence[OnLink], link: Link) -> float:
-    """The share of new connections that fail: it takes a packet each way, and either may be
-    lost."""
+    """Return the share of new connections that fail.
+
+    A connection takes a packet each way, and either may be lost.
+    """
     kept = 1.0
     for effect in effects:
         if effect.link in (link, link.back):
@@ -142,13 +161,16 @@ def lost_of_connections(effects: Sequence[OnLink], link: Link) -> float:
 
 
 def tries_needed(lost: float) -> int:
-    """As many as make it next to impossible (1 in 10,000) that none of them is lost, and that all
-    are."""
+    """Return how many attempts make it next to impossible (1 in 10,000) that none is lost, or that
+    all are."""
     return math.ceil(max(math.log(_CHANCE) / math.log(p) for p in (lost, 1 - lost)))
 
 
 def plausible(failed: int, count: int, lost: float) -> bool:
-    """Whether so many of so many may well fail (the exact binomial tails, each 1 in 10,000)."""
+    """Return whether ``failed`` of ``count`` is likely enough.
+
+    The test takes the exact binomial tails, each 1 in 10,000.
+    """
     chances = [_binomial(k, count, lost) for k in range(count + 1)]
     return sum(chances[: failed + 1]) > _CHANCE and sum(chances[failed:]) > _CHANCE
 
@@ -169,8 +191,11 @@ def _measuring(
     done: bool = True,
     why_not: Callable[[OnLink, Way], str | None] | None = None,
 ) -> Look:
-    """A measurement of each effect; what was once shown is not measured again. ``done``: only of
-    those that this fault itself brought about."""
+    """Return a look that measures each effect.
+
+    What was shown once is not measured again. With ``done``, it measures only the effects that this
+    fault itself brought about.
+    """
     by_name = {str(effect.link): effect for effect in intended(injection, OnLink)}
     shown: dict[str, object] = {}
 
@@ -213,8 +238,10 @@ def _directions(effects: Sequence[OnLink], link: Link) -> int:
 
 
 def _round_trip_ms(cluster: Cluster, there: Way) -> tuple[float, float]:
-    """Of the way, and of its target with itself; the median of several, infinite where none
-    succeeds."""
+    """Return the round-trip time of the way, and that of its target with itself.
+
+    Each is the median of several, or infinite where none succeeds.
+    """
     source, target = nodes(cluster, there)
     links = cluster.backend.links
     taken = links.connecting_ms(source, target, there.port, _TIMES)

@@ -1,4 +1,4 @@
-"""What is seen of links: new connections tried from inside, and what the kernel has counted."""
+"""Observations of links: new connections tried from inside, and what the kernel has counted."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,17 +19,18 @@ WayOf = Callable[[Link], Way | None]
 
 
 def links_of(injection: Injection) -> list[Link]:
-    """The links that its plan treats."""
+    """Return the links that the plan of the fault treats."""
     return [effect.link for effect in intended(injection, OnLink)]
 
 
 def service_treated(injection: Injection) -> Service | None:
-    """The service whose packets alone its plan treats; None for all."""
+    """Return the service whose packets alone the plan treats, or None for all."""
     return next((effect.service for effect in intended(injection, OnLink)), None)
 
 
 def closed(injection: Injection, links: Sequence[Link], service: Service | None = None) -> Look:
-    """No new connection over any of the links, tried from inside."""
+    """Return a look at whether no new connection succeeds over any of the links, tried from
+    inside."""
     ways = _by_service(injection, service)
     return _probing(injection, "links closed", links, ways, wanted=False)
 
@@ -37,17 +38,18 @@ def closed(injection: Injection, links: Sequence[Link], service: Service | None 
 def opened(
     injection: Injection, links: Sequence[Link], claim: str, service: Service | None = None
 ) -> Look:
-    """A new connection over every one of the links, tried from inside."""
+    """Return a look at whether a new connection succeeds over each of the links, tried from
+    inside."""
     return _probing(injection, claim, links, _by_service(injection, service), wanted=True)
 
 
 def open_again(injection: Injection) -> Look:
-    """A new connection over every link that its plan treats."""
+    """Return a look at whether a new connection succeeds over every link that the plan treats."""
     return opened(injection, links_of(injection), "links open", service_treated(injection))
 
 
 def others_open(injection: Injection, links: Sequence[Link], service: Service) -> Look:
-    """New connections over the same links that are not of the service."""
+    """Return a look at new connections over the same links to other services."""
     cluster = injection.cluster
     ways = {link: other_way(cluster, link, service) for link in links}
     found = [link for link in links if ways[link] is not None]
@@ -55,7 +57,8 @@ def others_open(injection: Injection, links: Sequence[Link], service: Service) -
 
 
 def packets_hit(injection: Injection, claim: str) -> Look:
-    """The kernel has counted packets that an effect befell, since it last began."""
+    """Return a look at whether the kernel has counted packets that an effect struck since it last
+    began."""
     cluster = injection.cluster
     by_name = {str(effect.link): effect for effect in intended(injection, OnLink)}
     planned = {effect.link for effect in by_name.values()}
@@ -66,7 +69,7 @@ def packets_hit(injection: Injection, claim: str) -> Look:
         if effect not in injection.done():
             return WAS_ON
         if there is not None and there.source != effect.link.source and effect.link.back in planned:
-            # What is tried goes the other way, and gets no answer that could be hit here.
+            # The attempt goes the other way, and gets no answer that could be hit here.
             return "tried in the other direction"
         return why_untried(injection, effect.link, there)
 
@@ -78,8 +81,10 @@ def packets_hit(injection: Injection, claim: str) -> Look:
 
 
 def spells(injection: Injection, wanted: int, within: float) -> Look:
-    """Each link was seen closed ``wanted`` times, and open in between: new connections are tried
-    one after the other, ``within`` seconds each."""
+    """Return a look at whether each link was seen closed ``wanted`` times, and open in between.
+
+    New connections are tried one after the other, ``within`` seconds each.
+    """
     cluster = injection.cluster
     by_name = {str(effect.link): effect for effect in intended(injection, OnLink)}
     counted = dict.fromkeys(by_name, 0)
@@ -107,18 +112,23 @@ def spells(injection: Injection, wanted: int, within: float) -> Look:
 
 
 def why_untried(injection: Injection, link: Link, there: Way | None) -> str | None:
-    """Why no connection can be tried. A server that has ended refuses them, whether its links are
-    cut or not: a broker that died by itself would prove every cut around it."""
+    """Return why no connection can be tried, or None if it can.
+
+    A server that has ended refuses connections, whether its links are cut or not. Without this
+    check a broker that died by itself would prove every cut around it.
+    """
     if there is None:
-        return "nobody listens at either end"
+        return "no server listens at either end"
     if injection.cluster.server(there.target).process.state() is ProcessState.EXITED:
         return f"{there.target} is down"
     return of_connection(injection, link)
 
 
 def of_connection(injection: Injection, link: Link) -> str | None:
-    """What others do to either direction of the link, or to a process at one of its ends: TCP needs
-    all of them."""
+    """Return which other faults strike a direction of the link, or a process at one of its ends.
+
+    TCP needs both directions and both processes.
+    """
     ends = {link.source, link.target}
 
     def concerns(resource: Resource) -> bool:
@@ -128,14 +138,14 @@ def of_connection(injection: Injection, link: Link) -> str | None:
 
 
 def reaches(injection: Injection, there: Way | None, within: float = 1.0) -> bool:
-    """Whether a new connection succeeds."""
+    """Return whether a new connection succeeds."""
     assert there is not None
     cluster = injection.cluster
     return cluster.backend.reaches(*nodes(cluster, there), there.port, within)
 
 
 def each(names: Iterable[str], probe: Callable[[str], T]) -> Mapping[str, T]:
-    """What a probe of each comes to; several at once."""
+    """Return what a probe of each name returns, with several under way at once."""
     listed = list(names)
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return dict(zip(listed, pool.map(probe, listed), strict=True))
@@ -148,7 +158,10 @@ def _by_service(injection: Injection, service: Service | None) -> WayOf:
 def _probing(
     injection: Injection, claim: str, links: Sequence[Link], ways: WayOf, *, wanted: bool
 ) -> Look:
-    """A link once seen as wanted is not tried again: trying a closed one takes a second."""
+    """Return a look that tries each link until it is once seen as wanted.
+
+    A link is not tried again after that, because trying a closed one takes a second.
+    """
     by_name: Mapping[str, Link] = {str(link): link for link in links}
     words = {True: "open" if wanted else "closed", False: "closed" if wanted else "open"}
     shown: set[str] = set()

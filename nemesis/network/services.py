@@ -1,7 +1,7 @@
-"""What goes over a link, by its ports: so that one port can be cut off, and where to knock.
+"""Services on a link, by their ports, so that one port can be cut off or tried.
 
-Brokers have one listener, for clients and for each other: replication alone is that service on the
-links between brokers.
+Brokers have one listener, for clients and for each other. On the links between brokers, that
+service is replication alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,16 +13,22 @@ from ackproof.nemesis.interface import Cluster, Link, Members, Unplannable
 from ackproof.nemesis.network.grudge import Grudge
 
 Service = Literal["broker", "zookeeper", "quorum"]
-"""``broker``: at a broker's listener. ``zookeeper``: at ZooKeeper's client port. ``quorum``: at the
-ports by which ZooKeeper's servers follow and elect their leader; with KRaft, at a controller's
-listener, on the links between controllers (where these are brokers, too, with what those say to the
-active one)."""
+"""A service, by the ports at which it listens.
+
+``broker`` is at a broker's listener, and ``zookeeper`` at ZooKeeper's client port. ``quorum`` is at
+the ports by which ZooKeeper's servers follow and elect their leader.
+
+With KRaft, ``quorum`` is at a controller's listener, on the links between controllers. Where the
+controllers are brokers, too, it includes what those brokers say to the active one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Where a connection can be tried over a link, in one direction or the other: it takes both, so
-    that either one tells."""
+    """A way to try a connection over a link, in one direction or the other.
+
+    A connection needs both directions, so either one shows a cut.
+    """
 
     source: str
     target: str
@@ -30,13 +36,15 @@ class Way:
 
 
 def nodes(cluster: Cluster, between: Link | Way) -> tuple[Node, Node]:
-    """From which node to which."""
+    """Return the node that the way or link leads from, and the node that it leads to."""
     return cluster.node(between.source), cluster.node(between.target)
 
 
 def carrying(grudge: Grudge, members: Members, service: Service | None) -> Grudge:
-    """The links of a grudge over which the service goes, either way. Raises Unplannable where
-    none is left."""
+    """Return the links of a grudge over which the service goes, either way.
+
+    Raise Unplannable where none is left.
+    """
     if service is None:
         return grudge
     if service == "zookeeper" and members.kraft:
@@ -48,25 +56,28 @@ def carrying(grudge: Grudge, members: Members, service: Service | None) -> Grudg
 
 
 def ports(cluster: Cluster, service: Service | None) -> tuple[int, ...]:
-    """Of all servers that have the service; empty for None, which is all packets. Raises
-    LookupError when nobody has it."""
+    """Return the ports of all servers that have the service.
+
+    They are empty for None, which is all packets. Raise LookupError when no server has it.
+    """
     if service is None:
         return ()
     system = cluster.system
     servers = (*system.brokers, *system.zookeepers)
     found = {port for server in servers for port in _of(server, service, cluster)}
     if not found:
-        raise LookupError(f"nobody has the service {service}")
+        raise LookupError(f"no server has the service {service}")
     return tuple(sorted(found))
 
 
 def way(cluster: Cluster, link: Link, service: Service | None = None) -> Way | None:
-    """How to try a connection of that service; None where nobody listens at either end."""
+    """Return how to try a connection of that service, or None where no server listens at either
+    end."""
     return _first_way(cluster, link, lambda server: _of(server, service, cluster))
 
 
 def other_way(cluster: Cluster, link: Link, service: Service) -> Way | None:
-    """How to try a connection over the same link that is not of that service."""
+    """Return how to try a connection to another service over the same link."""
 
     def others(server: Server) -> Sequence[int]:
         there = (server.port, *server.peer_ports[:1])
@@ -85,7 +96,7 @@ def _carries(link: Link, members: Members, service: Service) -> bool:
 
 
 def _of(server: Server, service: Service | None, cluster: Cluster) -> Sequence[int]:
-    """The server's ports of a service, the one first at which it always listens."""
+    """Return the server's ports of a service, first the one at which it always listens."""
     if service is None:
         return [server.port]
     members = cluster.members

@@ -1,2 +1,4 @@
-"""Faults on processes: servers and clients that are killed, stopped, or given too little. Other
-families end servers, too, and see it by what is seen here."""
+"""Faults on processes: servers and clients that are killed, stopped, or given too little.
+
+Other families of faults end servers, too, and use the observations made here.
+"""

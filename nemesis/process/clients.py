@@ -22,13 +22,15 @@ from ackproof.nemesis.interface import (
 from ackproof.nemesis.process import observations as seen
 
 OUTLASTED_MS = 22_000
-"""By then a client of ours that was paused has outlasted its own limits, where nobody set them
-otherwise: a producer's records their message.timeout.ms (20 s), a member its session.timeout.ms
-(10 s)."""
+"""The time after which a paused client of ours has passed its own default limits, in milliseconds.
+
+A producer's records have then passed their message.timeout.ms (20 s), and a member of a group its
+session.timeout.ms (10 s).
+"""
 
 
 class OfClients(Parameters):
-    """Of a fault on clients: which of those that run there."""
+    """The parameters of a fault on clients: which of those that run on a node it strikes."""
 
     clients: Literal["one", "all"] = Field(
         default="one", description="one client there, drawn by the seed, or all"
@@ -39,7 +41,7 @@ class OfClients(Parameters):
 
 
 class Crashed(OfClients):
-    """Of a crash."""
+    """The parameters of a crash."""
 
     comes_back: bool = Field(
         default=False,
@@ -50,13 +52,13 @@ class Crashed(OfClients):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFault:
-    """The same effect on clients of the workload, on the nodes of the target.
+    """A fault that has one effect on clients of the workload, on the nodes of the target.
 
     Attributes:
-        effect: On a client of that name.
-        bite: What shows it.
-        mended: What shows that it is over.
-        full_effect_ms: How long it is held where nobody says.
+        effect: Makes the effect on a client of that name.
+        bite: Makes the look that shows the effect.
+        mended: Make the looks that show that the effect is over.
+        full_effect_ms: How long it is held where the campaign does not say.
     """
 
     name: str
@@ -106,10 +108,14 @@ CRASH_CLIENT = ClientFault(
     mended=[seen.replaced],
     parameters=Crashed,
 )
-"""What producers had under way may be in the log or not, and the last second of what any client did
-is in nobody's history: their own cells are without evidence of it from then on, and nobody else's;
-of what a consumer did no cell needs any. The others of a consumer's group have its partitions when
-its session has ended."""
+"""The fault that kills clients.
+
+What producers had under way may be in the log or not. The last second of what any client did is in
+no history. From then on the client's own cells lack that evidence, but no others do. No cell needs
+evidence of what a consumer did.
+
+The other members of a consumer's group get its partitions when its session has ended.
+"""
 
 PAUSE_CLIENT = ClientFault(
     name="pause-client",
@@ -119,8 +125,11 @@ PAUSE_CLIENT = ClientFault(
     mended=[seen.client_goes_on],
     full_effect_ms=OUTLASTED_MS,
 )
-"""Whoever is paused for longer than its own limits goes on as if nothing had been: a producer with
-records that are too old to be sent, a member of a group whose partitions others have by then, and
-commit."""
+"""The fault that pauses clients.
+
+A client that is paused for longer than its own limits goes on as if nothing had happened. A
+producer then has records that are too old to be sent. A member of a group commits although others
+have its partitions by then.
+"""
 
 CLIENTS: Mapping[str, ClientFault] = {one.name: one for one in (CRASH_CLIENT, PAUSE_CLIENT)}

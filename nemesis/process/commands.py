@@ -1,9 +1,10 @@
 """Faults of the user's own: commands inject one, prove it, and heal it.
 
-So Chaos Mesh, ``tc`` or a cloud's API can be used. What a command does is not known here. Without
-a declaration it may disturb its target while it is on, as any fault may, and it excuses no loss.
-What else it does is declared by the campaign (``effects``), and a report that excuses a loss by
-that says so.
+So Chaos Mesh, ``tc`` or a cloud's API can be used. What a command does is not known here. Without a
+declaration it may disturb its target while it is on, as any fault may, and it excuses no loss.
+
+The campaign declares what else it does (``effects``). A report that excuses a loss by that
+declaration says so.
 """
 
 import random
@@ -52,7 +53,7 @@ _Required = Annotated[_Argv, Field(min_length=1)]
 
 
 class Commands(Parameters):
-    """Of a fault by commands."""
+    """The parameters of a fault by commands."""
 
     name: str = Field(
         default="",
@@ -99,8 +100,11 @@ class Commands(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a command may do to one node. Nothing is done here: another fault's proof on the same
-    node leaves out what the command accounts for."""
+    """A claim on one node, for what a command may do to it.
+
+    The claim itself does nothing. It lets another fault's proof on the same node leave out what the
+    command accounts for.
+    """
 
     node: str
     kind: str
@@ -117,7 +121,8 @@ class Claim:
         return True
 
     def undo(self, cluster: Cluster) -> None:
-        """Start a server that was deployed and has ended of the command: nothing else would."""
+        """Start a server that was deployed and that the command has ended, because nothing else
+        would."""
         if self.kind != PROCESS or (server := cluster.server(self.node)).distant is not None:
             return
         if server.process.state() is ProcessState.EXITED:
@@ -129,10 +134,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Inject:
-    """The command that injects the fault; undone by the one that heals it.
+    """The command that injects the fault; the command that heals it undoes it.
 
-    Two faults with the same command and target share it, as two cuts of a link do: it is injected
-    by the first, and healed by the last.
+    Two faults with the same command and target share it, as two cuts of a link do. The first
+    injects it, and the last heals it.
     """
 
     nodes: tuple[str, ...]
@@ -190,7 +195,7 @@ class Inject:
 class CommandFault:
     """A fault by commands.
 
-    Proven by the command ``verify``, and healed once ``heal`` has ended with 0, the command
+    The command ``verify`` proves it. It is healed once ``heal`` has ended with 0, the command
     ``healed`` ends with 0, and the brokers that it was aimed at serve again.
     """
 
@@ -212,7 +217,8 @@ class CommandFault:
     ) -> Plan:
         assert isinstance(parameters, Commands)
         inject = Inject(target.nodes, parameters, target.expression, target.fault_id)
-        # Undone in the opposite order: what the command keeps down is not started before.
+        # The effects are undone in the opposite order, so that what the command keeps down is not
+        # started before.
         return Plan(effects=(*_claims(target, parameters), inject), destroys=_destroys(parameters))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:

@@ -1,4 +1,4 @@
-"""What is seen of the processes that a fault strikes, and of what they leave behind."""
+"""Observations of the processes that a fault strikes, and of what they leave behind."""
 
 import signal
 from collections.abc import Callable
@@ -21,19 +21,25 @@ from ackproof.nemesis.proofs import (
 )
 
 _BY_ITSELF = (0, 128 + signal.SIGTERM)
-"""How a process ends that was asked to: the JVM names the signal, once its hooks are done."""
+"""The statuses with which a process ends that was asked to: the JVM returns the signal's number,
+once its hooks are done."""
 
 
 def killed(injection: Injection) -> Look:
-    """Signal 9 ended the processes that this fault sent it to, as the kernel tells."""
+    """Return a look at whether signal 9 ended the processes that this fault sent it to, by the
+    kernel's word."""
 
     cluster = injection.cluster
     return _killed(injection, Kill, lambda name: cluster.server(name).process, "was down already")
 
 
 def terminated(injection: Injection) -> Look:
-    """The processes that this fault asked to end have done so by themselves, as the kernel tells
-    of their status. One that no longer could (killed, or never listening) was not terminated."""
+    """Return a look at whether the processes that this fault asked to end have done so by
+    themselves.
+
+    The kernel's word on their status decides. A process that could no longer do so (killed, or
+    never listening) was not terminated.
+    """
 
     def seen(server: str) -> Seen:
         code = injection.cluster.server(server).process.exit_code()
@@ -48,8 +54,10 @@ def terminated(injection: Injection) -> Look:
 
 
 def session_closed(injection: Injection) -> Look:
-    """The brokers that this fault asked to end have ended the sessions of their registrations:
-    they are gone, and ZooKeeper did not expire them."""
+    """Return a look at whether the brokers that this fault asked to end have ended their sessions.
+
+    The sessions of their registrations must be gone without having expired in ZooKeeper.
+    """
     before = sessions_before(injection)
 
     def session(broker: str) -> str | None:
@@ -84,13 +92,17 @@ def session_closed(injection: Injection) -> Look:
 
 
 def crashed(injection: Injection) -> Look:
-    """Signal 9 ended the clients that this fault sent it to, as the kernel tells."""
+    """Return a look at whether signal 9 ended the clients that this fault sent it to, by the
+    kernel's word."""
     return _killed(injection, Crash, _of_client(injection), "had ended already")
 
 
 def replaced(injection: Injection) -> Look:
-    """Of the clients that this fault crashed, and that are to come back: in the place of each there
-    is another one, and it has begun. One that only starts would not hear yet that it is to end."""
+    """Return a look at the clients that replace those that this fault crashed and that come back.
+
+    In the place of each there must be another client, and it must have begun. A client that only
+    starts would not yet hear a request to end.
+    """
 
     def seen(name: str) -> Seen:
         mine = (one for one in injection.cluster.workload() if one.instead_of == name)
@@ -107,7 +119,8 @@ def replaced(injection: Injection) -> Look:
 
 
 def stopped(injection: Injection) -> Look:
-    """The kernel says state T of the processes that this fault stopped."""
+    """Return a look at whether the kernel reports state T for the processes that this fault
+    stopped."""
 
     def look() -> Observation:
         done, planned = struck(injection, Stop)
@@ -121,7 +134,8 @@ def stopped(injection: Injection) -> Look:
 
 
 def client_stopped(injection: Injection) -> Look:
-    """The kernel says state T of the clients that this fault stopped."""
+    """Return a look at whether the kernel reports state T for the clients that this fault
+    stopped."""
 
     def look() -> Observation:
         done, planned = struck(injection, StopClient)
@@ -135,8 +149,11 @@ def client_stopped(injection: Injection) -> Look:
 
 
 def client_goes_on(injection: Injection) -> Look:
-    """None of the clients that this fault stopped is so any more. One that has ended meanwhile is
-    told by who looks after clients, and is not to be healed."""
+    """Return a look at whether none of the clients that this fault stopped is stopped any more.
+
+    The code that looks after clients reports one that has ended meanwhile. Such a client needs no
+    healing.
+    """
 
     def look() -> Observation:
         done, _ = struck(injection, StopClient)
@@ -151,7 +168,8 @@ def _of_client(injection: Injection) -> Callable[[str], Process]:
 
 
 def emptied(injection: Injection) -> Look:
-    """Nothing lies in the data directories that this fault emptied, as their node tells."""
+    """Return a look at whether the data directories that this fault emptied are empty, by their
+    node's word."""
     cluster = injection.cluster
 
     def seen(server: str) -> Seen:

@@ -1,5 +1,8 @@
-"""What is seen of brokers that were not deployed here: whether they accept connections, whether
-they answer, and whether the cluster counts them in. Nobody tells how a process ended."""
+"""Observations of brokers that were not deployed here.
+
+It is seen whether they accept connections, whether they answer, and whether the cluster counts them
+in. No observation here shows how a process ended.
+"""
 
 from collections.abc import Iterator
 
@@ -12,13 +15,16 @@ _DOWN = "was down already"
 
 
 def from_outside(injection: Injection) -> bool:
-    """Whether the servers that it befalls are seen from outside alone."""
+    """Return whether the servers that the fault strikes are seen from outside alone."""
     cluster = injection.cluster
     return any(cluster.server(name).distant is not None for name in injection.target.servers)
 
 
 def bitten(injection: Injection, *, in_full: bool) -> Iterator[Look]:
-    """``in_full``: whether it is held for so long that the cluster counts them out."""
+    """Yield the looks that show the fault.
+
+    ``in_full`` says whether it is held for so long that the cluster counts the brokers out.
+    """
     kinds = {type(effect) for effect in injection.plan.effects}
     for kind in sorted(kinds & {Kill, Terminate}, key=lambda one: one.__name__):
         yield _refuses(injection, kind)
@@ -29,8 +35,11 @@ def bitten(injection: Injection, *, in_full: bool) -> Iterator[Look]:
 
 
 def healed(injection: Injection) -> Iterator[Look]:
-    """They answer, asked themselves, and the cluster counts them in. Whose registration that is
-    nobody tells; but who had none would not answer."""
+    """Yield the looks that show that the brokers answer and that the cluster counts them in.
+
+    The brokers are asked themselves. No look shows which process a registration belongs to, but a
+    broker without one would not answer.
+    """
     brokers = targeted(injection, injection.cluster.members.brokers)
     yield lambda: observe(
         "answers",

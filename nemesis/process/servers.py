@@ -29,28 +29,30 @@ from ackproof.nemesis.process import outside
 from ackproof.nemesis.proofs import expiry_ms, sessions_at_stake, takes_the_quorum, targeted
 
 Makes = Callable[[str], Effect]
-"""An effect on a server of that name."""
+"""A function that makes an effect on a server of that name."""
 
 
 class Restarted(Parameters):
-    """Of a restart."""
+    """The parameters of a restart."""
 
     signal: Literal["kill", "terminate"] = Field(default="kill", description="SIGKILL or SIGTERM")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessFault:
-    """The same effects on every target's process: the first on all of them, then the next.
+    """A fault that has its effects on every target's process, one effect after the other.
 
-    Proven by what the kernel says of the processes; and, where it is held for that long, by what it
-    does to the cluster: the brokers' sessions expire, or ZooKeeper without its quorum answers
-    nobody. Healed when the processes run and the brokers are registered: with ZooKeeper's processes
-    it is every broker's session that was at stake.
+    The kernel's word on the processes proves the fault. Where it is held for long enough, its
+    effect on the cluster must show as well. Then the brokers' sessions expire, or ZooKeeper without
+    its quorum answers no request.
+
+    The fault is healed when the processes run and the brokers are registered. If it strikes
+    ZooKeeper's processes, every broker's session was at stake.
 
     Attributes:
-        makes: The effects, in their order.
-        in_the_end: What becomes of the brokers when it is held for long.
-        full_effect_ms: How long that is.
+        makes: Makes the effects, in their order.
+        in_the_end: Makes the look at the brokers when the fault is held for long.
+        full_effect_ms: Returns how long that is, in milliseconds.
     """
 
     name: str
@@ -93,7 +95,7 @@ class ProcessFault:
         return [
             proofs.running(injection, injection.target.servers),
             proofs.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
-            proofs.registered(injection, at_stake, anew=[b for b in brokers if b in ended]),
+            proofs.registered(injection, at_stake, renewed=[b for b in brokers if b in ended]),
             *([proofs.sessions_lost(injection, at_stake)] if lives_on else []),
         ]
 
@@ -123,8 +125,11 @@ _SEEN: Mapping[type[Effect], Callable[[Injection], Look]] = {
     Terminate: processes_seen.terminated,
     Stop: processes_seen.stopped,
 }
-"""By what each kind of effect is seen. What a fault does itself comes first: the disk of a broker
-that another fault had killed is emptied by this one."""
+"""The look that shows each kind of effect.
+
+What a fault does itself comes first. Example: this fault empties the disk of a broker that another
+fault had killed.
+"""
 
 
 def _deposed(injection: Injection, brokers: Sequence[str]) -> Look:
@@ -162,8 +167,8 @@ PAUSE = ProcessFault(
     summary="SIGSTOP the target's processes until the end; connections stay open",
     makes=lambda _: (Stop,),
 )
-# Of brokers alone: what a ZooKeeper server has lost is nobody's but its own where it is the only
-# one, and no rule of the checkers knows what the loss of it excuses.
+# The target is brokers alone. What a lone ZooKeeper server has lost exists nowhere else, and no
+# rule of the checkers knows what that loss excuses.
 REPLACE = ProcessFault(
     name="replace",
     summary="kill -9 brokers and empty their disks; they restart empty at the end",

@@ -1,7 +1,7 @@
 """Faults that give servers too little: of CPU, of memory.
 
-Both are limits that the kernel keeps, so that what they did is its to tell: how often it made a
-server wait, how often one met the limit of its memory, and whom it killed for that.
+The kernel keeps both limits, so it can report what they did. It reports how often it made a server
+wait, how often a server met its memory limit, and which process it killed for that.
 """
 
 import random
@@ -40,17 +40,17 @@ from ackproof.nemesis.proofs import (
 
 _KIB = 1024
 _THOUSANDTHS = 10
-"""Of a core, in a hundredth."""
+"""The thousandths of a core in one hundredth."""
 
 
 class TooLittleCpu(Parameters):
-    """Of a server without CPU."""
+    """The parameters of a server without CPU."""
 
     percent: int = Field(default=2, ge=1, le=100, description="its share of one core")
 
 
 class TooLittleMemory(Parameters):
-    """Of a server without memory."""
+    """The parameters of a server without memory."""
 
     kib: int = Field(
         default=1024, ge=0, description="memory beyond its present use, with the page cache"
@@ -59,7 +59,7 @@ class TooLittleMemory(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """No more than so much for a server's process; see ``infra.api.interface.Node.limit``."""
+    """A limit on a server's process; see ``infra.api.interface.Node.limit``."""
 
     server: str
     what: Scarce
@@ -71,7 +71,7 @@ class Limit:
 
     @property
     def ends(self) -> str | None:
-        # The kernel kills who needs more memory; who needs more CPU waits.
+        # The kernel kills a process that needs more memory, but one that needs more CPU only waits.
         return self.server if self.what is Scarce.MEMORY else None
 
     def apply(self, cluster: Cluster) -> bool:
@@ -89,9 +89,9 @@ class Limit:
 class Starvation:
     """A limit on every target's process.
 
-    Proven by what the kernel has counted since: tenths of a second in which the server had to wait
-    for CPU, or how often it met the limit of its memory. Healed when there is no limit, and the
-    processes run and the brokers are registered.
+    What the kernel has counted since then proves it. It counts tenths of a second in which the
+    server had to wait for CPU, or how often it met its memory limit. The fault is healed when there
+    is no limit, the processes run and the brokers are registered.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Starvation:
     effects: Callable[[str, Parameters], Sequence[Effect]]
     what: Scarce
     counter: str
-    """What the kernel counts; above 0 it shows that it bit."""
+    """The name of what the kernel counts; a value above 0 shows that the limit took effect."""
     parameters: type[Parameters]
     needs: frozenset[Capability]
 
@@ -157,7 +157,8 @@ def _cpu(server: str, parameters: Parameters) -> Sequence[Effect]:
 
 def _memory(server: str, parameters: Parameters) -> Sequence[Effect]:
     assert isinstance(parameters, TooLittleMemory)
-    # Undone in the opposite order: started under the limit, it would be killed again.
+    # The effects are undone in the opposite order, because a server that is started under the limit
+    # would be killed again.
     return [StandBy(server), Limit(server, Scarce.MEMORY, parameters.kib * _KIB)]
 
 

@@ -13,27 +13,32 @@ Tail = Literal["lost", "torn", "zeroed", "half-zeroed"]
 Failure = Literal["full", "io-error", "read-only"]
 
 REFUSALS: dict[Failure, str] = {"full": "ENOSPC", "io-error": "EIO", "read-only": "EROFS"}
-"""Why a disk refuses a write that has failed so."""
+"""The reason for which a disk with each failure refuses a write."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartAnew(StandBy):
-    """At the end the server is started anew, and killed before where it runs. One that dies of its
-    disk takes its time: asked whether it runs, it may say yes and be gone a moment later, and it
-    would stay down though the fault is over."""
+    """The restart of a server at the end; a server that runs is killed first.
+
+    A server that dies of its disk takes its time. Asked whether it runs, it may say yes and be gone
+    a moment later. It would then stay down though the fault is over.
+    """
 
     def undo(self, cluster: Cluster) -> None:
         kill(cluster.server(self.server).process)
         OnProcess.undo(self, cluster)
 
     def __str__(self) -> str:
-        return f"start {self.server} anew at the end"
+        return f"start {self.server} again at the end"
 
 
 @dataclass(frozen=True, slots=True)
 class LosePower(OnDisk):
-    """What a killed server had not synced is gone from its disks. ``token``: for their witnesses,
-    another one each time. The disks are back at once, so that it can be seen what is left."""
+    """The loss of what a killed server had not synced to its disks.
+
+    The disks are back at once, so that it can be seen what is left. ``token`` is for their
+    witnesses, and is different each time.
+    """
 
     token: str
     tail: Tail = "lost"
@@ -44,7 +49,7 @@ class LosePower(OnDisk):
         return True
 
     def undo(self, cluster: Cluster) -> None:
-        # As a rule there is nothing to do: unless it failed on the way, its disks are back.
+        # As a rule there is nothing to do: unless the effect failed on the way, the disks are back.
         _mend(cluster.server(self.server))
 
     def __str__(self) -> str:
@@ -53,15 +58,17 @@ class LosePower(OnDisk):
 
 @dataclass(frozen=True, slots=True)
 class FailDisk(OnDisk):
-    """One of a server's disks fails (``draw``, from 0 to 1, says which), or all (None). A full one
-    is given its room back. Any other is replaced, with what was synced on it; the server is killed
-    for that, as one is shut down for a disk to be replaced."""
+    """The failure of one of a server's disks (``draw``, from 0 to 1, says which), or of all (None).
+
+    A full disk is given its room back. Any other is replaced, with what was synced on it. The
+    server is killed for that, as a machine is shut down for a disk to be replaced.
+    """
 
     how: Failure
     draw: float | None = None
 
     def befallen(self, server: Server) -> Sequence[Disk]:
-        """The disks of the server that fail."""
+        """Return the disks of the server that fail."""
         disks = server.disks
         return disks if self.draw is None else [disks[int(self.draw * len(disks))]]
 
@@ -90,7 +97,7 @@ class FailDisk(OnDisk):
 
 @dataclass(frozen=True, slots=True)
 class Slow(OnDisk):
-    """A server's disks read and write so many bytes a second at most."""
+    """A limit on the bytes a second that a server's disks read and write."""
 
     bytes_per_s: int
 
@@ -109,14 +116,16 @@ class Slow(OnDisk):
 
 @dataclass(frozen=True, slots=True)
 class FlipBit(OnDisk):
-    """One bit of one file of a server's logs. ``file``: the kind of file; ``draw``: from 0 to 1,
-    which one and which bit."""
+    """A flipped bit of one file of a server's logs.
+
+    ``file`` is the kind of file. ``draw``, from 0 to 1, says which file and which bit.
+    """
 
     file: str
     draw: float
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises InfraError where none of the log directories has such a file."""
+        """Flip the bit; raise InfraError where none of the log directories has such a file."""
         server = cluster.server(self.server)
         directories = cluster.system.log_directories(server)
         first = int(self.draw * len(directories))
@@ -136,14 +145,16 @@ class FlipBit(OnDisk):
 
 @dataclass(frozen=True, slots=True)
 class FlipBits(OnDisk):
-    """One bit of every index of a server. ``file``: ``index`` or ``timeindex``; ``draw``: from 0 to
-    1, which bits."""
+    """A flipped bit of every index of a server.
+
+    ``file`` is ``index`` or ``timeindex``. ``draw``, from 0 to 1, says which bits.
+    """
 
     file: str
     draw: float
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises InfraError where a log directory has no such file."""
+        """Flip the bits; raise InfraError where a log directory has no such file."""
         server = cluster.server(self.server)
         for directory in cluster.system.log_directories(server):
             server.node.flip_bits(directory, self.file, self.draw)
@@ -155,13 +166,15 @@ class FlipBits(OnDisk):
 
 @dataclass(frozen=True, slots=True)
 class RemoveFiles(OnDisk):
-    """The files of that name in a server's log directories. The server must be down: one that runs
-    would write them anew."""
+    """The removal of the files of that name from a server's log directories.
+
+    The server must be down, because one that runs would write them again.
+    """
 
     name: str
 
     def apply(self, cluster: Cluster) -> bool:
-        """Raises InfraError where there is none in a log directory."""
+        """Remove the files; raise InfraError where a log directory has none."""
         server = cluster.server(self.server)
         for directory in cluster.system.log_directories(server):
             server.node.remove_files(directory, self.name)

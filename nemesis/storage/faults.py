@@ -50,7 +50,7 @@ _OWN_DISKS = frozenset({Capability.SIGNALS, Capability.LOSE_UNSYNCED_WRITES})
 
 
 class PowerLost(Parameters):
-    """Of a power failure."""
+    """The parameters of a power failure."""
 
     tail: Tail = Field(
         default="lost",
@@ -60,7 +60,7 @@ class PowerLost(Parameters):
 
 
 class Failing(Parameters):
-    """Of disks that fail."""
+    """The parameters of disks that fail."""
 
     disks: Literal["one", "all"] = Field(
         default="one", description="one of the broker's disks, drawn by the seed, or all"
@@ -68,13 +68,13 @@ class Failing(Parameters):
 
 
 class Slowed(Parameters):
-    """Of slow disks."""
+    """The parameters of slow disks."""
 
     bytes_per_s: int = Field(default=64 * 1024, ge=8192, description="throughput of each disk")
 
 
 class Flipped(Parameters):
-    """Of a bit that flips."""
+    """The parameters of a bit that flips."""
 
     file: Literal["closed-segment", "active-segment"] = Field(
         default="closed-segment", description="the kind of file of a partition"
@@ -85,7 +85,7 @@ class Flipped(Parameters):
 
 
 class IndexCorrupted(Parameters):
-    """Of a bit that flips in an index."""
+    """The parameters of a bit that flips in an index."""
 
     file: Literal["index", "timeindex"] = Field(
         default="index", description="the index by offset or by timestamp"
@@ -103,7 +103,7 @@ class IndexCorrupted(Parameters):
 
 
 class Removed(Parameters):
-    """Of a checkpoint that is gone."""
+    """The parameters of a checkpoint that is gone."""
 
     file: Literal["recovery-point-offset-checkpoint", "replication-offset-checkpoint"] = Field(
         default="recovery-point-offset-checkpoint", description="the checkpoint file"
@@ -114,17 +114,19 @@ class Removed(Parameters):
 class StorageFault(Generic[P]):
     """Effects on what every target keeps.
 
-    Proven by reading or writing it, anew at every look; and where brokers are killed for it, by
-    what the kernel says of their processes and, where it is held for that long, by the end of their
-    sessions. Healed when the disks take writes, the processes run and the brokers are registered.
-    What was destroyed stays so.
+    Reading or writing it proves the fault, once more at every look. Where brokers are killed for
+    it, the kernel's word on their processes is part of the proof. So is the end of their sessions,
+    where the fault is held for that long.
+
+    It is healed when the disks take writes, the processes run and the brokers are registered. What
+    was destroyed stays so.
 
     Attributes:
-        makes: The effects on a server, the one on its process first. All servers' processes come
-            before the first disk: of two that lose power at once, the second must not sync what it
-            hears of the first.
-        bite: What it does itself, seen.
-        full_effect_ms: How long it takes until the cluster has noticed.
+        makes: Makes the effects on a server, the one on its process first. All servers' processes
+            come before the first disk. If two lose power at once, the second must not sync what it
+            hears from the first.
+        bite: Make the looks at what the fault does itself.
+        full_effect_ms: Returns how long it takes until the cluster has noticed, in milliseconds.
     """
 
     name: str
@@ -165,7 +167,7 @@ class StorageFault(Generic[P]):
             disks_seen.serving(injection, servers),
             proofs.running(injection, servers),
             proofs.serving(injection, targeted(injection, injection.cluster.members.zookeepers)),
-            proofs.registered(injection, sessions_at_stake(injection), anew=restarted),
+            proofs.registered(injection, sessions_at_stake(injection), renewed=restarted),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
@@ -241,8 +243,9 @@ BIT_FLIP = StorageFault(
     needs=frozenset({Capability.SIGNALS}),
     destroys="bits",
 )
-# A fault of its own, since it takes nothing: what an index says stands in the segment, too. Were it
-# one with the above, a broker that loses records for a bad index would be excused.
+# This is a fault of its own, because it takes nothing: what an index says stands in the segment,
+# too. If it were one with the fault above, a broker that loses records for a bad index would be
+# excused.
 CORRUPT_INDEX = StorageFault(
     name="corrupt-index",
     summary="flip one bit of an index, or of each, for good, while the broker is down or runs",

@@ -1,4 +1,4 @@
-"""What is seen of disks and of the files on them: read and written anew at every look."""
+"""Observations of disks and of the files on them, read and written once more at every look."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -13,12 +13,14 @@ from ackproof.nemesis.storage.effects import REFUSALS, FailDisk, LosePower, Slow
 E = TypeVar("E", bound=OnDisk)
 
 _LASTING_S = 0.5
-"""How long writing takes that shall show that a disk is slow; half of it is enough."""
+"""How long the write takes that shows a slow disk, in seconds; half of it is enough."""
 
 
 def lost(injection: Injection) -> Look:
-    """Of two blocks that were written just before the power failed, the one that was synced is
-    there and the other is not."""
+    """Return a look at two blocks that were written just before the power failed.
+
+    The block that was synced must be there, and the other must not.
+    """
 
     def seen(server: Server, effect: LosePower) -> Seen:
         words = [_told(disk.witnesses(), effect.token) for disk in server.disks]
@@ -28,7 +30,8 @@ def lost(injection: Injection) -> Look:
 
 
 def refused(injection: Injection) -> Look:
-    """Every disk that fails refuses a write, tried for real, for the reason that was meant."""
+    """Return a look at whether every disk that fails refuses a real write, for the intended
+    reason."""
 
     def seen(server: Server, effect: FailDisk) -> Seen:
         found = [disk.refuses_writes() for disk in effect.befallen(server)]
@@ -38,7 +41,7 @@ def refused(injection: Injection) -> Look:
 
 
 def slowed(injection: Injection) -> Look:
-    """A write to every disk takes as long as it must, tried for real."""
+    """Return a look at whether a real write to every disk takes as long as it must."""
 
     def seen(server: Server, effect: Slow) -> Seen:
         size = max(1, int(effect.bytes_per_s * _LASTING_S))
@@ -50,20 +53,23 @@ def slowed(injection: Injection) -> Look:
 
 
 def damaged(injection: Injection) -> Look:
-    """The damage is in the files of logs, read again."""
+    """Return a look at whether the damage is in the files of logs, which are read again."""
     return _damage(injection, "damaged", _planned(injection, OnDisk))
 
 
 def torn(injection: Injection) -> Look:
-    """What a power failure has left at the ends of logs is there, read again. Of no server where it
-    was to leave nothing."""
+    """Return a look at whether what a power failure has left at the ends of logs is there, read
+    again.
+
+    It leaves out the servers where the fault leaves nothing.
+    """
     planned = _planned(injection, LosePower)
     torn = {server: effect for server, effect in planned.items() if effect.tail != "lost"}
     return _damage(injection, "torn", torn)
 
 
 def serving(injection: Injection, servers: Iterable[str]) -> Look:
-    """All their disks take writes, and nothing slows them down."""
+    """Return a look at whether all their disks take writes, and nothing slows them down."""
 
     def seen(server: str) -> Seen:
         disks = injection.cluster.server(server).disks
@@ -96,14 +102,14 @@ def _damage(injection: Injection, claim: str, effects: Mapping[str, OnDisk]) -> 
 
 
 def _planned(injection: Injection, kind: type[E]) -> Mapping[str, E]:
-    """This fault's effects of that kind, by server: one on each."""
+    """Return this fault's effects of that kind, by server: one on each."""
     return {e.server: e for e in intended(injection, kind)}
 
 
 def _of_disks(
     injection: Injection, claim: str, effects: Mapping[str, E], seen: Callable[[Server, E], Seen]
 ) -> Look:
-    """Of the servers that have these effects."""
+    """Return a look at the servers that have these effects."""
 
     def of_one(server: str) -> Seen:
         return seen(injection.cluster.server(server), effects[server])
@@ -120,7 +126,7 @@ def _of_disks(
 
 
 def _if_told(seen: Callable[[str], Seen]) -> Callable[[str], Seen]:
-    """A disk of which nobody can tell shows nothing."""
+    """Return the same function for disks, where an unknown state shows nothing."""
 
     def told(server: str) -> Seen:
         try:

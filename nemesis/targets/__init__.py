@@ -1,2 +1,5 @@
-"""Whom a fault is to befall: expressions by role, what they stand for when it strikes, and what
-they may stand for before there is a cluster."""
+"""The targets of a fault: expressions by role, the nodes they name when it strikes, and upper
+limits of them.
+
+The limits are known before there is a cluster.
+"""

@@ -1,7 +1,8 @@
-"""How many servers a target can stand for at the most, before there is a cluster to ask.
+"""Upper limits of the servers that a target stands for, before there is a cluster to ask.
 
-From above, never too low: a schedule keeps to its limits by these numbers. Where a set is taken
-away from another nothing is, but for one broker that is certain to be in it.
+The numbers are upper limits, never too low, and a schedule keeps to its limits by them. Where a set
+is taken away from another, the limit stays the same. The exception is one broker that is certain to
+be in that other set.
 """
 
 from collections.abc import Mapping
@@ -22,8 +23,10 @@ from ackproof.nemesis.targets.resolution import COUNTS
 
 @dataclass(frozen=True, slots=True, order=True)
 class Count:
-    """So many brokers and so many servers that keep the metadata, ZooKeeper's or controllers. One
-    that is both counts as both."""
+    """A number of brokers and of servers that keep the metadata, ZooKeeper's or controllers.
+
+    A server that is both counts as both.
+    """
 
     brokers: int = 0
     zookeepers: int = 0
@@ -32,27 +35,32 @@ class Count:
         return Count(self.brokers + other.brokers, self.zookeepers + other.zookeepers)
 
     def within(self, other: "Count") -> bool:
-        """Whether neither is more."""
+        """Return whether neither number is larger than the other's."""
         return self.brokers <= other.brokers and self.zookeepers <= other.zookeepers
 
     def capped(self, other: "Count") -> "Count":
-        """The smaller of each."""
+        """Return the smaller of each number."""
         return Count(min(self.brokers, other.brokers), min(self.zookeepers, other.zookeepers))
 
 
 NOBODY = Count()
 UNLIMITED = Count(2**31, 2**31)
-"""More than there ever are."""
+"""More servers than there ever are."""
 
 
 def everybody(members: Members) -> Count:
-    """All servers."""
+    """Return the count of all servers."""
     return Count(len(members.brokers), len(members.zookeepers))
 
 
 def most(expression: Expression, members: Members, replicas: Mapping[str, int]) -> Count:
-    """How many servers ``expression`` befalls at the most in a cluster of ``members`` whose topics
-    have so many ``replicas``. Of links, both ends, which may be the same."""
+    """Return how many servers ``expression`` strikes at most in a cluster of ``members``.
+
+    Args:
+        expression: The target. For links, both ends count, which may be the same.
+        members: The members of the cluster.
+        replicas: How many replicas each topic has.
+    """
     bound = _Bound(everybody(members), replicas, members)
     ends = [part for part in (expression.nodes, expression.to) if part is not None]
     if expression.to == expression.nodes and _is_fixed(expression.nodes):
@@ -94,8 +102,10 @@ class _Bound:
         return Count(1)
 
     def _both(self, name: str, one: Count) -> Count:
-        """``one``, of the role or broker of that name, where whoever keeps the metadata is a broker
-        and any broker may be one of them."""
+        """Return the limit ``one`` of the role or broker of that name, for a combined cluster.
+
+        There each server that keeps the metadata is a broker, and any broker may be one of them.
+        """
         apart = set(self.members.brokers) - set(self.members.zookeepers)
         if not self.members.combined or name in apart:
             return one
@@ -103,19 +113,22 @@ class _Bound:
         return Count(most, most)
 
     def _keeps_metadata(self, name: str) -> bool:
-        """Of one server's role or name."""
+        """Return whether the role or name is one server that keeps the metadata."""
         leads = name in (ZK_LEADER, QUORUM_LEADER) or (name == "controller" and self.members.kraft)
         return leads or name.startswith(("zookeeper-", "controller-"))
 
 
 def _is_fixed(part: Set) -> bool:
-    """Whether it is the same servers, wherever in a target it stands: a partition's, by number."""
+    """Return whether a role names the same servers wherever it stands: those of a partition, by
+    number."""
     return isinstance(part, Role) and part.name == "partition" and part.partition is not None
 
 
 def _certainly_less(taken: Combined) -> int:
-    """1 where what is taken away is one broker that is certain to be in what it is taken from:
-    whoever leads a partition is in its ISR."""
+    """Return 1 where one broker is taken away that is certain to be in the other set, else 0.
+
+    The leader of a partition is in its ISR.
+    """
     left, right = taken.left, taken.right
     if not isinstance(left, Role) or not isinstance(right, Role):
         return 0

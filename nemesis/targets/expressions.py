@@ -1,4 +1,4 @@
-"""Target expressions: who is to suffer, said by role.
+"""Target expressions: the nodes that a fault strikes, named by role.
 
 ::
 
@@ -10,8 +10,8 @@
 node of A to every node of B, ``A <-> B`` both ways. A minus stands between spaces, because names
 have dashes.
 
-Parsed when the campaign is read, so that what is wrong is told before anything starts; resolved
-(``nemesis.targets.resolution``) when the fault strikes, because roles move.
+An expression is parsed when the campaign is read, so that mistakes are reported before anything
+starts. It is resolved (``nemesis.targets.resolution``) when the fault strikes, because roles move.
 """
 
 import re
@@ -52,9 +52,9 @@ OF_CLUSTER: Mapping[str, str] = {
 _NAMES = (*OF_PARTITION, *OF_TOPIC, *QUANTIFIERS, *OF_CLUSTER, "broker-1", "zookeeper-1")
 _LEADING = frozenset({ZK_LEADER, QUORUM_LEADER})
 _INSTEAD = {"zookeeper": QUORUM, ZK_LEADER: QUORUM_LEADER}
-"""What is right with KRaft, and with ZooKeeper, too."""
+"""The role to use instead, which is right with KRaft, and with ZooKeeper, too."""
 MOVING = frozenset({*OF_PARTITION, *OF_TOPIC, "controller", "most-leaders"})
-"""Roles that only ZooKeeper's state tells."""
+"""The roles that only ZooKeeper's state can resolve."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<arrow><->|->)|(?P<sign>[+(),]|-(?=\s))|(?P<word>\w+(?:[.-]+\w+)*)|(?P<bad>\S))"
@@ -70,7 +70,10 @@ _NAMED_TOPIC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role or a name. ``partition`` None: any, or the role takes none."""
+    """A role or a name.
+
+    ``partition`` is None for any partition, or where the role takes none.
+    """
 
     name: str
     topic: str | None = None
@@ -80,7 +83,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Union (``+``) or difference (``-``)."""
+    """A union (``+``) or a difference (``-``)."""
 
     sign: str
     left: "Set"
@@ -101,32 +104,34 @@ class Expression:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Every role and name in it."""
+        """Every role and name in the expression."""
         return tuple(role for part in (self.nodes, self.to) if part for role in roles_of(part))
 
     @property
     def moving(self) -> bool:
-        """Whether it takes ZooKeeper's state to resolve it."""
+        """Whether it takes ZooKeeper's state to resolve the expression."""
         return any(role.name in MOVING for role in self.roles)
 
     @property
     def asks_zookeeper(self) -> bool:
-        """Whether it takes ZooKeeper's servers, or the controllers, to say who leads them."""
+        """Whether it takes ZooKeeper's servers, or the controllers, to name their leader."""
         return any(role.name in _LEADING for role in self.roles)
 
 
 def parse(text: str) -> Expression:
-    """Parse a target expression; ValueError says what would be right."""
+    """Parse a target expression; raise a ValueError that names what would be right."""
     return _Parser(text).target()
 
 
 def on_topic(text: str, topic: str) -> str:
-    """A target with ``topic`` wherever it leaves open which: ``leader(any, 0)``."""
+    """Return a target with ``topic`` wherever it leaves the topic open, as in ``leader(any,
+    0)``."""
     return _ANY_TOPIC.sub(lambda _: f"({topic}", text)
 
 
 def with_prefix(text: str, prefix: str) -> str:
-    """A target with ``prefix`` in front of each topic that it names, but for those of Kafka's."""
+    """Return a target with ``prefix`` in front of each topic that it names, except Kafka's own
+    topics."""
     return _NAMED_TOPIC.sub(lambda found: found[0] + prefix, text)
 
 
@@ -136,8 +141,14 @@ def problems(
     members: Members | None,
     partitions: Mapping[str, int] | None,
 ) -> Iterator[str]:
-    """What is wrong with it in a cluster of ``members`` with these topics, for a fault with this
-    ``aim``; ``partitions``: how many each topic has. None where that is not known."""
+    """Yield what is wrong with an expression in a cluster.
+
+    Args:
+        expression: The target expression.
+        aim: The aim of the fault.
+        members: The members of the cluster, or None where they are not known.
+        partitions: How many partitions each topic has, or None where that is not known.
+    """
     if aim is Aim.LINKS and expression.to is None:
         yield "the fault is aimed at links, like leader(topic, 0) -> zookeeper"
     if aim is not Aim.LINKS and expression.to is not None:
@@ -147,7 +158,7 @@ def problems(
 
 
 def known() -> Mapping[str, str]:
-    """Every form that a term can take, and what it stands for."""
+    """Return every form that a term can take, with its meaning."""
     return {
         **{f"{name}(topic, partition)": what for name, what in OF_PARTITION.items()},
         **{f"{name}(topic)": what for name, what in OF_TOPIC.items()},
@@ -195,13 +206,15 @@ _TAKES: Mapping[Aim, frozenset[str]] = {
     Aim.PARTITIONS: frozenset({"partition", "topic"}),
     Aim.TOPICS: frozenset({"topic"}),
 }
-"""Whom a fault can be aimed at, or by which roles what is no server; anybody where its aim is not
-here."""
+"""The kinds of servers, or the roles of other things, that a fault with each aim takes. An aim that
+is missing here takes any."""
 
 
 def _fits(role: Role, aim: Aim, members: Members) -> bool:
-    """Whether a role or name stands for those that ``aim`` takes. Whom a quantifier chooses among
-    is for the roles of its set to say."""
+    """Return whether a role or name stands for things that ``aim`` takes.
+
+    For a quantifier, the roles of its set decide.
+    """
     if aim in (Aim.PARTITIONS, Aim.TOPICS):
         return role.name in _TAKES[aim]
     if role.of is not None or aim not in _TAKES:
@@ -216,7 +229,7 @@ def _fits(role: Role, aim: Aim, members: Members) -> bool:
 
 @dataclass(slots=True)
 class _Parser:
-    """Recursive descent over ``text``."""
+    """A recursive descent over ``text``."""
 
     text: str
     tokens: list[str] = field(init=False)

@@ -1,9 +1,10 @@
-"""Resolving target expressions: whom they stand for at this moment.
+"""The resolution of target expressions: which nodes they stand for at this moment.
 
-What an expression leaves open (``any``, ``one``, ...) is drawn from the fault's own seed, by an
-order of all that could be drawn: the first of them that fits. The same seed names the same broker
-then, whether or not another one happens to be out of sync; a draw among those that fit would be
-another draw each time.
+What an expression leaves open (``any``, ``one``, ...) is drawn from the fault's own seed. The seed
+gives an order of everything that could be drawn, and the first one that fits is taken.
+
+So the same seed names the same broker, whether or not another one happens to be out of sync. A draw
+among those that fit would be a different draw each time.
 """
 
 import random
@@ -36,15 +37,16 @@ COUNTS: Mapping[str, Callable[[int], int]] = {
 
 
 class TargetUnavailable(LookupError):
-    """The expression names nobody at this moment (no leader, no controller, ...)."""
+    """The error of an expression that names nothing at this moment (no leader, no controller,
+    ...)."""
 
 
 def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.NODES) -> Target:
-    """Whom ``expression`` stands for now, to a fault with this ``aim``.
+    """Return the target that ``expression`` stands for now, to a fault with this ``aim``.
 
     Raises:
-        TargetUnavailable: It names nobody at this moment.
-        ViewUnavailable: The metadata cannot be read, and it takes them to resolve it.
+        TargetUnavailable: It names nothing at this moment.
+        ViewUnavailable: The metadata cannot be read, and it takes them to resolve the expression.
     """
     try:
         view: ClusterView | None = cluster.system.view()
@@ -70,7 +72,10 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
 def resolve_planned(
     expression: Expression, members: Members, view: ClusterView, seed: int, aim: Aim
 ) -> Target:
-    """As :func:`resolve`, in a cluster that looks like ``view``. Raises TargetUnavailable."""
+    """Return the target as :func:`resolve` does, in a cluster that looks like ``view``.
+
+    Raise TargetUnavailable where the expression names nothing.
+    """
     moment = _Moment(members=members, named=members.by_id, view=view, seed=seed)
     return _resolved(expression, moment, aim)
 
@@ -101,7 +106,7 @@ def _of_nodes(expression: Expression, moment: "_Moment") -> Target:
     links = _links(one, other, both_ways=expression.both_ways)
     nodes = tuple(dict.fromkeys((*one, *other)))
     if not nodes or (expression.to is not None and not links):
-        raise TargetUnavailable(f"{expression.text} names nobody at this moment")
+        raise TargetUnavailable(f"{expression.text} names nothing at this moment")
     servers = tuple(name for name in nodes if name in moment.members.servers)
     ends = [{link.source, link.target} for link in links] or [{name} for name in servers]
     return Target(
@@ -144,11 +149,11 @@ def _facts(moment: "_Moment", links: Sequence[Link]) -> Mapping[str, object]:
 
 @dataclass(slots=True, kw_only=True)
 class _Moment:
-    """The cluster at one moment, and what was drawn of it.
+    """The cluster at one moment, and what was drawn from it.
 
     Attributes:
-        named: Names by ``broker.id``, also of brokers that a fault has added, which are nobody's
-            target; with KRaft those of controllers by ``node.id``, too.
+        named: Names by ``broker.id``. They include brokers that a fault has added, which are never
+            a target. With KRaft they include those of controllers by ``node.id``, too.
         asked: The partitions that the expression is about.
     """
 
@@ -160,19 +165,20 @@ class _Moment:
     asked: list[PartitionView] = field(default_factory=list)
 
     def nodes(self, part: Set) -> tuple[str, ...]:
-        """In the order of the cluster's members."""
+        """Return the nodes of a set, in the order of the cluster's members."""
         found = self._named(part)
         everybody = (*self.members.servers, *self.members.clients)
         return tuple(name for name in everybody if name in found)
 
     def placed(self, part: Set) -> tuple[Placed, ...]:
-        """The partitions that a set of ``partition`` and ``topic`` names, led or not, in order."""
+        """Return the partitions that a set of ``partition`` and ``topic`` names, with or without a
+        leader, in order."""
         found = self._partitions_of(part)
         self.asked = [one for one in self._all() if (one.topic, one.partition) in found]
         return tuple(map(self._placed, self.asked))
 
     def held_by(self, servers: Collection[str]) -> tuple[Placed, ...]:
-        """The partitions of which any of ``servers`` has a replica."""
+        """Return the partitions of which any of ``servers`` has a replica."""
         placed = map(self._placed, self._all())
         return tuple(one for one in placed if not set(servers).isdisjoint(one.replicas))
 
@@ -225,7 +231,7 @@ class _Moment:
         return chosen[: COUNTS[role.name](len(among))]
 
     def in_order(self, things: Iterable[T], purpose: str) -> list[T]:
-        """``things`` in an order of the seed's, whoever else draws."""
+        """Return ``things`` in an order given by the seed, which other draws do not change."""
         listed = list(things)
         return random.Random(f"{self.seed}/{purpose}").sample(listed, len(listed))
 
@@ -252,8 +258,8 @@ class _Moment:
         return next(of_number, None)
 
     def _any(self, role: Role) -> PartitionView | None:
-        # By the topic alone, so that all ``any`` of one expression are the same partition: of
-        # isr(t, any) - leader(t, any) there would else be a leader left, now and then.
+        # The topic alone gives the order, so that all ``any`` of one expression are the same
+        # partition. Otherwise isr(t, any) - leader(t, any) would sometimes leave a leader in.
         in_order = self._in_order(role.topic)
         return next((one for one in in_order if one.leader != -1), None)
 
@@ -264,11 +270,11 @@ class _Moment:
         return [self.named[number] for number in ids if number in self.named]
 
     def befallen(self, view: ClusterView, ends: Iterable[Collection[str]]) -> tuple[str, ...]:
-        """The partitions that are led, followed or coordinated at any of ``ends``: single servers,
-        or both ends of a link.
+        """Return the partitions that are led, followed or coordinated at any of ``ends``.
 
-        A broker that is the controller coordinates all, and so do those who keep the metadata, but
-        for a link between one of them and a broker that is none: that is that broker's link.
+        An end is a single server, or both ends of a link. A broker that is the controller
+        coordinates all partitions, and so do the servers that keep the metadata. The exception is a
+        link between such a server and a broker that is none. That link belongs to the broker.
         """
         brokers = {n: name for n, name in self.named.items() if name in self.members.brokers}
         ids = {broker for broker, name in brokers.items() if any(name in end for end in ends)}
@@ -300,7 +306,7 @@ def _follower(moment: _Moment, partition: PartitionView) -> list[int]:
 
 
 def _in_sync_followers(moment: _Moment, partition: PartitionView) -> list[int]:
-    """In the order in which they would lead."""
+    """Return the in-sync followers in the order in which they would lead."""
     by_isr_order = moment.view is not None and moment.view.by_isr_order
     order = partition.isr if by_isr_order else partition.replicas
     return [b for b in order if b in partition.isr and b != partition.leader]
@@ -331,9 +337,11 @@ _OF_CLUSTER: Mapping[str, Callable[[_Moment], Sequence[str]]] = {
 
 
 def planned_view(members: Members, topics: Mapping[str, tuple[Iterable[int], int]]) -> ClusterView:
-    """A cluster as it may be at first: each partition on brokers that follow each other, all in
-    sync, the first of them leading. ``topics``: of each the numbers of its partitions, and of how
-    many replicas they are."""
+    """Return a cluster as it may be at first.
+
+    Each partition lies on consecutive brokers, all in sync, and the first of them leads. ``topics``
+    gives for each topic its partition numbers and its count of replicas.
+    """
     brokers = [number for number, name in members.by_id.items() if name in members.brokers]
     return ClusterView(
         brokers=dict.fromkeys(brokers, 0),
