@@ -13,6 +13,8 @@ from ackproof.harness.commands.campaigns import TUTORIAL
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
+DECISION_WORDS_MAX = 300
+
 _RULE = re.compile(r"^\|(?: *:?-+:? *\|)+$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _FENCE = re.compile(r"^```")
@@ -103,3 +105,19 @@ def test_glossary_is_in_alphabetical_order_with_a_source_for_each_term() -> None
 def test_demo_names_the_tutorial_that_there_is() -> None:
     (named,) = re.findall(r"docs/\S+\.md", TUTORIAL)
     assert (ROOT / named).is_file()
+
+
+def test_decisions_are_short_and_listed_with_their_titles() -> None:
+    directory = ROOT / "docs/decisions"
+    overview = (directory / "index.md").read_text(encoding="utf-8")
+    for page in sorted(directory.glob("0*.md")):
+        text = page.read_text(encoding="utf-8")
+        number, _, title = text.splitlines()[0].removeprefix("# ").partition(": ")
+        assert page.name.startswith(f"{number}-")
+        assert f"| [{number}]({page.name}) | {title} |" in overview
+        assert re.findall("^## (.*)$", text, re.MULTILINE) == [
+            "Context",
+            "Decision",
+            "Consequences",
+        ]
+        assert len(text.split()) <= DECISION_WORDS_MAX

@@ -25,7 +25,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "campaigns": (0, 35, 0, 0),
     "checkers": (0, 30, 0, 0),
     "config": (0, 0, 0, 0),
-    "docs": (6, 79, 0, 12),
+    "docs": (1, 11, 0, 4),
     "examples": (0, 2, 0, 0),
     "harness": (262, 192, 0, 0),
     "history": (0, 0, 0, 0),
