@@ -49,9 +49,10 @@ def test_every_invariant_holds(block: int) -> None:
         assert outcome.violation is None, replay
 
 
+@pytest.mark.long
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("scenario", LED_SCENARIOS)
-def test_a_scenario_is_no_fault(scenario: str) -> None:
+def test_sound_brokers_pass_scenario_without_a_controller(scenario: str) -> None:
     outcome = run(draw(1, scenario, "leader-fenced"))
     assert outcome.violation is None, f"{outcome.violation}"
 
