@@ -134,13 +134,13 @@ class Columns:
 
     def _repeat(self, value: object, field: pa.Field, rows: int) -> pa.Array:
         """Return the value ``rows`` times. It is usually the same value as before."""
-        known, made = self._repeated.get(field.name, (None, ()))
-        if known != value or len(made) < rows:
+        known, column = self._repeated.get(field.name, (None, ()))
+        if known != value or len(column) < rows:
             (one,) = array([value], field)
             # The next flush may have a few more rows.
-            made = pa.repeat(one, 1 << rows.bit_length())
-            self._repeated[field.name] = (value, made)
-        return made[:rows]
+            column = pa.repeat(one, 1 << rows.bit_length())
+            self._repeated[field.name] = (value, column)
+        return column[:rows]
 
 
 class _Block(NamedTuple):
@@ -174,29 +174,29 @@ def _numbers(
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Return a column of integers and which of its values are not null, or None if none is null.
     Raises as :func:`array`."""
-    made = np.zeros(rows, field.type.to_pandas_dtype())
+    numbers = np.zeros(rows, field.type.to_pandas_dtype())
     is_null = None
     for place, values in _places(field, blocks):
         nulls: object = None
         if isinstance(values, np.ndarray):
-            if not np.can_cast(values.dtype, made.dtype):
+            if not np.can_cast(values.dtype, numbers.dtype):
                 raise TypeError(f"{values.dtype} in column {field.name}")
-            made[place] = ma.getdata(values)
+            numbers[place] = ma.getdata(values)
             nulls = ma.getmaskarray(values) if ma.isMaskedArray(values) else None
         elif type(values) is int:
-            made[place] = values
+            numbers[place] = values
         else:
             some = array(values if _are_many(values) else [values], field)
-            made[place] = some.fill_null(0).to_numpy()
+            numbers[place] = some.fill_null(0).to_numpy()
             nulls = some.is_null().to_numpy(zero_copy_only=False) if some.null_count else None
         if nulls is not None:
             is_null = np.zeros(rows, np.bool_) if is_null is None else is_null
             is_null[place] = nulls
     if is_null is None or not is_null.any():
-        return made, None
+        return numbers, None
     if not field.nullable:
         raise ValueError(f"null in column {field.name}")
-    return made, ~is_null
+    return numbers, ~is_null
 
 
 def _words(
@@ -204,14 +204,14 @@ def _words(
 ) -> tuple[Sequence[object], NDArray[np.int64]]:
     """Return the distinct values of any other column, and the number of each row's value among
     them."""
-    made = np.empty(rows, np.int64)
+    codes = np.empty(rows, np.int64)
     numbers: dict[object, int] = {}
     for place, values in _places(field, blocks):
         if _are_many(values):
-            made[place] = [numbers.setdefault(value, len(numbers)) for value in values]
+            codes[place] = [numbers.setdefault(value, len(numbers)) for value in values]
         else:
-            made[place] = numbers.setdefault(values, len(numbers))
-    return [*numbers], made
+            codes[place] = numbers.setdefault(values, len(numbers))
+    return [*numbers], codes
 
 
 def _places(field: pa.Field, blocks: Sequence[_Block]) -> Iterator[tuple[slice, object]]:

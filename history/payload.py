@@ -229,13 +229,13 @@ class Checksums:
 
     def of(self, sequences: NDArray[np.int64]) -> NDArray[np.uint32]:
         """Return the checksums of the bodies with these sequence numbers."""
-        made = np.full(len(sequences), self._zero, np.uint32)
+        checksums = np.full(len(sequences), self._zero, np.uint32)
         bytes_ = sequences.astype("<i8").view(np.uint8).reshape(-1, SEQUENCE_BYTES)
         highest = int(sequences.view(np.uint64).max(initial=0))
         for place in range((highest.bit_length() + 7) // 8):  # of 0 the word is 0
             # In a body the highest byte comes first.
-            made ^= self._words[-1 - place].take(bytes_[:, place])
-        return made
+            checksums ^= self._words[-1 - place].take(bytes_[:, place])
+        return checksums
 
 
 class Decoder:
@@ -263,13 +263,13 @@ class Decoder:
         damaged."""
         most = max(1, _COMPARED_BYTES // rows.shape[1])
         parts = [self._compared(rows[at : at + most]) for at in range(0, len(rows), most)]
-        told = [part for part in parts if part is not None]
-        if len(told) < len(parts) or len({part.cell for part in told}) > 1:
+        decoded_parts = [part for part in parts if part is not None]
+        if len(decoded_parts) < len(parts) or len({part.cell for part in decoded_parts}) > 1:
             return None
-        if len(told) == 1:
-            return told[0]
-        _, producers, sequences = zip(*told, strict=True)
-        return told[0].cell, np.concatenate(producers), np.concatenate(sequences)
+        if len(decoded_parts) == 1:
+            return decoded_parts[0]
+        _, producers, sequences = zip(*decoded_parts, strict=True)
+        return decoded_parts[0].cell, np.concatenate(producers), np.concatenate(sequences)
 
     def _compared(self, rows: Bytes) -> _Alike | None:
         first = decode(rows[0].tobytes())

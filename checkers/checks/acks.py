@@ -168,23 +168,25 @@ def _deposed(
 
 
 def _beside_the_leader(
-    partition: PartitionHistory, there: Array, epochs: Array, gone: Array
+    partition: PartitionHistory, there: Array, epochs: Array, missing: Array
 ) -> Iterator[tuple[int, str]]:
     """Yield those of the acked records that are not at their offsets that were acked while the
     leader's log was already beyond these offsets."""
     timeline = partition.timeline
-    epochs_seen = zip(timeline.epochs, _until(timeline), strict=True) if len(gone) else ()
+    epochs_seen = zip(timeline.epochs, _until(timeline), strict=True) if len(missing) else ()
     for epoch, until in epochs_seen:
         of_epoch = there[epochs == epoch]
         if not len(of_epoch):
             continue
         in_time = of_epoch[np.argsort(partition.answered[of_epoch], kind="stable")]
         highest = np.maximum.accumulate(partition.acked_offset[in_time])
-        since = partition.asked[gone] - 2 * (timeline.clock_bound_ns or 0)
+        since = partition.asked[missing] - 2 * (timeline.clock_bound_ns or 0)
         before = np.searchsorted(partition.answered[in_time], since, side="left") - 1
-        known = (before >= 0) & (partition.answered[gone] < until)
-        beyond = highest[np.maximum(before, 0)] >= partition.acked_offset[gone]
-        for record, last in zip(gone[known & beyond], highest[before[known & beyond]], strict=True):
+        known = (before >= 0) & (partition.answered[missing] < until)
+        beyond = highest[np.maximum(before, 0)] >= partition.acked_offset[missing]
+        for record, last in zip(
+            missing[known & beyond], highest[before[known & beyond]], strict=True
+        ):
             yield int(record), f"when the leader of epoch {epoch} had acked offset {last}"
 
 

@@ -215,23 +215,23 @@ class _ConsumerChecks:
         """Check one consumer."""
         history = self._history
         seen = self._records.seen(left.rows)
-        made = claims.made_by(len(self._clients), seen, self._records, self._contested)
-        mine = ClientShown(
+        own_claims = claims.made_by(len(self._clients), seen, self._records, self._contested)
+        client_shown = ClientShown(
             seen=seen,
             events=left.events if left.events_whole else None,
             whole=left.rows_whole,
             cut=left.cut,
             all_of_it=not left.member,
-            claims=made,
+            claims=own_claims,
         )
-        found = read_counts.check_client(mine, history)
+        found = read_counts.check_client(client_shown, history)
         counts = read_counts.client_counts(
-            mine, found, self._contested, history, self._promises.compacted
+            client_shown, found, self._contested, history, self._promises.compacted
         )
         counted = ConsumerCounts(client=left.client, group=left.group, counts=counts)
         self._clients.append(left.client)
         self._counted.append(counted)
-        self._claims.append(made)
+        self._claims.append(own_claims)
         self._whole &= left.rows_whole
         for anomaly in (VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC):
             self._examined[anomaly] += len(seen.offset)
@@ -284,19 +284,19 @@ class _ConsumerChecks:
 
     def _groups(self) -> Iterator[ConsumerCounts]:
         # A member whose group is unknown may belong to any group.
-        told = all(
+        ungrouped_whole = all(
             one.committed.whole and one.committed.shown_whole
             for one in self._members
             if one.group is None
         )
         for name in sorted({one.group for one in self._members if one.group is not None}):
-            mine = [one for one in self._members if one.group == name]
+            group_members = [one for one in self._members if one.group == name]
             group = GroupRecords(
                 name=name,
-                members=[one.committed for one in mine],
-                shown=np.logical_or.reduce([one.shown for one in mine]),
-                whole=told and all(one.committed.whole for one in mine),
-                shown_whole=all(one.committed.shown_whole for one in mine),
+                members=[one.committed for one in group_members],
+                shown=np.logical_or.reduce([one.shown for one in group_members]),
+                whole=ungrouped_whole and all(one.committed.whole for one in group_members),
+                shown_whole=all(one.committed.shown_whole for one in group_members),
             )
             promise = self._promises.to(name)
             found = read_counts.check_group(group, promise, self._history)
@@ -312,7 +312,9 @@ class _ConsumerChecks:
                 self._add(past)
             counts = {
                 **read_counts.group_counts(group, found, self._history),
-                **self._going_on(group, promise.quiet_period, max(one.last_shown for one in mine)),
+                **self._going_on(
+                    group, promise.quiet_period, max(one.last_shown for one in group_members)
+                ),
             }
             yield ConsumerCounts(client=None, group=name, counts=counts)
 
@@ -355,13 +357,13 @@ class _ConsumerChecks:
             if None not in counts:
                 yield anomaly
 
-    def _seen(self, made: Claims) -> Array:
+    def _seen(self, all_claims: Claims) -> Array:
         """Return for each lost record whether a consumer read it."""
         history = self._history
         known = len(history.sequence)
         told = self._whole and not self._cut
         found = np.full(known, 0 if told else NONE, dtype=np.int64)
-        shown_to = made.record[(made.who != claims.ACK) & (made.record < known)]
+        shown_to = all_claims.record[(all_claims.who != claims.ACK) & (all_claims.record < known)]
         found[shown_to[shown_to != NONE]] = 1
         lost = (history.fate == Fate.ACKED) & (history.first == NONE)
         return np.where(lost, found, NONE)
@@ -413,19 +415,19 @@ def _committed(left: ConsumerRows, seen: ConsumerReads) -> Committed:
 def _left(consumer: Consumer, history: PartitionHistory) -> ConsumerRows:
     expected = consumer.expected
     rows, of_rows = _read("polls", consumer.polls, SHOWN_COLUMNS, expected)
-    told, of_events = _read("assignments", consumer.assignments, ASSIGNED_COLUMNS, expected)
-    kept, of_commits = _read("commits", consumer.commits, COMMITTED_COLUMNS, expected)
+    assignments, of_events = _read("assignments", consumer.assignments, ASSIGNED_COLUMNS, expected)
+    commits, of_commits = _read("commits", consumer.commits, COMMITTED_COLUMNS, expected)
     events = [
         Event(event=row["event"], poll=row["poll"], offset=row["offset"], time=row["time"])
-        for row in _of(told, history)
+        for row in _of(assignments, history)
     ]
     return ConsumerRows(
         client=consumer.client,
         member=consumer.member,
-        group=_group(told, kept),
+        group=_group(assignments, commits),
         rows=rows,
         events=events,
-        commits=_of(kept, history),
+        commits=_of(commits, history),
         rows_whole=not of_rows and consumer.polls_whole,
         events_whole=not of_events and consumer.assignments_whole,
         commits_whole=not of_commits and consumer.commits_whole,

@@ -94,14 +94,14 @@ def check_all_transactions(
 def check_transactions(run: RunEvidence, cell: Cell) -> CellTransactions:
     """Check one cell."""
     try:
-        told = gathered(run, cell)
+        gathering = gathered(run, cell)
     except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
         return CellTransactions(gaps=(f"its transactions cannot be looked at: {error!r}",))
-    history = told.history
+    history = gathering.history
     promise = transaction_window_of(run, cell)
     counts, violations, failed = _found(history, promise)
     whole = (
-        not told.problems
+        not gathering.problems
         and not history.lacking
         and history.positions.keys() >= set(range(cell.partitions))
     )
@@ -117,7 +117,7 @@ def check_transactions(run: RunEvidence, cell: Cell) -> CellTransactions:
     return CellTransactions(
         counts=counts,
         rows=rows,
-        gaps=tuple(dict.fromkeys([*told.problems, *crashed])),
+        gaps=tuple(dict.fromkeys([*gathering.problems, *crashed])),
         crashed=tuple(failed),
         why=promise.why,
     )

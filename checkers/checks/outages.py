@@ -110,18 +110,18 @@ def together(some: Sequence[Asked]) -> Asked:
     )
 
 
-def outages(told: Asked) -> Iterator[Outage]:
-    """Yield the outages of a partition in the order of time. ``told`` has the times of the whole
+def outages(times: Asked) -> Iterator[Outage]:
+    """Yield the outages of a partition in the order of time. ``times`` has the times of the whole
     partition."""
-    first, last = told.first, told.last
+    first, last = times.first, times.last
     if first is None or last is None:
         return
-    since, until = told.since, told.until
-    if told.unanswered is not None:
-        since, until = _merged(np.append(since, told.unanswered), np.append(until, last))
-    acked = len(told.run_starts) > 0
-    starts = told.run_ends if acked else np.array([first])
-    ends = np.append(told.run_starts[1:], last)
+    since, until = times.since, times.until
+    if times.unanswered is not None:
+        since, until = _merged(np.append(since, times.unanswered), np.append(until, last))
+    acked = len(times.run_starts) > 0
+    starts = times.run_ends if acked else np.array([first])
+    ends = np.append(times.run_starts[1:], last)
     for place in np.flatnonzero(ends - starts > OUTAGE_MIN_NS):
         start, end = starts[place], ends[place]
         begins, over = np.maximum(since, start), np.minimum(until, end)
@@ -131,12 +131,12 @@ def outages(told: Asked) -> Iterator[Outage]:
             yield Outage(start=int(begins[under_way][0]), length=length)
 
 
-def counts(told: Asked, faults: FaultWindows) -> dict[str, int]:
+def counts(times: Asked, faults: FaultWindows) -> dict[str, int]:
     """Return the outages of a partition as nanoseconds: the sum and the longest one, of all outages
     and by the faults that were active when they began. Also return the time with traffic, from the
     first send to the last outcome."""
-    found = list(outages(told))
-    lasted = 0 if told.first is None or told.last is None else told.last - told.first
+    found = list(outages(times))
+    lasted = 0 if times.first is None or times.last is None else times.last - times.first
     counted: dict[str, int] = {_TOTAL: 0, _LONGEST: 0, _TRAFFIC: lasted}
     if not found:
         return counted

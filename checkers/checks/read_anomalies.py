@@ -126,12 +126,13 @@ class AnomalyBuilder:
 
     def vanished(self, made: Claims) -> ReadAnomalies:
         """Return one row for each offset and record that a consumer read and that vanished."""
-        gone = claims.vanished(made, self.history, self.promises.compacted)
-        firsts, whose = _each(gone.offset, gone.record)
-        until, since = _latest(gone.until, whose), _latest(gone.since, whose)
+        vanished_claims = claims.vanished(made, self.history, self.promises.compacted)
+        firsts, whose = _each(vanished_claims.offset, vanished_claims.record)
+        until, since = _latest(vanished_claims.until, whose), _latest(vanished_claims.since, whose)
         details = (
-            f"{self._shown(gone, mine)} {self.records.name(gone.record[first])}; "
-            f"{self._ending(gone.offset[first])}"
+            f"{self._shown(vanished_claims, mine)} "
+            f"{self.records.name(vanished_claims.record[first])}; "
+            f"{self._ending(vanished_claims.offset[first])}"
             for first, mine in zip(firsts, whose, strict=True)
         )
         return ReadAnomalies(
@@ -139,13 +140,13 @@ class AnomalyBuilder:
             rows=rows(
                 self.history,
                 VANISHED,
-                offsets=gone.offset[firsts],
-                records=gone.record[firsts],
+                offsets=vanished_claims.offset[firsts],
+                records=vanished_claims.record[firsts],
                 details=details,
                 times=until,
             ),
             standing=status.by_time(VANISHED, until, self.promises.shown, since),
-            shown=gone,
+            shown=vanished_claims,
             whose=whose,
             promised=~np.logical_or(*status.statuses(until, self.promises.shown, since)),
         )
@@ -220,18 +221,18 @@ class AnomalyBuilder:
     def read_back(self, group: str, told: Sequence[ReadBack], lost: bool) -> ReadAnomalies:
         """Return one row for each answer to a member that said too little."""
         anomaly = COMMIT_LOST if lost else COMMIT_REGRESSED
-        mine = [one for one in told if one.lost is lost]
+        answers = [one for one in told if one.lost is lost]
         promise = self.promises.to(group)
         found = rows(
             self.history,
             anomaly,
-            offsets=[one.offset if one.committed is None else one.committed for one in mine],
-            details=[_told(group, one) for one in mine],
-            times=np.array([one.time for one in mine], dtype=np.int64),
+            offsets=[one.offset if one.committed is None else one.committed for one in answers],
+            details=[_told(group, one) for one in answers],
+            times=np.array([one.time for one in answers], dtype=np.int64),
             faults=promise.faults,
         )
-        certain = np.array([one.certain for one in mine], dtype=bool)
-        answered = np.array([one.answered for one in mine], dtype=np.int64)
+        certain = np.array([one.certain for one in answers], dtype=bool)
+        answered = np.array([one.answered for one in answers], dtype=np.int64)
         stands = Counter(status.by_time(anomaly, answered[certain], promise.terms))
         # Whichever coordinator answered: it need not return a commit that was not guaranteed to be
         # kept.
@@ -291,19 +292,19 @@ class AnomalyBuilder:
                 )
         return stands
 
-    def _disagreement(self, made: Claims, wrong: Claims, mine: Array) -> str:
+    def _disagreement(self, all_claims: Claims, wrong: Claims, mine: Array) -> str:
         offset = int(wrong.offset[mine[0]])
         said = (self._claim(wrong, one) for one in mine)
         held = self.history.standing_at(offset)
         if held != "no record":
             return f"{'; '.join(said)}; the final log holds {held}"
-        there = slice(*np.searchsorted(made.offset, [offset, offset + 1]))
-        rest = set(range(len(made))[there])
+        there = slice(*np.searchsorted(all_claims.offset, [offset, offset + 1]))
+        rest = set(range(len(all_claims))[there])
         overruled = {(int(wrong.record[one]), int(wrong.who[one])) for one in mine}
         others = (
-            self._claim(made, one)
+            self._claim(all_claims, one)
             for one in sorted(rest)
-            if (int(made.record[one]), int(made.who[one])) not in overruled
+            if (int(all_claims.record[one]), int(all_claims.who[one])) not in overruled
         )
         return "; ".join([*said, *others])
 

@@ -113,8 +113,10 @@ class ReadRecords:
         history = self._history
         known = len(history.sequence)
         names = {name: code for code, name in enumerate(history.cell_names)}
-        told = [rows[name].to_pylist() for name in ("cell", "producer", "sequence")]
-        cells = np.array([names.setdefault(name, len(names)) for name in told[0]], dtype=np.int64)
+        identity_columns = [rows[name].to_pylist() for name in ("cell", "producer", "sequence")]
+        cells = np.array(
+            [names.setdefault(name, len(names)) for name in identity_columns[0]], dtype=np.int64
+        )
         # The records of the history are distinct and come first, so they keep their numbers.
         found, _ = record_numbers(
             np.concatenate([history.cell_of, cells]),
@@ -123,7 +125,7 @@ class ReadRecords:
         )
         found = found[known:]
         for row in np.flatnonzero(found >= known):
-            stranger = told[0][row], told[1][row], told[2][row]
+            stranger = identity_columns[0][row], identity_columns[1][row], identity_columns[2][row]
             if stranger not in self._strangers:
                 self._strangers[stranger] = known + len(self._named)
                 self._named.append(stranger)

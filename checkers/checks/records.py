@@ -28,13 +28,13 @@ def lost(partition: PartitionHistory) -> pa.Table:
     A record that was acked below the offset up to which records were deleted by an administrator's
     order is not lost.
     """
-    gone = partition.lost
-    if not len(gone):
+    lost_records = partition.lost
+    if not len(lost_records):
         return NOTHING
-    offsets = partition.acked_offset[gone]
+    offsets = partition.acked_offset[lost_records]
     ends = _endings(partition, offsets)
-    seen = None if partition.seen is None else partition.seen[gone]
-    return rows(partition, "lost", records=gone, offsets=offsets, details=ends, seen=seen)
+    seen = None if partition.seen is None else partition.seen[lost_records]
+    return rows(partition, "lost", records=lost_records, offsets=offsets, details=ends, seen=seen)
 
 
 def offset_mismatch(partition: PartitionHistory) -> pa.Table:
@@ -119,14 +119,14 @@ def _shared_words(partition: PartitionHistory, others: Array, owners: Array) -> 
 def _endings(partition: PartitionHistory, offsets: Array) -> pa.Array:
     """Return what happened to each record; the first case that applies."""
     start, end = partition.read.start, partition.read.end
-    told = joined("rewritten: it now holds ", standing_at(partition, offsets))
+    details = joined("rewritten: it now holds ", standing_at(partition, offsets))
     if start is not None and (offsets < start).any():
-        told = chosen(offsets < start, f"the log starts at {start}", told)
+        details = chosen(offsets < start, f"the log starts at {start}", details)
     if end is not None and (offsets >= end).any():
-        told = chosen(offsets >= end, f"truncated: the log ends at {end}", told)
-    told = joined("acked at offset ", offsets, "; ", told)
+        details = chosen(offsets >= end, f"truncated: the log ends at {end}", details)
+    details = joined("acked at offset ", offsets, "; ", details)
     nameless = offsets == NONE
-    return chosen(nameless, "acked without an offset", told) if nameless.any() else told
+    return chosen(nameless, "acked without an offset", details) if nameless.any() else details
 
 
 # --- order ----------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def epoch_regressed(partition: PartitionHistory) -> pa.Table:
 
     A change that was undone between two readings of ZooKeeper is not detected.
     """
-    told = _told(partition, "epoch-regressed")
+    observed_rows = _observed_rows(partition, "epoch-regressed")
     epochs, offsets = partition.log_epoch, partition.log_offset
     known = np.flatnonzero(epochs != NONE)
     back = np.flatnonzero(np.diff(epochs[known]) < 0)
@@ -278,7 +278,7 @@ def epoch_regressed(partition: PartitionHistory) -> pa.Table:
     of_log = rows(
         partition, "epoch-regressed", records=records, offsets=offsets[after], details=details
     )
-    return pa.concat_tables([told, of_log])
+    return pa.concat_tables([observed_rows, of_log])
 
 
 def two_leaders(partition: PartitionHistory) -> pa.Table:
@@ -289,15 +289,15 @@ def two_leaders(partition: PartitionHistory) -> pa.Table:
     was not collected. If leaders coordinate themselves, it does not detect a leader that only
     ZooKeeper would show.
     """
-    return _told(partition, "two-leaders")
+    return _observed_rows(partition, "two-leaders")
 
 
-def _told(partition: PartitionHistory, anomaly: str) -> pa.Table:
-    told = [one for one in partition.timeline.told if one.anomaly == anomaly]
+def _observed_rows(partition: PartitionHistory, anomaly: str) -> pa.Table:
+    observed = [one for one in partition.timeline.told if one.anomaly == anomaly]
     return rows(
         partition,
         anomaly,
-        offsets=[NONE] * len(told),
-        times=[one.time for one in told],
-        details=[one.detail for one in told],
+        offsets=[NONE] * len(observed),
+        times=[one.time for one in observed],
+        details=[one.detail for one in observed],
     )

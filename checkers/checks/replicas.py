@@ -67,13 +67,13 @@ class Copies:
         brokers: The ids of the brokers, the leader's first.
         directories: The directory of each log.
         end: The offset up to which (exclusive) the logs must agree.
-        untold: The reasons why other logs cannot be compared, a sentence each.
+        not_compared: The reasons why other logs cannot be compared, a sentence each.
     """
 
     brokers: tuple[int, ...] = ()
     directories: tuple[AnyPath, ...] = ()
     end: int = 0
-    untold: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
 
 
 def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
@@ -83,16 +83,18 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
         return Copies()
     if "cluster" in run.incomplete:
         why = "rows of the table cluster are missing, which tell who was in the ISR"
-        return Copies(untold=(f"replicas not compared: {why}",))
+        return Copies(not_compared=(f"replicas not compared: {why}",))
     observed = run.observation.of(partition)
     # The table may have a change that happened during copying a moment later.
     lagging = min(run.collected.end + OBSERVATION_LAG_NS, FOREVER)
     states = observed.during(Span(run.collected.start, lagging))
     if not states or observed.blind(run.collected):
         why = "nobody watched who was in the ISR while logs were collected"
-        return Copies(untold=(f"replicas not compared: {why}",))
+        return Copies(not_compared=(f"replicas not compared: {why}",))
     if len({(state.leader, state.leader_epoch) for state in states}) > 1:
-        return Copies(untold=("replicas not compared: an election while logs were collected",))
+        return Copies(
+            not_compared=("replicas not compared: an election while logs were collected",)
+        )
     members = set.intersection(*(set(state.isr) for state in states))
     (leader,) = {state.leader for state in states}
     logs = run.logs.get(f"{partition[0]}-{partition[1]}", ())
@@ -101,12 +103,14 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
     whole.sort(key=lambda broker: broker != leader)
     end = _committed(run, partition, [found[broker][0] for broker in whole])
     if end is None:
-        return Copies(untold=("replicas not compared: no final read tells what was committed",))
+        return Copies(
+            not_compared=("replicas not compared: no final read tells what was committed",)
+        )
     return Copies(
         brokers=tuple(whole),
         directories=tuple(found[broker][0] for broker in whole),
         end=end,
-        untold=tuple(_untold(cell, found)),
+        not_compared=tuple(_not_compared(cell, found)),
     )
 
 
@@ -119,7 +123,7 @@ def _committed(run: RunEvidence, partition: Partition, logs: Sequence[AnyPath]) 
     return max((mark for mark in marks if mark is not None), default=None)
 
 
-def _untold(cell: Cell, found: Mapping[int, list[AnyPath]]) -> Iterator[str]:
+def _not_compared(cell: Cell, found: Mapping[int, list[AnyPath]]) -> Iterator[str]:
     for broker, logs in sorted(found.items()):
         if len(logs) != 1:
             why = "was collected from several log directories" if logs else "was not collected"
@@ -283,7 +287,7 @@ def _unlike(one: RawBatch, other: RawBatch, first: int, last: int) -> Iterator[t
 def _difference(
     kind: DifferenceKind, first: int, last: int, one: RawBatch | None, other: RawBatch | None
 ) -> Difference:
-    (here, mine), (there, theirs) = (
+    (here, own_identity), (there, other_identity) = (
         (None, None) if batch is None else holds(batch, first) for batch in (one, other)
     )
     return Difference(
@@ -293,7 +297,7 @@ def _difference(
         one=here,
         other=there,
         sides=(_side(one), _side(other)),
-        identity=mine or theirs,
+        identity=own_identity or other_identity,
     )
 
 
@@ -331,7 +335,8 @@ class Divergence:
         directories: The directory of each copy.
         end: The offset up to which (exclusive) they must agree.
         deleted_before: The offset below which records were deleted by an administrator's order.
-        untold: The parts that could not be compared, a sentence each; :meth:`partings` adds to it.
+        not_compared: The parts that could not be compared, a sentence each; :meth:`partings` adds
+            to it.
         compared: The number of compared offsets, summed over pairs; :meth:`partings` adds to it.
     """
 
@@ -342,7 +347,7 @@ class Divergence:
     directories: Sequence[AnyPath]
     end: int
     deleted_before: int = 0
-    untold: list[str] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
     compared: int = 0
 
     def divergent_ranges(self) -> Iterator[list[DivergentRange]]:
@@ -377,21 +382,22 @@ class Divergence:
             self.compared += reached - start
             if reached < self.end and not one.damage and not other.damage:
                 words = f"the logs of broker-{first} and broker-{broker} end at offset {reached}"
-                self.untold.append(f"replicas not compared up to offset {self.end}: {words}")
+                self.not_compared.append(f"replicas not compared up to offset {self.end}: {words}")
             told = {f"broker-{first}": one.damage, f"broker-{broker}": other.damage}
-            self.untold += [f"the log of {who} {what}" for who in told for what in told[who]]
+            self.not_compared += [f"the log of {who} {what}" for who in told for what in told[who]]
 
     def _start(self, starts: Mapping[int, int | None]) -> int:
-        """Return the offset from which both logs have records. If one log begins later, a sentence
-        in ``untold`` says so, because what it lacks may or may not have been deleted rightly."""
+        """Return the offset from which both logs have records. If one log begins later, a
+        sentence in ``not_compared`` says so, because what it lacks may or may not have been
+        deleted rightly."""
         known = [start for start in starts.values() if start is not None]
         if len(known) < len(starts):
-            self.untold.append(f"replicas not compared: {_starts(starts)}")
+            self.not_compared.append(f"replicas not compared: {_starts(starts)}")
             return self.end
         # A replica that was copied again never had the records that an order deleted.
         if len(set(known)) > 1 and max(known) > self.deleted_before:
             words = f"replicas not compared below offset {max(known)}: {_starts(starts)}"
-            self.untold.append(words)
+            self.not_compared.append(words)
         return max(known)
 
     def _row(self, divergence: DivergentRange) -> dict[str, Any]:

@@ -141,13 +141,15 @@ def _committed(run: RunEvidence, partition: Partition, problems: list[str]) -> A
 
 
 def _sent(indexed: Sequence[PartitionHistory]) -> SentRows:
-    mine = [np.flatnonzero(_of_cell(one) & (one.fate != Fate.NEVER_SENT)) for one in indexed]
+    own_rows = [np.flatnonzero(_of_cell(one) & (one.fate != Fate.NEVER_SENT)) for one in indexed]
     return SentRows(
         **{
-            name: _joined(getattr(one, name)[rows] for one, rows in zip(indexed, mine, strict=True))
+            name: _joined(
+                getattr(one, name)[rows] for one, rows in zip(indexed, own_rows, strict=True)
+            )
             for name in ("producer", "sequence", "fate", "asked")
         },
-        partition=_numbered(indexed, map(len, mine)),
+        partition=_numbered(indexed, map(len, own_rows)),
     )
 
 

@@ -127,13 +127,15 @@ class Transaction:
 def transactions_of(rows: Iterable[Row]) -> list[Transaction]:
     """Return the transactions of these rows of ``transactions``, by producer and number. The rows
     of one client must be in their order. A transaction that did not begin is left out."""
-    told: dict[tuple[int, int], dict[tuple[str, str], Row]] = defaultdict(dict)
+    events_by_transaction: dict[tuple[int, int], dict[tuple[str, str], Row]] = defaultdict(dict)
     for row in rows:
-        told[row["producer"], row["transaction"]].setdefault((row["event"], row["type"]), row)
-    fences = dict(_fences(told))
+        events_by_transaction[row["producer"], row["transaction"]].setdefault(
+            (row["event"], row["type"]), row
+        )
+    fences = dict(_fences(events_by_transaction))
     return [
         _transaction(key, events, fences.get(key[0]))
-        for key, events in sorted(told.items())
+        for key, events in sorted(events_by_transaction.items())
         if (TransactionEvent.BEGIN, SendType.OK) in events
     ]
 

@@ -59,22 +59,22 @@ def object_in(line: str) -> Mapping[str, Any]:
     broker that was killed may have left half a line, and its next process continues on the same
     line."""
     try:
-        told = _object(line)
+        entry = _object(line)
     except PARSE_ERRORS:
         return {}
-    return told if isinstance(told, dict) else {}
+    return entry if isinstance(entry, dict) else {}
 
 
-def partition_in(told: Mapping[str, Any]) -> Partition:
+def partition_in(entry: Mapping[str, Any]) -> Partition:
     """Return the partition that an object names. Raises as :func:`number`."""
-    topic, _, partition = str(told["partition"]).rpartition("-")
+    topic, _, partition = str(entry["partition"]).rpartition("-")
     return topic, number(partition)
 
 
-def number(told: Any) -> int:
+def number(entry: Any) -> int:
     """Return a whole number of at most 63 bits. Raises one of :data:`PARSE_ERRORS` for any other
     value."""
-    found = int(told)
+    found = int(entry)
     if abs(found) >= _NUMBER_MAX:
         raise OverflowError(f"{found:.3g} is larger than any number of Kafka's")
     return found
@@ -93,17 +93,17 @@ def _is_unreadable(line: str) -> bool:
     if not any(mark in line for mark in _EVENTS):
         return False
     try:
-        told = _object(line)
-        for name in _NUMBERS if isinstance(told, dict) else ():
-            if told.get(name) is not None:
-                number(told[name])
+        entry = _object(line)
+        for name in _NUMBERS if isinstance(entry, dict) else ():
+            if entry.get(name) is not None:
+                number(entry[name])
     except json.JSONDecodeError:
         return False
     except ValueError as error:
         return "substring not found" not in str(error)
     except PARSE_ERRORS:
         return True
-    return not isinstance(told, dict)
+    return not isinstance(entry, dict)
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def roles_of(logs: AnyPath, without: Container[AnyPath] = ()) -> dict[Partition,
     found: dict[Partition, list[Role]] = {}
     for partition, word in parsed(logs, _words, without):
         found.setdefault(partition, []).append(word)
-    return {partition: tuple(told) for partition, told in found.items()}
+    return {partition: tuple(entry) for partition, entry in found.items()}
 
 
 def orders_of(
@@ -216,9 +216,9 @@ def _words(lines: Iterable[str]) -> Iterator[tuple[Partition, Role]]:
         elif " starts at " in line:
             with suppress(*PARSE_ERRORS):
                 yield from _kafka_word(line, life)
-        elif '"completed"' in line and _is_one_of(told := object_in(line), _ROLES):
+        elif '"completed"' in line and _is_one_of(entry := object_in(line), _ROLES):
             try:
-                yield _word(told, life)
+                yield _word(entry, life)
             except PARSE_ERRORS:
                 continue
 
@@ -227,10 +227,10 @@ def _orders(lines: Iterable[str]) -> Iterator[tuple[Partition, int, int]]:
     for line in lines:
         # The last object is complete even after half a line. An order must not seem to be absent
         # because its line was not understood.
-        told = object_in(line[line.rfind("{") :]) if '"received"' in line else {}
-        if told.get("event") == "received" and told.get("change") == _ORDER:
+        entry = object_in(line[line.rfind("{") :]) if '"received"' in line else {}
+        if entry.get("event") == "received" and entry.get("change") == _ORDER:
             try:
-                partition, word = _word(told, 0)
+                partition, word = _word(entry, 0)
             except PARSE_ERRORS:
                 continue
             yield partition, word.broker, word.leader_epoch
@@ -252,25 +252,25 @@ def _kafka_word(line: str, life: int) -> Iterator[tuple[Partition, Role]]:
             yield (topic, number(partition)), word
 
 
-def _is_one_of(told: Mapping[str, Any], changes: frozenset[str]) -> bool:
-    change = told.get("change")
+def _is_one_of(entry: Mapping[str, Any], changes: frozenset[str]) -> bool:
+    change = entry.get("change")
     return isinstance(change, str) and change in changes
 
 
-def _word(told: Mapping[str, Any], life: int) -> tuple[Partition, Role]:
+def _word(entry: Mapping[str, Any], life: int) -> tuple[Partition, Role]:
     word = Role(
-        broker=number(told["broker"]),
+        broker=number(entry["broker"]),
         life=life,
-        leader=number(told["leader"]),
-        leader_epoch=number(told["leader_epoch"]),
-        log_end=_number(told.get("leader_epoch_start_offset")),
-        high_watermark=_number(told.get("high_watermark")),
+        leader=number(entry["leader"]),
+        leader_epoch=number(entry["leader_epoch"]),
+        log_end=_number(entry.get("leader_epoch_start_offset")),
+        high_watermark=_number(entry.get("high_watermark")),
     )
-    return partition_in(told), word
+    return partition_in(entry), word
 
 
-def _number(told: Any) -> int | None:
-    return None if told is None else number(told)
+def _number(entry: Any) -> int | None:
+    return None if entry is None else number(entry)
 
 
 # --- truncations ----------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def truncations_of(
     found: dict[Partition, list[ReplicaTruncation]] = {}
     for partition, truncation in parsed(logs, _truncations, without):
         found.setdefault(partition, []).append(truncation)
-    return {partition: tuple(told) for partition, told in found.items()}
+    return {partition: tuple(entry) for partition, entry in found.items()}
 
 
 def _truncations(lines: Iterable[str]) -> Iterator[tuple[Partition, ReplicaTruncation]]:
@@ -353,16 +353,16 @@ def _truncations(lines: Iterable[str]) -> Iterator[tuple[Partition, ReplicaTrunc
                 yield from _kafka_truncation(truncates, following.get(truncates["partition"], -1))
 
 
-def _truncation(told: Mapping[str, Any]) -> tuple[Partition, ReplicaTruncation]:
+def _truncation(entry: Mapping[str, Any]) -> tuple[Partition, ReplicaTruncation]:
     truncation = ReplicaTruncation(
-        broker=number(told["broker"]),
-        leader=number(told["leader"]),
-        leader_epoch=number(told["leader_epoch"]),
-        log_end=number(told["log_end_offset"]),
-        offset=number(told["offset"]),
-        due_to=str(told["due_to"]),
+        broker=number(entry["broker"]),
+        leader=number(entry["leader"]),
+        leader_epoch=number(entry["leader_epoch"]),
+        log_end=number(entry["log_end_offset"]),
+        offset=number(entry["offset"]),
+        due_to=str(entry["due_to"]),
     )
-    return partition_in(told), truncation
+    return partition_in(entry), truncation
 
 
 def _kafka_truncation(
@@ -383,6 +383,6 @@ def _kafka_truncation(
 
 def _grounds(words: str) -> str:
     """Return the leader's answer in short: ``leader epoch 2 and offset 9``."""
-    if told := _EPOCH_END.search(words):
-        return f"leader epoch {told['epoch']} and offset {told['end']}"
+    if entry := _EPOCH_END.search(words):
+        return f"leader epoch {entry['epoch']} and offset {entry['end']}"
     return "local high watermark" if "high watermark" in words else words.strip()

@@ -77,7 +77,7 @@ class AckPeriod:
 def ack_periods(faults: Iterable[FaultFacts], bound: int) -> Iterator[AckPeriod]:
     """Yield the periods around each proven fault, for a clock within ``bound`` of the harness's."""
     for fault in faults:
-        if not fault.bit:
+        if not fault.is_effective:
             continue
         strength = full_strength(fault)
         spans = {
@@ -115,7 +115,7 @@ def lacking(
     """
     faults = tuple(faults)
     for fault in touching(faults, cell):
-        if not fault.bit:
+        if not fault.is_effective:
             continue
         # It is unknown whether a fault without a proven heal is over. That is already missing
         # evidence.
@@ -137,7 +137,9 @@ def silent_since_heal(
 
     ``counts``: as in :func:`lacking`.
     """
-    healed = [fault for fault in touching(faults, cell) if fault.bit and fault.over < FOREVER]
+    healed = [
+        fault for fault in touching(faults, cell) if fault.is_effective and fault.over < FOREVER
+    ]
     for partition, acks in counts.items():
         own = [fault for fault in healed if fault.touches(partition)]
         if own and not _acked(max(own, key=lambda one: one.over), "after", acks):

@@ -112,7 +112,7 @@ def _may_have_ended(fault: FaultFacts, process: _Process) -> bool:
     return (
         process.ended["fault_id"] is None
         and fault.disturbs
-        and fault.bit
+        and fault.is_effective
         and fault.name not in SILENT
         and process.server in (fault.servers or ())
         and process.started < _heal(fault)

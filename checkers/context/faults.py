@@ -150,7 +150,7 @@ class FaultFacts:
         return self.name in SILENT or "cuts-off" in self.declared
 
     @property
-    def bit(self) -> bool:
+    def is_effective(self) -> bool:
         """Whether it is proven effective."""
         return self.verified is not None
 
@@ -177,7 +177,7 @@ class FaultFacts:
     @property
     def proven(self) -> bool:
         """Whether it is known to have happened, so that it can excuse a loss."""
-        return self.bit and self.injected is not None and self.trusted
+        return self.is_effective and self.injected is not None and self.trusted
 
     @property
     def trusted(self) -> bool:

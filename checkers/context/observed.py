@@ -123,7 +123,7 @@ class Observed:
         return min(holes, default=state.time)
 
     @property
-    def forsaken(self) -> bool:
+    def observer_lost(self) -> bool:
         """Whether the observer was lost and did not come back."""
         return any(hole.end == FOREVER for hole in self.holes)
 

@@ -105,7 +105,7 @@ def _unseen(observed: Observed) -> bool:
     """Return whether elections may have gone unobserved before the first state or after the
     last."""
     led_before = not observed.states or observed.states[0].leader_epoch > 0
-    return led_before or observed.forsaken
+    return led_before or observed.observer_lost
 
 
 # --- promised -------------------------------------------------------------------------------------

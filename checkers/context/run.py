@@ -83,7 +83,7 @@ class RunEvidence:
         clocks: The bounds of the clocks.
         recorded: The span in which its rows may lie (:mod:`checkers.context.row_times`).
         writers: The writers of its tables.
-        words, orders, truncations: The roles, received leader epochs and truncations of each
+        roles, orders, truncations: The roles, received leader epochs and truncations of each
             partition, from the brokers' own logs.
         absences: The times in which brokers had no ZooKeeper session.
         recovery, servers, zookeeper, failovers: The rows of these tables.
@@ -112,7 +112,7 @@ class RunEvidence:
     clocks: NodeClocks
     recorded: Span
     writers: Writers
-    words: Mapping[Partition, Sequence[Role]]
+    roles: Mapping[Partition, Sequence[Role]]
     orders: Mapping[Partition, Mapping[int, Sequence[int]]]
     truncations: Mapping[Partition, Sequence[ReplicaTruncation]]
     absences: Sequence[Absence]
@@ -224,7 +224,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         clocks=clocks,
         recorded=within,
         writers=all_writers,
-        words=roles_of(said, files.altered),
+        roles=roles_of(said, files.altered),
         orders=orders_of(said, files.altered),
         truncations=truncations_of(said, files.altered),
         absences=absences(tables["cluster"]),

@@ -35,7 +35,7 @@ WATCHED = "partitions watched"
 VERSIONED = "partitions watched by version"
 """The name of the count of those among them whose ISR could not change unobserved."""
 
-SPOKEN = "partitions spoken of"
+IN_BROKER_LOGS = "partitions spoken of"
 """The name of the count of partitions that brokers' own logs mention."""
 
 

@@ -165,7 +165,7 @@ def _unproven(fault: FaultFacts) -> Iterator[str]:
         yield f" destroys {fault.destroys!r}, {why}"
     if fault.injected is None:
         yield " was not injected"
-    elif not fault.bit:
+    elif not fault.is_effective:
         yield " is not proven to have bitten"
     if fault.end == FOREVER:
         yield " is not proven healed"
@@ -265,13 +265,13 @@ def _watches(at: Moments, moment: tuple[str, int | None]) -> int | None:
 
 
 def _failover(partitions: int, rows: Sequence[Row], at: Moments) -> Failover:
-    mine = [row for row in rows if row["partitions"] == partitions]
-    whole = bool(mine) and all(row["moved"] == len(mine) for row in mine)
+    own_rows = [row for row in rows if row["partitions"] == partitions]
+    whole = bool(own_rows) and all(row["moved"] == len(own_rows) for row in own_rows)
     return Failover(
         partitions=partitions,
-        moved=len(mine) if whole else None,
-        led_ms=_slowest(mine, "led") if whole else None,
-        acked_ms=_slowest(mine, "acked") if whole else None,
+        moved=len(own_rows) if whole else None,
+        led_ms=_slowest(own_rows, "led") if whole else None,
+        acked_ms=_slowest(own_rows, "acked") if whole else None,
         writes=_writes(at, ("grown", partitions), ("failed-over", partitions)),
         watches=_watches(at, ("grown", partitions)),
     )

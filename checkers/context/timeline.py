@@ -74,7 +74,7 @@ class PartitionTimeline:
         under_min_isr: The periods under min ISR.
         watched: Whether its states in ZooKeeper, with epochs, were observed until the end.
         versioned: Whether, in addition, an unobserved change of its ISR would show.
-        spoken: Whether brokers' own logs mention it.
+        in_broker_logs: Whether brokers' own logs mention it.
         told: The anomalies that do not depend on acks.
     """
 
@@ -89,7 +89,7 @@ class PartitionTimeline:
     under_min_isr: Sequence[UnderMinIsr] = ()
     watched: bool = False
     versioned: bool = False
-    spoken: bool = False
+    in_broker_logs: bool = False
     told: Sequence[ObservedAnomaly] = ()
 
     @property
@@ -179,7 +179,7 @@ class StrictStates:
         """Whether the states were observed until the end, with epochs."""
         observed = self.around.observed
         told = any(state.leader_epoch != UNKNOWN for state in observed.states)
-        return told and not observed.forsaken
+        return told and not observed.observer_lost
 
     @property
     def versioned(self) -> bool:
@@ -410,7 +410,7 @@ def timeline(
     cell: Cell,
     partition: Partition,
     around: PartitionSurroundings,
-    words: Sequence[Role],
+    roles: Sequence[Role],
     *,
     ensemble: bool,
 ) -> PartitionTimeline:
@@ -420,13 +420,13 @@ def timeline(
         cell: The cell.
         partition: The partition.
         around: Its surroundings.
-        words: The roles that brokers took, from their own logs.
+        roles: The roles that brokers took, from their own logs.
         ensemble: Whether ZooKeeper has, or may have, several servers.
     """
     if ALWAYS in around.observed.holes:
         # Only the brokers' own logs count, because a missing state may lie between any two others.
-        told = [*_regressed(Observed(), words), *_two_leaders(Observed(), words)]
-        return PartitionTimeline(acks=cell.acks, spoken=bool(words), told=told)
+        told = [*_regressed(Observed(), roles), *_two_leaders(Observed(), roles)]
+        return PartitionTimeline(acks=cell.acks, in_broker_logs=bool(roles), told=told)
     faults = tuple(fault for fault in around.faults if fault.touches(partition))
     seen = StrictStates(around=around, faults=faults, ensemble=ensemble)
     epochs = sorted({state.leader_epoch for state in around.observed.states} - {-1, -2})
@@ -437,13 +437,13 @@ def timeline(
         epochs=epochs,
         elected_after=[seen.elected_after(epoch) for epoch in epochs],
         deposed=[seen.deposed(epoch) for epoch in epochs],
-        log_ends=[_log_end(epoch, words) for epoch in epochs],
+        log_ends=[_log_end(epoch, roles) for epoch in epochs],
         watched_until=seen.watched_until(),
         under_min_isr=under_min_isr(cell, seen),
         watched=seen.watched,
         versioned=seen.versioned,
-        spoken=bool(words),
-        told=[*_regressed(around.observed, words), *_two_leaders(around.observed, words)],
+        in_broker_logs=bool(roles),
+        told=[*_regressed(around.observed, roles), *_two_leaders(around.observed, roles)],
     )
 
 
@@ -451,7 +451,7 @@ def _takes_or_changes(fault: FaultFacts) -> bool:
     return data_loss_span(fault) is not None and fault.destroys != "unclean"
 
 
-def _regressed(observed: Observed, words: Sequence[Role]) -> Iterator[ObservedAnomaly]:
+def _regressed(observed: Observed, roles: Sequence[Role]) -> Iterator[ObservedAnomaly]:
     """Yield the leader epochs that went back, in ZooKeeper or at a broker."""
     for before, after in observed.changes():
         # Within a session ZooKeeper never returns an older state. In a new session another server
@@ -462,16 +462,16 @@ def _regressed(observed: Observed, words: Sequence[Role]) -> Iterator[ObservedAn
             detail = f"ZooKeeper's leader epoch went back {epochs}"
             yield ObservedAnomaly(anomaly=EPOCH_REGRESSED, time=after.time, detail=detail)
     highest: dict[tuple[int, int], int] = {}
-    for word in words:
-        process = word.broker, word.life
-        if 0 <= word.leader_epoch < highest.get(process, -1):
-            epochs = f"epoch {word.leader_epoch} after epoch {highest[process]}"
-            detail = f"broker-{word.broker} took a role in {epochs}"
+    for role in roles:
+        process = role.broker, role.life
+        if 0 <= role.leader_epoch < highest.get(process, -1):
+            epochs = f"epoch {role.leader_epoch} after epoch {highest[process]}"
+            detail = f"broker-{role.broker} took a role in {epochs}"
             yield ObservedAnomaly(anomaly=EPOCH_REGRESSED, time=_UNKNOWN_TIME, detail=detail)
-        highest[process] = max(word.leader_epoch, highest.get(process, -1))
+        highest[process] = max(role.leader_epoch, highest.get(process, -1))
 
 
-def _two_leaders(observed: Observed, words: Sequence[Role]) -> Iterator[ObservedAnomaly]:
+def _two_leaders(observed: Observed, roles: Sequence[Role]) -> Iterator[ObservedAnomaly]:
     """Yield the epochs with several leaders, from ZooKeeper and from the brokers' own logs."""
     leaders: dict[int, dict[int, str]] = defaultdict(dict)
     since: dict[int, int] = {}
@@ -481,9 +481,9 @@ def _two_leaders(observed: Observed, words: Sequence[Role]) -> Iterator[Observed
         if state.by_controller and state.leader >= 0 and state.leader_epoch >= 0:
             leaders[state.leader_epoch].setdefault(state.leader, "by ZooKeeper")
             since[state.leader_epoch] = state.time
-    for word in words:
-        if word.leads and word.leader_epoch >= 0:
-            leaders[word.leader_epoch].setdefault(word.broker, "by its own word")
+    for role in roles:
+        if role.leads and role.leader_epoch >= 0:
+            leaders[role.leader_epoch].setdefault(role.broker, "by its own word")
     for epoch, those in sorted(leaders.items()):
         if len(those) > 1:
             who = " and ".join(f"broker-{b} ({how})" for b, how in sorted(those.items()))
@@ -493,10 +493,10 @@ def _two_leaders(observed: Observed, words: Sequence[Role]) -> Iterator[Observed
             )
 
 
-def _log_end(epoch: int, words: Sequence[Role]) -> int:
+def _log_end(epoch: int, roles: Sequence[Role]) -> int:
     """Return the log end offset of the epoch's leader when it first reported that it leads, or
     -1."""
-    said = [word for word in words if word.leads and word.leader_epoch == epoch]
-    if len({word.broker for word in said}) != 1 or said[0].log_end is None:
+    said = [role for role in roles if role.leads and role.leader_epoch == epoch]
+    if len({role.broker for role in said}) != 1 or said[0].log_end is None:
         return _NOWHERE
     return said[0].log_end

@@ -257,7 +257,7 @@ def _limits(
 def _unseen(observed: Observed) -> Iterator[WindowLimit]:
     """Yield limits for unobserved elections. A guarantee that ends with an election is unknown
     before the first state, and for ever if the observer did not come back."""
-    if not observed.states or observed.forsaken:
+    if not observed.states or observed.observer_lost:
         why = "nobody watched who led it until the end"
         yield WindowLimit(before=FOREVER, certain=False, why=why)
     elif all(state.leader_epoch == UNKNOWN for state in observed.states):

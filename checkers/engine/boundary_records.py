@@ -148,15 +148,15 @@ def _greatest_below(
 
 
 def _by_stream(
-    own: Slice, other: Slice, mine: Array, theirs: Array
+    own: Slice, other: Slice, own_records: Array, other_records: Array
 ) -> Iterator[tuple[Array, Array]]:
     """Yield the records of each producer that both slices have."""
     both = own.streams.keys() & other.streams.keys()
-    own_codes, other_codes = own.stream(mine), other.stream(theirs)
+    own_codes, other_codes = own.stream(own_records), other.stream(other_records)
     for stream in sorted(both):
         yield (
-            mine[own_codes == own.streams[stream]],
-            theirs[other_codes == other.streams[stream]],
+            own_records[own_codes == own.streams[stream]],
+            other_records[other_codes == other.streams[stream]],
         )
 
 

@@ -154,7 +154,7 @@ def _watched(timeline: PartitionTimeline) -> Counter[str]:
         {
             status.WATCHED: int(timeline.watched),
             status.VERSIONED: int(timeline.versioned),
-            status.SPOKEN: int(timeline.spoken),
+            status.IN_BROKER_LOGS: int(timeline.in_broker_logs),
         }
     )
 
@@ -384,7 +384,7 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         directories=list(map(located, item.copies)),
         end=item.compared_to,
         deleted_before=item.deleted_before,
-        untold=list(item.uncompared),
+        not_compared=list(item.uncompared),
     )
     root_causes = DivergenceCauses(
         context=item.context,
@@ -406,13 +406,13 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         unread = [f"replicas not compared: {error}"]
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
         check_errors = [failed(DIVERGENT, error)]
-    untold = [*copies.untold, *unread]
-    check_errors += [CheckError(checker=REPLICAS, message=words) for words in untold]
+    not_compared = [*copies.not_compared, *unread]
+    check_errors += [CheckError(checker=REPLICAS, message=words) for words in not_compared]
     counts = Counter(
         {
             status.count_name(status.REPLICAS, promised): 1,
             status.examined(DIVERGENT): copies.compared,
-            status.COMPARED: int(bool(item.brokers) and not untold),
+            status.COMPARED: int(bool(item.brokers) and not not_compared),
         }
     )
     yield StepResult(

@@ -101,14 +101,14 @@ def _pieces(table: str, file: str, column: str) -> Iterator[Piece]:
 
 def _part(table: str, file: str, column: str) -> Piece:
     values = columns.read_file(table, located(file), [column])[column]
-    told = pc.min_max(values).as_py()
+    bounds = pc.min_max(values).as_py()
     return Piece(
         table=table,
         file=file,
         row_group=None,
         rows=len(values),
-        least=GREATEST if told["min"] is None else told["min"],
-        greatest=LEAST if told["max"] is None else told["max"],
+        least=GREATEST if bounds["min"] is None else bounds["min"],
+        greatest=LEAST if bounds["max"] is None else bounds["max"],
         nulls=values.null_count > 0,
     )
 
@@ -116,9 +116,13 @@ def _part(table: str, file: str, column: str) -> Piece:
 def _row_group(table: str, file: str, column: str, footer: pq.FileMetaData, number: int) -> Piece:
     group = footer.row_group(number)
     places = (group.column(place) for place in range(group.num_columns))
-    told = next((place.statistics for place in places if place.path_in_schema == column), None)
+    statistics = next(
+        (place.statistics for place in places if place.path_in_schema == column), None
+    )
     least, greatest = (
-        (told.min, told.max) if told is not None and told.has_min_max else (LEAST, GREATEST)
+        (statistics.min, statistics.max)
+        if statistics is not None and statistics.has_min_max
+        else (LEAST, GREATEST)
     )
     return Piece(
         table=table,
@@ -127,7 +131,7 @@ def _row_group(table: str, file: str, column: str, footer: pq.FileMetaData, numb
         rows=group.num_rows,
         least=least,
         greatest=greatest,
-        nulls=told is None or not told.has_null_count or told.null_count > 0,
+        nulls=statistics is None or not statistics.has_null_count or statistics.null_count > 0,
     )
 
 
@@ -423,13 +427,13 @@ def write_slice(history: PartitionHistory, path: AnyPath) -> Slice:
     of_slice |= {"first_offset": first_offset, "stands": there, "epoch": epoch}
     of_slice = {n: values.astype(_NARROW.get(n, np.int64)) for n, values in of_slice.items()}
     log = {name: getattr(history, name) for name in _BY_ROW}
-    made = Slice(cell_names=history.cell_names, records=of_slice, log=log, bounds={})
-    bounds = _bounds(made)
-    told = {"cells": json.dumps(list(history.cell_names)), "bounds": json.dumps(bounds)}
+    slice_ = Slice(cell_names=history.cell_names, records=of_slice, log=log, bounds={})
+    bounds = _bounds(slice_)
+    metadata = {"cells": json.dumps(list(history.cell_names)), "bounds": json.dumps(bounds)}
     path.mkdir(parents=True, exist_ok=True)
     _write(path / _LOG, log, {})
-    _write(path / _RECORDS, of_slice, told)
-    return replace(made, bounds=bounds)
+    _write(path / _RECORDS, of_slice, metadata)
+    return replace(slice_, bounds=bounds)
 
 
 def _write(path: AnyPath, columns: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
@@ -444,10 +448,10 @@ def _write(path: AnyPath, columns: Mapping[str, Array], metadata: Mapping[str, s
 def read_slice(path: AnyPath) -> Slice:
     """Read a slice that was written by :func:`write_slice`. Raises OSError."""
     log, _ = _read(path / _LOG)
-    records, told = _read(path / _RECORDS)
-    bounds = json.loads(told[b"bounds"])
+    records, metadata = _read(path / _RECORDS)
+    bounds = json.loads(metadata[b"bounds"])
     return Slice(
-        cell_names=json.loads(told[b"cells"]),
+        cell_names=json.loads(metadata[b"cells"]),
         records=records,
         log=log,
         bounds={name: pair and (pair[0], pair[1]) for name, pair in bounds.items()},
@@ -468,15 +472,15 @@ def _array(column: pa.ChunkedArray) -> Array:
     return values
 
 
-def _bounds(made: Slice) -> dict[str, Bounds]:
-    of = made.records
+def _bounds(slice_: Slice) -> dict[str, Bounds]:
+    of = slice_.records
     return {
-        "acked": _bound(of["acked_offset"][made.named]),
-        "first": _bound(of["first_offset"][made.standing]),
-        "told": _bound(of["acked_offset"][made.telling]),
-        "asked": _bound(of["asked"][made.telling]),
-        "answered": _bound(of["answered"][made.telling]),
-        "log": _bound(made.log["log_offset"]),
+        "acked": _bound(of["acked_offset"][slice_.named]),
+        "first": _bound(of["first_offset"][slice_.standing]),
+        "told": _bound(of["acked_offset"][slice_.telling]),
+        "asked": _bound(of["asked"][slice_.telling]),
+        "answered": _bound(of["answered"][slice_.telling]),
+        "log": _bound(slice_.log["log_offset"]),
     }
 
 

@@ -177,15 +177,15 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     shown = read_window_of(run, cell, partition)
     compared = copies(run, cell, partition)
     surroundings = surroundings_of(run, partition)
-    words = run.words.get(partition, ())
+    roles = run.roles.get(partition, ())
     ensemble = run.zookeepers != 1 and len(run.planned.combined) != 1
-    known = timeline(cell, partition, surroundings, words, ensemble=ensemble)
+    known = timeline(cell, partition, surroundings, roles, ensemble=ensemble)
     sources = ContextSources(
         cell=cell,
         partition=partition,
         around=surroundings,
         timeline=known,
-        words=words,
+        roles=roles,
         orders=run.orders.get(partition, {}),
         truncations=run.truncations.get(partition, ()),
         absences=run.absences,
@@ -225,7 +225,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         brokers=list(compared.brokers),
         copies=list(map(str, compared.directories)),
         compared_to=compared.end,
-        uncompared=list(compared.untold),
+        uncompared=list(compared.not_compared),
         agreement=agreement_of(run, cell, partition).standing,
         timeline=known,
         context=partition_context(sources),

@@ -44,15 +44,15 @@ def _clients(
         if "polls" in tables and not set(cell.topic_partitions).isdisjoint(
             tables["polls"].partitions
         ):
-            mine = [_one(counted, client, None) for counted in partitions]
-            groups = (one.group for one in mine if one is not None)
+            own_counts = [_one(counted, client, None) for counted in partitions]
+            groups = (one.group for one in own_counts if one is not None)
             yield ClientCounts(
                 run=run,
                 cell=cell.name,
                 client=client,
                 member="commits" in tables,
                 group=next((group for group in groups if group is not None), None),
-                **_summed(mine, read_counts.CLIENT_COUNTS),
+                **_summed(own_counts, read_counts.CLIENT_COUNTS),
             )
 
 

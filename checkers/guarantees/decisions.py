@@ -125,7 +125,7 @@ def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) ->
 
 def _checked(found: GuaranteeFinding, facts: Facts) -> bool:
     """Return whether nothing was left out that could have shown a violation."""
-    if not facts.whole or found.untold or found.what in facts.crashed:
+    if not facts.whole or found.missing_evidence or found.what in facts.crashed:
         return False
     return bool(found.looked and found.examined) or not found.applies
 
@@ -137,7 +137,7 @@ def _held(found: GuaranteeFinding, facts: Facts) -> bool | None:
         return None
     if found.seen and not found.promised:
         return False
-    complete = found.examined and found.looked and not found.untold
+    complete = found.examined and found.looked and not found.missing_evidence
     if not complete or facts.gaps or found.what in facts.crashed:
         return None
     return True
@@ -147,5 +147,5 @@ def _open(promise: GuaranteeRule, found: GuaranteeFinding) -> Iterable[str]:
     if found.doubtful:
         count = f"{found.doubtful:,} {found.what}"
         yield f"{promise.name}: {count}, and nobody knows whether that was promised: {found.why}"
-    for words in found.untold:
+    for words in found.missing_evidence:
         yield f"{promise.name}: {words}"

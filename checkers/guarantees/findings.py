@@ -15,10 +15,10 @@ from ackproof.checkers.context.status import (
     BY_THE_DEPOSED,
     COMPARED,
     COORDINATED,
+    IN_BROKER_LOGS,
     READABLE,
     REORDERED_ACKED,
     REPLICAS,
-    SPOKEN,
     VERSIONED,
     WATCHED,
     GuaranteeStatus,
@@ -42,7 +42,7 @@ class GuaranteeFinding:
         why: The reason for that.
         examined: The number of things that were examined, each of which might have been a
             violation.
-        untold: The evidence that is missing to conclude, a sentence each.
+        missing_evidence: The evidence that is missing to conclude, a sentence each.
         looked: Whether the evidence suffices to say that the guarantee held.
         applies: Whether there is anything to examine.
         what: The name of the anomaly.
@@ -54,7 +54,7 @@ class GuaranteeFinding:
     promised: bool
     why: str
     examined: int
-    untold: tuple[str, ...] = ()
+    missing_evidence: tuple[str, ...] = ()
     looked: bool = True
     applies: bool = True
     what: str
@@ -218,7 +218,7 @@ def one_leader(facts: Facts) -> GuaranteeFinding:
     """Judge whether each epoch had one leader. To say so takes both the observation of ZooKeeper
     and the brokers' logs."""
     found = always("two-leaders")(facts)
-    return replace(found, looked=_everywhere(facts, WATCHED) and _everywhere(facts, SPOKEN))
+    return replace(found, looked=_everywhere(facts, WATCHED) and _everywhere(facts, IN_BROKER_LOGS))
 
 
 def _everywhere(facts: Facts, counted: str) -> bool:
@@ -324,7 +324,7 @@ def living(of: Callable[[Facts], LivenessResult]) -> Callable[[Facts], Guarantee
             promised=not found.suspended,
             why=why,
             examined=found.examined,
-            untold=found.untold,
+            missing_evidence=found.missing_evidence,
             looked=found.looked,
             what="broken",
         )
@@ -340,8 +340,8 @@ def of_plugin(check: PluginCheck) -> Callable[[Facts], GuaranteeFinding]:
         totals, is_promised = check.totals, check.not_promised is None
         promised, whys = _promised_by(check.promised, facts)
         nothing = () if totals.examined or totals.lacking else ("nothing was examined",)
-        untold = (*totals.lacking, *nothing)
-        why = "; ".join(untold or whys) or "promised by every configuration"
+        missing_evidence = (*totals.lacking, *nothing)
+        why = "; ".join(missing_evidence or whys) or "promised by every configuration"
         return GuaranteeFinding(
             broken=totals.found[GuaranteeStatus.PROMISED] if is_promised else 0,
             doubtful=totals.found[GuaranteeStatus.UNKNOWN] if is_promised else 0,
@@ -349,7 +349,7 @@ def of_plugin(check: PluginCheck) -> Callable[[Facts], GuaranteeFinding]:
             promised=is_promised and promised,
             why=check.not_promised or why,
             examined=totals.examined,
-            untold=untold,
+            missing_evidence=missing_evidence,
             what=check.checker,
         )
 

@@ -148,12 +148,12 @@ def _cell(
     checks: tuple[PluginCheck, ...] = (),
 ) -> CellResult:
     cell = planned.cell
-    told = transactions or CellTransactions()
+    cell_transactions = transactions or CellTransactions()
     found = [totals.partitions.get((run.number, partition)) for partition in cell.topic_partitions]
     counts: Counter[str] = Counter()
     for each in found:
         counts.update(each.counts if each else {})
-    counts.update(told.counts)
+    counts.update(cell_transactions.counts)
     facts = Facts(
         cell=cell,
         counts=counts,
@@ -163,10 +163,12 @@ def _cell(
         uncommitted=tuple(_uncommitted(run, planned)),
         readers=_readers(run, planned),
         transactional=planned.transactional,
-        undecided=told.why,
+        undecided=cell_transactions.why,
         whole=_whole(run, cell, found),
-        crashed=frozenset((*_crashed(found), *told.crashed)),
-        gaps=tuple(dict.fromkeys([*_cell_gaps(run, planned, found, counts), *told.gaps])),
+        crashed=frozenset((*_crashed(found), *cell_transactions.crashed)),
+        gaps=tuple(
+            dict.fromkeys([*_cell_gaps(run, planned, found, counts), *cell_transactions.gaps])
+        ),
         recovers=_recovers(run, cell, _by_partition(cell, found)),
         groups_recover=groups_recover(run, planned, found),
         stays_up=_stays_up(run, cell),
@@ -190,7 +192,7 @@ def _cell(
         expected=_expected(planned),
         unavailable=_unavailable(run, cell, found),
         **_speed(run, cell, found),
-        transactions=told.summed if planned.transactional else None,
+        transactions=cell_transactions.summed if planned.transactional else None,
         reasons=tuple(map(printable, reasons)),
     )
     evidence = thresholds.Evidence(
@@ -399,16 +401,16 @@ def _missing_sends(
     """Yield the sends that are missing from files that are as their writers left them. For other
     files, missing rows are already reported."""
     cell = planned.cell
-    told = {
+    sequences = {
         f"{topic}-{number}": totals.sequences
         for (topic, number), totals in zip(cell.topic_partitions, found, strict=True)
         if totals
         and run.writers.whole("sends", (topic, number))
         and not any(check_error.checker == HISTORY for check_error in totals.check_errors)
     }
-    if len(told) == len(found):
+    if len(sequences) == len(found):
         width = RANGE * cell.partitions
-        yield from missing(told, width, in_turn=not planned.transactional)
+        yield from missing(sequences, width, in_turn=not planned.transactional)
 
 
 def _by_partition(
@@ -422,7 +424,7 @@ def _by_partition(
 def _untouched(run: RunEvidence, cell: Cell) -> Iterator[str]:
     if not run.planned.faults:
         yield "no fault was planned, and the campaign does not say that it is a baseline"
-    elif not any(fault.bit for fault in coverage.touching(run.faults, cell)):
+    elif not any(fault.is_effective for fault in coverage.touching(run.faults, cell)):
         yield "no fault that is proven touched a partition of this cell"
 
 

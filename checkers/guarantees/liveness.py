@@ -26,14 +26,14 @@ class LivenessResult:
 
     Attributes:
         broken: The violations, a sentence each.
-        untold: The evidence that is missing to say that it held, a sentence each.
+        missing_evidence: The evidence that is missing to say that it held, a sentence each.
         suspended: The reasons why it does not apply, a sentence each.
         looked: Whether it could be examined. If not, nothing counts as missing.
         examined: The number of partitions or servers that were examined.
     """
 
     broken: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
+    missing_evidence: tuple[str, ...] = ()
     suspended: tuple[str, ...] = ()
     looked: bool = True
     examined: int = 0
@@ -45,7 +45,7 @@ def resting_on(
     """Return the result of a guarantee, or an undecided one if a table that it depends on is
     incomplete. The missing rows may excuse a violation or contain one."""
     torn = tuple(f"the table {one} is not whole" for one in tables if one in incomplete)
-    return replace(living, broken=(), untold=torn) if torn else living
+    return replace(living, broken=(), missing_evidence=torn) if torn else living
 
 
 def recovers(
@@ -84,14 +84,18 @@ def recovers(
     due = FOREVER if healed is None else pace.after(healed, run.recovery_ms * _NS_PER_MS)
     by_partition = {(row["topic"], row["partition"]): row for row in rows}
     broken: list[str] = []
-    untold = [f"{topic}-{n}: nothing was acknowledged after the last heal" for topic, n in silent]
+    missing_evidence = [
+        f"{topic}-{n}: nothing was acknowledged after the last heal" for topic, n in silent
+    ]
     for partition in cell.topic_partitions:
         name = f"{partition[0]}-{partition[1]}"
         row = by_partition.get(partition)
         if row is None:
-            untold.append(f"{name}: nobody looked whether it recovered")
+            missing_evidence.append(f"{name}: nobody looked whether it recovered")
         elif healed is not None and row["time"] < healed:
-            untold.append(f"{name}: nobody looked whether it recovered after the last heal")
+            missing_evidence.append(
+                f"{name}: nobody looked whether it recovered after the last heal"
+            )
         elif (
             not row["whole"]
             and row["time"] + OBSERVATION_LAG_NS < due < FOREVER
@@ -99,13 +103,19 @@ def recovers(
         ):
             # If the user stops the run half a second after the heal, the partition had no time to
             # recover. More time would not help brokers that have all ended.
-            untold.append(f"{name}: not whole when last looked at, before its time was up")
+            missing_evidence.append(
+                f"{name}: not whole when last looked at, before its time was up"
+            )
         elif not row["whole"]:
             broken.append(f"{name} {_state(row)}")
         elif (late := _late(cell, partition, row, due, observation)) is not None:
-            (broken if late else untold).append(f"{name}: {late or 'seen whole, too late to tell'}")
+            (broken if late else missing_evidence).append(
+                f"{name}: {late or 'seen whole, too late to tell'}"
+            )
     examined = sum(partition in by_partition for partition in cell.topic_partitions)
-    return LivenessResult(broken=tuple(broken), untold=tuple(untold), examined=examined)
+    return LivenessResult(
+        broken=tuple(broken), missing_evidence=tuple(missing_evidence), examined=examined
+    )
 
 
 def stays_up(
@@ -129,17 +139,21 @@ def stays_up(
     """
     started = sum(row["event"] == "started" for row in rows)
     if not started:
-        return LivenessResult(untold=("nobody watched the servers' processes",))
+        return LivenessResult(missing_evidence=("nobody watched the servers' processes",))
     hosts = _hosts(cell, recovery, observation)
     broken: list[str] = []
-    untold: list[str] = []
+    missing_evidence: list[str] = []
     for end in ends:
         kind, _, number = end.server.rpartition("-")
         if kind != "broker" or not number.isdecimal() or int(number) in hosts:
-            (untold if end.doubt else broken).append(end.words)
+            (missing_evidence if end.doubt else broken).append(end.words)
         elif len(hosts) < cell.replication_factor:
-            untold.append(f"{end.words}; whether it held a replica of this cell was not seen")
-    return LivenessResult(broken=tuple(broken), untold=tuple(untold), examined=started)
+            missing_evidence.append(
+                f"{end.words}; whether it held a replica of this cell was not seen"
+            )
+    return LivenessResult(
+        broken=tuple(broken), missing_evidence=tuple(missing_evidence), examined=started
+    )
 
 
 def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iterator[str]:

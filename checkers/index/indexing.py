@@ -82,11 +82,11 @@ class _Indexed:
         """Return the history of the partition at this place."""
         first, last = self.records_from[place : place + 2]
         top, bottom = self.log_from[place : place + 2]
-        mine: dict[str, Any] = {name: of[first:last] for name, of in self.by_record.items()}
-        mine |= {name: of[top:bottom] for name, of in self.log.items()}
-        mine["cell_of"] = _from(self.cells_from[place], mine["cell_of"])
-        mine["first"] = _from(top, mine["first"])
-        mine["log_record"] = _from(first, mine["log_record"])
+        arrays: dict[str, Any] = {name: of[first:last] for name, of in self.by_record.items()}
+        arrays |= {name: of[top:bottom] for name, of in self.log.items()}
+        arrays["cell_of"] = _from(self.cells_from[place], arrays["cell_of"])
+        arrays["first"] = _from(top, arrays["first"])
+        arrays["log_record"] = _from(first, arrays["log_record"])
         return PartitionHistory(
             cell=one.cell,
             topic=one.topic,
@@ -99,7 +99,7 @@ class _Indexed:
             deleted_before=one.deleted_before,
             timeline=one.timeline,
             crashed=frozenset(number for _, number in one.last_recorded),
-            **mine,
+            **arrays,
         )
 
 
@@ -245,13 +245,13 @@ def _untold(some: Sequence[Unindexed], numbered: _Numbered) -> Array:
     records_from = numbered.records_from
     untold = np.zeros(records_from[-1], dtype=bool)
     for place, one in enumerate(some):
-        mine = slice(*records_from[place : place + 2])
-        cell_of, producer, sequence = (of[mine] for of in numbered.identity.values())
+        own = slice(*records_from[place : place + 2])
+        cell_of, producer, sequence = (of[own] for of in numbered.identity.values())
         names = numbered.cell_names[place]
         for (name, number), last in one.last_recorded.items():
             if name in names:
                 cell = numbered.cells_from[place] + names.index(name)
-                untold[mine] |= (cell_of == cell) & (producer == number) & (sequence > last)
+                untold[own] |= (cell_of == cell) & (producer == number) & (sequence > last)
     return untold
 
 

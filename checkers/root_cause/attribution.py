@@ -130,7 +130,7 @@ def groups(
         best.after - LOG_END_UNKNOWN
     )
     _, begins, places = np.unique(keys, return_index=True, return_inverse=True)
-    made = (
+    unsorted = (
         NarrativeGroup(
             records=np.flatnonzero(places.ravel() == number),
             first=int(best.first[begin]),
@@ -139,7 +139,7 @@ def groups(
         )
         for number, begin in enumerate(begins.tolist())
     )
-    return sorted(made, key=lambda group: int(lost.time[group.records].min()))
+    return sorted(unsorted, key=lambda group: int(lost.time[group.records].min()))
 
 
 def _anywhere(lost: LostRecords) -> tuple[Array, Array]:

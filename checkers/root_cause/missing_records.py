@@ -45,18 +45,18 @@ def deduplicated(
     given_up[np.isin(lost.offset, list(held))] = NONE
     places = np.flatnonzero(given_up != NONE)
     first, last = _acked_in(history, records[places], given_up[places], context, bound)
-    told = last != NONE
-    places, epochs = places[told], np.stack([first[told], last[told]])
+    known = last != NONE
+    places, epochs = places[known], np.stack([first[known], last[known]])
     alike, whose = np.unique(epochs, axis=1, return_inverse=True)
     for number, (begin, end) in enumerate(alike.T.tolist()):
-        mine = places[whose.ravel() == number]
-        offset, time = lost.offset[mine], lost.time[mine]
+        own = places[whose.ravel() == number]
+        offset, time = lost.offset[own], lost.time[own]
         leadership_terms = context.leadership_terms[begin : end + 1]
         leaders = [term.leader for term in leadership_terms]
-        since, until = history.asked[given_up[mine]], history.answered[given_up[mine]]
+        since, until = history.asked[given_up[own]], history.answered[given_up[own]]
         yield Narrative(
             kind=CauseKind.DEDUPLICATED,
-            records=mine,
+            records=own,
             offsets=(int(offset.min()), int(offset.max())),
             times=(int(time.min()), int(time.max())),
             epochs=leadership_terms,
@@ -162,22 +162,22 @@ class MissingReads:
         cls, found: ReadAnomalies, history: PartitionHistory, clients: Sequence[str]
     ) -> "MissingReads":
         """Return the reads among the rows of ``found``. ``clients`` has the names by number."""
-        told = found.shown
-        if told is None:
+        claims = found.shown
+        if claims is None:
             raise ValueError(f"{found.anomaly} is not about what somebody was shown")
         rows, firsts, to = [], [], []
         for row, mine in enumerate(found.whose):
-            readers = mine[told.who[mine] != ACK]
+            readers = mine[claims.who[mine] != ACK]
             if len(readers):
                 rows.append(row)
-                another = told.record[readers] != told.record[mine[0]]
-                firsts.append(readers[np.lexsort((told.until[readers], another))[0]])
-                whose = told.record[readers] == told.record[firsts[-1]]
-                to.append([clients[who] for who in np.unique(told.who[readers[whose]])])
-        chosen = told.at(np.array(firsts, dtype=np.int64))
+                another = claims.record[readers] != claims.record[mine[0]]
+                firsts.append(readers[np.lexsort((claims.until[readers], another))[0]])
+                whose = claims.record[readers] == claims.record[firsts[-1]]
+                to.append([clients[who] for who in np.unique(claims.who[readers[whose]])])
+        chosen = claims.at(np.array(firsts, dtype=np.int64))
         known = (chosen.record != NONE) & (chosen.record < len(history.sequence))
         records = np.where(known, chosen.record, NONE)
-        gone = LostRecords(
+        missing = LostRecords(
             producer=np.where(known, history.producer[records], NONE) if known.any() else records,
             sequence=np.where(known, history.sequence[records], chosen.offset)
             if known.any()
@@ -187,7 +187,7 @@ class MissingReads:
             stands=history.epoch_at(chosen.offset),
             epoch=chosen.epoch,
         )
-        return cls(rows=np.array(rows, dtype=np.int64), gone=gone, records=records, to=to)
+        return cls(rows=np.array(rows, dtype=np.int64), gone=missing, records=records, to=to)
 
 
 def watermark(narrative: Narrative, context: PartitionContext) -> LeadershipTerm | None:
@@ -221,16 +221,16 @@ def seen_columns(
     for one_narrative in narratives:
         had = _had(one_narrative, context) if len(one_narrative.epochs) == 1 else []
         if had:
-            mine = one_narrative.records
+            own = one_narrative.records
             # A term counts from its first observation, and the first term also before that. Later
             # leaders did not have the records.
             seen = np.array([one.seen for one in had], dtype=np.int64)
-            at = np.searchsorted(np.maximum.accumulate(seen), shown.gone.time[mine], "right")
+            at = np.searchsorted(np.maximum.accumulate(seen), shown.gone.time[own], "right")
             at = np.maximum(at - 1, 0)
-            by[mine] = np.array([one.leader for one in had])[at]
-            epoch[mine] = np.array([one.epoch for one in had])[at]
+            by[own] = np.array([one.leader for one in had])[at]
+            epoch[own] = np.array([one.epoch for one in had])[at]
             highest = max(one.high_watermark for one in had)
-            below[mine] = highest > shown.gone.offset[mine]
+            below[own] = highest > shown.gone.offset[own]
     return {
         "shown_to": pa.array(shown.to, pa.list_(pa.string())),
         "shown_by": pa.array(by, pa.int32(), mask=by == NONE),
@@ -316,27 +316,27 @@ def explain_reads(
     therefore treated like a record with acks=all, whatever ``acks`` is.
     """
     shown = MissingReads.of(found, history, clients)
-    gone = shown.gone
-    if not len(gone.time):
+    missing = shown.gone
+    if not len(missing.time):
         return RootCauses(of_records=pa.nulls(len(found.rows), ROOT_CAUSE), causes=())
     context = replace(
-        context, leadership_terms=_appended(context.leadership_terms, history, gone.epoch)
+        context, leadership_terms=_appended(context.leadership_terms, history, missing.epoch)
     )
     narratives = [
         replace(one, shown=True, committed=watermark(one, context))
-        for one in _narratives(history, context, gone, acks="all", shown=True)
+        for one in _narratives(history, context, missing, acks="all", shown=True)
     ]
     # If two records were read at one offset, a copy there belongs to only one of them.
-    alone = len(np.unique(gone.offset)) == len(gone.offset)
-    left = _copies(history, context, gone, shown.records) if alone else None
+    alone = len(np.unique(missing.offset)) == len(missing.offset)
+    left = _copies(history, context, missing, shown.records) if alone else None
     place = CauseKey(run, history.cell, found.anomaly, history.topic, history.partition)
     causes = [
-        cause(number, one, gone, place, found.promised[shown.rows], left)
+        cause(number, one, missing, place, found.promised[shown.rows], left)
         for number, one in enumerate(narratives, start=1)
     ]
     sent = np.where(shown.records == NONE, NONE, history.asked[shown.records])
     performed = root_cause_rows(
-        narratives, gone, sent, context, left, more=seen_columns(shown, narratives, context)
+        narratives, missing, sent, context, left, more=seen_columns(shown, narratives, context)
     )
     places = np.full(len(found.rows), NONE, dtype=np.int64)
     places[shown.rows] = np.arange(len(shown.rows))
@@ -344,7 +344,7 @@ def explain_reads(
     return RootCauses(
         of_records=performed.take(of_rows),
         causes=reported(causes),
-        faults=_faults(causes, narratives, len(gone.time)).take(of_rows),
+        faults=_faults(causes, narratives, len(missing.time)).take(of_rows),
     )
 
 

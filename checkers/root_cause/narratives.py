@@ -102,34 +102,36 @@ def narrative(
 ) -> Narrative:
     """Return the narrative of a group."""
     offset, time = lost.offset[group.records], lost.time[group.records]
-    told = offset[offset != NONE]
+    known_offsets = offset[offset != NONE]
     epochs = context.leadership_terms[group.first : group.last + 1] if group.first >= 0 else ()
     between = context.leadership_terms[group.last + 1 : group.after] if group.first >= 0 else ()
-    made = Narrative(
+    result = Narrative(
         kind=CauseKind.UNKNOWN,
         records=group.records,
-        offsets=(int(told.min()), int(told.max())) if len(told) else None,
+        offsets=(int(known_offsets.min()), int(known_offsets.max()))
+        if len(known_offsets)
+        else None,
         times=(int(time.min()), int(time.max())),
         epochs=[term for term in epochs if not term.unaware],
         unaware=[term for term in between if term.unaware] if group.after >= 0 else (),
         next=context.leadership_terms[group.after] if group.after >= 0 else None,
         untold=group.after == LOG_END_UNKNOWN,
     )
-    if made.offsets is not None and made.offsets[1] < around.log_start:
-        return replace(made, kind=CauseKind.BELOW_LOG_START)
-    if not context.leadership_terms or made.untold:
-        return replace(made, faults=_faults(made, context))
-    made = replace(
-        made,
-        late=_late(made, around.bound),
-        without_session=_without_session(made, context, around.bound),
-        faults=_faults(made, context),
-        disks=list(_disks(made, context, around.acks)),
-        truncations=list(_truncations(made, context)),
-        truncation_before=_truncation_before(made, context),
+    if result.offsets is not None and result.offsets[1] < around.log_start:
+        return replace(result, kind=CauseKind.BELOW_LOG_START)
+    if not context.leadership_terms or result.untold:
+        return replace(result, faults=_faults(result, context))
+    result = replace(
+        result,
+        late=_late(result, around.bound),
+        without_session=_without_session(result, context, around.bound),
+        faults=_faults(result, context),
+        disks=list(_disks(result, context, around.acks)),
+        truncations=list(_truncations(result, context)),
+        truncation_before=_truncation_before(result, context),
     )
-    made = _with_isr_expansion(made, context)
-    return replace(made, kind=_kind(made, around.acks, watched=around.watched))
+    result = _with_isr_expansion(result, context)
+    return replace(result, kind=_kind(result, around.acks, watched=around.watched))
 
 
 def _kind(narrative: Narrative, acks: str, *, watched: bool) -> CauseKind:

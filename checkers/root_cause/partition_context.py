@@ -154,7 +154,7 @@ class ContextSources:
         cell, partition: The cell and the partition.
         around: The surroundings of the partition.
         timeline: Its timeline.
-        words, truncations: The roles and truncations that its brokers report.
+        roles, truncations: The roles and truncations that its brokers report.
         orders: The leader epochs that the controller sent to each broker, in order.
         absences: The absences of all brokers.
         logs: The brokers with collected logs, and the directories.
@@ -165,7 +165,7 @@ class ContextSources:
     partition: Partition
     around: PartitionSurroundings
     timeline: PartitionTimeline
-    words: Sequence[Role]
+    roles: Sequence[Role]
     truncations: Sequence[ReplicaTruncation]
     orders: Mapping[int, Sequence[int]]
     absences: Sequence[Absence]
@@ -189,9 +189,9 @@ def partition_context(sources: ContextSources) -> PartitionContext:
         directories=[str(path) for _, path in sources.logs],
         sender=_sender(sources.cell),
         readers_bound=_UNKNOWN if sources.readers_bound is None else sources.readers_bound,
-        contended=sorted(set(_contended(sources.words))),
+        contended=sorted(set(_contended(sources.roles))),
         logged_brokers=sorted(
-            {word.broker for word in sources.words}
+            {role.broker for role in sources.roles}
             | {truncation.broker for truncation in sources.truncations}
         ),
     )
@@ -216,11 +216,11 @@ def _isr_expansions(observed: Observed) -> Iterator[IsrExpansion]:
                 yield IsrExpansion(broker=broker, epoch=after.leader_epoch, time=after.time)
 
 
-def _contended(words: Sequence[Role]) -> Iterator[int]:
+def _contended(roles: Sequence[Role]) -> Iterator[int]:
     leaders: dict[int, int] = {}
-    for word in words:
-        if word.leads and leaders.setdefault(word.leader_epoch, word.broker) != word.broker:
-            yield word.leader_epoch
+    for role in roles:
+        if role.leads and leaders.setdefault(role.leader_epoch, role.broker) != role.broker:
+            yield role.leader_epoch
 
 
 def _seen(fault: FaultFacts) -> ContextFault:
@@ -241,7 +241,7 @@ def _leadership_terms(
     sources: ContextSources, faults: Sequence[FaultFacts]
 ) -> Iterator[LeadershipTerm]:
     observed = sources.around.observed
-    leaders = _leaders(observed, sources.words)
+    leaders = _leaders(observed, sources.roles)
     first = {state.leader_epoch: state for state in reversed(observed.states)}
     ends = {epoch: first[epoch].time for epoch in leaders if epoch in first}
     for epoch in sorted(leaders):
@@ -259,7 +259,7 @@ def _leadership_terms(
             log_end=_of_epoch(
                 sources.timeline, sources.timeline.log_ends, epoch, _said(epoch, sources)
             ),
-            high_watermark=_watermark(epoch, sources.words),
+            high_watermark=_watermark(epoch, sources.roles),
             isr_before=in_sync,
             clean=is_clean,
         )
@@ -284,18 +284,18 @@ def _is_unaware(term: LeadershipTerm, sources: ContextSources) -> bool:
     orders = sources.orders.get(term.leader, ())
     passed = any(before < term.epoch < after for before, after in pairwise(orders))
     heard = term.epoch in orders or any(
-        word.leader_epoch == term.epoch and (word.leads or word.broker == term.leader)
-        for word in sources.words
+        role.leader_epoch == term.epoch and (role.leads or role.broker == term.leader)
+        for role in sources.roles
     )
     faults = (_seen(fault) for fault in sources.around.faults if fault.begun)
     taken = any(one.took >= term.elected_after and one.affected(term.leader) for one in faults)
     return passed and not heard and not taken
 
 
-def _leaders(observed: Observed, words: Sequence[Role]) -> dict[int, int]:
+def _leaders(observed: Observed, roles: Sequence[Role]) -> dict[int, int]:
     """Return the leader of each epoch: from ZooKeeper, or from the broker's own log if ZooKeeper
     showed none. If two brokers led in one epoch, ZooKeeper's counts."""
-    said = {word.leader_epoch: word.broker for word in words if word.leads}
+    said = {role.leader_epoch: role.broker for role in roles if role.leads}
     seen = {state.leader_epoch: state.leader for state in observed.states if state.leader >= 0}
     return {epoch: leader for epoch, leader in (said | seen).items() if epoch >= 0}
 
@@ -333,13 +333,13 @@ def _followed(epoch: int, leader: int, around: PartitionSurroundings) -> int:
 def _said(epoch: int, sources: ContextSources) -> int:
     """Return the log end offset that the leader of an epoch reported if ZooKeeper never showed that
     epoch."""
-    said = [word.log_end for word in sources.words if word.leads and word.leader_epoch == epoch]
+    said = [role.log_end for role in sources.roles if role.leads and role.leader_epoch == epoch]
     return said[0] if said and said[0] is not None else _UNKNOWN
 
 
-def _watermark(epoch: int, words: Sequence[Role]) -> int:
-    said = [word for word in words if word.leads and word.leader_epoch == epoch]
-    known = [word.high_watermark for word in said[:1] if word.high_watermark is not None]
+def _watermark(epoch: int, roles: Sequence[Role]) -> int:
+    said = [role for role in roles if role.leads and role.leader_epoch == epoch]
+    known = [role.high_watermark for role in said[:1] if role.high_watermark is not None]
     return known[0] if known else _UNKNOWN
 
 

@@ -195,7 +195,7 @@ def another_epoch(world: World) -> None:
     world.see(2_500, 2, (1, 2, 3))
 
 
-def forsaken(world: World) -> None:
+def observer_lost(world: World) -> None:
     """The observer was lost before the record was acked."""
     world.rows.append(connection(2_500, "zookeeper-lost"))
 
@@ -222,7 +222,7 @@ def from_disk_after(world: World) -> None:
     "changed",
     [
         *(after, unanswered, acked, of_another, above, nobody_s, untold_epochs),
-        *(another_epoch, forsaken, from_disk, from_disk_before, from_disk_after),
+        *(another_epoch, observer_lost, from_disk, from_disk_before, from_disk_after),
     ],
 )
 def test_it_takes_each_of_these(changed: Callable[[World], None]) -> None:

@@ -91,7 +91,11 @@ LOST = {"lost": 2, "lost promised": 2}
         (facts(ACKS_0, counts=VOIDED), NOT_GUARANTEED, "acks=0"),
         (facts(ACKS_1), PASS, "acks=1: none of 9"),
         (facts(recovers=LivenessResult(broken=("t-0 has no leader",))), FAIL, "t-0 has no leader"),
-        (facts(recovers=LivenessResult(untold=("nobody looked",))), INCONCLUSIVE, "nobody looked"),
+        (
+            facts(recovers=LivenessResult(missing_evidence=("nobody looked",))),
+            INCONCLUSIVE,
+            "nobody looked",
+        ),
         (
             facts(stays_up=LivenessResult(broken=("broker-1 ended",))),
             FAIL,

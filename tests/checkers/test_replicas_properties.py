@@ -130,7 +130,7 @@ def test_what_is_alike_up_to_the_bound_is_clean(fresh: Callable[[], Path], made:
         end=made.end,
     )
     assert list(copies.divergent_ranges()) == []
-    assert copies.untold == []
+    assert copies.not_compared == []
 
 
 @pytest.mark.parametrize("plant", PLANTS)

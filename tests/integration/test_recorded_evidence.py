@@ -137,7 +137,7 @@ def compared(copies: Path, end: int = END) -> tuple[list[dict[str, Any]], list[s
         end=end,
     )
     divergent_ranges = [one for some in divergence.divergent_ranges() for one in some]
-    return divergence.rows(divergent_ranges).to_pylist(), divergence.untold
+    return divergence.rows(divergent_ranges).to_pylist(), divergence.not_compared
 
 
 def test_replicas_of_a_cluster_agree(copies: Path) -> None:
@@ -194,7 +194,7 @@ def test_nothing_is_found_where_all_is_well(told: Told) -> None:
 
 def test_every_witness_was_heard(told: Told) -> None:
     timeline = told.timeline
-    assert (timeline.watched, timeline.versioned, timeline.spoken) == (True, True, True)
+    assert (timeline.watched, timeline.versioned, timeline.in_broker_logs) == (True, True, True)
     assert len(timeline.epochs) > 1
     assert -1 not in timeline.log_ends, "each epoch's leader said where its log ended"
     assert set(timeline.log_ends) <= {0, PORTION, 2 * PORTION}

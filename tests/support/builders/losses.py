@@ -160,7 +160,7 @@ class World:
             partition=PARTITION,
             around=around,
             timeline=known,
-            words=self.words,
+            roles=self.words,
             truncations=self.truncations,
             orders=self.orders,
             absences=absences(whole),
