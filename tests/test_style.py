@@ -22,7 +22,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     ".": (0, 0, 0, 2),
     "benchmarks": (0, 0, 0, 0),
     "broker": (0, 0, 0, 0),
-    "campaigns": (0, 35, 0, 0),
+    "campaigns": (0, 9, 0, 0),
     "checkers": (0, 30, 0, 0),
     "config": (0, 0, 0, 0),
     "docs": (1, 11, 0, 4),
