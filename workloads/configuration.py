@@ -1,17 +1,22 @@
-"""What librdkafka is told: our defaults, and which properties a campaign may not change.
+"""The properties given to librdkafka: our defaults, and the ones that a campaign may not change.
 
 The defaults suit runs whose faults last about ten seconds. A paused leader keeps its connections
-open, so only a time-out tells the client: ``socket.timeout.ms`` is shorter than such a fault, and
-``message.timeout.ms`` leaves time for the retry at the next leader. ``request.timeout.ms``, how
-long a broker may wait for its followers, is shorter still, so that the broker answers before the
-client gives up. ``topic.metadata.refresh.interval.ms`` stays as it is: a client that looked for
-new leaders all the time would never write to one that was deposed behind a partition.
+open, so only a time-out tells the client. Therefore ``socket.timeout.ms`` is shorter than such a
+fault, and ``message.timeout.ms`` leaves time for the retry at the next leader.
 
-``session.timeout.ms`` of a group's members is Kafka's default before KIP-735: with 45 seconds the
-partitions of a member that was killed would have nobody for most of a run.
-``queued.max.messages.kbytes`` bounds what a consumer fetches ahead of being asked for it. By itself
-librdkafka fetches nothing of a partition for a second when it has more than it wants in advance,
-and has shown that long before the second is over: ``fetch.queue.backoff.ms`` is that second.
+``request.timeout.ms``, how long a broker may wait for its followers, is shorter still. So the
+broker answers before the client gives up.
+
+``topic.metadata.refresh.interval.ms`` stays as it is. A client that looked for new leaders all the
+time would never write to one that was deposed behind a partition.
+
+``session.timeout.ms`` of a group's members is Kafka's default before KIP-735. With 45 seconds the
+partitions of a killed member would have no reader for most of a run.
+
+``queued.max.messages.kbytes`` limits what a consumer fetches ahead of being asked for it. By
+default librdkafka stops fetching a partition for a second when it has more than it wants in
+advance. It has shown that much long before the second is over, and ``fetch.queue.backoff.ms`` is
+that second.
 """
 
 import json
@@ -66,7 +71,7 @@ RESERVED: Mapping[str, str] = {
     "sticky.partitioning.linger.ms": "no record is sent without a key and a partition",
     "transactional.id": "sends are not transactional",
 }
-"""Properties that ``producer_config`` may not set, and why."""
+"""The properties that ``producer_config`` may not set, with the reason."""
 
 CONSUMER_RESERVED: Mapping[str, str] = {
     **_NOBODYS,
@@ -82,10 +87,11 @@ CONSUMER_RESERVED: Mapping[str, str] = {
     "enable.partition.eof": "by it a client knows that it has read everything",
     "check.crcs": "a record that was damaged on its way would count as shown",
 }
-"""Properties that ``consumer_config`` may not set, and why."""
+"""The properties that ``consumer_config`` may not set, with the reason."""
 
 CONNECTION = "ACKPROOF_CONNECTION"
-"""An environment variable with librdkafka's properties as JSON, as :func:`connected` reads them."""
+"""The environment variable with librdkafka's properties as JSON, as :func:`connected` reads
+them."""
 
 PARTITIONER = "partitioner"
 """librdkafka's property for how it picks the partition of a record."""
@@ -101,23 +107,27 @@ _ALIASES = {
 _MAX_POLL_MS = 300_000
 """librdkafka's default of ``max.poll.interval.ms``."""
 _SOCKET_TIMES = 6
-"""So often librdkafka sends a commit, about."""
+"""The number of times that librdkafka sends a commit, approximately."""
 _POSITIVE = ("message.timeout.ms", "queue.buffering.max.messages")
 _CONNECTION = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "broker.address.family")
 
 
 def canonical(name: str) -> str:
-    """The name of a property that librdkafka knows under several."""
+    """Return the name of a property that librdkafka knows under several names."""
     return _ALIASES.get(name, name)
 
 
 def producer_config(cell: Cell) -> Config:
-    """What the cell says of its producer, but for acks, which a specification has apart."""
+    """Return what the cell sets for its producer, except acks, which a specification holds
+    separately."""
     return {name: value for name, value in cell.of(Scope.PRODUCER) if name != "acks"}
 
 
 def producer_properties(spec: ProducerSpec) -> Config:
-    """The properties of a producer. Raises SpecificationError for what may not be set."""
+    """Return the properties of a producer.
+
+    Raise SpecificationError for what may not be set.
+    """
     given = {canonical(name): value for name, value in spec.producer_config.items()}
     for name in RESERVED.keys() & given.keys():
         raise SpecificationError(f"producer_config may not set {name}: {RESERVED[name]}")
@@ -136,9 +146,10 @@ def producer_properties(spec: ProducerSpec) -> Config:
 
 
 def reader_properties(spec: ConsumerSpec) -> Config:
-    """The properties of a tail reader. Raises SpecificationError for what may not be set.
+    """Return the properties of a tail reader.
 
-    confluent-kafka insists on a ``group.id``; nothing is ever committed to it.
+    confluent-kafka requires a ``group.id``, but nothing is ever committed to it. Raise
+    SpecificationError for what may not be set.
     """
     return {
         **consumer_properties(spec),
@@ -150,7 +161,7 @@ def reader_properties(spec: ConsumerSpec) -> Config:
 
 
 def member_properties(spec: GroupMemberSpec) -> Config:
-    """The properties of a group's member. Raises as :func:`reader_properties`."""
+    """Return the properties of a group's member; raise as :func:`reader_properties`."""
     automatic = spec.delivery is Delivery.AUTO_COMMIT
     return {
         **consumer_properties(spec),
@@ -163,8 +174,10 @@ def member_properties(spec: GroupMemberSpec) -> Config:
 
 
 def commit_s(properties: Mapping[str, object]) -> float:
-    """How long librdkafka may take, in seconds, until it gives a commit up that nobody answers, by
-    the properties of a member."""
+    """Return how long librdkafka may take to give up an unanswered commit, in seconds.
+
+    The properties are those of a member.
+    """
     given = {**CONSUMER_DEFAULTS, **{canonical(name): one for name, one in properties.items()}}
     names = ("session.timeout.ms", "socket.timeout.ms")
     session_ms, socket_ms = (int(str(given[name])) for name in names)
@@ -172,24 +185,28 @@ def commit_s(properties: Mapping[str, object]) -> float:
 
 
 def rejoin_s(properties: Mapping[str, object]) -> float:
-    """How long a group may wait for a member with these properties, in seconds: until its session
-    is over, and then, in a rebalance, for as long as it may take between two polls, which is its
-    rebalance timeout (KIP-62). librdkafka waits as long for the answer to a JoinGroup: should its
-    connection be half open, since the broker was killed while it was cut off, it hears of nothing
-    before."""
+    """Return how long a group may wait for a member with these properties, in seconds.
+
+    The group waits until the session is over. In a rebalance it then waits as long as the member
+    may take between two polls, which is its rebalance timeout (KIP-62).
+
+    librdkafka waits as long for the answer to a JoinGroup. Its connection may be half open, because
+    the broker was killed while it was cut off. Then it hears nothing before that time.
+    """
     given = {canonical(name): one for name, one in properties.items()}
     session_ms = int(str(given.get("session.timeout.ms", CONSUMER_DEFAULTS["session.timeout.ms"])))
     return (session_ms + int(str(given.get("max.poll.interval.ms", _MAX_POLL_MS)))) / 1000
 
 
 def is_cooperative(properties: Config) -> bool:
-    """Whether a member with these properties is told of changes to what it has (KIP-429), and not
-    of all that it has."""
+    """Return whether a member is told of changes to what it has (KIP-429), instead of all that it
+    has."""
     return "cooperative" in str(properties.get("partition.assignment.strategy", ""))
 
 
 def consumer_properties(spec: ConsumerSpec) -> Config:
-    """What the properties of all consumers have in common. Raises as :func:`reader_properties`."""
+    """Return the properties that all consumers have in common; raise as
+    :func:`reader_properties`."""
     given = {canonical(name): value for name, value in spec.consumer_config.items()}
     for name in CONSUMER_RESERVED.keys() & given.keys():
         raise SpecificationError(f"consumer_config may not set {name}: {CONSUMER_RESERVED[name]}")
@@ -206,16 +223,20 @@ def consumer_properties(spec: ConsumerSpec) -> Config:
 
 
 def connection_of_environment() -> Config:
-    """What whoever started this client has told it besides, in order to connect: in the environment
-    variable :data:`CONNECTION`, since secrets are to be in no file that is kept. Raises OSError for
-    a file that cannot be read."""
+    """Return the connection properties that the starter of this client has given it.
+
+    They are in the environment variable :data:`CONNECTION`, because no file that is kept may hold
+    secrets. Raise OSError for a file that cannot be read.
+    """
     return {**connected(json.loads(os.environ.get(CONNECTION, "{}")))}
 
 
 def connected(told: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
-    """Properties by name, where ``{"file": PATH}`` stands for what is in that file, without the
-    line break at its end: a secret that somebody has put into a file is in no environment, which
-    ``ps`` shows."""
+    """Return properties by name, with ``{"file": PATH}`` replaced by that file's content.
+
+    The line break at the end is dropped. A secret that is in a file is in no environment, which
+    ``ps`` shows.
+    """
     return {
         name: value
         if isinstance(value, str)
@@ -225,7 +246,7 @@ def connected(told: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
 
 
 def connection_properties(producer_config: Mapping[str, str | int | float | bool]) -> Config:
-    """Those of a producer's properties that any client needs to connect (security)."""
+    """Return those of a producer's properties that any client needs to connect (security)."""
     return {name: value for name, value in producer_config.items() if name.startswith(_CONNECTION)}
 
 

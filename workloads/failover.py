@@ -1,8 +1,9 @@
-"""Looking on as partitions change leaders: what a client sees of a broker that is gone.
+"""The observation of partitions as they change leaders: what a client sees of a broker that is
+gone.
 
-Two things are looked for of each partition: when the brokers' metadata first name another leader,
-and when the next record is acknowledged, which was handed to a producer (acks=all) when the broker
-was just gone. The one is what the cluster says, the other what it does.
+Two times are measured for each partition. The first is when the brokers' metadata first name
+another leader. The second is when the next record is acknowledged, which a producer (acks=all) was
+given when the broker was just gone. The first is what the cluster says, the second what it does.
 """
 
 import queue
@@ -20,22 +21,23 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 LOOK_EVERY_S = 0.1
-"""Between two looks at the metadata: what is told is that much late, at the most, and what the
-answer took."""
+"""The seconds between two looks at the metadata; a result is late by at most this and the time of
+the answer."""
 AT_ONCE = 100
-"""Partitions that are made by one order: where they are made one after the other, a thousand take
-longer than a client waits for an answer (``socket.timeout.ms``, a minute)."""
+"""The number of partitions that one order makes. Where they are made one after the other, a
+thousand take longer than a client waits for an answer (``socket.timeout.ms``, a minute)."""
 _ANSWER_S = 1.0
 _POLL_S = 0.02
 _RETRY_MS = 100
 _VALUE = b"failover"
 _QUIET = {"log_level": 0}
-"""A broker that is gone is what this is about; it need not be told on the terminal."""
+"""The settings that keep the broker's absence, which is the subject here, off the terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Of one partition; nanoseconds of the Unix epoch, None for what did not come in time.
+    """The times of one partition, in nanoseconds of the Unix epoch, or None for what did not come
+    in time.
 
     Attributes:
         led: When metadata first named a leader that is not the broker that is gone.
@@ -47,22 +49,25 @@ class Seen:
 
 
 class NotMade(Exception):
-    """The topic could not be made, or not be made to have that many partitions."""
+    """The error of a topic that could not be made, or not with that many partitions."""
 
 
 def grow(
     bootstrap_servers: str, topic: str, partitions: int, replicas: int, deadline_s: float
 ) -> None:
-    """Have ``topic`` made, or given more partitions, so that it has that many; at most
-    :data:`AT_ONCE` by one order. Raises NotMade with the broker's reason, and where it has more.
+    """Make ``topic``, or give it more partitions, so that it has that many.
 
-    That nobody answered in time is no refusal: the order may be being carried out, one partition
-    after the other. Whoever asked looks what has become of it.
+    One order makes at most :data:`AT_ONCE`. Raise NotMade with the broker's reason, and where the
+    topic has more.
+
+    Silence within the time is no refusal: the order may still be under way, one partition after the
+    other. The caller checks the result.
     """
     end = time.monotonic() + deadline_s
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, **_QUIET})
     try:
-        # Of all topics: asked for one that is not there, brokers would make it as they like.
+        # This asks for all topics: asked for one that does not exist, brokers would make it with
+        # their own defaults.
         known = admin.list_topics(timeout=deadline_s).topics
     except KafkaException as error:
         raise NotMade(error.args[0].str()) from error
@@ -90,11 +95,11 @@ def _await(made: Future[None]) -> None:
 
 
 class Onlooker:
-    """The clients that look on; a context manager.
+    """The clients that observe a failover; a context manager.
 
     Args:
-        clock: Nanoseconds of the Unix epoch.
-        limit_s: How long a record may be under way, and how long is looked on.
+        clock: Returns nanoseconds of the Unix epoch.
+        limit_s: How long a record may be under way, and how long the observation lasts, in seconds.
     """
 
     def __init__(
@@ -113,7 +118,7 @@ class Onlooker:
         self._refused: queue.SimpleQueue[tuple[int, dict[int, int]]] = queue.SimpleQueue()
         self._over = threading.Event()
         connect = {"bootstrap.servers": bootstrap_servers, **_QUIET}
-        # Clients of their own: the one's looks at the metadata must not tell the other anything.
+        # These are separate clients, so that one's looks at the metadata tell the other nothing.
         self._admin = AdminClient(connect)
         self._producer = Producer(
             {
@@ -121,7 +126,7 @@ class Onlooker:
                 "acks": "all",
                 "linger.ms": 0,
                 "message.timeout.ms": int(limit_s * 1000),
-                # Its own waiting between two attempts would else be half of what is measured.
+                # Otherwise its own wait between two attempts would be half of what is measured.
                 "retry.backoff.ms": _RETRY_MS,
                 "retry.backoff.max.ms": _RETRY_MS,
                 "topic.metadata.refresh.fast.interval.ms": _RETRY_MS,
@@ -144,13 +149,17 @@ class Onlooker:
         self._producer.purge()
 
     def leaders(self) -> Mapping[int, int]:
-        """The leader of each partition, as the brokers' metadata name it now; without those that
-        have none. Raises KafkaException when nobody answers."""
+        """Return the leader of each partition, as the brokers' metadata name it now.
+
+        Partitions without a leader are left out. Raise KafkaException when no broker answers.
+        """
         return _metadata(self._admin, self._topic, _ANSWER_S)
 
     def warm_up(self, deadline_s: float) -> bool:
-        """Have a record acknowledged by each partition, so that what follows finds every connection
-        made; whether all were in time."""
+        """Have a record acknowledged by each partition, and return whether all were in time.
+
+        Every connection is then made before the measurement.
+        """
         self._hand_over(self._partitions)
         end = self._clock() + int(deadline_s * 1e9)
         while len(self._acked) < len(self._partitions) and self._clock() < end:
@@ -158,10 +167,10 @@ class Onlooker:
         return len(self._acked) == len(self._partitions)
 
     def look_on(self, gone: int, moved: Sequence[int], stop: Callable[[], None]) -> dict[int, Seen]:
-        """What becomes of the partitions in ``moved``, which the broker ``gone`` led until now.
+        """Return the times of the partitions in ``moved``, which the broker ``gone`` led until now.
 
-        Returns when all are led and acknowledge again, or after ``limit_s``. ``stop`` is called
-        now and then, and raises what is to end it.
+        This returns when all are led and acknowledge again, or after ``limit_s``. It calls ``stop``
+        now and then, which raises an error to end it.
         """
         self._hand_over(moved)
         led: dict[int, int] = {}
@@ -182,7 +191,8 @@ class Onlooker:
         return {}
 
     def _hand_over(self, partitions: Sequence[int]) -> None:
-        # A map of its own for each round: a late ack of the round before is none of this one's.
+        # Each round has its own map, so that a late ack of the last round does not count for this
+        # one.
         self._acked = {}
         for number in partitions:
             self._produce(number, self._acked)
@@ -203,8 +213,11 @@ class Onlooker:
             self._refused.put((number, acked))
 
     def _pause(self, seconds: float) -> None:
-        """Wait, then hand over again what was refused meanwhile. A client whose broker had not
-        heard of all partitions believes for minutes that there are no more: it is to ask again."""
+        """Wait, then hand over again what was refused meanwhile.
+
+        A client whose broker had not heard of all partitions believes for minutes that there are no
+        more, so it must ask again.
+        """
         self._over.wait(seconds)
         if refused := self._refused.qsize():
             with suppress(KafkaException):
@@ -218,7 +231,7 @@ class Onlooker:
 
 
 def _metadata(admin: AdminClient, topic: str, timeout_s: float) -> dict[int, int]:
-    """Partition to leader, -1 left out."""
+    """Return the leader of each partition, with -1 left out."""
     told = admin.list_topics(topic=topic, timeout=timeout_s).topics.get(topic)
     partitions = told.partitions if told is not None else {}
     return {number: one.leader for number, one in partitions.items() if one.leader >= 0}

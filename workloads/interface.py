@@ -1,8 +1,9 @@
-"""What a workload is: the clients of a cell, and the reading back.
+"""The interface of a workload: the clients of a cell, and the reading back.
 
-A workload builds command lines with a JSON specification each; it does not know where they run.
-The harness starts them on a client node, reads their progress files, and stops them with SIGTERM:
-a client then stops sending, waits for what is under way (at most ``message.timeout.ms``), closes
+A workload builds command lines with a JSON specification each, and does not know where they run.
+The harness starts them on a client node, reads their progress files, and stops them with SIGTERM.
+
+A client then stops sending, waits for what is under way (at most ``message.timeout.ms``), closes
 its history and exits with 0.
 """
 
@@ -21,13 +22,13 @@ from ackproof.plugins.registration import common_problems, parameter_problems
 
 
 class Delivery(StrEnum):
-    """When a member of a group commits (seeds 002 and 004)."""
+    """The point at which a group member commits (*Design V2* and *Data reliability in depth*)."""
 
     AT_LEAST_ONCE = "at-least-once"
-    """After it has processed (recorded) what a poll returned."""
+    """The member commits after it has processed (recorded) what a poll returned."""
     AT_MOST_ONCE = "at-most-once"
-    """Before it processes what a poll returned, and processes that only once the commit is
-    answered."""
+    """The member commits before it processes what a poll returned, and processes that only once the
+    commit is answered."""
     AUTO_COMMIT = "auto-commit"
     """The client library commits by itself (``enable.auto.commit``)."""
 
@@ -37,7 +38,7 @@ class Group:
     """A consumer group of every cell; Kafka's ``group.id`` is ``<topic>-<name>``.
 
     Attributes:
-        name: E.g. ``at-least-once``.
+        name: The name, such as ``at-least-once``.
         static: Whether its members have a ``group.instance.id`` each (KIP-345).
         config: Further librdkafka properties of its members.
     """
@@ -51,14 +52,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transactions:
-    """What transactional clients do; what each does when is drawn by the run's seed.
+    """The behaviour of transactional clients; the run's seed draws what each does when.
 
     Attributes:
-        records: Of a transaction, on average.
+        records: The records of a transaction, on average.
         aborts: The share of transactions that are aborted and not committed.
         fences: The share in whose middle another session of the same ``transactional.id`` begins,
-            while the one before goes on: a zombie.
-        transformers: How many clients of each cell read it in a group, and write what they make of
+            while the one before goes on as a zombie.
+        transformers: How many clients of each cell read it in a group. They write what they make of
             it in transactions, with the offsets of what they read.
     """
 
@@ -69,8 +70,10 @@ class Transactions:
 
 
 class Parameters(BaseModel):
-    """A workload's own settings, as the campaign file gives them (``workload.parameters``). Every
-    field has a default and a description."""
+    """A workload's own settings, as the campaign file gives them (``workload.parameters``).
+
+    Every field has a default and a description.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -83,19 +86,20 @@ class Load:
     """The clients of every cell, and how hard they work.
 
     Attributes:
-        rate: Records a second, of all producers of a cell together; None for as many as they take
-            (flat out).
-        record_bytes: Size of a value; the least where they differ.
-        record_bytes_max: The largest, where they do.
-        records: How many are sent at the most, likewise of all producers; None for no limit.
+        rate: The records a second, of all producers of a cell together; None for as many as they
+            take (flat out).
+        record_bytes: The size of a value; the smallest where they differ.
+        record_bytes_max: The largest size, where they differ.
+        records: How many all producers together send at most; None for no limit.
         keys: How many keys the records have; None for records without.
-        producers: How many send to each cell.
-        readers: Tail readers of each cell: each reads all partitions from their beginning, as they
-            grow, in no group.
-        groups: Consumer groups of each cell.
-        racks: Where its consumers stand (``client.rack``), in turn: of several readers, and of the
-            members of a group, the first stands in the first. Nowhere, if empty.
-        transactions: Of the workload that writes in transactions; None of any other.
+        producers: How many producers send to each cell.
+        readers: The tail readers of each cell. Each reads all partitions from their beginning, as
+            they grow, in no group.
+        groups: The consumer groups of each cell.
+        racks: The racks of its consumers (``client.rack``), in turn. The first of several readers
+            is in the first rack, and so is the first member of a group. Without any, they are in no
+            rack.
+        transactions: The settings of the workload that writes in transactions; None for any other.
         parameters: The workload's own settings.
     """
 
@@ -112,7 +116,7 @@ class Load:
     parameters: Parameters = NO_PARAMETERS
 
     def rack_of(self, number: int) -> Mapping[str, str]:
-        """The property that says where the consumer of that number stands, if anywhere."""
+        """Return the property that names the rack of the consumer of that number, if any."""
         return {"client.rack": self.racks[number % len(self.racks)]} if self.racks else {}
 
 
@@ -121,7 +125,7 @@ class Place:
     """A node where clients run.
 
     Attributes:
-        node: Its name.
+        node: The name of the node.
         history: The directory there that tables go to.
         progress: The directory there of the files ``<client>.json`` that clients rewrite once a
             second, for the display.
@@ -133,14 +137,19 @@ class Place:
 
 
 class Role(StrEnum):
-    """What a client does; decides what it is waited for at the start and at the end."""
+    """The role of a client, which decides what the harness waits for at the start and at the
+    end."""
 
     PRODUCER = "producer"
-    """Ready when something was acknowledged to it (``acked`` in its progress file)."""
+    """A producer is ready when a record of it was acknowledged (``acked`` in its progress file)."""
     CONSUMER = "consumer"
-    """Ready when it has partitions (``assigned``), or a group that is full without it. Stopped when
-    the producers have ended, and there is time to read what they wrote: it goes on until it has
-    read to the end of what it has, or :data:`CATCH_UP_S` after it was asked to stop."""
+    """A consumer is ready when it has partitions (``assigned``), or when its group is full without
+    it.
+
+    It is stopped when the producers have ended and it has had time to read what they wrote. It goes
+    on until it has read to the end of what it has, or :data:`CATCH_UP_S` after it was asked to
+    stop.
+    """
 
 
 CATCH_UP_S = 10.0
@@ -151,13 +160,13 @@ class Client:
     """A client process to start: ``python -m <module> <file with specification as JSON>``.
 
     Attributes:
-        name: Unique in a run; the writer of its tables, too.
-        cell: The name of the cell that it is of; None for the final read.
-        node: Where it is to run.
-        successor: Who comes in its place, should a fault crash it; None for nobody.
-        library: Whose program it has to start, as in :data:`history.cell.LIBRARIES`, or the path of
-            one; whoever starts the client adds its command line to the specification, as
-            ``program``. None where the client is its own.
+        name: The name, unique in a run; it also names the writer of its tables.
+        cell: The name of its cell; None for the final read.
+        node: The node where it runs.
+        successor: The client that replaces it if a fault crashes it, or None.
+        library: The library whose program it starts, as in :data:`history.cell.LIBRARIES`, or the
+            path of one. The starter of the client adds its command line to the specification, as
+            ``program``. It is None where the client is its own.
     """
 
     name: str
@@ -171,23 +180,26 @@ class Client:
 
 
 NO_COMEBACKS: Mapping[Role, int] = {}
-"""How often somebody may have to come in the place of a client, by its role: never."""
+"""How often a client may have to be replaced, by its role: never."""
 
 
 class Workload(Protocol):
-    """A kind of traffic. Clients are spread over the places (or their nodes) that are given: the
-    first client of each cell runs at the first, the next at the next, and so on in turn. So every
-    cell has the same clients there, and all cells live through it alike when a node is cut off.
+    """A kind of traffic.
 
-    ``comebacks``: how often somebody may have to come in the place of a client, by its role. Who
-    does is a client and a writer of its own, at the same place."""
+    Clients are spread over the given places (or their nodes). The first client of each cell runs at
+    the first, the next at the next, and so on in turn. So every cell has the same clients there,
+    and a cut node affects all cells alike.
+
+    ``comebacks`` says how often a client may have to be replaced, by its role. The replacement is a
+    client and a writer of its own, at the same place.
+    """
 
     name: str
     summary: str
     transactional: bool
-    """Whether it writes in transactions alone."""
+    """Whether it writes only in transactions."""
     parameters: type[Parameters]
-    """Its own settings; :class:`Parameters` itself where it has none."""
+    """The class of its own settings; :class:`Parameters` itself where it has none."""
 
     def writers(
         self,
@@ -195,8 +207,11 @@ class Workload(Protocol):
         nodes: Sequence[str],
         comebacks: Mapping[Role, int] = NO_COMEBACKS,
     ) -> Sequence[PlannedWriter]:
-        """Every file that its clients and the final read will write, which is on the first of the
-        ``nodes``. ``loads``: each cell with what its clients do."""
+        """Return every file that its clients and the final read will write; the final read is on
+        the first node.
+
+        ``loads`` holds each cell with what its clients do.
+        """
 
     def clients(
         self,
@@ -208,7 +223,7 @@ class Workload(Protocol):
         comebacks: Mapping[Role, int] = NO_COMEBACKS,
         seed: int = 0,
     ) -> Sequence[Client]:
-        """The clients of a cell. ``seed``: for whatever they draw."""
+        """Return the clients of a cell; ``seed`` is for whatever they draw."""
 
     def final_read(
         self,
@@ -227,8 +242,10 @@ _METHODS = ("writers", "clients", "final_read")
 
 
 def as_workload(found: object, name: str) -> Workload:
-    """Return a registered object as the workload called ``name``. Raises ValueError that says what
-    is wrong with it."""
+    """Return a registered object as the workload called ``name``.
+
+    Raise a ValueError that says what is wrong with it.
+    """
     for problem in _problems(found, name):
         raise ValueError(problem)
     return cast(Workload, found)

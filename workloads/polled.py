@@ -1,6 +1,5 @@
-"""What a poll returned, whichever client polled: its records as arrays, and what else came, each in
-its place among them.
-"""
+"""The result of a poll, whichever client polled: its records as arrays, and everything else in its
+place among them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from ackproof.history.payload import Given
 
 NO_EPOCH = -1
-"""The leader epoch of a record of which none is known."""
+"""The leader epoch of a record for which none is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +33,9 @@ class Records:
         return len(self.offsets)
 
     def last(self, begin: int, end: int) -> Mapping[int, int]:
-        """The last offset of each partition among those of these places."""
+        """Return the last offset of each partition among the records at these places."""
         partitions, offsets = self.partitions[begin:end], self.offsets[begin:end]
-        # They come in runs, of which the ends alone are looked at.
+        # Records come in runs, and only their ends matter.
         many = len(partitions)
         ends = np.append(np.flatnonzero(np.diff(partitions)), many - 1)[:many]
         return dict(zip(partitions[ends].tolist(), offsets[ends].tolist(), strict=True))
@@ -44,11 +43,11 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is no record.
+    """A message that is no record.
 
     Attributes:
         behind: How many records came before it.
-        offset: Where a partition ends, if it says that it does.
+        offset: The end of a partition, if the message says that it ends.
     """
 
     behind: int
@@ -59,7 +58,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What a poll returned."""
+    """The records and failures that a poll returned."""
 
     records: Records
     failures: Sequence[Failure]

@@ -1,7 +1,8 @@
-"""What the client processes have in common: being stopped, and saying why they failed.
+"""The common parts of the client processes: being stopped, and saying why they failed.
 
-Exit status: 0 the history is written; 1 the client or its history failed; 2 the specification is
-wrong; that of a program under test which has ended. The reason goes to standard error.
+The exit status is 0 when the history is written, 1 when the client or its history failed, and 2
+when the specification is wrong. Otherwise it is that of a program under test which has ended. The
+reason goes to standard error.
 """
 
 import ctypes
@@ -25,26 +26,29 @@ from ackproof.workloads.spec import SpecificationError
 
 # --- stop, failure, entry point -------------------------------------------------------------------
 #
-# Exit status: 0 the history is written; 1 the client or its history failed; 2 the specification is
-# wrong; that of a program under test which has ended. The reason goes to standard error.
+# stop, failure, entry point
+#
+# The exit status is 0 when the history is written, 1 when the client or its history failed, and 2
+# when the specification is wrong. Otherwise it is that of a program under test which has ended. The
+# reason goes to standard error.
 
 _log = logging.getLogger(__name__)
 
 YOUNG_MAX = 50_000
-"""So many objects that may hold others are made, and not let go, before Python looks for cycles
-among them; 700 is its own figure."""
+"""The number of container objects that are made, and not freed, before Python looks for cycles
+among them; its own default is 700."""
 
 KEPT_BYTES = 16 << 20
-"""More than the arrays of a poll or of a flush are."""
+"""A size larger than the arrays of a poll or of a flush, in bytes."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""Of malloc.h."""
+"""Constants of malloc.h."""
 
 
 class ClientFailed(Exception):
-    """The client library has failed for good.
+    """The error of a client library that has failed for good.
 
     Attributes:
-        status: The exit status that tells of it.
+        status: The exit status for it.
     """
 
     def __init__(self, reason: str, status: int = 1) -> None:
@@ -53,7 +57,10 @@ class ClientFailed(Exception):
 
 
 def stop_signal() -> Callable[[], bool]:
-    """Whether SIGTERM or SIGINT came, from now on. To be called in the main thread."""
+    """Return a function that says whether SIGTERM or SIGINT came since this call.
+
+    It must be called in the main thread.
+    """
     received: list[int] = []
 
     def note(signal_number: int, _frame: FrameType | None) -> None:
@@ -65,17 +72,18 @@ def stop_signal() -> Callable[[], bool]:
 
 
 def note_error(error: KafkaError) -> None:
-    """For ``error_cb``: what librdkafka says of its connections goes to the log."""
+    """Log what librdkafka says of its connections, for ``error_cb``."""
     _log.warning("%s: %s", error.name(), error.str())
 
 
 def ready_for_full_speed() -> None:
     """Have Python and the C library spend less on memory, each a tenth of what recording takes.
 
-    Python looks for garbage less often: each message that a client library hands over is an object
-    that it looks at, and none of them is part of a cycle. The C library keeps for the next arrays
-    what the last ones have let go: it gives back to the system what is large, and each page of it
-    is zeroed when it is asked for again.
+    Python looks for garbage less often. Each message from a client library is an object that it
+    looks at, and none of them is part of a cycle.
+
+    The C library keeps freed memory for the next arrays. By default it gives large blocks back to
+    the system, and each page of them is zeroed when it is asked for again.
     """
     gc.freeze()
     gc.set_threshold(YOUNG_MAX, *gc.get_threshold()[1:])
@@ -86,7 +94,8 @@ def ready_for_full_speed() -> None:
 
 
 def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[str]) -> int:
-    """Run a client with the specification file that ``arguments`` name; its exit status."""
+    """Run a client with the specification file that ``arguments`` name, and return its exit
+    status."""
     ready_for_full_speed()
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
@@ -110,14 +119,16 @@ def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[st
 
 # --- the progress file ----------------------------------------------------------------------------
 #
-# Replaced as a whole, so that a reader never sees half of it. It is a display, not a record: the
-# history alone counts.
+# the progress file
+#
+# The file is replaced as a whole, so that a reader never sees half of it. It is a display, not a
+# record: the history alone counts.
 
 SECONDS = 1.0
 
 
 class Progress:
-    """Rewrites one file, at most once a second."""
+    """A writer of one file, at most once a second."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,8 +136,10 @@ class Progress:
         self._written_at: float | None = None
 
     def due(self, now: float) -> bool:
-        """Whether a second has passed since the last rewriting, and if so counts it as done.
-        ``now`` in seconds of a clock that only goes forward."""
+        """Return whether a second has passed since the last rewriting, and if so count it as done.
+
+        ``now`` is in seconds of a clock that only goes forward.
+        """
         if self._written_at is not None and now - self._written_at < SECONDS:
             return False
         self._written_at = now
@@ -143,10 +156,10 @@ R = TypeVar("R")
 
 
 def within(seconds: float, call: Callable[[], R]) -> R:
-    """Call, and wait no longer than ``seconds``; what it returns, or raises.
+    """Call, and return or raise what comes within ``seconds``.
 
-    Raises TimeoutError when it has not come back: its thread is left behind, which may have the
-    process end, and nothing more.
+    Raise TimeoutError when the call has not come back. Its thread is then abandoned: it only keeps
+    running until the process ends.
     """
     ended: Future[R] = Future()
 

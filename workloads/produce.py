@@ -1,5 +1,7 @@
-"""The workload ``produce``: each cell has producers of its own that send at a steady rate or flat
-out, and the consumers that a campaign asks for."""
+"""The workload ``produce``: producers that send at a steady rate or flat out, and consumers.
+
+Each cell has producers of its own, and the consumers that a campaign asks for.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,8 +41,11 @@ class Produce:
         nodes: Sequence[str],
         comebacks: Mapping[Role, int] = NO_COMEBACKS,
     ) -> Sequence[PlannedWriter]:
-        """The tables of each client, ``sends`` and ``polls`` in a file a partition; the logs of
-        all; the final reads. A member of a group may be given any partition."""
+        """Return the tables of each client, the logs of all, and the final reads.
+
+        ``sends`` and ``polls`` have a file a partition. A member of a group may be given any
+        partition.
+        """
         of_clients = [
             PlannedWriter(
                 table=table,
@@ -73,7 +78,7 @@ class Produce:
         comebacks: Mapping[Role, int] = NO_COMEBACKS,
         seed: int = 0,  # noqa: ARG002 - they draw nothing
     ) -> Sequence[Client]:
-        """The clients of a cell, producers first; see :mod:`workloads.spec`."""
+        """Return the clients of a cell, producers first; see :mod:`workloads.spec`."""
         make = _Clients(cell, load, bootstrap_servers, cycle(places), comebacks)
         return (*make.producers(), *make.readers(), *make.members())
 
@@ -85,7 +90,7 @@ class Produce:
         place: Place,
         deadline_s: float,
     ) -> Client:
-        """The reader of all cells; see :class:`workloads.spec.FinalReadSpec`."""
+        """Return the reader of all cells; see :class:`workloads.spec.FinalReadSpec`."""
         specification = {
             "topics": [{"topic": cell.topic, "partitions": cell.partitions} for cell in cells],
             "bootstrap_servers": bootstrap_servers,
@@ -105,7 +110,7 @@ class Produce:
 
 @dataclass(frozen=True, slots=True)
 class _Clients:
-    """Makes the clients of a cell, each at the next of the places."""
+    """A maker of the clients of a cell, each at the next of the places."""
 
     cell: Cell
     load: Load
@@ -132,7 +137,7 @@ class _Clients:
     def _line(
         self, role: Role, number: int, many: int, make: Callable[[int, Place], Client]
     ) -> Client:
-        """A client, and whoever may come in its place."""
+        """Return a client, with those that may replace it."""
         place, successor = next(self.places), None
         for one in reversed(_numbers(number, many, self.comebacks.get(role, 0))):
             successor = replace(make(one, place), successor=successor)
@@ -168,8 +173,11 @@ class _Clients:
         return self._consumer(name, "ackproof.workloads.consuming.tail_reader", {}, rack, place)
 
     def _member(self, group: Group, number: int, place: Place) -> Client:
-        """A static one has the instance of whom it comes in the place of: its partitions are
-        waiting for it. It stands in the same rack in any case."""
+        """Return a member of a group.
+
+        A static member that replaces another has the other's instance, because its partitions wait
+        for that. It is in the same rack in any case.
+        """
         of_first = number % group.members
         first = member_of(group_id(self.cell, group), of_first)
         of_group = {
@@ -216,20 +224,23 @@ class _Clients:
 
 
 def _share(records: int | None, number: int, producers: int) -> int | None:
-    """How many of a cell's records that producer sends: the first ones send what is left over."""
+    """Return how many of a cell's records that producer sends: the first ones send the
+    remainder."""
     return None if records is None else records // producers + (number < records % producers)
 
 
 def group_id(cell: Cell, group: Group) -> str:
-    """Kafka's ``group.id``: each cell has a group of its own."""
+    """Return Kafka's ``group.id``: each cell has a group of its own."""
     return f"{cell.topic}-{group.name}"
 
 
 def _lines(
     cell: Cell, load: Load, comebacks: Mapping[Role, int]
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """The tables that each client of a cell writes, and its name, followed by the names of those
-    who may come in its place; in the order in which they are made."""
+    """Yield the tables of each client of a cell, with its name and those of its replacements.
+
+    They come in the order in which the clients are made.
+    """
 
     def line(role: Role, number: int, many: int, name: Callable[[int], str]) -> Sequence[str]:
         return [name(one) for one in _numbers(number, many, comebacks.get(role, 0))]
@@ -248,14 +259,16 @@ def _lines(
 
 
 def _numbers(number: int, many: int, comebacks: int) -> Sequence[int]:
-    """The number of a client, one of so ``many`` of its kind, and of those who may come in its
-    place. They are clients of their own: what a producer had under way when it died may be
-    appended behind the first records of the one that comes in its place."""
+    """Return the number of a client, one of so ``many`` of its kind, and those of its replacements.
+
+    Replacements are clients of their own. What a producer had under way when it died may be
+    appended behind the first records of its replacement.
+    """
     return range(number, number + many * comebacks + 1, many)
 
 
 def written_at(place: Place, client: str) -> Mapping[str, str]:
-    """Where it writes, for its specification."""
+    """Return where the client writes, for its specification."""
     return {"history": place.history, "progress": f"{place.progress}/{client}.json"}
 
 

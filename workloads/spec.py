@@ -1,7 +1,7 @@
 """The JSON specifications that client processes are started with.
 
-The harness writes them (readable by their owner alone: the clients' properties may hold passwords)
-and the client reads them. A specification that is wrong is refused with every problem named, and
+The harness writes them (readable by their owner alone, because the clients' properties may hold
+passwords) and the client reads them. A wrong specification is refused with every problem named, and
 without the values, which may be secret.
 """
 
@@ -22,27 +22,29 @@ FINAL_READ = "final-read"
 
 
 def producer_of(topic: str, number: int) -> str:
-    """What a producer is called: as a client, and as the writer of its sends.
+    """Return the name of a producer: as a client, and as the writer of its sends.
 
-    All clients of a topic bear their number, and as the last thing: were the only one of ``t-1``
-    called ``producer-t-1``, it would be one of ``t``, too.
+    The names of all clients of a topic end with their number. Otherwise the only producer of
+    ``t-1``, called ``producer-t-1``, would also be one of ``t``.
     """
     return f"producer-{topic}-{number}"
 
 
 def reader_of(topic: str, number: int) -> str:
-    """What a tail reader is called; as :func:`producer_of`."""
+    """Return the name of a tail reader, as :func:`producer_of`."""
     return f"reader-{topic}-{number}"
 
 
 def member_of(group_id: str, number: int) -> str:
-    """What a member of a group is called; as :func:`producer_of`. ``group_id``: Kafka's, which
-    begins with the topic."""
+    """Return the name of a member of a group, as :func:`producer_of`.
+
+    ``group_id`` is Kafka's, which begins with the topic.
+    """
     return f"member-{group_id}-{number}"
 
 
 class SpecificationError(Exception):
-    """A specification file cannot be read or does not say what it should."""
+    """The error of a specification file that cannot be read or does not say what it should."""
 
 
 class _Specification(BaseModel):
@@ -50,21 +52,21 @@ class _Specification(BaseModel):
 
 
 class ProducerSpec(_Specification):
-    """One producer of one cell.
+    """The specification of one producer of one cell.
 
     Attributes:
         cell, topic, partitions, acks: As in :class:`history.cell.Cell`.
-        producer: Number of the producer within the cell.
-        rate: Records a second; None for as many as the client takes.
-        records: How many it sends at the most; None for no limit.
+        producer: The number of the producer within the cell.
+        rate: The records a second; None for as many as the client takes.
+        records: How many it sends at most; None for no limit.
         sync: Whether it sends a record only when the one before has an outcome.
-        record_bytes: Size of a value; the least where they differ.
-        record_bytes_max: The largest, where they do.
+        record_bytes: The size of a value; the smallest where they differ.
+        record_bytes_max: The largest size, where they differ.
         keys: How many keys its records have, at least one a partition, which take turns; None for
             records without.
         producer_config: Further librdkafka properties, over the defaults.
-        history: Directory of the tables.
-        progress: File rewritten once a second.
+        history: The directory of the tables.
+        progress: The file that is rewritten once a second.
     """
 
     cell: str = Field(min_length=1)
@@ -85,21 +87,22 @@ class ProducerSpec(_Specification):
 
     @property
     def client(self) -> str:
-        """Its name, and that of the writer of its sends."""
+        """The name of the producer, and of the writer of its sends."""
         return producer_of(self.topic, self.producer)
 
     @property
     def record_bytes_most(self) -> int:
-        """Size of its largest value."""
+        """The size of its largest value."""
         return self.record_bytes_max or self.record_bytes
 
 
 class ForeignProducerSpec(ProducerSpec):
-    """One producer of one cell, whose client is a program under test.
+    """The specification of one producer of one cell whose client is a program under test.
 
     Attributes:
-        library: Whose errors it tells, as in :data:`history.cell.LIBRARIES`, or its path.
-        program: Its command line.
+        library: The library whose errors it reports, as in :data:`history.cell.LIBRARIES`, or its
+            path.
+        program: The command line of the program.
         producer_config: Further properties, by Kafka's names, over the defaults.
     """
 
@@ -108,15 +111,15 @@ class ForeignProducerSpec(ProducerSpec):
 
 
 class ConsumerSpec(_Specification):
-    """A tail reader of one cell; what any consumer of a cell is told.
+    """The specification of a tail reader of one cell, with what any consumer of a cell needs.
 
     Attributes:
-        client: Its name, and that of the writer of its tables.
+        client: The name of the consumer, and of the writer of its tables.
         topic, partitions: As in :class:`history.cell.Cell`.
         consumer_config: Further librdkafka properties, over the defaults.
-        isolation: What it is shown of transactions.
-        history: Directory of the tables.
-        progress: File rewritten once a second.
+        isolation: The isolation level, which decides what it is shown of transactions.
+        history: The directory of the tables.
+        progress: The file that is rewritten once a second.
     """
 
     client: str = Field(min_length=1)
@@ -130,12 +133,12 @@ class ConsumerSpec(_Specification):
 
 
 class GroupMemberSpec(ConsumerSpec):
-    """A member of a group.
+    """The specification of a member of a group.
 
     Attributes:
         group: Kafka's ``group.id``.
-        delivery: When it commits.
-        instance: Its ``group.instance.id``; None for a member that is not static.
+        delivery: The rule for when it commits.
+        instance: The ``group.instance.id``; None for a member that is not static.
     """
 
     group: str = Field(min_length=1)
@@ -144,7 +147,7 @@ class GroupMemberSpec(ConsumerSpec):
 
 
 class TopicSpec(_Specification):
-    """A topic to read back; ``only``: that one of its partitions, None for all."""
+    """A topic to read back; ``only`` names one of its partitions, None all."""
 
     topic: str = Field(min_length=1)
     partitions: int = Field(ge=1)
@@ -152,18 +155,18 @@ class TopicSpec(_Specification):
 
     @property
     def numbers(self) -> Sequence[int]:
-        """Of the partitions to be read."""
+        """The numbers of the partitions to read."""
         return range(self.partitions) if self.only is None else (self.only,)
 
 
 class FinalReadSpec(_Specification):
-    """The final read of every partition of every topic.
+    """The specification of the final read of every partition of every topic.
 
     Attributes:
-        deadline_s: Seconds for the whole of it.
-        apart: Whether each topic is read by a process of its own: librdkafka has ended the one that
-            read them all.
-        client_config: librdkafka properties that connecting takes (security).
+        deadline_s: The time limit for the whole of it, in seconds.
+        apart: Whether a process of its own reads each topic, because librdkafka has ended the one
+            that read them all.
+        client_config: The librdkafka properties that connecting takes (security).
     """
 
     topics: tuple[TopicSpec, ...]
@@ -176,7 +179,7 @@ class FinalReadSpec(_Specification):
 
     @property
     def asked(self) -> Sequence[tuple[str, int]]:
-        """Topic and number of all partitions to be read."""
+        """The topic and number of all partitions to read."""
         return [(topic.topic, number) for topic in self.topics for number in topic.numbers]
 
 
@@ -184,7 +187,7 @@ _S = TypeVar("_S", bound=_Specification)
 
 
 def load(kind: type[_S], path: Path) -> _S:
-    """Read a specification. Raises SpecificationError."""
+    """Read a specification; raise SpecificationError if it is wrong."""
     try:
         return kind.model_validate_json(path.read_bytes())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Creating the topics of the cells."""
+"""The creation of the topics of the cells."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ _LOOK_EVERY_S = 0.1
 
 
 class TopicsRefused(Exception):
-    """Topics could not be created.
+    """The error of topics that could not be created.
 
     Attributes:
-        reasons: Why, by topic.
+        reasons: The reason for each topic.
     """
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
@@ -30,7 +30,7 @@ class TopicsRefused(Exception):
 
 
 def topic_properties(cell: Cell) -> dict[str, str]:
-    """The cell's topic configuration, in Kafka's names and as Kafka writes values."""
+    """Return the cell's topic configuration, in Kafka's names and as Kafka writes values."""
     return {name: as_text(value) for name, value in cell.of(Scope.TOPIC)}
 
 
@@ -41,11 +41,17 @@ def create_topics(
     connection: Mapping[str, str] = MappingProxyType({}),
     kept: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create each cell's topic, within ``deadline_s`` seconds. ``connection``: what librdkafka is
-    told besides in order to connect; ``kept``: further properties of all topics, under their own.
+    """Create each cell's topic, within ``deadline_s`` seconds.
 
-    Raises TopicsRefused, naming each topic that was not created and the broker's reason; a topic
-    that is there already is one of them, since its configuration may be another.
+    Raise TopicsRefused with each topic that was not created and the broker's reason. A topic that
+    exists already is one of them, because its configuration may be different.
+
+    Args:
+        bootstrap_servers: The brokers to connect to.
+        cells: The cells.
+        deadline_s: The time limit, in seconds.
+        connection: Further properties that librdkafka needs to connect.
+        kept: Further properties of all topics, under their own.
     """
     security = {
         name: value
@@ -73,8 +79,8 @@ def create_topics(
 def _await_controller(admin: AdminClient, deadline_s: float) -> None:
     """Return when a broker names the controller, or when the time is up.
 
-    librdkafka asks once, and a broker that has just started knows of no controller, and of no
-    broker: without this, creating would wait for the next refresh of metadata, minutes later.
+    librdkafka asks once, and a broker that has just started knows no controller, and no broker.
+    Without this, creating would wait for the next refresh of metadata, minutes later.
     """
     end = time.monotonic() + deadline_s
     while (left := end - time.monotonic()) > 0:

@@ -1,14 +1,13 @@
-"""Which records of a producer have no outcome yet, by arrays: what is told of thousands at once
-costs a few calls.
-"""
+"""The records of a producer that have no outcome yet, by arrays: reports of thousands at once cost
+a few calls."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 _ROOM_MIN = 1024
 FEW = 8
-"""So many records are sent, and told of, one by one: what arrays cost whatever is in them, some
-tenths of a millisecond on a busy machine, is more than that."""
+"""The most records that are sent, and reported, one by one. The fixed cost of arrays, some tenths
+of a millisecond on a busy machine, is more than that."""
 
 Integers = NDArray[np.int64]
 
@@ -16,9 +15,8 @@ Integers = NDArray[np.int64]
 class Unresolved:
     """Records by their sequence numbers, which count from 0 in the order in which they are added.
 
-    What it remembers reaches back to the oldest that has no outcome, four bytes a record: a client
-    library gives each record up after a while (``message.timeout.ms``), whatever became of the
-    others.
+    They are kept back to the oldest that has no outcome, at four bytes a record. A client library
+    gives each record up after a while (``message.timeout.ms``), whatever the outcome of the others.
 
     Attributes:
         waiting: How many there are of each partition.
@@ -30,14 +28,15 @@ class Unresolved:
         self.count = 0
         self._first = 0
         self._next = 0
-        # Of each from the first on: its partition, or a negative number where it has an outcome.
+        # The partition of each record from the first on, or a negative number where it has an
+        # outcome.
         self._partitions: NDArray[np.int32] = np.empty(_ROOM_MIN, np.int32)
 
     def __contains__(self, sequence: int) -> bool:
         return self._knows(sequence) and self._partitions[sequence - self._first] >= 0
 
     def add(self, partitions: ArrayLike) -> range:
-        """The next records, of these partitions; their sequence numbers."""
+        """Add the next records, of these partitions, and return their sequence numbers."""
         added = np.asarray(partitions, np.int32)
         begin, self._next = self._next, self._next + len(added)
         if self._next - self._first > len(self._partitions):
@@ -52,7 +51,10 @@ class Unresolved:
         return range(begin, self._next)
 
     def take(self, sequence: int) -> int | None:
-        """A record has an outcome. Its partition, or None where it had one, or was never added."""
+        """Take a record that has an outcome, and return its partition.
+
+        The result is None where it had one before, or was never added.
+        """
         if sequence not in self:
             return None
         place = sequence - self._first
@@ -63,8 +65,11 @@ class Unresolved:
         return partition
 
     def take_all(self, sequences: ArrayLike) -> tuple[Integers, NDArray[np.int32]]:
-        """Records have outcomes. Which of these had none until then, as places in ``sequences``
-        (of one that is there twice, the first), and their partitions."""
+        """Take records that have outcomes.
+
+        Return which of these had none until then, as places in ``sequences``, and their partitions.
+        For one that is there twice, the first place counts.
+        """
         places = np.asarray(sequences, np.int64) - self._first
         had_none = np.flatnonzero((places >= 0) & (places < self._next - self._first))
         had_none = had_none[self._partitions[places[had_none]] >= 0]
@@ -81,22 +86,26 @@ class Unresolved:
         return had_none, partitions
 
     def partitions_of(self, sequences: Integers) -> NDArray[np.int32]:
-        """Return the partition of each record; negative for one that has an outcome, or was never
-        added."""
+        """Return the partition of each record.
+
+        It is negative for one that has an outcome, or was never added.
+        """
         places = sequences - self._first
         known = (places >= 0) & (places < self._next - self._first)
         return np.where(known, self._partitions[np.where(known, places, 0)], np.int32(-1))
 
     def left(self) -> Integers:
-        """The sequence numbers of those without an outcome."""
+        """Return the sequence numbers of those without an outcome."""
         return self._first + np.flatnonzero(self._partitions[: self._next - self._first] >= 0)
 
     def _knows(self, sequence: int) -> bool:
         return self._first <= sequence < self._next
 
     def _make_room(self, end: int) -> None:
-        """For all up to the next one, when those up to ``end`` are there: the oldest that have an
-        outcome are forgotten."""
+        """Make room for all up to the next one, when those up to ``end`` are there.
+
+        The oldest that have an outcome are forgotten.
+        """
         known = self._partitions[: end - self._first]
         unresolved = np.flatnonzero(known >= 0)
         forgotten = int(unresolved[0]) if len(unresolved) else len(known)

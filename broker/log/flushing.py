@@ -102,7 +102,7 @@ class Flushing:
         self.recovery_point = Offset(min(self.recovery_point, end))
         self._snapshots = {at: held for at, held in self._snapshots.items() if at <= end}
 
-    def begin_anew(self, at: int) -> None:
+    def start_over(self, at: int) -> None:
         """Note that the log is empty, and now starts and ends at ``at``.
 
         The producers of the discarded records must be forgotten, although their snapshots are below

@@ -301,7 +301,7 @@ class PartitionLog:
         # again.
         self._directory.sync()
         self._start = self._end = Offset(offset)
-        self.flushing.begin_anew(offset)
+        self.flushing.start_over(offset)
         self.epochs.clear()
         self._probe.log_begun_anew(self)
 

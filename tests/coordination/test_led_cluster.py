@@ -74,7 +74,7 @@ def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -
     """Its former session has seconds to go; it may lead already."""
     cluster.run(cluster.client.create("t"))
     node = cluster.nodes[1]
-    cluster.begin_anew(node)
+    cluster.start_over(node)
     node.stop()
     cluster.until(lambda: not node.is_alive, deadline_s=1)
     (ending,) = node.endings
@@ -86,7 +86,7 @@ def test_a_broker_that_is_still_registering_halts_when_it_must(cluster: Cluster)
     """It may lead and follow already, and a disk fail meanwhile."""
     cluster.run(cluster.client.create("t"))
     node = cluster.nodes[1]
-    cluster.begin_anew(node)
+    cluster.start_over(node)
     assert node.app is not None
     node.app._halt(OSError("the disk fails"))
     cluster.until(lambda: not node.is_alive, deadline_s=1)

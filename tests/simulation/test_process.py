@@ -115,7 +115,7 @@ def test_a_stop_hands_over_and_is_noted(cluster: Cluster) -> None:
 def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -> None:
     """Its former session has seconds to go."""
     node = cluster.nodes[filled(cluster)]
-    cluster.begin_anew(node)
+    cluster.start_over(node)
     node.stop()
     cluster.until(lambda: not node.is_alive, deadline_s=1)
     (ending,) = node.endings

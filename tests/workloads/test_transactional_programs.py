@@ -141,8 +141,8 @@ def test_a_zombie_asks_for_its_commit_when_another_has_begun(produce) -> None:
 @pytest.mark.parametrize(
     ("manner", "status", "reason"),
     [
-        ("babbles", 1, "answered what nobody had asked"),
-        ("flushes", 1, "has flushed, and nobody had asked"),
+        ("babbles", 1, "answered without a question"),
+        ("flushes", 1, "has flushed without an order"),
         ("strange", 1, "told of record 999999, which waits for no outcome"),
         ("fatal", 1, "cannot go on: the library has failed for good"),
         ("quits", 7, "ended with status 7"),

@@ -1,1 +1,1 @@
-"""Consumers of a cell: what they are shown, given, and what they commit."""
+"""Consumers of a cell: what they are shown and given, and what they commit."""

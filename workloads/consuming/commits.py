@@ -1,11 +1,11 @@
-"""The commits of a group's member: one at a time, and what became of each.
+"""The commits of a group's member: one at a time, with the outcome of each.
 
-All in the thread that polls, or in one that it waits for. confluent-kafka (2.16) lets one thread at
-a time into a consumer, and one that is in a callback is in it: a commit that another thread asks
-for waits until the poll is over, and one that a callback waits for waits for ever.
+All happen in the thread that polls, or in one that it waits for. confluent-kafka (2.16) lets one
+thread at a time into a consumer, and a thread in a callback is in it. A commit that another thread
+asks for waits until the poll is over. A commit that a callback waits for waits for ever.
 
-One at a time: of two under way either may be stored last, since librdkafka asks again where nobody
-answered the first, and what is committed would go back.
+Only one is under way at a time. Of two under way either may be stored last, because librdkafka asks
+again where the first got no answer. What is committed would then go back.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ from ackproof.workloads.process import within
 
 
 class NoAnswer(Exception):
-    """librdkafka did not come back from a commit, and lets nobody else into its consumer."""
+    """The error of a commit from which librdkafka did not come back, so that no other thread can
+    use its consumer."""
 
 
 class _Commit(NamedTuple):
@@ -30,11 +31,13 @@ class _Commit(NamedTuple):
 
 
 class Committer:
-    """Commits and records it. To be closed behind the consumer, which answers until then; what
-    it says later is not heard.
+    """A recorder of the commits that it makes.
+
+    It must be closed after the consumer, which answers until then. What the consumer says later is
+    ignored.
 
     Args:
-        answer_s: How long a commit that is waited for may take, seconds.
+        answer_s: How long a commit that is waited for may take, in seconds.
     """
 
     def __init__(
@@ -53,23 +56,30 @@ class Committer:
         return bool(self._positions.uncommitted())
 
     def ask(self, consumer: Consumer) -> None:
-        """Ask for a commit of what is not committed, unless one is under way. The answer comes with
-        a later poll (:meth:`answered`)."""
+        """Ask for a commit of what is not committed, unless one is under way.
+
+        The answer comes with a later poll (:meth:`answered`).
+        """
         self._begin(consumer, asynchronous=True)
 
     def commit(self, consumer: Consumer) -> None:
-        """The same, and wait for the answer; not in a callback.
+        """Commit as :meth:`ask` does, and wait for the answer; it must not be called in a callback.
 
-        While nobody coordinates the group librdkafka gives up after about ``session.timeout.ms``
-        and six times ``socket.timeout.ms``. Where it knows no broker any more it does not
-        (:mod:`workloads.known_brokers`): a request that it could not send is tried again without
-        being counted. Raises NoAnswer then; what became of the commit is unknown.
+        While the group has no coordinator, librdkafka gives up after about ``session.timeout.ms``
+        and six times ``socket.timeout.ms``. Where it knows no broker any more it does not give up
+        (:mod:`workloads.known_brokers`). It tries a request that it could not send again without
+        counting it.
+
+        Raise NoAnswer then; the outcome of the commit is unknown.
         """
         self._begin(consumer, asynchronous=False)
 
     def answered(self, error: KafkaError | None, offsets: Sequence[TopicPartition]) -> None:
-        """For ``on_commit``: what became of the commit under way; of one that the client library
-        made by itself, where none is. Partitions without an offset were no part of that."""
+        """Record the outcome of the commit under way, for ``on_commit``.
+
+        Where none is under way, the client library made the commit by itself. Partitions without an
+        offset were no part of it.
+        """
         made = [one for one in offsets if one.offset >= 0]
         if self._closed or not made:
             return
@@ -83,7 +93,8 @@ class Committer:
                 self._positions.committed(one.partition, one.offset)
 
     def close(self) -> None:
-        """The consumer is closed: a commit that is not answered never will be."""
+        """End the commits after the consumer is closed: a commit without an answer will never get
+        one."""
         if self._under_way is not None:
             self.answered(KafkaError(KafkaError._DESTROY), self._under_way.offsets)
         self._closed = True

@@ -1,9 +1,8 @@
-"""What a consumer was shown, given and what it committed, as rows of ``polls``, ``assignments`` and
-``commits``.
+"""The rows of ``polls``, ``assignments`` and ``commits`` that record one consumer.
 
-Owns the counts of polls and commits. What a poll returned is recorded as shown when it returned,
-whatever the client does with it then: whether it had been committed before it was processed, or
-after, is told by the rows of ``commits`` and the polls that these name.
+This module owns the counts of polls and commits. What a poll returned is recorded as shown when it
+returned, whatever the client does with it then. The rows of ``commits``, and the polls that these
+name, show whether it was committed before or after it was processed.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,16 +17,18 @@ from ackproof.workloads.polled import Records
 from ackproof.workloads.spec import ConsumerSpec, GroupMemberSpec
 
 FETCHED = "fetched"
-"""The ``type`` of a row of ``commits`` that tells what is committed, after an assignment."""
+"""The ``type`` of a row of ``commits`` that holds what is committed, after an assignment."""
 LOOKED = "looked"
-"""The same, asked for in between; its time is that of the question."""
+"""The ``type`` of such a row that was asked for in between; its time is that of the question."""
 NOTHING_COMMITTED = -1
-"""In place of an offset; Kafka's own word for it in OffsetFetch."""
+"""The number in place of an offset; it is Kafka's own in OffsetFetch."""
 
 
 class ConsumptionTables:
-    """The tables of one consumer, flushed and closed together. ``commits`` is None for one that is
-    in no group, and commits nothing."""
+    """The tables of one consumer, flushed and closed together.
+
+    ``commits`` is None for a consumer that is in no group, and commits nothing.
+    """
 
     def __init__(self, spec: ConsumerSpec) -> None:
         partitions = [(spec.topic, number) for number in range(spec.partitions)]
@@ -40,12 +41,12 @@ class ConsumptionTables:
         )
 
     def flush_due(self, now: float) -> None:
-        """As :meth:`history.writer.TableWriter.flush_due`, for all."""
+        """Flush all tables as :meth:`history.writer.TableWriter.flush_due` does."""
         for table in self._all():
             table.flush_due(now)
 
     def close(self) -> None:
-        """Close all, when one fails the others all the same, then raise the first failure."""
+        """Close all tables, even when one fails, then raise the first failure."""
         with ExitStack() as closing:
             for table in reversed(self._all()):
                 closing.callback(table.close)
@@ -55,10 +56,12 @@ class ConsumptionTables:
 
 
 class ConsumptionRecorder:
-    """Records what one consumer sees and does. Offsets are by partition of the spec's topic.
+    """A recorder of what one consumer sees and does.
+
+    Offsets are by partition of the spec's topic.
 
     Args:
-        clock: Nanoseconds of the Unix epoch.
+        clock: Returns nanoseconds of the Unix epoch.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class ConsumptionRecorder:
         self._commit = 0
 
     def shown(self, records: Records) -> None:
-        """A poll has just returned these; an empty one is none."""
+        """Record the records that a poll has just returned; an empty poll does not count."""
         if not len(records):
             return
         self._counts["polls"] += 1
@@ -100,48 +103,58 @@ class ConsumptionRecorder:
         )
 
     def assigned(self, starts: Mapping[int, int | None]) -> None:
-        """The client was given partitions, and begins to read at these offsets (None: it does not
-        know yet). None of them: it is told that it gets no more."""
+        """Record that the client was given partitions, and begins to read at these offsets.
+
+        None stands for an offset that the client does not know yet. An empty mapping says that the
+        client gets no more partitions.
+        """
         self._has |= starts.keys()
         self._event("assigned", starts)
 
     def revoked(self, partitions: Collection[int]) -> None:
-        """Partitions are about to be taken away."""
+        """Record that partitions are about to be taken away."""
         self._has.difference_update(partitions)
         self._event("revoked", dict.fromkeys(partitions))
 
     def lost(self, partitions: Collection[int]) -> None:
-        """Partitions were taken away before the client heard of it."""
+        """Record that partitions were taken away before the client heard of it."""
         self._has.difference_update(partitions)
         self._event("lost", dict.fromkeys(partitions))
 
-    def begin_anew(self, why: str) -> None:
-        """The client goes on with another instance of its library, which has nothing yet."""
+    def start_over(self, why: str) -> None:
+        """Record that the client goes on with another instance of its library, which has no
+        partitions yet."""
         if self._has:
             self.lost(sorted(self._has))
         self._counts["sessions_ended"] += 1
         self._why = why
 
     def out_of_range(self, partition: int, resumed: int) -> None:
-        """The log has no place where the client was to go on; it goes on at ``resumed``."""
+        """Record that the log does not have the client's position, and that it goes on at
+        ``resumed``."""
         self._event("out-of-range", {partition: resumed})
 
     def fetched(self, offsets: Mapping[int, int | None]) -> None:
-        """What the coordinator says is committed; None: nothing."""
+        """Record the offsets that the coordinator holds as committed; None stands for nothing."""
         self._told(self._clock(), FETCHED, offsets)
 
     def now(self) -> int:
-        """The time that rows have, for :meth:`looked`."""
+        """Return the time that rows have, for :meth:`looked`."""
         return self._clock()
 
     def looked(self, asked: int, offsets: Mapping[int, int | None]) -> None:
-        """The same, of a question asked in between, then. Not when it was answered: a member that
-        was paused meanwhile would be told less than others have committed since."""
+        """Record the same for a question that was asked at ``asked``.
+
+        The time of the answer would be wrong: a member that was paused meanwhile would hear less
+        than others have committed since.
+        """
         self._told(asked, LOOKED, offsets)
 
     def commit(self, asked: Mapping[int, int]) -> int:
-        """A commit of these offsets is about to be asked for; of none where the client library has
-        made it by itself. Its number."""
+        """Record that a commit of these offsets is about to be asked for, and return its number.
+
+        It has no offsets where the client library has made it by itself.
+        """
         self._commit += 1
         now = self._clock()
         for partition, offset in sorted(asked.items()):
@@ -151,15 +164,18 @@ class ConsumptionRecorder:
     def answered(
         self, number: int, outcome: SendType, partition: int, offset: int, error: str | None
     ) -> None:
-        """What became of an offset of a commit."""
+        """Record the outcome of one offset of a commit."""
         self._counts["committed"] += outcome is SendType.OK
         self._commit_row(self._clock(), number, outcome, partition, offset, error)
 
     def figures(self) -> Mapping[str, int | str]:
-        """For the progress file: ``assigned`` (partitions that it has), ``polls`` that returned
-        something, records ``shown``, offsets ``committed`` (one a partition and commit), how often
-        it began anew (``sessions_ended``), why the last time (``fatal``), and ``time`` in
-        nanoseconds of the Unix epoch."""
+        """Return the figures for the progress file.
+
+        They are ``assigned`` (the count of its partitions), ``polls`` that returned something,
+        records ``shown``, and offsets ``committed`` (one a partition and commit).
+        ``sessions_ended`` says how often it started over, and ``fatal`` why it did last. ``time``
+        is in nanoseconds of the Unix epoch.
+        """
         own = {"assigned": len(self._has), "time": self._clock()}
         return {**own, **self._counts, "fatal": self._why}
 

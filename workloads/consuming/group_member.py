@@ -2,29 +2,30 @@
 
 ``python -m ackproof.workloads.consuming.group_member SPEC.json``
 
-What a poll returned is recorded as shown, which is all the processing there is. Committed is the
-next offset of each partition:
+What a poll returned is recorded as shown, which is all the processing there is. The member commits
+the next offset of each partition:
 
 - ``at-least-once``: after the poll is recorded, while the next ones go on, and once more before
-  partitions are given up. With what is shown while a commit is under way it waits for the answer.
-- ``at-most-once``: after each poll, and there is no next one before the answer. Records count as
-  processed from the commit on that is ``ok`` and names an offset behind them: with one whose
-  outcome nobody knows they are not, and it is asked for again together with what comes next.
-- ``auto-commit``: by librdkafka itself, of whatever polls returned, every
+  partitions are given up. What is shown while a commit is under way waits for the answer.
+- ``at-most-once``: after each poll, and there is no next poll before the answer. Records count as
+  processed from the commit on that is ``ok`` and names an offset behind them. After a commit with
+  an unknown outcome they do not, and it is asked for again together with what comes next.
+- ``auto-commit``: librdkafka itself commits whatever polls returned, every
   ``auto.commit.interval.ms`` and before partitions are given up.
 
-When partitions are assigned, the group's coordinator is asked where the group is, so that where
-reading begins is known and recorded; should it not answer within :data:`FETCH_S`, librdkafka goes
-on asking. Where nothing is committed, reading begins at the log's start. Every :data:`LOOK_S` it is
-asked again: what a coordinator has forgotten would be committed anew, mostly, before anybody is
-assigned the partition and finds it gone.
+When partitions are assigned, the member asks the group's coordinator for the group's position. So
+the start of reading is known and recorded. If it does not answer within :data:`FETCH_S`, librdkafka
+goes on asking. Where nothing is committed, reading begins at the log's start.
 
-Stopped by SIGTERM: it reads what it has to the high watermarks of that moment, commits, and leaves
-the group; static members do not leave (KIP-345), and their partitions wait for them.
+The member asks again every :data:`LOOK_S`. Otherwise what a coordinator has forgotten would mostly
+be committed again, before a member is assigned the partition and finds it gone.
 
-Where librdkafka knows no broker any more (:mod:`workloads.known_brokers`), or does not come back
-from a commit, the member leaves it behind and begins anew, as a process would that was started
-again: with another member id, and without what it had.
+SIGTERM stops the member. It reads what it has to the high watermarks of that moment, commits, and
+leaves the group. Static members do not leave (KIP-345), and their partitions wait for them.
+
+Sometimes librdkafka knows no broker any more (:mod:`workloads.known_brokers`), or does not come
+back from a commit. The member then abandons it and starts over, like a process that was restarted:
+with another member id, and without what it had.
 """
 
 import logging
@@ -64,22 +65,24 @@ from ackproof.workloads.spec import GroupMemberSpec, load
 
 FETCH_S = 10.0
 ASK_S = 1.0
-"""For one question; between two the history is flushed."""
+"""The time limit of one question, in seconds; between two the history is flushed."""
 ASK_AGAIN_S = 0.1
 LOOK_S = 2.0
-"""Between two looks at what is committed of the partitions that a member has."""
+"""The seconds between two looks at what is committed of the partitions that a member has."""
 GRACE_S = 5.0
-"""How long a commit may take beyond the time after which librdkafka gives it up."""
+"""How long a commit may take beyond the time after which librdkafka gives it up, in seconds."""
 CLOSE_S = 10.0
-"""How long leaving may take: while no coordinator is to be had, librdkafka asks for one without
-end."""
+"""How long leaving may take, in seconds: while there is no coordinator, librdkafka asks for one
+without end."""
 
 _log = logging.getLogger(__name__)
 
 
 class GroupMember:
-    """Reads and commits until it is told to stop, or has to begin anew: one life of a member.
-    Raises (constructor) SpecificationError for properties that librdkafka does not take."""
+    """One life of a member: it reads and commits until it is told to stop, or has to start over.
+
+    The constructor raises SpecificationError for properties that librdkafka does not take.
+    """
 
     def __init__(self, spec: GroupMemberSpec, recorder: ConsumptionRecorder, keep: Keep) -> None:
         properties = member_properties(spec)
@@ -99,8 +102,11 @@ class GroupMember:
         self._poller = Poller(partial(consume, self._consumer), recorder, self._positions)
 
     def run(self, stopping: Callable[[], bool]) -> str | None:
-        """Read until ``stopping``, then to the end, and leave. Why it has to begin anew; None when
-        it is through. Raises ClientFailed after a fatal error."""
+        """Read until ``stopping``, then to the end, and leave.
+
+        Return why it has to start over, or None when it is finished. Raise ClientFailed after a
+        fatal error.
+        """
         self._consumer.subscribe(
             [self._spec.topic],
             on_assign=self._assigned,
@@ -131,8 +137,10 @@ class GroupMember:
         return None
 
     def _leave(self, seconds: float) -> None:
-        """Close the consumer, which may not come back: then it is left behind, and not heard. With
-        no time for it, at once."""
+        """Close the consumer, or abandon it at once where there is no time.
+
+        Closing may not come back. The consumer is then abandoned, and ignored from then on.
+        """
         self._over = not seconds
         try:
             within(seconds, self._consumer.close)
@@ -150,8 +158,11 @@ class GroupMember:
         self._keep()
 
     def _look(self) -> None:
-        """Ask what is committed, if it is time to; once: the next look is soon. Before what was
-        shown is committed, which covers up what was forgotten while this process hung."""
+        """Ask once what is committed, if it is time to; the next look is soon.
+
+        This comes before a commit of what was shown, which would hide what was forgotten while this
+        process hung.
+        """
         now = time.monotonic()
         if not self._settled or now < self._look_due:
             return
@@ -163,8 +174,11 @@ class GroupMember:
         return self._committer.is_behind and self._spec.delivery is not Delivery.AUTO_COMMIT
 
     def _assigned(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
-        """With the eager protocol ``given`` is all that it has, with the cooperative one what is
-        new; either may be nothing."""
+        """Take what was given.
+
+        With the eager protocol ``given`` is all that the member has, with the cooperative one only
+        what is new. Either may be empty.
+        """
         if self._over:
             return
         partitions = [one.partition for one in given]
@@ -181,8 +195,11 @@ class GroupMember:
             consumer.assign(with_offsets)
 
     def _revoked(self, consumer: Consumer, taken: Sequence[TopicPartition]) -> None:
-        """The client library takes them away when this returned, and a commit that was asked for
-        is answered; nobody can wait for it in here."""
+        """Give partitions up.
+
+        The client library takes them away when this has returned and a commit that was asked for is
+        answered. No code can wait for that in a callback.
+        """
         if self._spec.delivery is Delivery.AT_LEAST_ONCE and not self._over:
             self._committer.ask(consumer)
         self._take_away(taken, self._recorder.revoked)
@@ -201,17 +218,18 @@ class GroupMember:
         record(partitions)
 
     def _fetch(self, consumer: Consumer, partitions: Sequence[int]) -> Mapping[int, int | None]:
-        """What is committed, of each partition of which that is known; None: nothing."""
+        """Return what is committed, for each partition where that is known; None stands for
+        nothing."""
         deadline = time.monotonic() + FETCH_S
         while partitions and time.monotonic() < deadline:
             if told := self._ask(consumer, partitions):
                 return told
-            self._keep()  # it is asked again, and in the end librdkafka asks
+            self._keep()  # the question is repeated, and in the end librdkafka asks
             time.sleep(ASK_AGAIN_S)
         return {}
 
     def _ask(self, consumer: Consumer, partitions: Sequence[int]) -> Mapping[int, int | None]:
-        """The same, asked once; nothing of any where nobody tells of all."""
+        """Return the same after one question, or nothing at all unless every answer is known."""
         asked = [TopicPartition(self._spec.topic, partition) for partition in partitions]
         with suppress(KafkaException):
             answers = consumer.committed(asked, timeout=ASK_S) if asked else ()
@@ -221,8 +239,11 @@ class GroupMember:
 
 
 def _start(partition: int, fetched: Mapping[int, int | None]) -> int:
-    """Where to begin. OFFSET_STORED has librdkafka ask the coordinator itself, OFFSET_INVALID is
-    resolved by ``auto.offset.reset``."""
+    """Return where to begin.
+
+    With OFFSET_STORED librdkafka asks the coordinator itself, and ``auto.offset.reset`` resolves
+    OFFSET_INVALID.
+    """
     offset = fetched.get(partition, OFFSET_STORED)
     return int(OFFSET_INVALID if offset is None else offset)
 
@@ -232,8 +253,8 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     spec = load(GroupMemberSpec, specification)
     with recording(spec) as (recorder, keep):
         while (why := GroupMember(spec, recorder, keep).run(stopping)) is not None:
-            _log.warning("it begins anew: %s", why)
-            recorder.begin_anew(why)
+            _log.warning("it starts over: %s", why)
+            recorder.start_over(why)
 
 
 if __name__ == "__main__":

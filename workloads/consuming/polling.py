@@ -1,4 +1,4 @@
-"""What consumers have in common: polling, and reading to the end when they are asked to stop."""
+"""The common parts of consumers: polling, and reading to the end when they are asked to stop."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +16,10 @@ from ackproof.workloads.spec import Config, ConsumerSpec, SpecificationError
 
 
 class Positions:
-    """Offsets by partition, of those that the consumer has. Offsets are the next ones: the last
-    record's plus one."""
+    """Offsets by partition, for the partitions that the consumer has.
+
+    Each is the next offset: that of the last record plus one.
+    """
 
     def __init__(self) -> None:
         self._reached: dict[int, int] = {}
@@ -27,53 +29,53 @@ class Positions:
 
     @property
     def partitions(self) -> frozenset[int]:
-        """Those that the consumer has."""
+        """The partitions that the consumer has."""
         return frozenset(self._has)
 
     def begin(self, partition: int, offset: int | None) -> None:
-        """A partition is read from here on; None: nobody knows where."""
+        """Begin a partition at this offset; None stands for an unknown one."""
         self.forget([partition])
         self._has.add(partition)
         if offset is not None:
             self._reached[partition] = offset
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Partitions were taken away."""
+        """Forget partitions that were taken away."""
         for partition in partitions:
             self._has.discard(partition)
             for offsets in (self._reached, self._shown, self._committed):
                 offsets.pop(partition, None)
 
     def shown(self, last: Mapping[int, int]) -> None:
-        """Records were shown, up to the one at this offset of each partition.
+        """Note that records were shown, up to the one at this offset of each partition.
 
-        One of a partition that was taken away during the same poll says nothing of where this
-        consumer is. Committing it would set back whoever has the partition now.
+        A record of a partition that was taken away during the same poll says nothing of this
+        consumer's position. Committing it would set back the member that has the partition now.
         """
         for partition in last.keys() & self._has:
             self._shown[partition] = self._reached[partition] = last[partition] + 1
 
     def ended(self, partition: int, offset: int) -> None:
-        """There is nothing at ``offset`` and behind it."""
+        """Note that there is nothing at ``offset`` and behind it."""
         if partition in self._has:
             self._reached[partition] = offset
 
     def reached(self, partition: int) -> int | None:
-        """What is due next; None: nobody knows."""
+        """Return the offset that is due next, or None where it is unknown."""
         return self._reached.get(partition)
 
     def have_reached(self, ends: Mapping[int, int]) -> bool:
-        """Whether each partition is read to its end, of which all must be known."""
+        """Return whether each partition is read to its end, of which all must be known."""
         return all(
             p in ends and p in self._reached and self._reached[p] >= ends[p] for p in self._has
         )
 
     def uncommitted(self) -> Mapping[int, int]:
-        """What was shown and is not known to be committed."""
+        """Return what was shown and is not known to be committed."""
         return {p: o for p, o in self._shown.items() if self._committed.get(p) != o}
 
     def committed(self, partition: int, offset: int) -> None:
-        """It is committed."""
+        """Note that the offset is committed."""
         if partition in self._has:
             self._committed[partition] = offset
 
@@ -82,26 +84,33 @@ class Positions:
 
 BATCH = 500
 BATCH_OF_ARRAYS = 8_000
-"""Where messages come as arrays: what a poll costs besides its messages is then hardly seen."""
+"""The size of a batch where messages come as arrays: the other costs of a poll are then
+negligible."""
 WAIT_SECONDS = 0.1
-"""A poll returns when it has so many, or has waited so long."""
+"""The time after which a poll returns without a full batch, in seconds."""
 ASK_S = 1.0
-"""For one question; the next poll waits for the answer."""
+"""The time limit of one question, in seconds; the next poll waits for the answer."""
 
 Keep = Callable[[], None]
 Consume = Callable[[], Polled]
-"""Takes what is there, or has come within :data:`WAIT_SECONDS`."""
+"""A function that takes what is there, or has come within :data:`WAIT_SECONDS`."""
 Bounds = Callable[[int], tuple[int, int] | None]
-"""Log start and high watermark of a partition; None where nobody tells."""
+"""A function that returns log start and high watermark of a partition, or None where they are
+unknown."""
 
 _OUT_OF_RANGE = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
-"""With ``auto.offset.reset=error`` librdkafka says the first of these for all of them, and fetches
-no more of the partition (``rd_kafka_offset_reset``)."""
+"""The errors of an offset that is out of range.
+
+With ``auto.offset.reset=error`` librdkafka gives the first of these for all of them, and fetches no
+more of the partition (``rd_kafka_offset_reset``).
+"""
 
 
 class Poller:
-    """Polls a consumer and records what it is shown. Errors that the client library gets over by
-    itself go to the log."""
+    """A poller of a consumer that records what it is shown.
+
+    Errors from which the client library recovers by itself go to the log.
+    """
 
     def __init__(
         self, consume: Consume, recorder: ConsumptionRecorder, positions: Positions
@@ -111,9 +120,11 @@ class Poller:
         self._positions = positions
 
     def poll(self) -> Sequence[int]:
-        """Take what is there. Returns the partitions of which there is nothing more to come, since
-        their offset is out of range. Raises ClientFailed after a fatal error, when what came with
-        it is recorded."""
+        """Take what is there, and return the partitions that are out of range.
+
+        No more records come from such a partition. Raise ClientFailed after a fatal error, once
+        everything that came with it is recorded.
+        """
         told = self._consume()
         records = told.records
         self._recorder.shown(records)
@@ -136,8 +147,10 @@ class Poller:
 
 
 def consume(consumer: Consumer) -> Polled:
-    """What a consumer of confluent-kafka returns. A fatal error is raised here, or comes as a
-    message, whichever is first."""
+    """Return what a consumer of confluent-kafka returns.
+
+    A fatal error is raised here, or comes as a message, whichever is first.
+    """
     try:
         messages = consumer.consume(BATCH, WAIT_SECONDS)
     except KafkaException as refusal:
@@ -150,8 +163,10 @@ def consume(consumer: Consumer) -> Polled:
 
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int] | None:
-    """Log start and high watermark; None where nobody tells within :data:`ASK_S`. For the thread
-    that polls (see :mod:`workloads.consuming.commits`)."""
+    """Return log start and high watermark, or None without an answer within :data:`ASK_S`.
+
+    Only the thread that polls may call it (see :mod:`workloads.consuming.commits`).
+    """
     try:
         told: tuple[int, int] | None = consumer.get_watermark_offsets(
             TopicPartition(topic, partition), timeout=ASK_S, cached=False
@@ -163,10 +178,10 @@ def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int
 
 
 class CatchUp:
-    """Whether a consumer that was asked to stop has read to the end of what it has: to the high
-    watermarks, asked for once from that moment on, or for :data:`CATCH_UP_S`.
+    """The check whether a consumer that was asked to stop has read to the end of what it has.
 
-    It ends nothing by itself: what a member of a group has may change while it catches up.
+    It reads to the high watermarks, asked for once from that moment on, or for :data:`CATCH_UP_S`.
+    The check ends nothing by itself: what a member of a group has may change while it catches up.
     """
 
     def __init__(self, bounds: Bounds, positions: Positions) -> None:
@@ -176,7 +191,10 @@ class CatchUp:
         self._ends: dict[int, int] = {}
 
     def done(self, settled: bool = True) -> bool:
-        """``settled``: whether it is known what the consumer has, and nothing else left to do."""
+        """Return whether the consumer has caught up.
+
+        ``settled`` says whether its partitions are known and it has nothing else left to do.
+        """
         for partition in self._positions.partitions - self._ends.keys():
             if self._is_late():
                 break
@@ -191,8 +209,11 @@ class CatchUp:
 
 @contextmanager
 def recording(spec: ConsumerSpec) -> Iterator[tuple[ConsumptionRecorder, Keep]]:
-    """A consumer's recorder, and what flushes its history and rewrites its progress file; to be
-    called several times a second. Both are closed at the end, whatever ended it."""
+    """Yield a consumer's recorder, and a function that flushes its history and rewrites its
+    progress file.
+
+    Call the function several times a second. Both are closed at the end, whatever ended it.
+    """
     tables = ConsumptionTables(spec)
     recorder = ConsumptionRecorder(spec, tables, time.time_ns)
     progress = Progress(spec.progress)
@@ -211,8 +232,10 @@ def recording(spec: ConsumerSpec) -> Iterator[tuple[ConsumptionRecorder, Keep]]:
 
 
 def consumer_of(properties: Config, callbacks: Mapping[str, object]) -> Consumer:
-    """The client. ``callbacks``: and what goes with them. Raises SpecificationError for properties
-    that librdkafka does not take."""
+    """Return the client with its ``callbacks``.
+
+    Raise SpecificationError for properties that librdkafka does not take.
+    """
     try:
         return Consumer({**properties, **callbacks, "error_cb": note_error})
     except KafkaException as error:
@@ -220,5 +243,6 @@ def consumer_of(properties: Config, callbacks: Mapping[str, object]) -> Consumer
 
 
 def _is_fatal(error: KafkaError) -> bool:
-    """As a message a fatal error is _FATAL, which does not call itself fatal."""
+    """Return whether an error is fatal; as a message, such an error is _FATAL, which does not call
+    itself fatal."""
     return bool(error.fatal() or error.code() == KafkaError._FATAL)

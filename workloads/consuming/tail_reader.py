@@ -1,14 +1,16 @@
 """The tail reader of one cell: ``python -m ackproof.workloads.consuming.tail_reader SPEC.json``.
 
-Reads all partitions from offset 0, where the log of a topic that was made for the run begins, as
+It reads all partitions from offset 0, where the log of a topic that was made for the run begins, as
 they grow. It assigns itself to them, once: no coordinator is asked, and nothing is committed.
 
-It goes on through whatever is no fatal error. A place that the log has no more is no such error,
-and is not papered over (``auto.offset.reset=error``): it is recorded, and reading goes on at the
-nearest place that there is. What was shown before is then not what the log holds, or not all of it,
-and what was appended below that place meanwhile is not shown.
+It goes on through every error that is not fatal. A position that the log no longer has is no fatal
+error, and the reader does not hide it (``auto.offset.reset=error``). It is recorded, and reading
+goes on at the nearest position that there is.
 
-Stopped by SIGTERM: it reads to the high watermarks of that moment, then ends.
+What was shown before is then not what the log holds, or not all of it. What was appended below that
+position meanwhile is not shown.
+
+SIGTERM stops it: it reads to the high watermarks of that moment, then ends.
 """
 
 import sys
@@ -35,8 +37,10 @@ from ackproof.workloads.spec import ConsumerSpec, load
 
 
 class TailReader:
-    """Reads and records until it is told to stop. Raises (constructor) SpecificationError for
-    properties that librdkafka does not take."""
+    """A reader that records until it is told to stop.
+
+    The constructor raises SpecificationError for properties that librdkafka does not take.
+    """
 
     def __init__(self, spec: ConsumerSpec, recorder: ConsumptionRecorder, keep: Keep) -> None:
         self._spec = spec
@@ -50,7 +54,7 @@ class TailReader:
         self._poller = Poller(consume, recorder, self._positions)
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Read until ``stopping``, then to the end. Raises ClientFailed after a fatal error."""
+        """Read until ``stopping``, then to the end; raise ClientFailed after a fatal error."""
         starts = dict.fromkeys(range(self._spec.partitions), 0)
         for partition, offset in starts.items():
             self._go_on(partition, offset)
@@ -75,7 +79,7 @@ class TailReader:
         due = self._positions.reached(partition) or 0
         nearest = min(max(due, low), high)
         self._recorder.out_of_range(partition, nearest)
-        # librdkafka does not seek in what it no longer fetches.
+        # librdkafka does not seek in a partition that it no longer fetches.
         self._consumer.unassign(partition)
         self._go_on(partition, nearest)
 

@@ -1,2 +1,5 @@
-"""Producers of any client library, and of the user's own, under test: each is a program that speaks
-one line protocol (docs/client-protocol.md), and everything that is recorded is recorded by us."""
+"""Producers of any client library, and the user's own, under test.
+
+Each is a program that speaks one line protocol (docs/client-protocol.md). Our own code makes all
+the records of the history.
+"""

@@ -1,8 +1,8 @@
 """aiokafka as a program under test: ``python -m ackproof.workloads.foreign.aiokafka_producer``.
 
-``AIOKafkaProducer.send`` waits while the batch of its partition is full, so that partitions are
-sent to by a task each: one that nobody leads must not keep the others waiting. What one of them has
-not handed to the library yet waits in order.
+``AIOKafkaProducer.send`` waits while the batch of its partition is full. Therefore a task of its
+own sends to each partition, so that one without a leader does not keep the others waiting. What a
+task has not handed to the library yet waits in order.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from ackproof.workloads.foreign.protocol import (
 )
 
 _STOP_S = 3.0
-"""How long the library may take to close its connections."""
+"""How long the library may take to close its connections, in seconds."""
 
 _PARAMETERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "bootstrap.servers": ("bootstrap_servers", str),
@@ -51,20 +51,21 @@ _PARAMETERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "linger.ms": ("linger_ms", int),
     "batch.size": ("max_batch_size", int),
     "compression.type": ("compression_type", lambda text: None if text == "none" else text),
-    # It is how long a batch may wait, how long an answer may take, and what brokers are told.
+    # This is how long a batch may wait, how long an answer may take, and what brokers are told.
     "delivery.timeout.ms": ("request_timeout_ms", int),
 }
-"""What aiokafka calls Kafka's properties, and how it writes their values."""
+"""aiokafka's names of Kafka's properties, and how it writes their values."""
 _OF_NO_CONCERN = ("max.in.flight.requests.per.connection",)
-"""There is never more than one batch of a partition under way (``Sender``: muted partitions)."""
+"""The properties without effect: aiokafka never has more than one batch of a partition under way
+(``Sender``: muted partitions)."""
 
 
 class CannotBegin(Exception):
-    """What the program was told cannot be."""
+    """The error of a program that was told something impossible."""
 
 
 class AiokafkaProgram:
-    """Does what it is told, line by line."""
+    """A program that obeys its input line by line."""
 
     def __init__(self) -> None:
         self._topic = ""
@@ -77,7 +78,10 @@ class AiokafkaProgram:
         self._saying: list[bytes] = []
 
     async def run(self, lines: asyncio.StreamReader) -> None:
-        """Until there are no more lines. Raises CannotBegin, and Malformed for what is no line."""
+        """Obey until there are no more lines.
+
+        Raise CannotBegin, and Malformed for what is no line.
+        """
         try:
             while line := await lines.readline():
                 await self._obey(line.removesuffix(b"\n"))
@@ -137,7 +141,8 @@ class AiokafkaProgram:
         task.add_done_callback(self._over)
 
     def _over(self, task: "asyncio.Task[None]") -> None:
-        """What nobody thought of must not stop one partition, and look as if it were silent."""
+        """Report an unforeseen error of a task, which would otherwise stop one partition and look
+        like silence."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._say(Fatal(_one_line(repr(error))))
@@ -160,7 +165,7 @@ class AiokafkaProgram:
         if (error := report.exception()) is not None:
             self._told(Failed(number, type(error).__name__))
         else:
-            # With acks=0 there is no result. A repetition that the broker knew has no offset.
+            # With acks=0 there is no result, and a repetition that the broker knew has no offset.
             offset = getattr(report.result(), "offset", -1)
             self._told(Acked(number, offset if offset >= 0 else None))
 
@@ -177,7 +182,7 @@ class AiokafkaProgram:
         self._say(Flushed())
 
     def _say(self, saying: Saying) -> None:
-        """What is said in one turn of the loop is written at once."""
+        """Say something; everything that is said in one turn of the loop is written at once."""
         if not self._saying:
             asyncio.get_running_loop().call_soon(self._write)
         self._saying.append(encode_saying(saying))

@@ -1,19 +1,20 @@
-"""The producer of one cell whose client is a program under test:
-``python -m ackproof.workloads.foreign.producer SPEC.json``.
+"""The producer of one cell whose client is a program under test.
 
-It does for the program what :mod:`workloads.producing.producer` does for librdkafka: draws the
-records, in the same pace and the same turns, and records each: an ``invoke`` when its line is
-handed over, the outcome when the program's line is read. What is recorded is thus the same code for
-all clients.
+``python -m ackproof.workloads.foreign.producer SPEC.json``
+
+It does for the program what :mod:`workloads.producing.producer` does for librdkafka. It draws the
+records, in the same pace and the same turns, and records each one. It records an ``invoke`` when a
+line is handed over, and the outcome when the program's line is read. So the same code records all
+clients.
 
 The turn of a partition is skipped as there, and so is every turn while the program does not take
-what it was told: nothing is handed over, so there is nothing to record. Its records have no keys:
-the protocol has no word for them.
+what it was told. Nothing is handed over then, so there is nothing to record. The records have no
+keys, because the protocol has no word for them.
 
-What a program may not do ends it and us, with the reason in the log and all that was recorded
-before: end by itself (then we end with its status, 128 and its number for a signal), say what is no
-line of the protocol, or tell of a record twice, or of one that it was never given. Records without
-an outcome are ``info`` then.
+A program that breaks the rules ends itself and us, with the reason in the log and everything
+recorded until then. It must not end by itself (then we end with its status, 128 and its number for
+a signal). It must not say what is no line of the protocol. It must not report a record twice, or
+one that it was never given. Records without an outcome are then ``info``.
 """
 
 import sys
@@ -48,20 +49,20 @@ from ackproof.workloads.producing.recorder import Keep, SendRecorder, encoder, r
 from ackproof.workloads.spec import ForeignProducerSpec, load
 
 WAITING_MAX = 100_000
-"""Records without an outcome: librdkafka's ``queue.buffering.max.messages``."""
+"""The most records without an outcome: librdkafka's ``queue.buffering.max.messages``."""
 ENDED = "_PROGRAM_ENDED"
 """The error of what had no outcome when the program ended, or was ended."""
 
 _WAIT_S_MIN = 0.002
-"""Tokens of this long are sent in one go."""
+"""The shortest wait, in seconds: tokens of this long are sent in one go."""
 _WAIT_S_MAX = 0.1
 
 
 class ForeignProducer:
-    """Lets a program send, and records, until it is told to stop.
+    """A producer that lets a program send, and records, until it is told to stop.
 
-    Raises (constructor) SpecificationError for what cannot be said to a program, ProgramFailed
-    where it cannot be started.
+    The constructor raises SpecificationError for what the protocol cannot say, and ProgramFailed
+    where the program cannot be started.
     """
 
     def __init__(self, spec: ForeignProducerSpec, recorder: SendRecorder, keep: Keep) -> None:
@@ -78,8 +79,10 @@ class ForeignProducer:
         self._program.tell(first)
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Send until ``stopping``, then wait for the outcomes. Raises ProgramFailed when the
-        program does what it may not, when everything is recorded."""
+        """Send until ``stopping``, then wait for the outcomes.
+
+        Raise ProgramFailed when the program breaks a rule, once everything is recorded.
+        """
         try:
             self._await_ready(stopping)
             if self._ready:
@@ -115,7 +118,7 @@ class ForeignProducer:
         while not self._flushed and time.monotonic() < deadline:
             self._hear(_WAIT_S_MAX)
         if self._flushed and (left := self._recorder.unresolved):
-            raise ProgramFailed(f"the program has flushed, and told nothing of {left} records")
+            raise ProgramFailed(f"the program has flushed without a report of {left} records")
         self._recorder.abandon(TIMED_OUT)
 
     def _hear(self, seconds: float) -> None:
@@ -136,7 +139,7 @@ class ForeignProducer:
             case Flushed():
                 self._flushed = True
             case Done() | Undone():
-                raise ProgramFailed("the program answered what nobody had asked")
+                raise ProgramFailed("the program answered without a question")
             case Fatal(reason):
                 raise ProgramFailed(f"the program cannot go on: {reason}")
 

@@ -1,11 +1,11 @@
 """A program under test, as a child with a pipe each way: docs/client-protocol.md.
 
-Neither pipe can make us wait: what the program does not take yet stays here, and what it says is
+Neither pipe can make us wait. What the program does not take yet stays here, and what it says is
 read whenever we look. What it writes to standard error is in our own log.
 
 It ends with us. Its input ends when we do, and Linux kills it when our main thread is gone
-(PR_SET_PDEATHSIG): a client that a fault has crashed must not go on to send. A program that starts
-others is killed with them when it does not end; a script should ``exec`` what it starts.
+(PR_SET_PDEATHSIG), because a client that a fault has crashed must not go on to send. A program that
+starts others is killed with them when it does not end. A script should ``exec`` what it starts.
 """
 
 import ctypes
@@ -35,23 +35,26 @@ from ackproof.workloads.process import ClientFailed
 from ackproof.workloads.spec import SpecificationError
 
 READY_S = 60.0
-"""How long it may take until it is ready."""
+"""How long the program may take until it is ready, in seconds."""
 END_S = 10.0
-"""How long it may take to end when it has said all."""
+"""How long the program may take to end when it has said all, in seconds."""
 
 _READ_BYTES = 1 << 18
 _PR_SET_PDEATHSIG = 1
 _SIGNALLED = 128
-"""As a shell tells of a signal: 128 and its number."""
+"""The number that a shell adds to a signal's: 128."""
 
 
 class ProgramFailed(ClientFailed):
-    """The program has ended, has said that it cannot go on, or says what cannot be."""
+    """The error of a program that has ended, has said that it cannot go on, or says something
+    impossible."""
 
 
 def greeting(topic: str, properties: Mapping[str, str]) -> bytes:
-    """What a program is told first: where its records go, and what its producer is like. Raises
-    SpecificationError for what the protocol cannot say."""
+    """Return the first lines for a program: where its records go, and its producer's properties.
+
+    Raise SpecificationError for what the protocol cannot say.
+    """
     told = (Property(name, value) for name, value in properties.items())
     try:
         commands: Sequence[Command] = (Protocol(VERSION), Topic(topic), *told, Open())
@@ -61,7 +64,10 @@ def greeting(topic: str, properties: Mapping[str, str]) -> bytes:
 
 
 class Program:
-    """Starts ``argv``. Raises ProgramFailed (constructor) where it cannot be started."""
+    """A running program with the arguments ``argv``.
+
+    The constructor raises ProgramFailed where it cannot be started.
+    """
 
     def __init__(self, argv: Sequence[str]) -> None:
         libc = ctypes.CDLL(None)
@@ -75,7 +81,8 @@ class Program:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
-                # Whoever interrupts us, by a terminal's Ctrl-C, asks us, and we ask the program.
+                # An interrupt, by a terminal's Ctrl-C, is meant for us, and we ask the program to
+                # end.
                 start_new_session=True,
                 preexec_fn=die_with_us,  # noqa: PLW1509  # there is one thread, which holds no lock
             )
@@ -94,21 +101,21 @@ class Program:
 
     @property
     def busy(self) -> bool:
-        """Whether it has not taken yet all that it was told."""
+        """Whether the program has not yet taken everything that it was told."""
         return bool(self._unwritten)
 
     def tell(self, lines: bytes) -> None:
-        """Hand lines over, with their ends; what it does not take yet when it does."""
+        """Hand lines over, with their ends; the program gets the rest when it takes it."""
         was_busy = self.busy
         self._unwritten += lines
         if not was_busy:
             self._write()
 
     def hear(self, seconds: float) -> Iterator[Saying]:
-        """What it says, waiting so long for the first of it.
+        """Yield what the program says, waiting so long for the first of it.
 
-        Raises ProgramFailed for what is no line of the protocol, behind whatever it said before,
-        and when it has ended, with its exit status.
+        Raise ProgramFailed for what is no line of the protocol, after everything it said before.
+        Raise it also when the program has ended, with its exit status.
         """
         for key, _ in self._selector.select(max(0.0, seconds)):
             if key.fd == self._stdin:
@@ -119,8 +126,10 @@ class Program:
             raise self._ended()
 
     def end(self) -> None:
-        """Tell it that there is no more; it has :data:`END_S` to end. Raises ProgramFailed when it
-        does not, or ends with another status than 0."""
+        """Tell the program that there is no more; it has :data:`END_S` to end.
+
+        Raise ProgramFailed when it does not end, or ends with another status than 0.
+        """
         self._close_input()
         if self._wait(END_S) is None:
             self.kill()
@@ -129,7 +138,7 @@ class Program:
             raise self._ended()
 
     def kill(self) -> None:
-        """End it at once, and whatever it started. Idempotent."""
+        """End the program at once, and everything it started; this is idempotent."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -143,7 +152,7 @@ class Program:
             try:
                 while self._unwritten:
                     del self._unwritten[: os.write(self._stdin, self._unwritten)]
-            except BrokenPipeError:  # why it listens no more is told by how it ends
+            except BrokenPipeError:  # its end shows why it does not listen any more
                 self._unwritten.clear()
         registered = self._stdin in self._selector.get_map()
         if self._unwritten and not registered:
@@ -167,7 +176,7 @@ class Program:
                 raise ProgramFailed(f"the program said what is no line: {error}") from None
 
     def _ended(self) -> ProgramFailed:
-        """How it ended; one that only closed its output is killed."""
+        """Return how the program ended; one that only closed its output is killed."""
         status = self._wait(END_S)
         if status is None:
             self.kill()
@@ -178,8 +187,10 @@ class Program:
         return ProgramFailed(f"the program ended with status {status}", status or 1)
 
     def _wait(self, seconds: float) -> int | None:
-        """Its exit status, when it has ended within so many seconds. What it still says is read
-        and dropped, since a full pipe would keep it from ending."""
+        """Return the exit status, if the program ended within so many seconds.
+
+        What it still says is read and dropped, because a full pipe would keep it from ending.
+        """
         deadline = time.monotonic() + seconds
         while self._process.poll() is None and (left := deadline - time.monotonic()) > 0:
             self._drop(min(left, 0.05))
@@ -202,7 +213,10 @@ class Program:
 
 
 def _why(program: str, error: OSError) -> str | None:
-    """Linux says of a program without its interpreter or loader that the program is not there."""
+    """Return why a program could not be started.
+
+    Linux says that a program is missing if only its interpreter or loader is.
+    """
     if isinstance(error, FileNotFoundError) and Path(program).is_file():
         return "what runs it is not here: its interpreter (#!) or its dynamic loader"
     return error.strerror

@@ -1,14 +1,16 @@
-"""What programs under test are told: properties by Kafka's names, which are the Java client's.
+"""The properties for programs under test, by Kafka's names, which are the Java client's.
 
-Libraries of their own kinds have few in common, and these are all that a campaign may set of them:
-a property that one library has and another leaves out would make two cells differ by more than by
-their client. Each program says what its library calls them, in its own source. Where a campaign
-says nothing, it is what librdkafka is told (:data:`workloads.configuration.PRODUCER_DEFAULTS`), so
-that a sweep over ``client`` compares libraries and not defaults. The limit of requests under way, a
-setting of the cell, is the library's own where nothing is said.
+Libraries of different kinds have few properties in common, and a campaign may set only these. A
+property that one library has and another leaves out would make two cells differ by more than by
+their client. Each program translates them in its own source.
 
-A program of the user's own, or of a plug-in, is told whatever the campaign sets, and judges for
-itself what it does not know.
+Where a campaign sets nothing, the value is librdkafka's
+(:data:`workloads.configuration.PRODUCER_DEFAULTS`), so that a sweep over ``client`` compares
+libraries and not defaults. The limit of requests under way, a setting of the cell, is then the
+library's own.
+
+A program of the user, or of a plug-in, is given whatever the campaign sets, and judges for itself
+what it does not know.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,11 +31,12 @@ DEFAULTS: Mapping[str, Value] = {
 _IN_FLIGHT = "max.in.flight.requests.per.connection"
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _CODECS_OF: Mapping[str, tuple[str, ...]] = {"aiokafka": ("none", "gzip")}
-"""aiokafka needs a package for the others that it does not require (cramjam)."""
+"""The codecs of a library that lacks some: aiokafka needs a package for the others that it does not
+require (cramjam)."""
 _IN_FLIGHT_IDEMPOTENT = 5
 _MESSAGE_BYTES_MAX = 1_000_000
 _OVERHEAD_BYTES = 512
-"""At most what a client adds to a value: headers of message and batch, and the key."""
+"""The most bytes that a client adds to a value: headers of message and batch, and the key."""
 
 
 def _at_least(least: int) -> Callable[[str], str | None]:
@@ -67,7 +70,7 @@ KNOWN: Mapping[str, Callable[[str], str | None]] = {
     "socket.connection.setup.timeout.ms": _at_least(1),
     "transaction.timeout.ms": _at_least(1),
 }
-"""Every property that there is a program for, and what is wrong with a value."""
+"""Every property that programs know, with a function that says what is wrong with a value."""
 
 _CONNECTING = (
     *("reconnect.backoff.max.ms", "reconnect.backoff.ms"),
@@ -89,12 +92,14 @@ LACKING: Mapping[str, Mapping[str, str]] = {
         "retries": f"it retries until {DELIVERY_TIMEOUT} is over",
     },
 }
-"""By library, the properties that it has nothing for, and why."""
+"""The properties that each library lacks, with the reason."""
 
 
 def refused(client: str, name: str, value: Value) -> str | None:
-    """Why a producer of that client may not have this property, whatever else it has; None where it
-    may. ``client``: any but librdkafka."""
+    """Return why a producer of that client may not have this property, whatever else it has.
+
+    The result is None where it may. ``client`` is any but librdkafka.
+    """
     if (reserved := {**RESERVED, "client.id": "it is the client's name"}.get(name)) is not None:
         return f"may not be set: {reserved}"
     if name not in KNOWN:
@@ -109,8 +114,10 @@ def refused(client: str, name: str, value: Value) -> str | None:
 
 
 def contradiction(client: str, acks: str, config: Mapping[str, Value]) -> str | None:
-    """What of the properties does not go together, each of which may be right; None where all do.
-    ``config``: those of the cell, without defaults."""
+    """Return which properties contradict each other, or None where all fit together.
+
+    Each property may be right by itself. ``config`` holds those of the cell, without defaults.
+    """
     told = producer_properties(client, config)
     idempotent = told["enable.idempotence"] == "true"
     if idempotent and acks != "all":
@@ -128,7 +135,7 @@ def contradiction(client: str, acks: str, config: Mapping[str, Value]) -> str | 
 
 
 def record_bytes_max(client: str, config: Mapping[str, Value]) -> int:
-    """The size of the largest value that can be sent."""
+    """Return the size of the largest value that can be sent."""
     most = _MESSAGE_BYTES_MAX
     if client == "franz-go":  # a record fits into one batch
         most = min(most, int(config.get("batch.size", most)))
@@ -136,13 +143,15 @@ def record_bytes_max(client: str, config: Mapping[str, Value]) -> int:
 
 
 def producer_properties(client: str, config: Mapping[str, Value]) -> dict[str, str]:
-    """What its program is told, but for servers, name and acks: ``config`` over the defaults, as
-    Kafka writes values."""
+    """Return what the program is told, except servers, name and acks.
+
+    The result is ``config`` over the defaults, as Kafka writes values.
+    """
     lacking = LACKING.get(client, {})
     told = {name: value for name, value in DEFAULTS.items() if name not in lacking} | dict(config)
     return {name: as_text(value) for name, value in told.items()}
 
 
 def delivery_timeout_ms(config: Mapping[str, Value]) -> int:
-    """How long a send can be under way."""
+    """Return how long a send can be under way, in milliseconds."""
     return int({**DEFAULTS, **config}[DELIVERY_TIMEOUT])

@@ -1,7 +1,7 @@
 """The lines between us and a program under test: docs/client-protocol.md, as functions.
 
-Words with a space between, in ASCII but for what ends a line, which may be any UTF-8; nothing needs
-a parser of JSON. Both halves are here, since programs in Python use the other one.
+A line is words with a space between, in ASCII except its last part, which may be any UTF-8. So no
+parser of JSON is needed. Both halves are here, because programs in Python use the other one.
 """
 
 import base64
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 VERSION = 1
 LINE_BYTES_MAX = 4 << 20
-"""A record of the largest size that brokers take, as base64, and some room."""
+"""The length of a record of the largest size that brokers take, as base64, with some room."""
 
 _NUMBER = re.compile(rb"0|[1-9][0-9]{0,18}")
 _NUMBER_MAX = 2**63 - 1
@@ -23,7 +23,7 @@ _SHOWN_BYTES = 80
 
 
 class Malformed(Exception):
-    """A line that is none of the protocol. Its text shows the line."""
+    """The error of a line that is none of the protocol; its text shows the line."""
 
 
 # --- what a program is told --------------------------------------------------------------------
@@ -31,14 +31,14 @@ class Malformed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The first line: which version of it is spoken."""
+    """The first line: the version of the protocol."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """All records go to this topic."""
+    """The topic of all records."""
 
     name: str
 
@@ -53,12 +53,15 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """That is all: make the producer, and say when it is ready."""
+    """The end of the properties: make the producer, and say when it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send this record. ``number``: counted up; what becomes of it is told by this number."""
+    """A record to send.
+
+    ``number`` counts up, and identifies the record in the report of its outcome.
+    """
 
     number: int
     partition: int
@@ -67,27 +70,30 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """No more records come: say what becomes of those under way, then that this was all."""
+    """The end of the records: report the outcome of those under way, then say that this was all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Init:
-    """Take over the ``transactional.id``. Of a transactional producer, as are the next three."""
+    """The order to take over the ``transactional.id``.
+
+    It is for a transactional producer, as are the next three.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Begin a transaction."""
+    """The order to begin a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """End the transaction with a commit."""
+    """The order to end the transaction with a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abort:
-    """End the transaction with an abort."""
+    """The order to end the transaction with an abort."""
 
 
 Command = Protocol | Topic | Property | Open | Send | Flush | Init | Begin | Commit | Abort
@@ -98,12 +104,15 @@ Command = Protocol | Topic | Property | Open | Send | Flush | Init | Begin | Com
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """It takes records."""
+    """The word that the program takes records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """What the cell's acks asks for has come. ``offset``: None where it was not told."""
+    """The report that what the cell's acks asks for has come.
+
+    ``offset`` is None where it was not reported.
+    """
 
     number: int
     offset: int | None
@@ -111,7 +120,7 @@ class Acked:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The library did not take the record: its call for sending failed."""
+    """The report that the library did not take the record: its call for sending failed."""
 
     number: int
     error: str
@@ -119,7 +128,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The library had taken the record, and reports this error of it."""
+    """The report of an error of a record that the library had taken."""
 
     number: int
     error: str
@@ -127,28 +136,28 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """Of every record it has told what became of it."""
+    """The word that the program has reported the outcome of every record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was asked of a transaction has been answered."""
+    """The word that an order about a transaction has been answered."""
 
 
 class Remedy(StrEnum):
-    """What is left to do after a call that failed, in Kafka's words (KIP-1050)."""
+    """The possible action after a call that failed, in Kafka's words (KIP-1050)."""
 
     RETRIABLE = "retriable"
     """The same call, again: its time was up, and what it has begun goes on."""
     ABORTABLE = "abortable"
-    """The transaction can be aborted, and nothing else."""
+    """An abort of the transaction, and nothing else."""
     FATAL = "fatal"
-    """Nothing: the session is over."""
+    """No action: the session is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What was asked of a transaction has failed."""
+    """The report that an order about a transaction has failed."""
 
     remedy: Remedy
     error: str
@@ -156,7 +165,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Fatal:
-    """It cannot go on, or not begin."""
+    """The word that the program cannot go on, or cannot begin."""
 
     reason: str
 
@@ -172,7 +181,7 @@ _BARE: Mapping[bytes, Command] = {
     b"commit": Commit(),
     b"abort": Abort(),
 }
-"""Commands that are one word, by it."""
+"""Commands that are one word, by that word."""
 _WORDS = {command: word for word, command in _BARE.items()}
 _BARE_SAYINGS: Mapping[bytes, Saying] = {
     b"ready": Ready(),
@@ -184,7 +193,7 @@ _REMEDIES = {remedy.value.encode(): remedy for remedy in Remedy}
 
 
 def encode_command(command: Command) -> bytes:
-    """The line, with its end. Raises ValueError for what no line can hold."""
+    """Return the line, with its end; raise ValueError for what no line can hold."""
     match command:
         case Protocol(version):
             return b"protocol %d\n" % version
@@ -199,12 +208,13 @@ def encode_command(command: Command) -> bytes:
 
 
 def send_line(number: int, partition: int, value: bytes) -> bytes:
-    """The line of a :class:`Send`, without making one first: there are many of these."""
+    """Return the line of a :class:`Send`, without making one first, because there are many of
+    these."""
     return b"send %d %d %s\n" % (number, partition, base64.b64encode(value))
 
 
 def decode_command(line: bytes) -> Command:
-    """What a program is told by ``line``, which has no end. Raises Malformed."""
+    """Return the command in ``line``, which has no end; raise Malformed if there is none."""
     verb, _, rest = line.partition(b" ")
     words = rest.split(b" ") if rest else []
     match verb, words:
@@ -222,7 +232,7 @@ def decode_command(line: bytes) -> Command:
 
 
 def encode_saying(saying: Saying) -> bytes:
-    """The line, with its end. Raises ValueError for what no line can hold."""
+    """Return the line, with its end; raise ValueError for what no line can hold."""
     match saying:
         case Ready() | Flushed() | Done():
             return _SAYING_WORDS[saying] + b"\n"
@@ -239,7 +249,8 @@ def encode_saying(saying: Saying) -> bytes:
 
 
 def decode_saying(line: bytes) -> Saying:
-    """What a program says by ``line``, which has no end. Raises Malformed."""
+    """Return what a program says in ``line``, which has no end; raise Malformed if it is
+    nothing."""
     verb, _, rest = line.partition(b" ")
     words = rest.split(b" ") if rest else []
     match verb, words:

@@ -1,5 +1,6 @@
-"""librdkafka by its own functions for many records at once, which confluent-kafka does not have:
-with that, each record is a call, each report an object and a callback, and what is read an object.
+"""librdkafka by its own functions for many records at once, which confluent-kafka does not have.
 
-It is the very library that confluent-kafka has loaded: clients of both kinds are in one process.
+With confluent-kafka each record is a call, each report an object and a callback, and each record
+that is read an object. This is the same library that confluent-kafka has loaded, so clients of both
+kinds are in one process.
 """

@@ -1,5 +1,7 @@
-"""A client of the library, of either kind: made of properties, heard by the events of its main
-queue, and ended."""
+"""A client of the library, of either kind.
+
+It is made from properties, heard by the events of its main queue, and ended.
+"""
 
 import ctypes
 from collections.abc import Callable, Mapping
@@ -13,20 +15,19 @@ from ackproof.workloads.spec import Config, SpecificationError
 
 
 class Client:
-    """One client. It belongs to one thread; errors that it gets over by itself go to the log, from
-    within :meth:`serve`.
+    """One client, which belongs to one thread.
+
+    Errors from which it recovers by itself go to the log, from within :meth:`serve`. The
+    constructor raises SpecificationError for properties that librdkafka does not take, and
+    ClientFailed where the library cannot be called.
 
     Args:
         kind: ``PRODUCER`` or ``CONSUMER``.
-        heard: What is done with an event, by its type; errors are heard here.
+        heard: What to do with an event, by its type; errors are handled here.
 
     Attributes:
-        handle: What the library's functions know it by; nothing when it is closed.
-        fatal: What it has failed of for good; None while it has not, or has not told of it by an
-            event.
-
-    Raises (constructor) SpecificationError for properties that librdkafka does not take,
-    ClientFailed where the library cannot be called.
+        handle: The handle for the library's functions, or None when the client is closed.
+        fatal: The reason for which it failed for good; None until an event reports one.
     """
 
     def __init__(
@@ -39,22 +40,25 @@ class Client:
         self._queue = self._calls.rd_kafka_queue_get_main(self.handle)
 
     def serve(self, seconds: float) -> None:
-        """Tell what there is to be told; if nothing, wait so long for something."""
+        """Report what there is to report; if there is nothing, wait so long for something."""
         self._next(round(seconds * 1000))
-        # What comes meanwhile is for the next time: on a busy machine there is always something.
+        # Later events are left for the next call, because on a busy machine there is always
+        # something.
         for _ in range(self._calls.rd_kafka_queue_length(self._queue)):
             self._next(0)
 
     def close(self) -> None:
-        """End it, when nothing but its main queue refers to it any more: it would wait for that for
-        ever. Idempotent."""
+        """End the client, once only its main queue refers to it any more; this is idempotent.
+
+        Otherwise it would wait for the other references for ever.
+        """
         if self.handle:
             self._calls.rd_kafka_queue_destroy(self._queue)
             self._calls.rd_kafka_destroy(self.handle)
             self.handle = None
 
     def leave(self) -> None:
-        """Leave it behind, with its threads and what it has: it is not ended any more."""
+        """Abandon the client, with its threads and what it has: it is not ended any more."""
         self.handle = None
 
     def _next(self, wait_ms: int) -> None:
@@ -66,12 +70,12 @@ class Client:
             if hear is not None:
                 hear(event)
         finally:
-            # With it goes what it tells of, such as messages: nobody tells of them again.
+            # This also frees what it reports, such as messages, which nothing reports again.
             self._calls.rd_kafka_event_destroy(event)
 
     def _note(self, event: int) -> None:
         if self._calls.rd_kafka_event_error_is_fatal(event):
-            # What the event itself says does not say that nothing more will be taken.
+            # The event itself does not say that nothing more will be taken.
             reason = ctypes.create_string_buffer(lib.TEXT_BYTES)
             self._calls.rd_kafka_fatal_error(self.handle, reason, len(reason))
             self.fatal = _text(reason)
@@ -82,7 +86,7 @@ class Client:
 
 
 def _handle(calls: ctypes.CDLL, kind: int, properties: Config, events: int) -> int:
-    """The client. Raises SpecificationError for properties that librdkafka does not take."""
+    """Return the client; raise SpecificationError for properties that librdkafka does not take."""
     reason = ctypes.create_string_buffer(lib.TEXT_BYTES)
     configuration = calls.rd_kafka_conf_new()
     for name, value in properties.items():
@@ -90,7 +94,8 @@ def _handle(calls: ctypes.CDLL, kind: int, properties: Config, events: int) -> i
         if calls.rd_kafka_conf_set(*told) != lib.CONF_OK:
             calls.rd_kafka_conf_destroy(configuration)
             raise SpecificationError(f"librdkafka refuses: {_text(reason)}")
-    # What is no event is a callback, and without one it is nowhere: reports would not even be made.
+    # What is no event is a callback, and without a callback it is lost: reports would not even be
+    # made.
     calls.rd_kafka_conf_set_events(configuration, events)
     made: int | None = calls.rd_kafka_new(kind, configuration, reason, len(reason))
     if not made:

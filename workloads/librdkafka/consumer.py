@@ -19,20 +19,20 @@ from ackproof.workloads.process import ClientFailed, note_error
 from ackproof.workloads.spec import Config, SpecificationError
 
 REST_S = 0.01
-"""So long, and no longer, it is waited for the rest of what has come so fast that the last time it
-was more than could be taken at once."""
+"""The longest wait, in seconds, for the rest of messages that came so fast last time that they
+filled a batch."""
 
 
 class BatchConsumer:
-    """Reads partitions of one topic, in no group: ``group.id``, which librdkafka insists on, may be
-    anything. It belongs to one thread.
+    """A reader of partitions of one topic, in no group; it belongs to one thread.
+
+    librdkafka requires ``group.id``, which may be anything. The constructor raises
+    SpecificationError for properties that librdkafka does not take, and ClientFailed where the
+    library cannot be called.
 
     Args:
-        properties: With ``group.id``.
+        properties: The properties, with ``group.id``.
         most: How many messages it takes at once.
-
-    Raises (constructor) SpecificationError for properties that librdkafka does not take,
-    ClientFailed where the library cannot be called.
     """
 
     def __init__(self, topic: str, properties: Config, most: int) -> None:
@@ -47,20 +47,24 @@ class BatchConsumer:
             raise SpecificationError("librdkafka has no consumer without group.id")
 
     def assign(self, partition: int, offset: int) -> None:
-        """Read this partition, too, from that offset on. Raises ClientFailed for one that it
-        has."""
+        """Read this partition, too, from that offset on; raise ClientFailed for one that it has."""
         self._change(self._calls.rd_kafka_incremental_assign, partition, offset)
 
     def unassign(self, partition: int) -> None:
-        """Read it no more: nothing of it comes any more. Raises ClientFailed for one that it has
-        not."""
+        """Stop reading this partition: nothing of it comes any more.
+
+        Raise ClientFailed for one that it does not have.
+        """
         self._change(self._calls.rd_kafka_incremental_unassign, partition, None)
 
     def consume(self, seconds: float) -> Polled:
-        """Return the messages that came within ``seconds`` (after a full batch:
-        :data:`REST_S`), or a full batch as soon as there is one. Each has the time at which it
-        came, and not the time of this return: at 100 records a second, the latter is 50 ms late on
-        average."""
+        """Return the messages that came within ``seconds``, or a full batch as soon as there is
+        one.
+
+        After a full batch the limit is :data:`REST_S`. Each message has the time at which it came,
+        and not the time of this return. At 100 records a second, the latter is 50 ms late on
+        average.
+        """
         self._client.serve(0)
         within = min(seconds, REST_S) if self._is_rest else seconds
         came, times = self._collect(time.monotonic() + within)
@@ -70,7 +74,7 @@ class BatchConsumer:
         try:
             return polled_of(came, times)
         finally:
-            # Whatever is left would never be let go, and closing would wait for it.
+            # Any message that is left would never be freed, and closing would wait for it.
             destroy(self._client.handle, came)
 
     def _collect(self, deadline: float) -> tuple[Pointers, NDArray[np.int64]]:
@@ -80,7 +84,8 @@ class BatchConsumer:
         taken = 0
         while taken < len(times) and (left := deadline - time.monotonic()) > 0:
             first = self._take(taken, taken + 1, math.ceil(left * 1000))
-            # The rest of what is there: the library is given a fetch response as a whole.
+            # The rest of what is there is taken at once: the library gets a fetch response as a
+            # whole.
             end = self._take(first, len(times), 0) if first > taken else taken
             times[taken:end] = time.time_ns()
             taken = end
@@ -95,8 +100,11 @@ class BatchConsumer:
         return begin + max(taken, 0)
 
     def bounds(self, partition: int, seconds: float) -> tuple[int, int] | None:
-        """Log start and high watermark; None where nobody tells within so many seconds, which goes
-        to the log."""
+        """Return log start and high watermark, or None where they are unknown within so many
+        seconds.
+
+        The error then goes to the log.
+        """
         low, high = ctypes.c_int64(), ctypes.c_int64()
         code = self._calls.rd_kafka_query_watermark_offsets(
             self._client.handle,
@@ -112,13 +120,14 @@ class BatchConsumer:
         return low.value, high.value
 
     def close(self) -> None:
-        """End it. What has come and was not taken is lost. Idempotent."""
+        """End the consumer, without what has come and was not taken; this is idempotent."""
         if self._queue:
             self._calls.rd_kafka_queue_destroy(self._queue)
             self._queue = None
             if self._calls.rd_kafka_fatal_error(self._client.handle, None, 0):
                 # rd_kafka_destroy would skip what a consumer does to give up its partitions, and
-                # wait for ever for them (2.16). Whoever was told of it ends the process.
+                # wait for ever for them (2.16). The caller that heard of the error ends the
+                # process.
                 self._client.leave()
             self._client.close()
 
@@ -132,7 +141,7 @@ class BatchConsumer:
 
     @contextmanager
     def _list(self, partition: int, offset: int | None) -> Iterator[int]:
-        """A list of one partition, as the library has them."""
+        """Yield a list of one partition, as the library has them."""
         made = self._calls.rd_kafka_topic_partition_list_new(1)
         try:
             self._calls.rd_kafka_topic_partition_list_add(made, self._topic, partition)

@@ -13,8 +13,8 @@ from ackproof.workloads.spec import SpecificationError
 BY_KEY = (
     *("consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random"),
 )
-"""Those that pick a record's partition by its key alone, if it has one. The remaining one,
-``random``, draws a partition for each record."""
+"""The partitioners that pick a record's partition by its key alone, if it has one. The remaining
+one, ``random``, draws a partition for each record."""
 
 
 def partitions_of(partitioner: str, keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:

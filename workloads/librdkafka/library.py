@@ -1,6 +1,6 @@
-"""The library that confluent-kafka has loaded, and what of rdkafka.h is called here.
+"""The library that confluent-kafka has loaded, and the functions of rdkafka.h that are called here.
 
-A wheel brings its own, by a name that nobody knows before; a confluent-kafka that was built on the
+A wheel brings its own, by a name that is unknown before. A confluent-kafka that was built on the
 machine has the system's. Either is in the process by now, so the process is asked.
 """
 
@@ -26,12 +26,15 @@ COPY = 0x2
 PURGE_QUEUE, PURGE_IN_FLIGHT, PURGE_WITHOUT_WAITING = 0x1, 0x2, 0x4
 EVENT_REPORTS, EVENT_ERROR, EVENT_STATISTICS = 0x1, 0x8, 0x40
 TEXT_BYTES = 512
-"""Of a reason that the library writes into a buffer."""
+"""The length of a buffer for a reason that the library writes, in bytes."""
 
 
 class Message(ctypes.Structure):
-    """``rd_kafka_message_t``. It is part of the library's ABI, which has not changed it since its
-    first release; an ``rd_kafka_resp_err_t`` is an int."""
+    """The type ``rd_kafka_message_t``.
+
+    It is part of the library's ABI, which has not changed it since its first release. An
+    ``rd_kafka_resp_err_t`` is an int.
+    """
 
     _fields_ = (
         ("err", c_int32),
@@ -56,7 +59,7 @@ MESSAGE = np.dtype(
         "itemsize": ctypes.sizeof(Message),
     }
 )
-"""The same for numpy."""
+"""The same type for numpy."""
 
 _PARTITIONER = (c_int32, (c_void_p, c_char_p, c_size_t, c_int32, c_void_p, c_void_p))
 
@@ -113,23 +116,23 @@ _FUNCTIONS = {
         (c_void_p, c_char_p, c_int32, c_void_p, c_void_p, c_int),
     ),
 }
-"""By name: what is returned, and what is taken. What is not said here ctypes takes for an int, and
-cuts the upper half off a pointer."""
+"""The functions by name: what each returns, and what it takes. ctypes takes a type that is missing
+here as an int, which cuts the upper half off a pointer."""
 _LATER = {
     "rd_kafka_messages_count": (c_size_t, (c_void_p,)),
     "rd_kafka_messages_get": (c_void_p, (c_void_p, c_size_t)),
     "rd_kafka_messages_destroy": (None, (c_void_p,)),
 }
-"""Of 2.15 and later: those before do without."""
+"""The functions of 2.15 and later; earlier versions do without."""
 _SHORT = ("rd_kafka_message_destroy", "rd_kafka_message_leader_epoch")
-"""Called for each message, and back before anybody could use the interpreter's lock: it is kept,
-which is a third of such a call. They wait for none who waits for it, since no client here has a
-callback."""
+"""The functions that are called for each message with the interpreter's lock held. They return
+before any thread could use the lock, and giving it back is a third of such a call. They never wait
+for a thread that waits for the lock, because no client here has a callback."""
 
 
 @cache
 def library() -> ctypes.CDLL:
-    """The library. Raises ClientFailed where there is none that can be called."""
+    """Return the library; raise ClientFailed where there is none that can be called."""
     path = _loaded(MAPS.read_text())
     try:
         loaded, keeping = ctypes.CDLL(path), ctypes.PyDLL(path)
@@ -146,16 +149,22 @@ def library() -> ctypes.CDLL:
 
 
 def _loaded(maps: str) -> str:
-    """The path of the library in this process, by its map of memory. Where it has none, it is part
-    of confluent-kafka's own module, or nobody's: then its functions are not found there."""
+    """Return the path of the library in this process, by its map of memory.
+
+    Where the map has none, it is part of confluent-kafka's own module, or does not exist. Its
+    functions are then not found there.
+    """
     paths = [line.split(maxsplit=5)[5] for line in maps.splitlines() if line.count("/")]
     named = [path for path in paths if Path(path).name.startswith("librdkafka")]
     return named[0] if named else str(cimpl.__file__)
 
 
 def _check(version: int, path: str) -> None:
-    """Raises ClientFailed where this is not confluent-kafka's library: two of them in a process
-    are two versions sooner or later, and the figures of one are told as the other's."""
+    """Raise ClientFailed where this is not confluent-kafka's library.
+
+    Two libraries in a process are two versions sooner or later, and the figures of one are reported
+    as the other's.
+    """
     text, known = confluent_kafka.libversion()
     if version != known:
         raise ClientFailed(f"{path} is not the librdkafka {text} that confluent-kafka has loaded")

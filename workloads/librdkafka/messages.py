@@ -20,19 +20,21 @@ Pointers = NDArray[np.uintp]
 
 
 def gathered(addresses: Pointers, kind: np.dtype[Any]) -> NDArray[Any]:
-    """What is at each of one or more addresses: copies, one behind the other."""
+    """Return copies of what is at each of one or more addresses, one behind the other."""
     lowest = int(addresses.min())
     reach = int(addresses.max()) - lowest + 1
-    # One begins at each byte from the first address to the last. Most of that is not ours to look
-    # at, some of it nobody's: what is read but at the addresses may end the process. So nothing is
-    # done with all of it, such as a copy.
+    # One element begins at each byte from the first address to the last. Most of that memory is not
+    # ours, and some of it is not mapped: a read elsewhere than at the addresses may end the
+    # process. So nothing is done with all of it, such as a copy.
     memory = np.asarray(_Memory(lowest, reach, kind.itemsize))
     return memory[(addresses - np.uintp(lowest)).astype(np.int64)].view(kind)
 
 
 class _Memory:
-    """A piece of so many bytes from each of ``many`` addresses on, for numpy, which only looks. (A
-    type of ctypes would be made for each length, and costs more than a thousand reports.)"""
+    """A piece of so many bytes from each of ``many`` addresses on, for numpy, which only reads.
+
+    A type of ctypes would be made for each length, and costs more than a thousand reports.
+    """
 
     def __init__(self, lowest: int, many: int, size: int) -> None:
         self.__array_interface__: Mapping[str, object] = {
@@ -46,38 +48,47 @@ class _Memory:
 
 # --- leader epochs --------------------------------------------------------------------------------
 #
-# The library tells one a call. What such a call returns is four bytes that stand behind what of a
-# message is part of the ABI; where, each of its versions may say anew. So the call is given a
-# message in which all of them differ, and says which it reads.
+# leader epochs
+#
+# The library returns one epoch a call. Such a call reads four bytes behind the part of a message
+# that belongs to the ABI, and each version may place them elsewhere. So the call is given a message
+# in which all four-byte words differ, and its result shows which one it reads.
 
 _PUBLIC = MESSAGE.itemsize // 4
 _LOOKED_AT = 128
-"""So many times four bytes are; 2.16 has them at the 36th."""
+"""The number of four-byte words that are searched; 2.16 has them at the 36th."""
 
 
 def with_epoch(message: int) -> np.dtype[np.void]:
-    """``MESSAGE`` and what follows, as far as the ``epoch``, for which errors have room, too: both
-    are an ``rd_kafka_msg_t``. Without where the library does something else than to read it."""
+    """Return ``MESSAGE`` and what follows, as far as the ``epoch``.
+
+    Errors have room for an epoch, too: both are an ``rd_kafka_msg_t``. The result lacks the epoch
+    where the library does more than read it.
+    """
     return _with_epoch(Message.from_address(message).rkt)
 
 
 def epochs_of(told: NDArray[np.void], records: Pointers) -> NDArray[np.int32]:
-    """The leader epoch of each of these records, of which so much was copied: they are of one
-    consumer and no errors. -1 where none is known."""
+    """Return the leader epoch of each of these copied records, or -1 where none is known.
+
+    They belong to one consumer, and none is an error.
+    """
     tell = library().rd_kafka_message_leader_epoch
     if len(records) and "epoch" in (told.dtype.names or ()):
         epochs: NDArray[np.int32] = told["epoch"].copy()
-        # Whoever reads what another may change asks whether it has.
+        # The layout may change, so two values are compared with the library's own.
         if (epochs[0], epochs[-1]) == (tell(int(records[0])), tell(int(records[-1]))):
             return epochs
-    # Of each, though those of a batch have one: where a batch ends no message says, and of a broken
-    # broker epochs need not grow with offsets, so that the same before and behind tells nothing.
+    # Each record is asked for, though those of a batch have one epoch. No message shows where a
+    # batch ends. With a broken broker epochs need not grow with offsets, so equal epochs before and
+    # behind prove nothing.
     return np.fromiter(map(tell, records.tolist()), np.int32, len(records))
 
 
 @cache
 def _with_epoch(topic: int | None) -> np.dtype[np.void]:
-    """``topic``: the library's own pointer; of a message without one it tells no epoch."""
+    """Return the layout; ``topic`` is the library's own pointer, and without one it returns no
+    epoch."""
     message = np.zeros(_LOOKED_AT, np.int32)
     message[:_PUBLIC].view(MESSAGE)["rkt"] = topic or 0
     places = np.arange(_PUBLIC, _LOOKED_AT)
@@ -102,8 +113,9 @@ def _with_epoch(topic: int | None) -> np.dtype[np.void]:
 # --- reports and polled messages ------------------------------------------------------------------
 
 GATHERED_BYTES_MAX = 4096
-"""A value of more is copied by itself: then that costs no more. (And numpy has no array whose bytes
-an int64 does not count, as so many values would be from each address of 48 bits on.)"""
+"""The size above which a value is copied by itself, because that then costs no more. numpy also has
+no array whose bytes an int64 cannot count. That would happen with so many values from each address
+of 48 bits on."""
 
 Integers = NDArray[np.int64]
 
@@ -112,10 +124,11 @@ class Reports(NamedTuple):
     """The delivery reports of an event, by record.
 
     Attributes:
-        numbers: What each record was handed over with.
-        offsets: Negative where none is told.
-        errors: Librdkafka's codes, 0 for none.
-        partitions: Where each was acknowledged; of one with an error, where it was last.
+        numbers: The number with which each record was handed over.
+        offsets: The offset of each; negative where none is reported.
+        errors: librdkafka's codes, 0 for none.
+        partitions: The partition in which each was acknowledged; with an error, the last one it was
+            in.
     """
 
     numbers: Integers
@@ -125,7 +138,7 @@ class Reports(NamedTuple):
 
 
 def reports_of(event: int) -> Reports:
-    """All that an event tells. They are copies: the messages are gone with the event."""
+    """Return copies of all reports in an event, because the messages are gone with the event."""
     calls = library()
     many = calls.rd_kafka_event_message_count(event)
     pointers = np.empty(many, np.uintp)
@@ -144,7 +157,7 @@ def polled_of(pointers: Pointers, times: Integers) -> Polled:
     (nanoseconds of the Unix epoch). Everything is copied: they may be destroyed then."""
     told = gathered(pointers, with_epoch(int(pointers[0])))
     failures = [
-        # Those before it, but for the failures among them.
+        # The place counts the records before it, without the failures among them.
         Failure(place - nth, int(one["partition"]), int(one["offset"]), _error(one, pointer))
         for nth, (place, one, pointer) in enumerate(_failed(told, pointers))
     ]
@@ -174,11 +187,11 @@ def _error(told: np.void, message: int) -> KafkaError:
 
 
 def _values(addresses: Pointers, sizes: Integers) -> Given:
-    """What is at these addresses, of these sizes: rows where all are as large."""
+    """Return the bytes at these addresses, of these sizes: as rows where all sizes are equal."""
     size = int(sizes[0]) if len(sizes) else 0
     if 0 < size <= GATHERED_BYTES_MAX and (sizes == size).all() and addresses.all():
         return gathered(addresses, np.dtype((np.void, size))).view(np.uint8).reshape(-1, size)
-    # A null is at no address, an empty value at some.
+    # A null has no address, and an empty value has one.
     return [
         ctypes.string_at(address, length) if address else None
         for address, length in zip(addresses.tolist(), sizes.tolist(), strict=True)
@@ -187,13 +200,16 @@ def _values(addresses: Pointers, sizes: Integers) -> Given:
 
 # --- destroying messages --------------------------------------------------------------------------
 #
-# For one at a time the library has a call, for many since 2.15: of what a share consumer has taken,
-# an ``rd_kafka_messages_t``. That is how many there are, then where each is. It is no part of the
-# ABI, but there are calls that read it, and they are asked whether they read one of ours so.
+# destroying messages
+#
+# The library has a call for one message at a time. Since 2.15 it has one for many, for the messages
+# of a share consumer: an ``rd_kafka_messages_t``. That is a count, then the address of each. It is
+# no part of the ABI, but there are calls that read it. They are tried on one of ours, to see
+# whether they read it so.
 
 
 def destroy(client: int | None, messages: Pointers) -> None:
-    """Let go of these messages of a client, by its handle."""
+    """Free these messages of a client, by its handle."""
     if _takes_many():
         destroy_at_once(client, messages)
     else:
@@ -201,16 +217,16 @@ def destroy(client: int | None, messages: Pointers) -> None:
 
 
 def destroy_at_once(client: int | None, messages: Pointers) -> None:
-    """With a library that can, and whose ``rd_kafka_messages_t`` is as here."""
+    """Free messages with a library that can, and whose ``rd_kafka_messages_t`` is as here."""
     calls = library()
     ours = _counted(messages)
     theirs = calls.rd_kafka_mem_malloc(client, ours.nbytes)
     ctypes.memmove(theirs, ours.ctypes.data, ours.nbytes)
-    calls.rd_kafka_messages_destroy(theirs)  # and of that memory
+    calls.rd_kafka_messages_destroy(theirs)  # this also frees that memory
 
 
 def destroy_one_by_one(messages: Pointers) -> None:
-    """With any: for small ones that costs more than all that is done for them besides."""
+    """Free messages with any library; for small ones that costs more than everything else."""
     deque(map(library().rd_kafka_message_destroy, messages.tolist()), maxlen=0)
 
 

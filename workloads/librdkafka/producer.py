@@ -18,24 +18,24 @@ from ackproof.workloads.unresolved import FEW
 
 ROWS_MAX = 1_000
 BLOCK_BYTES = 4 << 20
-"""Values are made in a block of this size, or of one value, and handed over; then the next."""
+"""The size of the block in which values are made, unless one value is larger. The values are handed
+over, then the next are made."""
 FLUSH_MS = 1
-"""For a flush: it tells the library's threads to wait for no more records (``linger.ms``), and they
-need to look once while it lasts."""
+"""The length of a flush, in milliseconds. A flush tells the library's threads to wait for no more
+records (``linger.ms``), and they must look once while it lasts."""
 
 Integers = NDArray[np.int64]
 
 
 class BatchProducer:
-    """Sends the records of one session. It belongs to one thread; what it is told it tells from
-    within :meth:`serve`.
+    """A sender of the records of one session; it belongs to one thread.
+
+    It passes reports on from within :meth:`serve`. The constructor raises SpecificationError for
+    properties that librdkafka does not take, and ClientFailed where the library cannot be called.
 
     Args:
         reported: Is given delivery reports as they come, those of an event at once.
         statistics: Is given the library's statistics, as JSON.
-
-    Raises (constructor) SpecificationError for properties that librdkafka does not take,
-    ClientFailed where the library cannot be called.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BatchProducer:
 
     @property
     def fatal(self) -> str | None:
-        """What it has failed of for good; None while it has not."""
+        """The reason for which it failed for good; None while it has not."""
         return self._client.fatal
 
     def produce(self, sequences: Integers, turns: Integers) -> Mapping[int, int]:
@@ -98,29 +98,31 @@ class BatchProducer:
         return refused
 
     def serve(self, seconds: float) -> None:
-        """Tell what there is to be told; if nothing, wait so long for something."""
+        """Report what there is to report; if there is nothing, wait so long for something."""
         self._client.serve(seconds)
 
     def flush(self) -> None:
-        """Have what waits for more records sent. Reports are waited for by :meth:`serve`: here the
-        library does not tell of them."""
+        """Have records sent that wait for more.
+
+        :meth:`serve` waits for reports, because the library does not report within this call.
+        """
         self._calls.rd_kafka_flush(self._client.handle, FLUSH_MS)
 
     def purge(self) -> None:
-        """Give up all that is under way: it is reported as such."""
+        """Give up all that is under way, which is reported as such."""
         everything = lib.PURGE_QUEUE | lib.PURGE_IN_FLIGHT | lib.PURGE_WITHOUT_WAITING
         self._calls.rd_kafka_purge(self._client.handle, everything)
 
     def close(self) -> None:
-        """End it. What is under way is lost without a report. Idempotent."""
+        """End the producer; what is under way is lost without a report; this is idempotent."""
         if self._topic:
-            # What refers to the client keeps it from ending, which would wait for that for ever.
+            # What refers to the client keeps it from ending, and it would wait for that for ever.
             self._calls.rd_kafka_topic_destroy(self._topic)
             self._topic = None
             self._client.close()
 
     def _produce_one(self, sequence: int, turn: int) -> int:
-        """A record by itself: librdkafka's code where it is refused, else 0."""
+        """Send one record by itself; return librdkafka's code where it is refused, else 0."""
         value, one = self._encoder.encode(sequence), self._one
         one.payload = ctypes.cast(ctypes.c_char_p(value), ctypes.c_void_p)
         one.len = len(value)
@@ -136,11 +138,13 @@ class BatchProducer:
         return 0 if good else one.err
 
     def _produce(self, sequences: Integers, turns: Integers) -> Mapping[int, int]:
-        """A call for each partition, or one for all if the library picks their partitions.
+        """Make a call for each partition, or one for all if the library picks their partitions.
 
         A call for several stated partitions (``RD_KAFKA_MSG_F_PARTITION``) would keep a record for
-        a partition that does not exist, refuse it, and never let it go: it counts as under way for
-        ever, until nothing else has room (``rd_kafka_produce_batch``, 2.16)."""
+        a partition that does not exist. It would refuse the record and never free it. The record
+        counts as under way for ever, until nothing else has room (``rd_kafka_produce_batch``,
+        2.16).
+        """
         partitions = turns if self._keys is None else self._keys.destinations[turns]
         order = np.argsort(partitions, kind="stable")
         sequences, turns, partitions = sequences[order], turns[order], partitions[order]

@@ -1,1 +1,1 @@
-"""Producers of a cell: what they send and when, and what becomes of it."""
+"""Producers of a cell: what they send and when, with its outcome."""

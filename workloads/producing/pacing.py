@@ -1,4 +1,4 @@
-"""Which record a producer sends next, when it is due, and to which partition it goes."""
+"""The choice of the next record of a producer: when it is due, and to which partition it goes."""
 
 import math
 from collections import Counter
@@ -14,34 +14,36 @@ from ackproof.workloads.unresolved import FEW
 
 # --- when records are due -------------------------------------------------------------------------
 #
-# At a rate, record n is due n intervals after the beginning, and that does not move: a record that
-# is sent late is late by what it waited, and who measures latency from when it was due leaves
-# nothing out (coordinated omission: were it measured from when it was sent, the stall of one record
-# would be told once, and not of all those that were due meanwhile).
+# when records are due
+#
+# At a rate, record n is due n intervals after the beginning, and that does not move. A record that
+# is sent late is late by its wait, so a latency that is measured from the due time leaves nothing
+# out. With a latency from the time of sending, the stall of one record would show once, and not for
+# all those that were due meanwhile (coordinated omission).
 
 BACKLOG_SECONDS = 1.0
-"""How much of the schedule a producer that waits for no ack catches up after a stall; what is older
-is let go."""
+"""How much of the schedule a producer that waits for no ack catches up after a stall, in seconds;
+older records are dropped."""
 
 
 class Pace(Protocol):
-    """Times are seconds of a clock that only goes forward."""
+    """The pace of a producer; times are seconds of a clock that only goes forward."""
 
     def due(self, now: float, /) -> float:
-        """How many records are due by now, and not taken."""
+        """Return how many records are due by now, and not taken."""
 
     def take(self, many: int, /) -> NDArray[np.float64] | None:
-        """So many of them: when each was due, None where there is no schedule."""
+        """Take so many of them; return when each was due, or None where there is no schedule."""
 
     def seconds_to_next(self, now: float, /) -> float:
-        """How long it is until one is due; 0 where one is."""
+        """Return how long it is until one is due; 0 where one is."""
 
 
 class Pacer:
-    """``rate`` records a second, the first of them one interval after ``now``.
+    """A pace of ``rate`` records a second, the first of them one interval after ``now``.
 
     Args:
-        backlog_s: How late a record may be taken; those that are later are let go, but for the
+        backlog_s: How late a record may be taken, in seconds; later ones are dropped, except the
             last of them.
     """
 
@@ -69,8 +71,10 @@ class Pacer:
 
 
 class FlatOut:
-    """Whenever it is asked. How fast that is, the client decides, which takes no more than it has
-    room for."""
+    """A pace without a schedule: a record is due whenever one is asked for.
+
+    The client decides how fast that is, because it takes no more than it has room for.
+    """
 
     def due(self, _now: float, /) -> float:
         return math.inf
@@ -84,21 +88,24 @@ class FlatOut:
 
 # --- which record is next -------------------------------------------------------------------------
 #
-# Partitions take turns; where records have keys, keys do, and a turn is that of the key's
-# partition. Each partition may have so many records without an outcome, its share: the turn of one
-# that has used it up is skipped, and nothing is handed over, so that memory is bounded and a
-# partition that nobody leads does not stop the others. A producer that waits for each ack
-# (``sync``) has one record under way, and lets none go: what became due meanwhile is sent when its
-# turn comes, as late as it is then.
+# which record is next
+#
+# Partitions take turns. Where records have keys, the keys do, and a turn is that of the key's
+# partition. Each partition may have so many records without an outcome, its share. The turn of a
+# partition that has used it up is skipped, and nothing is handed over. So memory is limited, and a
+# partition without a leader does not stop the others.
+#
+# A producer that waits for each ack (``sync``) has one record under way, and drops none. What
+# became due meanwhile is sent when its turn comes, as late as it is then.
 
 TURNS_MAX = 1_000
-"""At once; then the client library is listened to."""
+"""The most turns taken at once; then the client library gets its time."""
 _NUMBERS = np.arange(TURNS_MAX, dtype=np.int64)
 _NONE = np.empty(0, np.int64)
 FLAT_OUT_RECORDS = 20_000
 FLAT_OUT_BYTES = 32 << 20
-"""What a producer without a rate has under way at the most. It is full all the time: what more
-there is waits longer, and no record is sent sooner for it."""
+"""The most records that a producer without a rate has under way. It is full all the time: more
+records would wait longer, and none would be sent sooner."""
 
 
 class Turns:
@@ -106,8 +113,8 @@ class Turns:
 
     Args:
         share: How many records of a partition the client library has room for.
-        clock: Seconds of a clock that only goes forward.
-        busy: Whether the client takes nothing for the time being: turns are skipped then, too.
+        clock: Returns seconds of a clock that only goes forward.
+        busy: Returns whether the client takes nothing for now: turns are skipped then, too.
         route: The partition of each turn; then it begins again. None for each partition once.
     """
 
@@ -132,16 +139,19 @@ class Turns:
         self._turn = 0
 
     def take(self) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-        """Return what must be handed over now: of each record its place in the route, and by how
-        many seconds it is late, None where there is no schedule. All must be recorded before more
-        is asked for."""
+        """Return what must be handed over now: for each record its place in the route, and its
+        lateness.
+
+        The lateness is in seconds, or None where there is no schedule. All must be recorded before
+        the next call.
+        """
         if self._full():
             return _NONE, None
         now, first, among = self._clock(), self._turn, len(self._route)
         room = int(min(self._left, self._most - self._recorder.unresolved))
         due = int(min(TURNS_MAX, self._pace.due(now)))
         share = 0 if self._busy() else self._share
-        # With one under way at the most, hardly a turn is skipped.
+        # With at most one under way, hardly a turn is skipped.
         choose = self._one_by_one if due <= FEW or self._most == 1 else self._at_once
         taken, turns = choose(first, due, share, room)
         places = (first + taken) % among
@@ -151,15 +161,19 @@ class Turns:
         return places, None if times is None else now - times[taken]
 
     def seconds_to_next(self) -> float:
-        """How long it is until there may be another; infinity where only an outcome can make room
-        for it."""
+        """Return how long it is until there may be another record, in seconds.
+
+        It is infinity where only an outcome can make room.
+        """
         return math.inf if self._full() else self._pace.seconds_to_next(self._clock())
 
     def _at_once(
         self, first: int, due: int, share: int, room: int
     ) -> tuple[NDArray[np.int64], int]:
-        """Of the next ``due`` turns, from the one at place ``first`` of the route on, those that
-        are taken, of which there are at most ``room``; and how many turns that takes."""
+        """Return those of the next ``due`` turns that are taken, and how many turns that takes.
+
+        The turns begin at place ``first`` of the route, and at most ``room`` of them are taken.
+        """
         to = self._route[(first + _NUMBERS[:due]) % len(self._route)]
         has_room = _earlier(to) < (share - self._recorder.waiting)[to]
         taken = np.flatnonzero(has_room)[:room]
@@ -168,7 +182,7 @@ class Turns:
     def _one_by_one(
         self, first: int, due: int, share: int, room: int
     ) -> tuple[NDArray[np.int64], int]:
-        """The same: of few turns arrays cost more."""
+        """Return the same; for few turns arrays cost more."""
         waiting, route = self._recorder.waiting, self._route
         taken: list[int] = []
         given: Counter[int] = Counter()

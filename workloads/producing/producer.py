@@ -1,19 +1,20 @@
 """The producer of one cell: ``python -m ackproof.workloads.producing.producer SPEC.json``.
 
-At a rate it sends in an open loop (``workloads.producing.pacing``): how much is sent does not
-depend on how fast it is acknowledged. Partitions take turns; the share of each is of
-``queue.buffering.max.messages``. Should the client's queue be full all the same (its limit in
-bytes), the refusal is recorded as a ``fail``.
+At a rate it sends in an open loop (``workloads.producing.pacing``): how much it sends does not
+depend on how fast that is acknowledged. Partitions take turns, and share
+``queue.buffering.max.messages``. If the client's queue is full all the same (its limit in bytes),
+the refusal is recorded as a ``fail``.
 
-Stopped by SIGTERM: no more sends, what is under way gets ``message.timeout.ms`` to resolve, the
-rest is purged and becomes ``info``.
+SIGTERM stops it. It sends no more, what is under way gets ``message.timeout.ms`` to resolve, and
+the rest is purged and becomes ``info``.
 
-A fatal client error (idempotence lost its sequence, as it may where acked records are lost) ends a
-session: librdkafka takes no more records then, and what is under way is purged and becomes
+A fatal client error ends a session (idempotence lost its sequence, as it may where acked records
+are lost). librdkafka takes no more records then, and what is under way is purged and becomes
 ``info``. The producer goes on in another session, with a client of its own and under another number
-(``history.sessions``). Without idempotence there is nothing that a new session would mend: it ends
-with exit status 1. A client that knows no broker any more (``workloads.known_brokers``) ends a
-session of any producer.
+(``history.sessions``).
+
+Without idempotence a new session would repair nothing, and the producer ends with exit status 1. A
+client that knows no broker any more (``workloads.known_brokers``) ends a session of any producer.
 """
 
 import logging
@@ -43,18 +44,21 @@ from ackproof.workloads.unresolved import FEW
 
 # --- delivery reports -----------------------------------------------------------------------------
 #
+# delivery reports
+#
 # A record that was acknowledged in another partition than it was sent to is recorded as
-# acknowledged without an offset: no offset of the partition that it was sent to is its. The
-# checkers then miss it there (``lost``) and find it in the other one, to which it was never sent
-# (``phantom``).
+# acknowledged without an offset, because no offset of its own partition is its. The checkers then
+# miss it there (``lost``) and find it in the other one, to which it was never sent (``phantom``).
 
 _log = logging.getLogger(__name__)
 
 
 def record_reports(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: int) -> None:
-    """Record the outcomes of what was reported together: it is known since ``now``, in nanoseconds
-    of the Unix epoch. ``acknowledged``: whether brokers acknowledge records: without, no offset is
-    told."""
+    """Record the outcomes of what was reported together.
+
+    They are known since ``now``, in nanoseconds of the Unix epoch. ``acknowledged`` says whether
+    brokers acknowledge records; without that, no offset is reported.
+    """
     numbers, offsets, codes, _ = reports
     if len(numbers) <= FEW:
         _record_each(reports, recorder, acknowledged, now)
@@ -78,7 +82,7 @@ def record_reports(reports: Reports, recorder: SendRecorder, acknowledged: bool,
 
 
 def _record_each(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: int) -> None:
-    """The same one by one."""
+    """Record the same one by one."""
     told = zip(*(values.tolist() for values in reports), strict=True)
     misplaced = _misplaced(reports, recorder).tolist()
     for place, (number, offset, code, _) in enumerate(told):
@@ -94,8 +98,10 @@ def _record_each(reports: Reports, recorder: SendRecorder, acknowledged: bool, n
 
 
 def _misplaced(reports: Reports, recorder: SendRecorder) -> NDArray[np.bool_]:
-    """Return which records were acknowledged in another partition than they were sent to. The log
-    names the first of them."""
+    """Return which records were acknowledged in another partition than they were sent to.
+
+    The log names the first of them.
+    """
     sent_to = recorder.partitions_of(reports.numbers)
     misplaced: NDArray[np.bool_] = (
         (reports.errors == 0) & (sent_to >= 0) & (reports.partitions != sent_to)
@@ -117,16 +123,17 @@ def _misplaced(reports: Reports, recorder: SendRecorder) -> NDArray[np.bool_]:
 # --- the producer ---------------------------------------------------------------------------------
 
 POLL_SECONDS_MIN = 0.002
-"""Tokens of this long are sent in one go; librdkafka polls in whole milliseconds."""
+"""The shortest wait, in seconds: tokens of this long are sent in one go, and librdkafka polls in
+whole milliseconds."""
 POLL_SECONDS_MAX = 0.1
 PURGE_SECONDS = 2.0
-"""How long purged records may take to be reported."""
+"""How long purged records may take to be reported, in seconds."""
 
 
 class CellProducer:
-    """Sends and records until it is told to stop.
+    """A producer that sends and records until it is told to stop.
 
-    Raises (constructor) SpecificationError for properties that librdkafka does not take.
+    The constructor raises SpecificationError for properties that librdkafka does not take.
     """
 
     def __init__(self, spec: ProducerSpec, recorder: SendRecorder) -> None:
@@ -146,8 +153,8 @@ class CellProducer:
     def run(self, stopping: Callable[[], bool], keep: Keep) -> None:
         """Send until ``stopping``, then wait for the outcomes.
 
-        ``keep(now)`` is called several times a second, for flushing and progress. Raises
-        ClientFailed after a fatal client error that no other session mends, when everything is
+        This calls ``keep(now)`` several times a second, for flushing and progress. It raises
+        ClientFailed after a fatal client error that no other session repairs, once everything is
         recorded.
         """
         self._send_until(stopping, keep)
@@ -156,11 +163,12 @@ class CellProducer:
             self._send_until(stopping, keep)
 
     def close(self) -> None:
-        """End the client library. Idempotent."""
+        """Close the client library; this is idempotent."""
         self._client.close()
 
     def _send_until(self, stopping: Callable[[], bool], keep: Keep) -> None:
-        """One session: until ``stopping`` or a fatal error, and all that it sent has an outcome."""
+        """Run one session, until ``stopping`` or a fatal error, and all that it sent has an
+        outcome."""
         while not stopping() and self._fatal is None:
             self._send()
             keep(time.monotonic())
@@ -208,7 +216,7 @@ class CellProducer:
             keep(time.monotonic())
 
     def _serve(self, seconds: float) -> None:
-        """Let the client library tell what there is."""
+        """Let the client library report what there is."""
         self._client.serve(seconds)
         self._fatal = self._fatal or self._client.fatal
         if self._brokers.none_left:
@@ -230,7 +238,7 @@ class CellProducer:
 
 
 def _idempotent(properties: Config) -> bool:
-    """Whatever a campaign writes, librdkafka reads ``true`` and ``1`` alike."""
+    """Return whether the producer is idempotent: librdkafka reads both ``true`` and ``1``."""
     return str(properties.get("enable.idempotence", False)).lower() in ("true", "1")
 
 
@@ -239,8 +247,8 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     spec = load(ProducerSpec, specification)
     with ExitStack() as at_the_end, recording(spec) as (recorder, keep):
         producer = CellProducer(spec, recorder)
-        # When the history is closed: whatever befalls the library's threads while they end, and
-        # this process with them, nothing that was recorded is lost.
+        # The client is closed after the history. Whatever happens to the library's threads while
+        # they end, and to this process with them, nothing that was recorded is lost.
         at_the_end.callback(producer.close)
         producer.run(stopping, keep)
 

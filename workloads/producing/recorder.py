@@ -1,8 +1,8 @@
-"""What a producer did, as rows of ``sends``.
+"""The record of what a producer did, as rows of ``sends``.
 
-Owns the sequence numbers, the records that have no outcome yet, and the counts. An ``invoke`` row
-is in the writer's memory before the client library sees the record, so that no record can be in
-the log without one, short of the process being killed within a second of sending it.
+This module owns the sequence numbers, the records that have no outcome yet, and the counts. An
+``invoke`` row is in the writer's memory before the client library sees the record. So no record is
+in the log without one, unless the process is killed within a second of sending it.
 """
 
 import time
@@ -32,10 +32,10 @@ _COUNTED_AS = {SendType.OK: "acked", SendType.FAIL: "failed", SendType.INFO: "in
 
 
 class SendRecorder:
-    """Records the sends of one producer.
+    """A recorder of the sends of one producer.
 
     Args:
-        clock: Nanoseconds of the Unix epoch.
+        clock: Returns nanoseconds of the Unix epoch.
     """
 
     def __init__(
@@ -52,40 +52,45 @@ class SendRecorder:
 
     @property
     def waiting(self) -> NDArray[np.int64]:
-        """How many records of each partition have no outcome yet."""
+        """The number of records of each partition without an outcome yet."""
         return self._unresolved.waiting
 
     def is_waiting(self, sequence: int) -> bool:
-        """Whether this record was sent, and has no outcome yet."""
+        """Return whether this record was sent, and has no outcome yet."""
         return sequence in self._unresolved
 
     @property
     def unresolved(self) -> int:
-        """How many records have no outcome yet."""
+        """The number of records without an outcome yet."""
         return self._unresolved.count
 
     def partitions_of(self, sequences: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the partition to which each of these records was sent; negative for one that has
-        an outcome, or was never sent."""
+        """Return the partition to which each of these records was sent.
+
+        It is negative for a record that has an outcome, or was never sent.
+        """
         return self._unresolved.partitions_of(sequences)
 
     def begin_session(self, number: int, why: str) -> None:
-        """From now on records are those of another session, of that ``number``. ``why``: what
-        ended the one before, a fatal error or one of ``LIBRARY``."""
+        """Begin another session, of that ``number``, to which records belong from now on.
+
+        ``why`` is what ended the one before: a fatal error or one of ``LIBRARY``.
+        """
         self._begin(number)
         self._counts["sessions_ended"] += 1
         if why not in LIBRARY or not self._fatal:
-            # Whoever looks seldom is told of several by the last: an error, which weighs more.
+            # A reader that looks seldom gets only the last reason, so a real error stays.
             self._fatal = why
         self._new = set(range(self._spec.partitions))
 
     def invoke(self, partitions: ArrayLike, late_s: ArrayLike | None = None) -> range:
-        """Records are about to be handed to the client library, one right after the other; their
-        sequence numbers. ``late_s``: how many seconds ago each was due, None where no schedule had
-        them.
+        """Record that records are about to be handed to the client library, and return their
+        sequence numbers.
 
-        The time of their rows is that before the first: some milliseconds before the last of a
-        thousand is handed over, and never behind that."""
+        ``late_s`` says how many seconds ago each was due, or None without a schedule. The records
+        are handed over one right after the other. The time of their rows is that before the first.
+        It is some milliseconds before the last of a thousand is handed over, and never behind that.
+        """
         now = self._clock()
         to = np.asarray(partitions, np.int32)
         sequences = self._unresolved.add(to)
@@ -101,8 +106,8 @@ class SendRecorder:
             numbers = np.arange(sequences.start, sequences.stop)
             self._add(len(to), to, numbers, _INVOKE, now, None, None, dues)
         if self._new and not self._new.isdisjoint(to.tolist()):
-            # Killed within a second of it, the producer would leave records of a session of which
-            # no row tells, and the checkers take those for phantoms.
+            # If the producer were killed within a second, it would leave records of a session
+            # without any row, and the checkers take those for phantoms.
             self._new.difference_update(to.tolist())
             self._writer.flush()
         return sequences
@@ -115,9 +120,11 @@ class SendRecorder:
         error: str | None = None,
         time: int | None = None,
     ) -> None:
-        """The outcome of a record; a second one is not recorded. ``time``: when it became known, in
-        nanoseconds of the Unix epoch; None for now. For few this costs less than
-        :meth:`resolve_all`, which is for many."""
+        """Record the outcome of a record; a second one is not recorded.
+
+        ``time`` is when it became known, in nanoseconds of the Unix epoch, or None for now. For few
+        records this costs less than :meth:`resolve_all`, which is for many.
+        """
         partition = self._unresolved.take(sequence)
         if partition is None:
             return
@@ -133,9 +140,11 @@ class SendRecorder:
         offsets: Many | None,
         errors: str | Sequence[str | None] | None,
     ) -> None:
-        """The outcomes of records, in the order in which they became known; a second one is not
-        recorded. ``times``: when, in nanoseconds of the Unix epoch. What is one value, and no
-        sequence, is that of them all."""
+        """Record the outcomes of records, in the order in which they became known.
+
+        A second outcome is not recorded. ``times`` are in nanoseconds of the Unix epoch. A single
+        value in place of a sequence is that of all records.
+        """
         numbers = np.asarray(sequences, np.int64)
         which, partitions = self._unresolved.take_all(numbers)
         columns = (numbers, outcomes, times, offsets, errors)
@@ -154,13 +163,16 @@ class SendRecorder:
 
     @property
     def fatal(self) -> str:
-        """The error that ended the last of its sessions that ended by one, else why another began
-        at all; empty while none did."""
+        """The last error that ended a session, else why another session began; empty while none
+        did."""
         return self._fatal
 
     def figures(self) -> Mapping[str, int]:
-        """For the progress file: ``sent``, ``acked``, ``failed``, ``indeterminate`` and
-        ``sessions_ended`` so far, and ``time`` in nanoseconds of the Unix epoch."""
+        """Return the figures for the progress file.
+
+        They are ``sent``, ``acked``, ``failed``, ``indeterminate`` and ``sessions_ended`` so far,
+        and ``time`` in nanoseconds of the Unix epoch.
+        """
         return {**self._counts, "time": self._clock()}
 
     def _begin(self, producer: int) -> None:
@@ -170,18 +182,18 @@ class SendRecorder:
         self._appended = [self._rows[name] for name in _COLUMNS]
 
     def _append(self, *row: object) -> None:
-        """A row, in the order of :data:`_COLUMNS`."""
+        """Append a row, in the order of :data:`_COLUMNS`."""
         for values, value in zip(self._appended, row, strict=True):
             values.append(value)
 
     def _add(self, many: int, *columns: object) -> None:
-        """Rows, as columns in the order of :data:`_COLUMNS`."""
+        """Append rows, as columns in the order of :data:`_COLUMNS`."""
         if many:
             self._rows.extend(many, **dict(zip(_COLUMNS, columns, strict=True)))
 
 
 def _those(which: NDArray[np.int64], values: object) -> Any:
-    """Those of many; what is one value stays that."""
+    """Return those of many values, or a single value as it is."""
     if isinstance(values, np.ndarray):
         return values[which]
     if isinstance(values, list | tuple):
@@ -192,13 +204,16 @@ def _those(which: NDArray[np.int64], values: object) -> Any:
 # --- values and files of a producer ---------------------------------------------------------------
 
 Keep = Callable[[float], None]
-"""To be called several times a second, with the time of a clock that only goes forward, in seconds:
-flushes the history and tells how far it is."""
+"""A function that flushes the history and reports progress. It must be called several times a
+second, with the time of a clock that only goes forward, in seconds."""
 
 
 def encoder(spec: ProducerSpec, number: int | None = None) -> Encoder:
-    """Makes the values of its records. ``number``: of its session, where that is not its first.
-    Raises SpecificationError when these are too small."""
+    """Return the encoder of its records' values.
+
+    ``number`` is that of its session, where that is not its first. Raise SpecificationError when
+    the values are too small.
+    """
     producer = spec.producer if number is None else number
     try:
         return Encoder(spec.cell, producer, spec.record_bytes, spec.record_bytes_max)
@@ -208,7 +223,7 @@ def encoder(spec: ProducerSpec, number: int | None = None) -> Encoder:
 
 @contextmanager
 def recording(spec: ProducerSpec) -> Iterator[tuple[SendRecorder, Keep]]:
-    """The recorder of its sends, whose history is closed in the end."""
+    """Yield the recorder of its sends, and close their history at the end."""
     history = PartitionedWriter(spec.history, "sends", spec.client)
     recorder = SendRecorder(spec, history, time.time_ns)
     progress = Progress(spec.progress)

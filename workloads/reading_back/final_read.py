@@ -1,15 +1,16 @@
 """The final read: every partition from its start to its end, into ``log`` and ``reads``.
 
-``python -m ackproof.workloads.reading_back.final_read SPEC.json``. One consumer reads all
-partitions at once; librdkafka fetches from every broker in a thread of its own. Partitions are
-assigned with the offset to start at, so that no group coordinator is needed; confluent-kafka
-insists on a ``group.id``, and nothing is ever committed to it.
+``python -m ackproof.workloads.reading_back.final_read SPEC.json``
+
+One consumer reads all partitions at once, and librdkafka fetches from every broker in a thread of
+its own. Partitions are assigned with the offset to start at, so that no group coordinator is
+needed. confluent-kafka requires a ``group.id``, and nothing is ever committed to it.
 
 A partition that could not be read to its end by the deadline is recorded as incomplete, with the
-reason. That is a result, not a failure of the reader: exit status 0.
+reason. That is a result, not a failure of the reader: the exit status is 0.
 
-Nor is it one that librdkafka ends the process of all: then it is started again, to have each topic
-read ``apart`` (:mod:`workloads.reading_back.processes`).
+librdkafka may also end the process that reads all. That is no failure either: the reader is
+restarted and reads each topic ``apart`` (:mod:`workloads.reading_back.processes`).
 """
 
 import sys
@@ -34,12 +35,15 @@ from ackproof.workloads.spec import FINAL_READ, Config, FinalReadSpec, Specifica
 
 # --- bounds of the logs ---------------------------------------------------------------------------
 #
+# bounds of the logs
+#
 # A partition without a leader makes only its own question wait: each question has a time limit and
-# goes to the back of the queue when it failed. Nor do questions and reading wait for each other: an
-# administrator is asked, since confluent-kafka (2.16) lets one thread at a time into a consumer.
+# goes to the back of the queue when it failed. Questions and reading do not wait for each other
+# either. Confluent-kafka (2.16) lets one thread at a time into a consumer, so an administrator is
+# asked.
 
 PARTITIONS_MAX = 16
-"""Asked at a time."""
+"""The number of partitions asked for at a time."""
 QUESTION_SECONDS = 2.0
 RETRY_SECONDS = 0.5
 
@@ -47,10 +51,10 @@ Partition = tuple[str, int]
 
 
 class Bounds:
-    """Asks for log start and high watermark of each partition.
+    """The questions for log start and high watermark of each partition.
 
-    ``connect`` makes a client. Where one was refused, another one asks: librdkafka (2.16) goes by
-    the leader that its metadata name until it is refused, which nobody is by the dead.
+    ``connect`` makes a client. After a refusal another client asks. librdkafka (2.16) uses the
+    leader in its metadata until that refuses, and a dead leader refuses nothing.
     """
 
     def __init__(self, connect: Callable[[], AdminClient], partitions: Sequence[Partition]) -> None:
@@ -62,8 +66,10 @@ class Bounds:
         """The last error of each partition that has not answered yet."""
 
     def answers(self, now: float) -> Iterator[tuple[Partition, int, int]]:
-        """What was answered since the last call: partition, log start, high watermark. ``now``: a
-        clock that only goes forward, seconds. Never waits."""
+        """Yield what was answered since the last call: partition, log start, high watermark.
+
+        ``now`` is in seconds of a clock that only goes forward. This never waits.
+        """
         for partition, asked in tuple(self._asked.items()):
             if not all(question.done() for question in asked.questions):
                 continue
@@ -94,18 +100,20 @@ class Bounds:
 
 
 class _Asked(NamedTuple):
-    """Log start and high watermark of one partition. The client is there until they are told:
-    with it its questions end."""
+    """The questions for log start and high watermark of one partition.
+
+    The client is kept until they are answered, because its questions end with it.
+    """
 
     admin: AdminClient
     questions: Sequence[Future[ListOffsetsResultInfo]]
 
 
 def _told(question: Future[ListOffsetsResultInfo]) -> int:
-    """Of a leader that does not answer in time librdkafka (2.16, ``rdkafka_admin.c``) has no error
-    to tell, but the offset that it began with, which is none: an empty log would be read there.
+    """Return the offset in an answer; raise KafkaException for none.
 
-    Raises KafkaException.
+    For a leader that does not answer in time, librdkafka (2.16, ``rdkafka_admin.c``) has no error.
+    It returns the offset that it began with, which is none, and would be read as an empty log.
     """
     offset = int(question.result().offset)
     if offset < 0:
@@ -121,11 +129,11 @@ BATCH = 10_000
 WAIT_SECONDS = 0.1
 
 _PASSING = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-"""Errors that a consumer reports while metadata settles, and gets over by itself."""
+"""Errors that a consumer reports while metadata settles, and from which it recovers by itself."""
 
 
 class FinalReader:
-    """Reads the partitions of a specification into a ``log`` writer."""
+    """A reader of the partitions of a specification into a ``log`` writer."""
 
     def __init__(self, spec: FinalReadSpec, consumer: Consumer, log: PartitionedWriter) -> None:
         self._spec = spec
@@ -144,8 +152,10 @@ class FinalReader:
         deadline: float,
         stopping: Callable[[], bool],
     ) -> None:
-        """Read until all is read, the deadline (``time.monotonic``) has passed, or ``stopping``;
-        then write the rows of ``reads``."""
+        """Read until all is read, the deadline (``time.monotonic``) has passed, or ``stopping``.
+
+        Then write the rows of ``reads``.
+        """
         bounds = Bounds(partial(AdminClient, connection_of(self._spec)), sorted(self._reads))
         while self._open and not stopping() and (now := time.monotonic()) < deadline:
             for partition, low, high in bounds.answers(now):
@@ -162,8 +172,11 @@ class FinalReader:
             reads.append(read.row(f"{unfinished} ({refusal})" if refusal else unfinished))
 
     def figures(self) -> Mapping[str, int]:
-        """For the progress file: ``records`` so far, ``records_total`` as far as bounds are known,
-        ``time`` in nanoseconds of the Unix epoch."""
+        """Return the figures for the progress file.
+
+        They are ``records`` so far, ``records_total`` as far as bounds are known, and ``time`` in
+        nanoseconds of the Unix epoch.
+        """
         reads = self._reads.values()
         total = sum((r.log_end_offset or 0) - (r.log_start_offset or 0) for r in reads)
         return {
@@ -205,7 +218,7 @@ class FinalReader:
 
 
 def connection_of(spec: FinalReadSpec) -> Config:
-    """The properties of the final read's clients, by which they connect."""
+    """Return the properties with which the final read's clients connect."""
     return {
         **connection_of_environment(),
         **spec.client_config,
@@ -217,7 +230,7 @@ def connection_of(spec: FinalReadSpec) -> Config:
 
 
 def consumer_properties(spec: FinalReadSpec) -> Config:
-    """Those of its consumer."""
+    """Return the properties of the final read's consumer."""
     return {
         **connection_of(spec),
         "group.id": FINAL_READ,

@@ -1,24 +1,25 @@
-"""How far the final read of one partition has got, and what is wrong with what it got.
+"""The progress of the final read of one partition, with what is wrong in what it read.
 
 Complete means: from the log start to the end, without an error. The end is where the broker said
-that there is no more (``enable.partition.eof``), at or behind the high watermark asked for at the
-beginning, so that a high watermark that lagged then does not hide records. An offset that was
-passed over is a hole: reported, and no reason to call the read incomplete, since there is nothing
-left to read there.
+that there is no more (``enable.partition.eof``). It must be at or behind the high watermark asked
+for at the beginning, so that a high watermark that lagged then does not hide records.
+
+An offset that was passed over is a hole. It is reported, and the read still counts as complete,
+because there is nothing left to read there.
 """
 
 from dataclasses import dataclass, field
 
 NOTES_MAX = 8
-"""How many errors, and how many holes, are put into words; the rest is counted."""
+"""How many errors, and how many holes, are named; the rest is counted."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PartitionRead:
-    """State of one partition; offsets as Kafka counts them, ends exclusive.
+    """The state of one partition; offsets as Kafka counts them, ends exclusive.
 
     Attributes:
-        position: Next offset expected.
+        position: The next offset expected.
         holes: Ranges of offsets passed over.
     """
 
@@ -34,12 +35,12 @@ class PartitionRead:
     errors: list[str] = field(default_factory=list)
 
     def begin(self, log_start_offset: int, log_end_offset: int) -> None:
-        """The bounds are known."""
+        """Note the bounds."""
         self.log_start_offset = self.position = log_start_offset
         self.log_end_offset = log_end_offset
 
     def record(self, offset: int) -> None:
-        """A record came."""
+        """Note a record."""
         if offset < self.position:
             self.errors.append(f"offset {offset} came when {self.position} was due")
         self._pass_over(offset)
@@ -47,7 +48,7 @@ class PartitionRead:
         self.records += 1
 
     def end(self, offset: int) -> None:
-        """The broker has nothing at ``offset`` and behind it."""
+        """Note that the broker has nothing at ``offset`` and behind it."""
         assert self.log_end_offset is not None
         if offset < self.log_end_offset:
             return
@@ -56,7 +57,7 @@ class PartitionRead:
         self.done = True
 
     def row(self, unfinished: str) -> tuple[object, ...]:
-        """The row of ``reads``; ``unfinished`` says why, if it is not done."""
+        """Return the row of ``reads``; ``unfinished`` says why, if it is not done."""
         errors = list(self.errors)
         if not self.done:
             errors.append(f"{unfinished} at offset {self._where()}")

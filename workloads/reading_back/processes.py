@@ -1,4 +1,4 @@
-"""That librdkafka has ended the process of a final read, and who reads then."""
+"""The restart of a final read whose process librdkafka has ended."""
 
 import signal
 import subprocess
@@ -23,34 +23,42 @@ from ackproof.workloads.spec import FINAL_READ, FinalReadSpec, TopicSpec
 # --- crashes of the reader ------------------------------------------------------------------------
 
 _SIGNALS = frozenset({signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV})
-"""By which a process ends that nobody has killed."""
+"""The signals that end a process without being sent to it."""
 
 
 def crashed(status: int | None) -> str | None:
-    """Why nothing more comes of a process that ended with this status, negative for a signal; None
-    where librdkafka has not ended it."""
+    """Return why a process with this exit status crashed, or None where librdkafka has not ended
+    it.
+
+    The status is negative for a signal.
+    """
     if status is None or -status not in _SIGNALS:
         return None
     return f"librdkafka ended its process: {signal.Signals(-status).name}"
 
 
 def apart(reader: Client, left_s: float) -> Client:
-    """Who reads the same in so many seconds, a process a topic. It has a log of its own: in the
-    other one stands what librdkafka said last."""
+    """Return the client that reads the same within so many seconds, in a process for each topic.
+
+    It has a log of its own, because the other one holds what librdkafka said last.
+    """
     specification = {**reader.specification, "deadline_s": left_s, "apart": True}
     return replace(reader, name=f"{reader.name}-apart", specification=specification)
 
 
 # --- one process for each topic or partition ------------------------------------------------------
 #
-# A broker that serves what is no batch (half a page of it was written: its header is right, its
-# records are zeros) ends librdkafka 2.16, which loses its place behind a wrong CRC (``check.crcs``)
-# and asserts (``rd_slice_narrow_copy``). At whose batch is not told, and no partition is known to
-# be read to its end by then. What is left of that reading is removed, and all read once more: the
-# rows of a partition are of one reading. Only the partition that no process survives is incomplete.
+# one process for each topic or partition
 #
-# The processes write under the one name that the manifest has for the final read: ``log`` is in
-# files of a partition each. What is in one file of all of them (``reads``, ``closings``) is
+# A broker that serves what is no batch ends librdkafka 2.16: half a page of it was written, so its
+# header is right, and its records are zeros. librdkafka loses its place behind a wrong CRC
+# (``check.crcs``) and asserts (``rd_slice_narrow_copy``). It does not say whose batch it was, and
+# no partition is known to be read to its end by then. The rest of that reading is removed, and all
+# is read once more: the rows of a partition come from one reading. Only a partition that ends every
+# process is incomplete.
+#
+# The processes write under the one name that the manifest has for the final read, because ``log``
+# has a file for each partition. What is in one file for all of them (``reads``, ``closings``) is
 # gathered here, and written when all is read.
 
 _LEAST_S = 0.1
@@ -58,7 +66,7 @@ _LOOK_S = 0.1
 
 _CLOSINGS = "closings"
 _OF_READS = frozenset(table for table, schema in TABLES.items() if schema == READS)
-"""With a row for every partition."""
+"""The tables with a row for every partition."""
 
 _S = TypeVar("_S", bound=FinalReadSpec)
 Partition = tuple[str, int]
@@ -72,7 +80,10 @@ def run(
     stopping: Callable[[], bool],
 ) -> None:
     """Read as the specification says, until its deadline or ``stopping``: by ``together``, or
-    apart. Raises as that, or as :meth:`Apart.run`."""
+    apart.
+
+    Raise as that does, or as :meth:`Apart.run`.
+    """
     deadline = time.monotonic() + spec.deadline_s
     if spec.apart:
         Apart(spec, tables, deadline, stopping).run()
@@ -81,7 +92,8 @@ def run(
 
 
 class Reading(NamedTuple):
-    """What a process is to read. ``again``: it was read before, and had too little time."""
+    """The topic that one process reads; ``again`` says that it was read before, and had too little
+    time."""
 
     topic: TopicSpec
     again: bool = False
@@ -91,8 +103,10 @@ class Reading(NamedTuple):
         return [(self.topic.topic, number) for number in self.topic.numbers]
 
     def after_crash(self) -> Sequence["Reading"]:
-        """What is left to be read, each by a process of its own, where librdkafka has ended this
-        one's: of several partitions each, of one nothing."""
+        """Return what is left to be read after librdkafka has ended this one's process.
+
+        Of several partitions, each is left for a process of its own. Of one, nothing is left.
+        """
         if len(self.topic.numbers) == 1:
             return ()
         alone = [self.topic.model_copy(update={"only": number}) for number in self.topic.numbers]
@@ -100,11 +114,11 @@ class Reading(NamedTuple):
 
 
 class Apart:
-    """Reads the topics of a specification into its history.
+    """A reader of the topics of a specification into its history.
 
     Args:
-        tables: Those that their reader writes.
-        deadline: For all of it, by ``time.monotonic``.
+        tables: The tables that their reader writes.
+        deadline: The time limit of all of it, by ``time.monotonic``.
     """
 
     def __init__(
@@ -120,20 +134,24 @@ class Apart:
         self._deadline = deadline
         self._stopping = stopping
         self._told: dict[tuple[str, Partition], Row] = {}
-        """By table, the row of each partition; of ``closings`` by the table that was closed."""
+        """The row of each partition, by table; for ``closings``, by the table that was closed."""
         self._ended: dict[Partition, str] = {}
-        """How the process ended that read a partition last, where librdkafka ended it."""
+        """How the last process of a partition ended, where librdkafka ended it."""
 
     def run(self) -> None:
-        """Read until all is read, the deadline has passed or ``stopping``; then write what is in
-        one file of all. Raises ClientFailed where a reader fails by itself."""
+        """Read until all is read, the deadline has passed or ``stopping``; then write the shared
+        files.
+
+        Raise ClientFailed where a reader fails by itself.
+        """
         self._forget(self._spec.asked)
-        # All topics first: those that crash nothing are complete before there is no time left.
+        # All topics come first: those that crash nothing are complete before the time is over.
         waiting = deque(map(Reading, self._spec.topics))
         while waiting and not self._stopping() and (left := self._left()) > 0:
             one = waiting.popleft()
             self._forget(one.partitions)
-            # Else one that is never read to its end, having no leader, leaves the others no time.
+            # Otherwise one without a leader, which is never read to its end, leaves the others no
+            # time.
             waiting += self._read(one, left / (1 + len(waiting)), last=not waiting)
         self._write("stopped" if self._stopping() else f"{self._spec.deadline_s:g} s had passed")
 
@@ -141,14 +159,14 @@ class Apart:
         return self._deadline - time.monotonic()
 
     def _read(self, one: Reading, seconds: float, *, last: bool) -> Sequence[Reading]:
-        """What is left to be read of it."""
+        """Read a topic, and return what is left to be read of it."""
         status = self._process(one, seconds)
         if (why := crashed(status)) is not None:
             self._forget(one.partitions)
             self._ended |= dict.fromkeys(one.partitions, why)
             return one.after_crash()
         # Told to stop before it listens, or at its very end, when Python listens no more, it ends
-        # by the signal: it has written nothing then, or all.
+        # by the signal. It has then written nothing, or all.
         was_told = self._stopping() and status == -signal.SIGTERM
         if status != 0 and not was_told:
             raise ClientFailed(f"the reader of {one.topic.topic} ended with status {status}")
@@ -158,8 +176,10 @@ class Apart:
         return [one._replace(again=True)]
 
     def _process(self, one: Reading, seconds: float) -> int:
-        """The exit status of our own command, given that alone to read. What it is told may hold
-        passwords, and is in no file."""
+        """Run our own command with only that to read, and return its exit status.
+
+        Its input may hold passwords, so it is in no file.
+        """
         deadline_s = max(_LEAST_S, round(seconds, 1))
         changes = {"topics": (one.topic,), "deadline_s": deadline_s, "apart": False}
         told = self._spec.model_copy(update=changes).model_dump_json().encode()
@@ -181,8 +201,8 @@ class Apart:
         return all(row is not None and row["read_end_offset"] is not None for row in rows)
 
     def _forget(self, partitions: Container[Partition]) -> None:
-        """Remove what a process has left that read these partitions, and no others since the
-        last :meth:`_take`."""
+        """Remove what a process has left that read these partitions, and no others since the last
+        :meth:`_take`."""
         for path, stem in self._files():
             if stem.partition is None or stem.partition in partitions:
                 path.unlink()
@@ -201,11 +221,11 @@ class Apart:
             path.unlink()
 
     def _files(self) -> Sequence[tuple[Path, Stem]]:
-        """What the final read has in the history."""
+        """Return the files of the final read in the history."""
         names = {FINAL_READ, *(f"{table}-{FINAL_READ}" for table in TABLES)}
         found = []
         for path in self._spec.history.glob("[!.]*.*"):
-            with suppress(ValueError):  # whose it is its name does not tell
+            with suppress(ValueError):  # its name does not show its writer
                 found.append((path, parse(path.name)[0]))
         return [(path, stem) for path, stem in found if stem.writer in names]
 

@@ -1,6 +1,5 @@
 """Transactional client libraries: the calls of a session, made by librdkafka or by a program under
-test.
-"""
+test."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -43,11 +42,12 @@ from ackproof.workloads.transactions.spec import (
 # --- the calls of a session -----------------------------------------------------------------------
 
 Report = Callable[[int, SendType, int | None, str | None], None]
-"""Told what became of a record: its sequence number, outcome, offset and error."""
+"""A function that is given the outcome of a record: its sequence number, outcome, offset and
+error."""
 
 
 class CallFailed(Exception):
-    """A call failed. ``name``: of the error, as the library has it."""
+    """The error of a call that failed; ``name`` is that of the error in the library."""
 
     def __init__(self, name: str, remedy: Remedy, reason: str = "") -> None:
         super().__init__(f"{name} ({remedy}): {reason}" if reason else f"{name} ({remedy})")
@@ -56,24 +56,26 @@ class CallFailed(Exception):
 
 
 class TransactionalClient(Protocol):
-    """A transactional producer. Calls raise CallFailed; ``seconds`` is how long one waits for its
-    answer. What becomes of records is told to the Report that it was made with, while any call is
-    under way."""
+    """A transactional producer.
+
+    Calls raise CallFailed; ``seconds`` is how long one waits for its answer. While any call is
+    under way, the Report that the client was made with is given the outcome of records.
+    """
 
     @property
     def ready(self) -> bool:
-        """Whether calls may be made. Until then it is to be served."""
+        """Whether calls may be made; until then it must be served."""
 
     @property
     def waiting(self) -> int:
-        """Records that nothing was told of yet."""
+        """The number of records without a report yet."""
 
     def init(self, seconds: float) -> None: ...
 
     def begin(self) -> None: ...
 
     def send(self, sequence: int, partition: int, value: bytes) -> None:
-        """Hand a record over. That it was refused is told of the record, and not raised."""
+        """Hand a record over; a refusal is reported for the record, and not raised."""
 
     def commit(self, seconds: float) -> None: ...
 
@@ -83,21 +85,25 @@ class TransactionalClient(Protocol):
         """Listen to the library for at most so long."""
 
     def close(self) -> None:
-        """Give up what is under way; what is open stays so. Records of which nothing is told by
-        then never will be. Raises nothing."""
+        """Give up what is under way; an open transaction stays open.
+
+        Records without a report by then will never get one. This raises nothing.
+        """
 
 
 # --- librdkafka -----------------------------------------------------------------------------------
 
 PURGE_S = 2.0
-"""How long purged records may take to be reported."""
+"""How long purged records may take to be reported, in seconds."""
 GRACE_S = 5.0
-"""How long a call may take beyond the time that it was given."""
+"""How long a call may take beyond the time that it was given, in seconds."""
 
 
 class LibrdkafkaClient:
-    """See :class:`workloads.transactions.clients.TransactionalClient`. Raises (constructor)
-    SpecificationError for properties that librdkafka does not take."""
+    """A client of librdkafka; see :class:`workloads.transactions.clients.TransactionalClient`.
+
+    The constructor raises SpecificationError for properties that librdkafka does not take.
+    """
 
     ready = True
 
@@ -132,11 +138,12 @@ class LibrdkafkaClient:
             self._refused(sequence, refusal.args[0])
 
     def send_offsets(self, positions: Mapping[int, int], group: Any, seconds: float) -> None:
-        """Send offsets, by partition, to the open transaction. ``group``: the metadata of the
-        consumer that read up to there, as confluent-kafka has it.
+        """Send offsets, by partition, to the open transaction.
 
-        librdkafka 2.16 may not come back, whatever time it is given: the coordinator was cut off
-        while it was asked to add the offsets' partition and another one, both timed out, and
+        ``group`` is the metadata of the consumer that read up to there, as confluent-kafka has it.
+
+        librdkafka 2.16 may not come back, whatever time it is given. The coordinator was cut off
+        while it was asked to add the offsets' partition and another one. Both timed out, and
         neither was asked again. A client that waited for it would be silent until it is killed.
         """
         offsets = [TopicPartition(self._topic, *position) for position in positions.items()]
@@ -158,12 +165,12 @@ class LibrdkafkaClient:
             self._producer.abort_transaction(seconds)
 
     def serve(self, seconds: float) -> None:
-        """A fatal error is raised here, by whichever call comes first."""
+        """Listen; any call may raise a fatal error here, whichever comes first."""
         with _failing():
             self._producer.poll(seconds)
 
     def close(self) -> None:
-        """One that hangs is left behind: the next session fences it."""
+        """Close the client; one that hangs is abandoned, and the next session fences it."""
         if self._hangs:
             return
         self._producer.purge()
@@ -180,13 +187,13 @@ class LibrdkafkaClient:
 
 @contextmanager
 def _failing() -> Iterator[None]:
-    """What confluent-kafka raises, as CallFailed."""
+    """Raise what confluent-kafka raises as CallFailed."""
     try:
         yield
     except KafkaException as refusal:
         raise _call_failed(refusal.args[0]) from None
     except SystemError:
-        # confluent-kafka 2.16 calls back while a fatal error is already on its way.
+        # confluent-kafka 2.16 calls back while a fatal error is already being raised.
         raise _call_failed(KafkaError(KafkaError._FATAL)) from None
 
 
@@ -200,24 +207,27 @@ def _call_failed(error: KafkaError) -> CallFailed:
 
 # --- a program under test -------------------------------------------------------------------------
 #
+# a program under test
+#
 # Each session has a program of its own, which is killed when the session is over: a library that is
-# asked to close may abort what is open. What a program may not do ends its client, with whatever
-# was recorded: see :mod:`workloads.foreign.producer`.
+# asked to close may abort what is open. A program that breaks a rule ends its client, with
+# everything that was recorded: see :mod:`workloads.foreign.producer`.
 
 ANSWER_S = 10.0
-"""How much longer than it was told a call may take, before its program counts as one that hangs."""
+"""How much longer than its limit a call may take, in seconds, before its program counts as one that
+hangs."""
 
 
 class ProgramClient:
-    """See :class:`workloads.transactions.clients.TransactionalClient`; whatever listens to the
-    program raises ProgramFailed when that does what it may not.
+    """A client that is a program; see :class:`workloads.transactions.clients.TransactionalClient`.
 
-    Raises (constructor) SpecificationError for what cannot be said to a program, ProgramFailed
-    where it cannot be started.
+    Each method that listens to the program raises ProgramFailed when the program breaks a rule. The
+    constructor raises SpecificationError for what the protocol cannot say, and ProgramFailed where
+    the program cannot be started.
     """
 
     def __init__(self, spec: TransactionalSpec, seconds: float, report: Report) -> None:
-        """``seconds``: how long each call is to wait for its answer."""
+        """Start the program; ``seconds`` is how long each call waits for its answer."""
         self._library = spec.library
         self._report = report
         self.ready = False
@@ -281,12 +291,12 @@ class ProgramClient:
                 self._told(number, SendType.INFO, None, error)
             case Done() | Undone():
                 if not self._asked:
-                    raise ProgramFailed("the program answered what nobody had asked")
+                    raise ProgramFailed("the program answered without a question")
                 self._answer, self._asked = saying, False
             case Ready():
                 self.ready = True
             case Flushed():
-                raise ProgramFailed("the program has flushed, and nobody had asked")
+                raise ProgramFailed("the program has flushed without an order")
             case Fatal(reason):
                 raise ProgramFailed(f"the program cannot go on: {reason}")
 

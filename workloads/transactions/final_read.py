@@ -1,10 +1,11 @@
-"""The final read of what was written in transactions:
-``python -m ackproof.workloads.transactions.final_read SPEC.json``.
+"""The final read of what was written in transactions.
 
-Reads everything (``workloads.reading_back.final_read``), then again what is committed, into
-``committed`` and ``committed_reads``, then fetches what the transformers' groups have committed.
-That a transaction is still open shows in the second read: it ends at the last stable offset, below
-the high watermark.
+``python -m ackproof.workloads.transactions.final_read SPEC.json``
+
+It reads everything (``workloads.reading_back.final_read``), then again what is committed, into
+``committed`` and ``committed_reads``. Then it fetches what the transformers' groups have committed.
+A transaction that is still open shows in the second read, which ends at the last stable offset,
+below the high watermark.
 """
 
 import sys
@@ -31,7 +32,7 @@ ASK_S = 2.0
 
 
 class CommittedReader(FinalReader):
-    """Reads what is committed into a ``committed`` writer."""
+    """A reader of what is committed into a ``committed`` writer."""
 
     def _append(self, message: Message) -> None:
         topic, partition = message.topic(), message.partition()
@@ -74,7 +75,7 @@ def _fetch(
     offsets: TableWriter,
     deadline: float,
 ) -> None:
-    """What a group has committed, of the partitions of which that is told in time."""
+    """Fetch what a group has committed, for the partitions that are answered in time."""
     group = spec.groups[topic.topic]
     asked = [TopicPartition(topic.topic, number) for number in topic.numbers]
     with closing(_consumer(spec, group)) as consumer:
@@ -95,8 +96,10 @@ def _fetch(
 
 
 def _consumer(spec: TransactionalReadSpec, group: str) -> Consumer:
-    """As read_committed it is told no offset that a transaction is about to change
-    (``require_stable`` of OffsetFetch, KIP-447)."""
+    """Return a consumer that gets no offset that a transaction is about to change.
+
+    It is read_committed for that (``require_stable`` of OffsetFetch, KIP-447).
+    """
     properties = {
         **consumer_properties(spec),
         **connection_of(spec),

@@ -1,12 +1,12 @@
-"""A producer of one cell that writes in transactions:
-``python -m ackproof.workloads.transactions.producer SPEC.json``.
+"""A producer of one cell that writes in transactions.
 
-Sends at a steady rate (``workloads.producing.pacing``), each record to a partition that is drawn. A
-transaction that has the records that were drawn for it is ended as was drawn: committed, aborted,
-or left to a zombie (``workloads.transactions.session``). While its end is asked for,
-nothing is sent.
+``python -m ackproof.workloads.transactions.producer SPEC.json``
 
-Stopped by SIGTERM: the open transaction is committed, then it ends.
+It sends at a steady rate (``workloads.producing.pacing``), each record to a drawn partition. A
+transaction that has its drawn number of records ends as was drawn: committed, aborted, or left to a
+zombie (``workloads.transactions.session``). While its end is asked for, nothing is sent.
+
+SIGTERM stops it: the open transaction is committed, then it ends.
 """
 
 import sys
@@ -26,7 +26,7 @@ POLL_SECONDS_MAX = 0.1
 
 
 class TransactionalProducer:
-    """Sends until it is told to stop."""
+    """A producer that sends until it is told to stop."""
 
     def __init__(self, draws: Draws, lives: Lives) -> None:
         self._draws = draws
@@ -82,7 +82,7 @@ class TransactionalProducer:
 
 
 def _pause_s(until_next_s: float) -> float:
-    """How long the client library is listened to; not at all where the next record is due."""
+    """Return how long to listen to the client library; not at all where the next record is due."""
     return min(max(until_next_s, POLL_SECONDS_MIN), POLL_SECONDS_MAX) if until_next_s else 0.0
 
 

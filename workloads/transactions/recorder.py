@@ -1,8 +1,8 @@
-"""What a transactional client did, as rows.
+"""The record of what a transactional client did, as rows.
 
-A row that says that something was asked is in its file before it is asked, and so is all that the
-question is about: the records of a transaction before its commit, its ``begin`` before its records.
-Of a client that is killed at any moment, what is not recorded did not happen.
+A row that says that something was asked is in its file before it is asked. So is everything that
+the question is about: the records of a transaction before its commit, its ``begin`` before its
+records. If a client is killed at any moment, what is not recorded did not happen.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +19,11 @@ from ackproof.workloads.transactions.spec import TransactionalSpec, TransformerS
 
 
 class Read(NamedTuple):
-    """A record as a transformer was shown it. ``time``: when the poll returned; ``identity``: None
-    where the payload is none of ours, or damaged."""
+    """A record as a transformer was shown it.
+
+    ``time`` is when the poll returned. ``identity`` is None where the payload is none of ours, or
+    damaged.
+    """
 
     time: int
     partition: int
@@ -29,10 +32,10 @@ class Read(NamedTuple):
 
 
 class TransactionRecorder:
-    """Records the sessions of one client.
+    """A recorder of the sessions of one client.
 
     Args:
-        clock: Nanoseconds of the Unix epoch.
+        clock: Returns nanoseconds of the Unix epoch.
     """
 
     def __init__(self, spec: TransactionalSpec, clock: Callable[[], int]) -> None:
@@ -50,18 +53,19 @@ class TransactionRecorder:
         self._counts = dict.fromkeys(("committed", "aborted", "undecided"), 0)
 
     def sends_of(self, producer: int) -> SendRecorder:
-        """The recorder of a session's sends, by its producer number."""
+        """Return the recorder of a session's sends, by its producer number."""
         mine = self._spec.model_copy(update={"producer": producer})
         self._recorders.append(SendRecorder(mine, self._sends, self._clock))
         return self._recorders[-1]
 
     def began(self, producer: int, transaction: int, sequence: int) -> None:
-        """A transaction has begun, whose first record will have that sequence number."""
+        """Record that a transaction has begun, whose first record will have that sequence
+        number."""
         begin = TransactionEvent.BEGIN
         self._event(producer, transaction, begin, SendType.OK, sequence=sequence)
 
     def asks(self, producer: int, transaction: int, event: TransactionEvent) -> None:
-        """The coordinator is about to be asked."""
+        """Record that the coordinator is about to be asked."""
         self._sends.flush()
         for table in (self._inputs, self._offsets):
             if table is not None:
@@ -76,7 +80,7 @@ class TransactionRecorder:
         outcome: SendType,
         error: str | None,
     ) -> None:
-        """What became of it."""
+        """Record the outcome of what was asked."""
         if event is not TransactionEvent.INIT:
             self._counts[_counted_as(event, outcome)] += 1
         self._event(producer, transaction, event, outcome, error=error)
@@ -84,7 +88,7 @@ class TransactionRecorder:
     def read(
         self, producer: int, transaction: int, made: Sequence[tuple[Read, int | None]]
     ) -> None:
-        """What a transaction read, each with the sequence number of what is made of it."""
+        """Record what a transaction read, each with the sequence number of what is made of it."""
         assert self._inputs is not None, "a producer reads nothing"
         topic, client = self._spec.topic, self._spec.client
         for read, sequence in made:
@@ -101,7 +105,7 @@ class TransactionRecorder:
         positions: Mapping[int, int],
         error: str | None = None,
     ) -> None:
-        """Offsets that are about to be sent, what became of it, or what was fetched."""
+        """Record offsets that are about to be sent, their outcome, or what was fetched."""
         assert self._offsets is not None, "a producer commits no offsets"
         assert isinstance(self._spec, TransformerSpec)
         who = (self._clock(), self._spec.client, self._spec.group, producer, transaction)
@@ -109,11 +113,11 @@ class TransactionRecorder:
             self._offsets.append((*who, kind, self._spec.topic, partition, offset, error))
 
     def keep(self, now: float) -> None:
-        """As :data:`workloads.producing.recorder.Keep`, but for the progress file."""
+        """Flush as :data:`workloads.producing.recorder.Keep` does, without the progress file."""
         self._sends.flush_due(now)
 
     def close(self) -> None:
-        """Close all, when one fails the others all the same, then raise the first failure."""
+        """Close all tables, even when one fails, then raise the first failure."""
         tables = (self._sends, self._transactions, self._inputs, self._offsets)
         with ExitStack() as closing:
             for table in tables:
@@ -121,8 +125,11 @@ class TransactionRecorder:
                     closing.callback(table.close)
 
     def figures(self) -> Mapping[str, int]:
-        """For the progress file: those of all sessions' sends, and how many transactions were
-        ``committed``, ``aborted`` and ``undecided``."""
+        """Return the figures for the progress file.
+
+        They are those of all sessions' sends, and how many transactions were ``committed``,
+        ``aborted`` and ``undecided``.
+        """
         told = [recorder.figures() for recorder in self._recorders]
         sends = ("sent", "acked", "failed", "indeterminate")
         summed = {name: sum(one[name] for one in told) for name in sends}
@@ -162,7 +169,7 @@ def _counted_as(event: TransactionEvent, outcome: SendType) -> str:
 def recording(
     spec: TransactionalSpec, clock: Callable[[], int]
 ) -> Iterator[tuple[TransactionRecorder, Keep]]:
-    """The recorder of a client's sessions, whose history is closed in the end."""
+    """Yield the recorder of a client's sessions, and close its history at the end."""
     recorder = TransactionRecorder(spec, clock)
     progress = Progress(spec.progress)
 

@@ -1,9 +1,9 @@
-"""One session: a life of a ``transactional.id``, from ``init_transactions`` to whatever ends it.
+"""One session: a life of a ``transactional.id``, from ``init_transactions`` to its end.
 
 Most calls ask for at most :data:`ASK_S`, again and again until they are answered or
-:data:`DECIDE_S` have passed, so that the history is flushed meanwhile. A session whose transaction
-nobody knows the outcome of, or that has failed for good, is over (:attr:`Session.over`): the next
-one's ``init_transactions`` decides what it left open.
+:data:`DECIDE_S` have passed, so that the history is flushed meanwhile. A session is over
+(:attr:`Session.over`) if the outcome of its transaction is unknown, or if it has failed for good.
+The next one's ``init_transactions`` decides what it left open.
 """
 
 import logging
@@ -39,19 +39,23 @@ _log = logging.getLogger(__name__)
 ASK_S = 1.0
 DECIDE_S = 15.0
 PAUSE_S = 0.1
-"""Between two questions."""
+"""The pause between two questions, in seconds."""
 
 
 def client_of(spec: TransactionalSpec, report: Report) -> TransactionalClient:
-    """A session's client: librdkafka, or the program of another library. Raises as these do."""
+    """Return a session's client: librdkafka, or the program of another library; raise as
+    these do."""
     if spec.library == LIBRDKAFKA:
         return LibrdkafkaClient(spec, report)
     return ProgramClient(spec, ASK_S, report)
 
 
 class Session:
-    """A session's producer. Raises (constructor) SpecificationError for properties that the client
-    library does not take, and for records that are too small."""
+    """A session's producer.
+
+    The constructor raises SpecificationError for properties that the client library does not take,
+    and for records that are too small.
+    """
 
     def __init__(
         self,
@@ -66,7 +70,7 @@ class Session:
         self.transaction = 0
         self.open = False
         self.sent = 0
-        """Records in the open transaction."""
+        """The number of records in the open transaction."""
         self._library = spec.library
         self._recorder = recorder
         self._keep = keep
@@ -79,17 +83,20 @@ class Session:
 
     @property
     def ready(self) -> bool:
-        """Whether its client library is there. Until then it is to be served."""
+        """Whether its client library is there; until then it must be served."""
         return self._client.ready
 
     def init(self) -> bool:
-        """Take over the ``transactional.id``; whether that was answered. If not, it is over."""
+        """Take over the ``transactional.id``, and return whether that was answered.
+
+        If it was not, the session is over.
+        """
         failure = self._ask(TransactionEvent.INIT, self._client.init)
         self.over |= failure is not None
         return not self.over
 
     def begin(self) -> bool:
-        """Whether a transaction has begun."""
+        """Return whether a transaction has begun."""
         if not self._succeeds(self._client.begin):
             return False
         self.transaction += 1
@@ -98,29 +105,35 @@ class Session:
         return True
 
     def send(self, partition: int) -> int:
-        """Send a record of the open transaction; its sequence number."""
+        """Send a record of the open transaction, and return its sequence number."""
         (sequence,) = self._sends.invoke([partition])
         self.sent += 1
         self._client.send(sequence, partition, self._encode(sequence))
         return sequence
 
     def send_offsets(self, positions: Mapping[int, int], group: Any) -> bool:
-        """Send the offsets of what was read to the open transaction; whether that was answered.
-        ``group``: the consumer's metadata. Of librdkafka's sessions alone: a consumer of whose
-        library would read."""
+        """Send the offsets of what was read to the open transaction, and return whether that was
+        answered.
+
+        ``group`` is the consumer's metadata. Only librdkafka's sessions can do this, because the
+        consumer must be of the same library.
+        """
         assert isinstance(self._client, LibrdkafkaClient), "the campaign refuses transformers"
         tell = partial(self._recorder.offsets, self.number, self.transaction)
         tell(SendType.INVOKE, positions)
         ask = partial(self._client.send_offsets, positions, group)
-        # All the time at once: asked again after a timeout, librdkafka 2.16 was seen to hang.
+        # The call gets all the time at once: asked again after a timeout, librdkafka 2.16 was seen
+        # to hang.
         failure, again = self._asked(ask, DECIDE_S)
         name = None if failure is None else failure.name
         tell(of_answer(self._library, OFFSETS, name, asked_before=again), positions, name)
         return failure is None
 
     def commit(self) -> bool:
-        """End the open transaction with a commit; whether that was answered. Where the client
-        library asks for an abort instead, it is aborted."""
+        """End the open transaction with a commit, and return whether that was answered.
+
+        Where the client library asks for an abort instead, it is aborted.
+        """
         failure = self._ask(TransactionEvent.COMMIT, self._client.commit)
         if failure is not None and failure.remedy is Remedy.ABORTABLE:
             self.abort()
@@ -131,9 +144,10 @@ class Session:
     def abort(self) -> None:
         """End the open transaction with an abort, when its records are delivered, if they are.
 
-        Purged before its partitions are added to the transaction, it would be aborted before there
-        is one: the coordinator, still at the last one, answers INVALID_TXN_STATE, and that is fatal
-        (librdkafka 2.16 on Kafka 4.1). And nobody would be shown what was aborted.
+        Records that are purged before their partitions are added to the transaction would be
+        aborted before there is one. The coordinator, still at the last one, answers
+        INVALID_TXN_STATE, and that is fatal (librdkafka 2.16 on Kafka 4.1). No reader would be
+        shown what was aborted, either.
         """
         deadline = time.monotonic() + ASK_S
         while self._client.waiting and not self.over and time.monotonic() < deadline:
@@ -141,18 +155,19 @@ class Session:
         self._ended(self._ask(TransactionEvent.ABORT, self._client.abort))
 
     def serve(self, seconds: float) -> None:
-        """Let the client library call back for so long. With a fatal error the session is over."""
+        """Let the client library call back for so long; with a fatal error the session is over."""
         self._succeeds(partial(self._client.serve, seconds))
         self._keep(time.monotonic())
 
     def close(self) -> None:
-        """Give up what is under way: of unknown outcome. What is open stays so."""
+        """Give up what is under way, with an unknown outcome; an open transaction stays open."""
         self.over = True
         self._client.close()
         self._sends.abandon(TIMED_OUT)
 
     def _succeeds(self, call: Callable[[], None]) -> bool:
-        """Whether a call does, that nothing is recorded of; otherwise it is over."""
+        """Make an unrecorded call, and return whether it succeeds; otherwise the session is
+        over."""
         try:
             call()
         except CallFailed as failure:
@@ -166,8 +181,10 @@ class Session:
         self.over |= failure is not None
 
     def _ask(self, event: TransactionEvent, ask: Callable[[float], None]) -> CallFailed | None:
-        """Record and ask; the failure with which it ended. That is recorded at once, whatever is
-        asked next."""
+        """Record and ask, and return the failure with which it ended.
+
+        The failure is recorded at once, whatever is asked next.
+        """
         transaction = 0 if event is TransactionEvent.INIT else self.transaction
         self._recorder.asks(self.number, transaction, event)
         failure, again = self._asked(ask)
@@ -179,8 +196,10 @@ class Session:
     def _asked(
         self, ask: Callable[[float], None], seconds: float = ASK_S
     ) -> tuple[CallFailed | None, bool]:
-        """The failure with which it ended, and whether it was asked more than once. ``seconds``:
-        for each time."""
+        """Return the failure with which it ended, and whether it was asked more than once.
+
+        ``seconds`` is the limit of each time.
+        """
         deadline = time.monotonic() + DECIDE_S
         again = False
         while True:
@@ -200,7 +219,7 @@ class Session:
 
 
 class End(Enum):
-    """What becomes of a transaction, as it was drawn."""
+    """The drawn end of a transaction."""
 
     COMMIT = auto()
     ABORT = auto()
@@ -215,25 +234,26 @@ class Draws:
         self._spec = spec
 
     def end(self) -> End:
-        """What becomes of the next transaction."""
+        """Return the end of the next transaction."""
         drawn = self._random.random()
         if drawn < self._spec.fences:
             return End.FENCE
         return End.ABORT if drawn < self._spec.fences + self._spec.aborts else End.COMMIT
 
     def records(self) -> int:
-        """How many records it has: half as many as on average, up to half as many again."""
+        """Return how many records it has: from half of the average to one and a half times the
+        average."""
         return self._random.randint(
             (self._spec.transaction_records + 1) // 2, 3 * self._spec.transaction_records // 2
         )
 
     def partition(self) -> int:
-        """Where a record goes."""
+        """Return the partition of a record."""
         return self._random.randrange(self._spec.partitions)
 
 
 class Lives:
-    """The client's sessions. ``stopping``: whether it was asked to stop."""
+    """The client's sessions; ``stopping`` returns whether it was asked to stop."""
 
     def __init__(
         self,
@@ -249,8 +269,10 @@ class Lives:
         self._begun = 0
 
     def next(self) -> Session | None:
-        """A session that has taken over the ``transactional.id``, from whoever had it; None when
-        the client was asked to stop before one had."""
+        """Return a session that has taken over the ``transactional.id`` from its last holder.
+
+        The result is None when the client was asked to stop before one had.
+        """
         while not self._stopping():
             session = self._new()
             while not session.ready and not self._stopping():
@@ -262,8 +284,11 @@ class Lives:
         return None
 
     def fence(self, zombie: Session, partition: int) -> Session | None:
-        """Another session takes over while ``zombie`` has a transaction open. That goes on as if
-        it had not: it sends one more record, and asks for the commit."""
+        """Have another session take over while ``zombie`` has a transaction open.
+
+        The zombie goes on as if that had not happened: it sends one more record, and asks for the
+        commit.
+        """
         successor = self.next()
         if successor is not None:
             zombie.send(partition)

@@ -1,4 +1,4 @@
-"""The specifications of transactional clients, and what these are called."""
+"""The specifications of transactional clients, with their names."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -12,32 +12,33 @@ from ackproof.workloads.interface import Transactions
 from ackproof.workloads.spec import Config, ConsumerSpec, FinalReadSpec, ProducerSpec
 
 TRANSACTION_TIMEOUT_MS = 10_000
-"""``transaction.timeout.ms`` where nobody says: what a client that was killed leaves open holds all
-readers up for so long. librdkafka's default is a minute."""
+"""The default of ``transaction.timeout.ms``. For so long, what a killed client leaves open delays
+all readers. librdkafka's default is a minute."""
 
 READ_TABLES = ("log", "reads", "committed", "committed_reads", "transaction_offsets")
-"""What the final read writes."""
+"""The tables that the final read writes."""
 
 
 def transformer_of(topic: str, number: int) -> str:
-    """What a transformer is called; as :func:`workloads.spec.producer_of`."""
+    """Return the name of a transformer, as :func:`workloads.spec.producer_of`."""
     return f"transformer-{topic}-{number}"
 
 
 def transformers_group(topic: str) -> str:
-    """Kafka's ``group.id`` of a topic's transformers."""
+    """Return Kafka's ``group.id`` of a topic's transformers."""
     return f"{topic}-transformers"
 
 
 class TransactionalSpec(ProducerSpec):
-    """A client that writes in transactions.
+    """The specification of a client that writes in transactions.
 
     Attributes:
-        seed: For whatever it draws, with its name.
+        seed: The seed of whatever it draws, with its name.
         transaction_records, aborts, fences: As ``records``, ``aborts`` and ``fences`` in
             :class:`workloads.interface.Transactions`. ``records`` is a producer's own: how many it
-            sends in all, after which nobody wonders that it is silent.
-        library: Whose errors it tells, as in :data:`history.cell.LIBRARIES`, or a program's path.
+            sends in all, after which its silence is expected.
+        library: The library whose errors it reports, as in :data:`history.cell.LIBRARIES`, or a
+            program's path.
         program: The command line of that library's program; librdkafka has none.
     """
 
@@ -51,26 +52,29 @@ class TransactionalSpec(ProducerSpec):
 
 
 class TransformerSpec(TransactionalSpec):
-    """A transformer. ``reader``: of what it reads, as a member of ``group``."""
+    """The specification of a transformer; ``reader`` is that of its reading, as a member of
+    ``group``."""
 
     group: str = Field(min_length=1)
     reader: ConsumerSpec
 
     @property
     def client(self) -> str:
-        """Its name, and that of the writer of its tables."""
+        """The name of the transformer, and of the writer of its tables."""
         return transformer_of(self.topic, self.producer)
 
 
 class TransactionalReadSpec(FinalReadSpec):
-    """The final read, once of everything and once of what is committed. ``groups``: those whose
-    offsets are to be fetched, by topic."""
+    """The specification of the final read, once of everything and once of what is committed.
+
+    ``groups`` are those whose offsets it fetches, by topic.
+    """
 
     groups: Mapping[str, str] = Field(default_factory=dict)
 
 
 def drawn(asked: Transactions, seed: int) -> Mapping[str, object]:
-    """What a specification says of what is drawn."""
+    """Return the part of a specification that is about draws."""
     return {
         "seed": seed,
         "transaction_records": asked.records,
@@ -80,11 +84,10 @@ def drawn(asked: Transactions, seed: int) -> Mapping[str, object]:
 
 
 def session_properties(spec: TransactionalSpec) -> Config:
-    """The properties of a session's producer in librdkafka. Raises SpecificationError for what may
-    not be set.
+    """Return the properties of a session's producer in librdkafka.
 
-    librdkafka refuses a ``message.timeout.ms`` above ``transaction.timeout.ms``: a record would be
-    waited for when its transaction is over.
+    librdkafka refuses a ``message.timeout.ms`` above ``transaction.timeout.ms``: it would wait for
+    a record when its transaction is over. Raise SpecificationError for what may not be set.
     """
     given = spec.producer_config
     timeout = int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
@@ -99,7 +102,7 @@ def session_properties(spec: TransactionalSpec) -> Config:
 
 
 def program_properties(spec: TransactionalSpec) -> dict[str, str]:
-    """What a session's program is told, but for servers, name and acks; by Kafka's names."""
+    """Return what a session's program is told, except servers, name and acks, by Kafka's names."""
     given = spec.producer_config
     timeout = int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
     waited = min(timeout, foreign.delivery_timeout_ms({}))

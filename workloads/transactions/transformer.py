@@ -1,21 +1,23 @@
 """A transformer of one cell: ``python -m ackproof.workloads.transactions.transformer SPEC.json``.
 
-Consume, transform, produce (KIP-98): what a poll of its group's member returned is read in one
-transaction, which sends a record for each that a producer sent, to a partition that is drawn, and
-the offsets of all that was read (``send_offsets_to_transaction``, with the group's metadata:
-KIP-447). What a transformer sent is read and passed over; where there is nothing else, it waits for
-the next poll. A share of the transactions is aborted.
+It consumes, transforms and produces (KIP-98). What a poll of its group's member returned is read in
+one transaction. That transaction sends a record for each record of a producer, to a drawn
+partition. It also sends the offsets of all that was read (``send_offsets_to_transaction``, with the
+group's metadata: KIP-447).
 
-After anything but a commit that was answered, reading goes on where the group has committed:
+What a transformer sent is read and passed over. Where there is nothing else, it waits for the next
+poll. A share of the transactions is aborted.
+
+After anything but a commit that was answered, reading goes on where the group has committed, and
 nothing that was read counts. Another session's ``init_transactions`` decides a transaction of
 unknown outcome first, so that what is committed is not about to change.
 
 Offsets go out with the metadata that the member had when it was assigned its partitions. A member
-that was put out of its group has none any more, and a commit without any is taken from anybody
-(KIP-447): whoever has the partitions now would be set back. And a poll during which partitions were
-taken away may return records of these: nothing of it counts.
+that was removed from its group has none any more. A coordinator accepts a commit without metadata
+from any client (KIP-447), which would set back the present member. And a poll during which
+partitions were taken away may return records of these: nothing of it counts.
 
-Stopped by SIGTERM: it finishes its transaction and leaves the group.
+SIGTERM stops it: it finishes its transaction and leaves the group.
 """
 
 import sys
@@ -39,16 +41,18 @@ from ackproof.workloads.transactions.session import Draws, End, Lives, Session
 from ackproof.workloads.transactions.spec import TransformerSpec
 
 WAIT_S = 0.1
-"""How long a poll waits."""
+"""How long a poll waits, in seconds."""
 BATCHES = 10
-"""A transaction reads at most so many times as many records as a producer's has on average, so that
-those who fall behind catch up."""
+"""The most records of one transaction, as a multiple of a producer's average, so that slow
+transformers catch up."""
 ASK_S = 1.0
 
 
 class Transformer:
-    """Reads, transforms and sends until it is told to stop. Raises (constructor) SpecificationError
-    for properties that librdkafka does not take."""
+    """A transformer that reads, transforms and sends until it is told to stop.
+
+    The constructor raises SpecificationError for properties that librdkafka does not take.
+    """
 
     def __init__(
         self, spec: TransformerSpec, recorder: TransactionRecorder, keep: Keep, lives: Lives
@@ -98,7 +102,7 @@ class Transformer:
             self._session = self._lives.next()
 
     def _transform(self, session: Session) -> bool:
-        """One transaction; whether it was committed."""
+        """Run one transaction, and return whether it was committed."""
         if not session.begin():
             return False
         made = [
@@ -131,7 +135,7 @@ class Transformer:
         return [_read(message, now) for message in messages if message.error() is None]
 
     def _rewound(self) -> bool:
-        """Whether all partitions that it has are read again from where the group is."""
+        """Return whether all its partitions are read again from the group's position."""
         try:
             mine = self._consumer.assignment()
             told = self._consumer.committed(mine, timeout=ASK_S) if mine else []
@@ -162,7 +166,7 @@ class Transformer:
 
 
 def member_properties(spec: TransformerSpec) -> Config:
-    """The properties of its consumer. Raises SpecificationError for what may not be set."""
+    """Return the properties of its consumer; raise SpecificationError for what may not be set."""
     return {
         **consumer_properties(spec.reader),
         "group.id": spec.group,

@@ -1,4 +1,4 @@
-"""Who the clients of the workload ``transactions`` are, and what they write."""
+"""The clients of the workload ``transactions``, and what they write."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,9 +39,9 @@ class Transactions:
         self,
         loads: Sequence[tuple[Cell, Load]],
         nodes: Sequence[str],
-        comebacks: Mapping[Role, int] = NO_COMEBACKS,  # noqa: ARG002 - nobody comes back
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,  # noqa: ARG002 - no client is replaced
     ) -> Sequence[PlannedWriter]:
-        """The tables of each client, and of the final reads."""
+        """Return the tables of each client, and of the final reads."""
         of_clients = [
             PlannedWriter(
                 table=table,
@@ -74,10 +74,10 @@ class Transactions:
         *,
         bootstrap_servers: str,
         places: Sequence[Place],
-        comebacks: Mapping[Role, int] = NO_COMEBACKS,  # noqa: ARG002 - nobody comes back
+        comebacks: Mapping[Role, int] = NO_COMEBACKS,  # noqa: ARG002 - no client is replaced
         seed: int = 0,
     ) -> Sequence[Client]:
-        """The clients of a cell, producers first; see :mod:`workloads.transactions.spec`."""
+        """Return the clients of a cell, producers first; see :mod:`workloads.transactions.spec`."""
         plain = self._plain.clients(
             cell, load, bootstrap_servers=bootstrap_servers, places=places, seed=seed
         )
@@ -114,7 +114,7 @@ class Transactions:
         place: Place,
         deadline_s: float,
     ) -> Client:
-        """The reader of all cells; see
+        """Return the reader of all cells; see
         :class:`workloads.transactions.spec.TransactionalReadSpec`."""
         plain = self._plain.final_read(
             cells,
@@ -150,7 +150,10 @@ def _transformer(
     draws: Mapping[str, object],
     reading: Mapping[str, object],
 ) -> Client:
-    """Made of a producer's specification. Nobody fences a transformer but its own next session."""
+    """Return a transformer, made from a producer's specification.
+
+    Only its own next session fences a transformer.
+    """
     name = transformer_of(cell.topic, number)
     own = {"producer": number, **written_at(place, name), **draws, "fences": 0.0}
     given = {**producer.specification, **own}
@@ -166,7 +169,8 @@ def _transformer(
 
 
 def _tables(cell: Cell, load: Load) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each client of a cell, and the tables that it writes; in the order in which they are made."""
+    """Yield each client of a cell, with the tables that it writes, in the order in which they are
+    made."""
     for number in range(load.producers):
         yield producer_of(cell.topic, number), _SENT
     for number in range(load.readers):

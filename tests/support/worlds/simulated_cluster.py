@@ -85,7 +85,7 @@ class Cluster:
             assert self.loop.time() < end, f"not within {deadline_s} s"
             self.loop.run_for(pause_s)
 
-    def begin_anew(self, node: Node) -> None:
+    def start_over(self, node: Node) -> None:
         """Kills a broker and starts it, until it is about to register: its former session has
         seconds to go."""
         node.kill()
