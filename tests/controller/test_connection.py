@@ -105,7 +105,7 @@ def test_a_call_has_all_its_time_though_an_earlier_one_s_is_over():
     [
         (lambda _: (2000).to_bytes(4), "frame of 2000 bytes"),
         (lambda cid: write_response(cid + 7, ANSWER, ASK.version), "correlation id"),
-        (lambda cid: (4).to_bytes(4) + cid.to_bytes(4), "cannot be understood"),
+        (lambda cid: (4).to_bytes(4) + cid.to_bytes(4), "a malformed answer"),
     ],
 )
 def test_nonsense_fails_the_call(answer, why):
