@@ -42,6 +42,8 @@ def runner(ackproof) -> Callable[[], Runner]:
     return made
 
 
+# The next test walks through the same steps; tests/harness has campaigns, nights and histories.
+@pytest.mark.long
 def test_nightly_workflow_of_the_page_runs_a_baseline_campaign_and_keeps_a_history(
     ackproof, runner
 ) -> None:
