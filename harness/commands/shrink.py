@@ -94,7 +94,7 @@ def shrink(
         search = Search(
             fails=judge.fails,
             ways=WAYS,
-            told=_Telling(judge),
+            told=Progress(judge, candidate),
             doubt=doubt,
             repeats_max=repeats_max,
         )
@@ -140,15 +140,21 @@ def _search(
 
 
 @dataclass(slots=True)
-class _Telling:
-    """A line a run, and the smallest kept as soon as it is known."""
+class Progress:
+    """The progress of a search: one line for each run, and the smallest campaign on disk.
+
+    ``smallest``: the smallest campaign that was announced, which is the recorded one at first.
+    """
 
     judge: Judge
+    smallest: Candidate
     runs: int = field(default=0)
 
     def __call__(self, candidate: Candidate, tally: Tally, smallest: bool) -> None:
         self.runs += 1
         if smallest:
             self.judge.keep(candidate, tally)
-        better = ", the smallest so far" if smallest else ""
+        better = ", the smallest so far" if smallest and candidate != self.smallest else ""
+        if smallest:
+            self.smallest = candidate
         click.echo(f"{self.runs}: {candidate}: failed {tally}{better}")

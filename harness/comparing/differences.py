@@ -255,11 +255,15 @@ def _machine(side: Side) -> str:
     return f"{machine.cores} cores, {machine.memory_mb:,} MB, {machine.architecture}"
 
 
+_UNSET = "not set"
+"""Stands for a setting that a campaign file leaves at its default."""
+
+
 def _settings(a: Path, b: Path) -> Iterator[str]:
     told_of_already = ("name", "seed")
     one, other = (dict(_flat(_campaign(directory))) for directory in (a, b))
     for name in dict.fromkeys((*one, *other)):
-        was, now = one.get(name, "-"), other.get(name, "-")
+        was, now = one.get(name, _UNSET), other.get(name, _UNSET)
         if was != now and name not in told_of_already:
             yield f"{name}: {was} and {now}"
 
@@ -273,12 +277,12 @@ def _campaign(directory: Path) -> object:
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Every setting by the way to it; faults of a list by their place in it. An empty list or
-    mapping is as good as none: the newer the release, the more of these a copy has."""
+    mapping and a null are as good as none: the newer the release, the more of these a copy has."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _flat(part, f"{name}.{key}" if name else str(key))
     elif isinstance(value, Sequence) and any(isinstance(part, Mapping) for part in value):
         for place, part in enumerate(value, 1):
             yield from _flat(part, f"{name}[{place}]")
-    elif name and value != []:
+    elif name and value is not None and value != []:
         yield name, str(value)

@@ -284,11 +284,11 @@ def test_partner_of_a_cell_has_its_settings_or_else_its_name(
 
 def test_empty_list_of_a_newer_campaign_file_is_no_difference(tmp_path: Path) -> None:
     a = results(tmp_path / "a", campaign={"cells": {"acks": 1}})
-    newer = {"cells": {"acks": 1, "name": [], "topic": {}}, "expect": []}
+    newer = {"cells": {"acks": 1, "name": [], "topic": {}}, "expect": [], "service": None}
     assert compare(a, results(tmp_path / "b", campaign=newer)).unlike == ()
     named = {"cells": {"acks": 1, "name": [{"where": {}, "name": "orders"}]}}
     found = compare(a, results(tmp_path / "c", campaign=named)).unlike
-    assert found == ("cells.name[1].name: - and orders",)
+    assert found == ("cells.name[1].name: not set and orders",)
 
 
 def test_it_is_whole_at_80_columns(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from ackproof.harness.campaign.model.workload import GroupSpec
 from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.validation import check, load
 from ackproof.harness.cli import cli
+from ackproof.harness.commands.shrink import Progress
 from ackproof.harness.directory import create
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
@@ -472,6 +473,19 @@ class TestJudge:
         kept = verdict.read(tmp_path / DIRECTORY / "smallest")
         assert kept is not None
         assert kept.verdict is Verdict.FAIL
+
+    def test_progress_announces_the_smallest_campaign_once(
+        self, campaign: Campaign, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        judge = judging(tmp_path, Processes(lambda _: result_of((LOST,))))
+        whole, less = (candidate(campaign, ("one", 0, gap)) for gap in (700, 500))
+        tell = Progress(judge, whole)
+        for tried in (whole, whole, less, less):
+            assert judge.fails(tried)
+            tell(tried, Tally(1, 1), True)
+        lines = capsys.readouterr().out.splitlines()
+        announced = [line.endswith("the smallest so far") for line in lines]
+        assert announced == [False, False, True, False]
 
 
 # --- the command ---------------------------------------------------------------------------------
