@@ -20,7 +20,7 @@ _FORM_IQ = struct.Struct(">iq")
 
 @message
 class ControlledShutdownRequest:
-    """A broker asks the controller to move its leaderships away before it stops."""
+    """A request of a broker to the controller to move its leaderships away before it stops."""
 
     API_KEY: ClassVar[int] = 7
     VERSIONS: ClassVar[range] = range(3, 4)
@@ -80,7 +80,7 @@ class RemainingPartition:
 
 @message
 class ControlledShutdownResponse:
-    """The partitions that could not be moved; empty: the broker may go."""
+    """The partitions that could not be moved. If there are none, the broker may stop."""
 
     HEADER_FLEXIBLE_SINCE: ClassVar[int] = 3
     FLEXIBLE_SINCE: ClassVar[int] = 3

@@ -49,10 +49,10 @@ class OffsetCommitValue:
 
     offset: int
     leader_epoch: int
-    """Of the last record consumed; -1: the client did not say."""
+    """The epoch of the last record consumed, or -1 if the client did not send it."""
     metadata: str
     commit_timestamp: int
-    """Milliseconds since 1970."""
+    """The time in milliseconds since 1970."""
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
@@ -140,7 +140,7 @@ class MemberMetadata:
 
 @message
 class GroupMetadataValue:
-    """A generation; without members, the group is empty."""
+    """A generation. Without members, the group is empty."""
 
     protocol_type: str
     generation: int

@@ -29,18 +29,19 @@ class LeaderAndIsrPartitionState:
 
     partition_index: int
     controller_epoch: ControllerEpoch
-    """Epoch of the controller that wrote this state (not of the one that sends it)."""
+    """The epoch of the controller that wrote this state, which may differ from that of the
+    sender."""
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     zk_version: ZkVersion
-    """Version of the partition state znode, which the leader's ISR writes are conditional on."""
+    """The version of the partition state znode. The leader's ISR writes are conditional on it."""
     replicas: tuple[BrokerId, ...]
     """All assigned replicas, the preferred one first."""
     adding_replicas: tuple[BrokerId, ...] = ()
     removing_replicas: tuple[BrokerId, ...] = ()
     is_new: bool = False
-    """Whether this replica is new on the broker: no log is expected there."""
+    """Whether this replica is new on the broker, so that no log is expected there."""
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
@@ -142,7 +143,8 @@ class LeaderAndIsrLiveLeader:
 
 @message
 class LeaderAndIsrRequest:
-    """The controller tells a broker which partitions to lead and which to follow."""
+    """A request of the controller that tells a broker which partitions to lead and which to
+    follow."""
 
     API_KEY: ClassVar[int] = 4
     VERSIONS: ClassVar[range] = range(5, 6)
@@ -153,9 +155,9 @@ class LeaderAndIsrRequest:
     controller_id: BrokerId
     controller_epoch: ControllerEpoch
     broker_epoch: int = -1
-    """czxid of the broker's registration; the broker refuses the request when it is another's."""
+    """The czxid of the broker's registration. The broker refuses a request with another one."""
     type_: int = 0
-    """0 unknown, else ``LEADER_AND_ISR_INCREMENTAL`` or ``LEADER_AND_ISR_FULL``."""
+    """0 if unknown, otherwise ``LEADER_AND_ISR_INCREMENTAL`` or ``LEADER_AND_ISR_FULL``."""
     topic_states: tuple[LeaderAndIsrTopicState, ...]
     live_leaders: tuple[LeaderAndIsrLiveLeader, ...]
 
@@ -243,7 +245,7 @@ class LeaderAndIsrTopicError:
 
 @message
 class LeaderAndIsrResponse:
-    """The broker's answer; ``error_code`` speaks of the request as a whole."""
+    """The broker's answer. ``error_code`` is about the request as a whole."""
 
     HEADER_FLEXIBLE_SINCE: ClassVar[int] = 5
     FLEXIBLE_SINCE: ClassVar[int] = 5

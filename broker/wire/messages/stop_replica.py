@@ -25,9 +25,9 @@ class StopReplicaPartitionState:
 
     partition_index: int
     leader_epoch: LeaderEpoch = LeaderEpoch(-1)
-    """-1: unknown, -2: the topic is being deleted (KIP-570)."""
+    """The leader epoch; -1 if unknown, -2 if the topic is being deleted (KIP-570)."""
     delete_partition: bool
-    """Whether the log goes too."""
+    """Whether the log must be deleted, too."""
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
@@ -73,7 +73,8 @@ class StopReplicaTopicState:
 
 @message
 class StopReplicaRequest:
-    """The controller tells a broker to stop replicas, and maybe to delete them."""
+    """A request of the controller that tells a broker to stop replicas, and possibly to delete
+    them."""
 
     API_KEY: ClassVar[int] = 5
     VERSIONS: ClassVar[range] = range(3, 4)
@@ -141,7 +142,7 @@ class StopReplicaPartitionError:
 
 @message
 class StopReplicaResponse:
-    """The broker's answer; ``error_code`` speaks of the request as a whole."""
+    """The broker's answer. ``error_code`` is about the request as a whole."""
 
     HEADER_FLEXIBLE_SINCE: ClassVar[int] = 3
     FLEXIBLE_SINCE: ClassVar[int] = 3

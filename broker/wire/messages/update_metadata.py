@@ -23,12 +23,13 @@ _FORM_U = struct.Struct(">16s")
 
 @message
 class UpdateMetadataPartitionState:
-    """One partition, as clients are to see it."""
+    """One partition, as clients must see it."""
 
     partition_index: int
     controller_epoch: ControllerEpoch
     leader: BrokerId
-    """-1: none; -2: the topic is being deleted (``LeaderAndIsr.LeaderDuringDelete``)."""
+    """The leader; -1 if there is none, -2 if the topic is being deleted
+    (``LeaderAndIsr.LeaderDuringDelete``)."""
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     zk_version: ZkVersion
@@ -106,7 +107,7 @@ class UpdateMetadataEndpoint:
     host: str
     listener: str
     security_protocol: int
-    """0: PLAINTEXT."""
+    """0 stands for PLAINTEXT."""
 
     @classmethod
     def read(cls, reader: Reader, version: int) -> Self:
@@ -163,8 +164,8 @@ class UpdateMetadataBroker:
 
 @message
 class UpdateMetadataRequest:
-    """The controller tells a broker what to answer in Metadata responses. ``live_brokers``
-    replaces what the broker knew; ``topic_states`` adds to it."""
+    """A request of the controller with the content of a broker's Metadata responses.
+    ``live_brokers`` replaces the broker's former list. ``topic_states`` adds to it."""
 
     API_KEY: ClassVar[int] = 6
     VERSIONS: ClassVar[range] = range(7, 8)
