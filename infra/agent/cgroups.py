@@ -1,14 +1,17 @@
-"""Too little of CPU or memory, by control groups: the node's processes are put into a group of ours
-that has a limit, and come out again when it is lifted.
+"""Limits on CPU and memory by control groups.
 
-Of version 1 (Linux, Documentation/admin-guide/cgroup-v1/memory.rst, scheduler/sched-bwc.rst) and of
-version 2 (admin-guide/cgroup-v2.rst), whichever has the controller here. Groups stand at the top of
-the hierarchy, where processes of version 2 may be moved to from anywhere. Memory is charged to the
-group in which it was touched first, and stays charged there: what a process had before, the group
-knows nothing of, so that its limit is how much more there is to be had.
+The node's processes are put into a group of the agent that has a limit, and taken out when it is
+lifted. Both versions of control groups are supported. Version 1 is described in Linux,
+Documentation/admin-guide/cgroup-v1/memory.rst and scheduler/sched-bwc.rst, version 2 in
+admin-guide/cgroup-v2.rst. The version that has the controller on this node is used.
 
-A group belongs to the run in its name (``ACKPROOF_RUN``); what that has left when all its processes
-are dead, :func:`remove` removes.
+Groups are made at the top of the hierarchy. In version 2 processes may be moved there from any
+group. Memory is charged to the group in which it was touched first, and stays charged there. A
+group therefore does not count what a process had before. Its limit is the amount of memory that can
+be added.
+
+A group belongs to the run in its name (``ACKPROOF_RUN``). When all processes of a run are dead,
+:func:`remove` removes the groups that it left.
 """
 
 import os
@@ -21,7 +24,7 @@ from ackproof.infra.agent import privilege
 from ackproof.infra.agent.wire import Refused
 
 RUN = "ACKPROOF_RUN"
-"""In our environment: the run that we belong to, if it has a name."""
+"""The environment variable of the agent that names the run it belongs to, if it has a name."""
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -32,19 +35,22 @@ _GONE_WITHIN_S = 5.0
 
 
 class Hierarchy(NamedTuple):
-    """Where a controller is: of which version, and the directory of its topmost group."""
+    """The place of a controller: the version and the directory of the topmost group."""
 
     version: int
     top: str
 
 
 _limits: dict[str, int] = {}
-"""What is limited here now, and to how much."""
+"""The limits in force on this node, by controller."""
 
 
 def obstacle(what: str) -> str | None:
-    """None when a group with a limit of ``what`` (CPU, MEMORY) can be made here, tried for real;
-    else why not."""
+    """Return why no group with a limit of ``what`` (CPU, MEMORY) can be made here, or None if one
+    can.
+
+    A group is made and removed again to find out.
+    """
     group = f"{_PREFIX}trial-{_OURS.removeprefix(_PREFIX)}"
     try:
         _make(_hierarchy(what), group, what, 1 << 20)
@@ -55,17 +61,17 @@ def obstacle(what: str) -> str | None:
 
 
 def limit(what: str, amount: int, pids: Iterable[int]) -> None:
-    """Limit what these processes get, together, and those of :func:`adopt`. Idempotent.
+    """Limit the amount that these processes, and those of :func:`adopt`, get together. Idempotent.
 
     Args:
-        amount: Of CPU, microseconds of each tenth of a second; of memory, bytes.
+        amount: For CPU, microseconds in each tenth of a second; for memory, bytes.
 
-    Raises Refused, and OSError.
+    Raises Refused or OSError if the limit cannot be set.
     """
     hierarchy = _hierarchy(what)
     if hierarchy.version == 2 and _limits.keys() - {what}:
-        # In version 2 a process is in one group of all controllers; with its own for each limit,
-        # the second would take it out of the first.
+        # In version 2 a process is in one group for all controllers. With a group for each limit,
+        # the second would take the process out of the first.
         raise Refused(f"{', '.join(_limits)} is limited here already, and {what} is not, besides")
     _make(hierarchy, _OURS, what, amount)
     _limits[what] = amount
@@ -74,15 +80,18 @@ def limit(what: str, amount: int, pids: Iterable[int]) -> None:
 
 
 def adopt(pid: int) -> None:
-    """A process was started: what is limited here is limited for it. One that cannot be limited
-    runs all the same: whoever started it must not take it for one that does not."""
+    """Apply the limits in force to a process that was started.
+
+    A process that cannot be limited runs without a limit: its starter must not take it for one that
+    failed to start.
+    """
     for what in tuple(_limits):
         with suppress(OSError, Refused):
             _join(_group(_hierarchy(what)), pid)
 
 
 def lift(what: str) -> None:
-    """Let the processes out, and remove the group. Idempotent."""
+    """Move the processes out of the group, and remove the group. Idempotent."""
     _limits.pop(what, None)
     hierarchy = _hierarchy(what)
     group = _group(hierarchy)
@@ -94,10 +103,13 @@ def lift(what: str) -> None:
 
 
 def counted(what: str, *, here: bool = False) -> dict[str, int]:
-    """What the kernel has counted since the limit came, nothing where there is none; or, ``here``,
-    ever, in the group that we are in ourselves. Of CPU: ``throttled`` (tenths of a second in which
-    somebody had to wait) and ``throttled_us`` (for how long). Of memory: ``hits`` (how often the
-    limit was met) and ``killed`` (processes, for it)."""
+    """Return what the kernel has counted since the limit was set; empty without a limit.
+
+    With ``here``, return what it ever counted in the group that the agent itself is in. CPU has
+    ``throttled`` (the tenths of a second in which a process had to wait) and ``throttled_us`` (the
+    time waited). Memory has ``hits`` (how often the limit was reached) and ``killed`` (the
+    processes killed for it).
+    """
     hierarchy = _hierarchy(what)
     group = _home(hierarchy, what) if here else _group(hierarchy)
     if not here and (what not in _limits or not os.path.isdir(group)):
@@ -114,7 +126,7 @@ def counted(what: str, *, here: bool = False) -> dict[str, int]:
 
 
 def remove(run: str) -> None:
-    """Remove the groups that a run has left. Raises Refused, and OSError while somebody is in
+    """Remove the groups that a run has left. Raises Refused, and OSError while a process is in
     one."""
     for top in {hierarchy.top for what in (CPU, MEMORY) for hierarchy in _hierarchies(what)}:
         for name in os.listdir(top):
@@ -123,7 +135,7 @@ def remove(run: str) -> None:
 
 
 def _hierarchy(what: str) -> Hierarchy:
-    """Raises Refused."""
+    """Return the hierarchy of a controller. Raises Refused if none is mounted."""
     found = next(_hierarchies(what), None)
     if found is None:
         raise Refused(f"no control groups for {what} are mounted here")
@@ -157,7 +169,7 @@ def _make(hierarchy: Hierarchy, name: str, what: str, amount: int) -> None:
 
 
 def _remove(group: str) -> None:
-    """The kernel takes a moment to forget a process that has ended."""
+    """Remove a group. The kernel takes a moment to forget a process that has ended."""
     over = time.monotonic() + _GONE_WITHIN_S
     while True:
         try:
@@ -177,7 +189,8 @@ def _group(hierarchy: Hierarchy) -> str:
 
 
 def _home(hierarchy: Hierarchy, what: str) -> str:
-    """The group that we are in, and whatever we start; the topmost where that cannot be seen."""
+    """Return the group of the agent and of what it starts, or the topmost if that is not
+    visible."""
     with open("/proc/self/cgroup", encoding="utf-8") as groups:
         for line in groups:
             _, controllers, path = line.rstrip("\n").split(":", 2)
@@ -191,7 +204,7 @@ def _join(group: str, pid: int) -> None:
     try:
         _write(f"{group}/cgroup.procs", str(pid))
     except (OSError, Refused):
-        if os.path.isdir(f"/proc/{pid}"):  # one that has ended meanwhile needs no group
+        if os.path.isdir(f"/proc/{pid}"):  # a process that has ended needs no group
             raise
 
 
@@ -218,7 +231,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _as_we_may(act: Callable[[], object], *argv: str, text: str = "") -> None:
-    """By ourselves where we are root, else by a program that sudo starts."""
+    """Act directly if the agent runs as root, else by a program that sudo starts."""
     if os.geteuid() == 0:
         act()
     else:

@@ -1,14 +1,14 @@
-"""The processes below this one. There is one such set in a process, so it is this module's state.
+"""The processes below this one. A process has one such set, so it is the state of this module.
 
 Everything that starts, reaps or signals happens in the main thread, one thing after the other
 (:func:`in_main_thread`; :func:`run` is its loop):
 
-- Between looking at a process and signalling it nobody reaps it, so its id cannot come to mean
+- No process is reaped between the look at it and the signal to it, so its id cannot come to mean
   another process.
-- A process that ends before its starter has noted its id would be taken for an orphan and its
-  status lost.
-- The parent-death signal comes with the end of the *thread* that forked: started from the thread of
-  a connection, a broker would be killed when that connection is closed.
+- A process that ends before its starter has noted its id would be taken for an orphan, and its
+  status would be lost.
+- The parent-death signal comes with the end of the *thread* that forked. A broker that the thread
+  of a connection started would be killed when that connection is closed.
 """
 
 import ctypes
@@ -31,7 +31,8 @@ _DEFAULT = (
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ,
     signal.SIGCHLD,
 )  # fmt: skip
-"""Signals that a program finds as it expects them, whatever we or our parents do with them."""
+"""The signals that a program gets with their default action, whatever the agent or its parents
+do."""
 
 _calls: "SimpleQueue[Callable[[], object] | None]" = SimpleQueue()
 _living: "dict[int, Child]" = {}
@@ -41,8 +42,8 @@ class Child:
     """A process that was started here.
 
     Attributes:
-        code: Its exit status, negative for a signal; None while it lives.
-        ended: Set once ``code`` is known.
+        code: The exit status, negative for a signal; None while the process lives.
+        ended: An event that is set once ``code`` is known.
     """
 
     def __init__(self, pid: int) -> None:
@@ -52,20 +53,21 @@ class Child:
 
 
 def run(serve: Callable[[], None]) -> None:
-    """The main thread's loop, until SIGTERM; ``serve`` runs in a thread beside it.
+    """Run the main thread's loop until SIGTERM, with ``serve`` in a thread beside it.
 
-    It is started here, after signals are heard: whoever had an answer to its first request could
-    send SIGTERM else before there is a handler. We would end at once, and all below us would live.
+    That thread is started here, after the signal handlers are installed. Otherwise a client with an
+    answer to its first request could send SIGTERM before there is a handler. The agent would end at
+    once, and all processes below it would live on.
     """
     _hear_signals()
     threading.Thread(target=serve, daemon=True).start()
-    _calls.put(reap)  # what has ended before we heard
+    _calls.put(reap)  # processes that ended before the handlers were there
     while (call := _calls.get()) is not None:
         call()
 
 
 def run_while(serve: Callable[[], None]) -> None:
-    """The same, until ``serve`` has ended, however it did."""
+    """Run the loop of :func:`run` until ``serve`` has returned or raised."""
 
     def served() -> None:
         try:
@@ -77,15 +79,15 @@ def run_while(serve: Callable[[], None]) -> None:
 
 
 def adopt_orphans() -> None:
-    """Whatever our descendants leave behind comes to us from now on (subreaper)."""
+    """Become the parent of every orphan among the descendants from now on (subreaper)."""
     if ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError("this kernel knows no subreapers")
 
 
 def _hear_signals() -> None:
     # A handler in Python runs once the main thread does something. The kernel may give a signal to
-    # another thread, and the main thread then waits on in its queue as if nothing had happened;
-    # what is written to the wakeup descriptor is written whichever thread it is.
+    # another thread, and the main thread then waits on in its queue. The wakeup descriptor is
+    # written to whichever thread gets the signal.
     heard, told = os.pipe()
     os.set_blocking(told, False)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
@@ -102,7 +104,7 @@ def _hear_signals() -> None:
 
 
 def in_main_thread(act: Callable[[], T]) -> T:
-    """What ``act`` gives or raises there."""
+    """Return or raise what ``act`` returns or raises in the main thread."""
     done = threading.Event()
     results: list[T] = []
     errors: list[BaseException] = []
@@ -110,7 +112,7 @@ def in_main_thread(act: Callable[[], T]) -> T:
     def call() -> None:
         try:
             results.append(act())
-        except BaseException as error:  # noqa: BLE001 - raised to who has called
+        except BaseException as error:  # noqa: BLE001 - raised to the caller
             errors.append(error)
         done.set()
 
@@ -128,8 +130,11 @@ def spawn(
     *,
     dies_with_us: bool = True,
 ) -> Child:
-    """Start a program, in a session of its own; in the main thread. What cannot be executed ends
-    with 127 and a word on standard error. ``streams``: file actions of posix_spawn."""
+    """Start a program in a session of its own; call it in the main thread.
+
+    A program that cannot be executed ends with 127 and a message on standard error. ``streams`` are
+    file actions of posix_spawn.
+    """
     command = [*(dying_with(os.getpid()) if dies_with_us else ("env", "--")), *argv]
     pid = os.posix_spawnp(
         command[0],
@@ -145,7 +150,7 @@ def spawn(
 
 
 def reap() -> None:
-    """Take note of every process that has ended, orphans too; in the main thread."""
+    """Note every process that has ended, orphans too; call it in the main thread."""
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             child = _living.pop(ended[0], None)
@@ -155,8 +160,10 @@ def reap() -> None:
 
 
 def end_all() -> None:
-    """Kill everything below us, until nothing is left; in the main thread. What a process leaves
-    behind at its death comes to us then, and its turn is next."""
+    """Kill everything below this process until nothing is left; call it in the main thread.
+
+    Children of a killed process become children of this one, and are killed next.
+    """
     with suppress(ChildProcessError):
         while True:
             reap()
@@ -169,8 +176,10 @@ def end_all() -> None:
 def carry_out(
     argv: Sequence[str], text: str = "", env: Mapping[str, str] | None = None, within: float = 60.0
 ) -> tuple[int, str, str]:
-    """Run a program to its end; its exit status and what it wrote to standard output and standard
-    error. Raises Refused when it does not end ``within`` seconds, and is killed then."""
+    """Run a program to its end, and return its exit status, standard output and standard error.
+
+    Raises Refused if it does not end ``within`` seconds; it is killed then.
+    """
     files = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
     try:
         os.pwrite(files[0], text.encode(), 0)
@@ -187,9 +196,12 @@ def carry_out(
 
 
 def signal_child(child: Child, number: int) -> None:
-    """In the main thread. Raises ProcessLookupError when it has ended. One that is stopped is so
-    with all that it has started: of a client that has its library in another process, that one
-    would else go on to send what it was handed already."""
+    """Send a signal to a child; call it in the main thread.
+
+    A child is stopped together with all processes below it. A client may have its library in
+    another process, which would otherwise go on to send the records that it already has. Raises
+    ProcessLookupError if the child has ended.
+    """
     reap()
     if child.code is not None:
         raise ProcessLookupError(f"process {child.pid} has exited")

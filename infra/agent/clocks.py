@@ -1,19 +1,22 @@
-"""Clocks that tell another time to those who are started under them, by libfaketime.
+"""Clocks that show another time to the programs that are started under them, by libfaketime.
 
-Namespaces have no realtime clock of their own, so a program is told another time by a library that
-is loaded before its C library. The library reads a file of ours each time that the program asks
-(FAKETIME_NO_CACHE), so the clock of a program that runs can be changed. In that file stands
+Namespaces have no realtime clock of their own, so a library that is loaded before the C library
+tells a program another time. The library reads a file of the agent each time that the program asks
+(FAKETIME_NO_CACHE), so the clock of a running program can be changed. The file holds one of two
+values:
 
-- an offset from the true time, in seconds; or,
-- of a clock that runs fast or slowly, the time itself, as seconds since 1970, which stands still
-  until we write the next, a hundred times a second. libfaketime's own way (``x2``) would change how
-  long a program sleeps and waits, too, and would not be undone by another offset.
+- An offset from the true time, in seconds.
+- For a clock that runs fast or slowly, the time itself, as seconds since 1970. It stands still
+  until the next is written, a hundred times a second. The rate of libfaketime (``x2``) would also
+  change how long a program sleeps and waits, and another offset would not undo it.
 
-CLOCK_REALTIME alone is another one. A faked CLOCK_MONOTONIC hangs a JVM that waits on a condition
-(libfaketime's README: FAKETIME_DONT_FAKE_MONOTONIC). What ``stat`` says of files is true as well.
+Only CLOCK_REALTIME is changed. A faked CLOCK_MONOTONIC hangs a JVM that waits on a condition
+(libfaketime's README: FAKETIME_DONT_FAKE_MONOTONIC). The times of files in ``stat`` are true as
+well.
 
-What is loaded is a copy of the library, in which one function has a name that nobody calls: in
-0.9.10, whoever sleeps until a moment of CLOCK_MONOTONIC (Python does) sleeps until another one.
+The agent loads a copy of the library, in which one function has a name that is never called. In
+0.9.10, a program that sleeps until a moment of CLOCK_MONOTONIC (as Python does) sleeps until a
+wrong one.
 """
 
 import os
@@ -30,15 +33,17 @@ from ackproof.infra.agent.wire import Refused
 
 _PLACES = ("/usr/lib/*/faketime", "/usr/lib*/faketime", "/usr/local/lib*/faketime")
 _LIBRARY = "libfaketimeMT.so.1"
-"""The one for programs with threads: the other parses into variables that they would share."""
+"""The library for programs with threads. The other one parses into variables that threads would
+share."""
 _UNFAKED = (b"clock_nanosleep", b"xlock_nanosleep")
 _SETTINGS = (
     "FAKETIME_NO_CACHE=1", "FAKETIME_FMT=%s", "NO_FAKE_STAT=1", "FAKE_UTIME=0",
     "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1",
-    # Without it, 0.9.10 takes the end of a wait on a condition by CLOCK_MONOTONIC, which is true,
-    # for one by its own: over long ago. A JVM that waits so spins.
+    # Without it, 0.9.10 takes the end of a wait on a condition, which is a true time of
+    # CLOCK_MONOTONIC, for a time of its own, which is long past. A JVM that waits so spins.
     "FAKETIME_FORCE_MONOTONIC_FIX=0",
-    # It reads numbers as the locale has them. Times in logs are UTC, so that they can be compared.
+    # It reads numbers in the format of the locale. Times in logs are UTC, so that they can be
+    # compared.
     "LC_ALL=C.UTF-8", "TZ=UTC",
 )  # fmt: skip
 _FILE = "clock"
@@ -65,12 +70,15 @@ _STAMP = re.compile(rb"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d),(\d{3})")
 
 _changing = threading.Lock()
 _running: dict[str, "_Running"] = {}
-"""The clocks that run at another pace, by directory."""
+"""The clocks that run at another rate, by directory."""
 
 
 def obstacle(places: Sequence[str] = _PLACES) -> str | None:
-    """None when a program can be told another time here, set or running, and sleeps and waits as
-    ever; tried for real. Else why not."""
+    """Return why a program cannot be told another time here, or None if it can.
+
+    A program is run with a clock that is set and with one that runs slowly. It must sleep and wait
+    for as long as without them.
+    """
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as directory:
@@ -99,9 +107,11 @@ def _tried(under: Sequence[str]) -> str | None:
 
 
 def make(directory: str, places: Sequence[str] = _PLACES) -> list[str]:
-    """A clock that shows the true time, in a file in ``directory``, which is made; what to put
-    before the command line of those who shall go by it. Raises Refused without libfaketime,
-    which is looked for in ``places`` (patterns of directories)."""
+    """Make a clock that shows the true time, in a file in the new ``directory``.
+
+    Return what must stand before the command line of a program that uses this clock. Raises Refused
+    without libfaketime, which is looked for in ``places`` (patterns of directories).
+    """
     if {" ", ":"} & set(directory):
         raise Refused(f"LD_PRELOAD cannot name what is in {directory!r}: no blanks, no colons")
     os.makedirs(directory, exist_ok=True)
@@ -110,13 +120,14 @@ def make(directory: str, places: Sequence[str] = _PLACES) -> list[str]:
         copy.write(original.read().replace(*_UNFAKED))
     run(directory, 0, 1.0)
     file = os.path.join(directory, _FILE)
-    # By env, and not in the environment of what we start: what starts the program would be told
-    # another time, too, and leave its shared memory behind.
+    # By env, and not in the environment of the child: otherwise the program that starts the child
+    # would be told another time, too, and would leave its shared memory behind.
     return ["env", f"LD_PRELOAD={library}", f"FAKETIME_TIMESTAMP_FILE={file}", *_SETTINGS]
 
 
 def run(directory: str, offset_ms: int, rate: float) -> None:
-    """From now on it is ``offset_ms`` off the true time, and goes ``rate`` times as fast."""
+    """Set the clock ``offset_ms`` off the true time, and let it run ``rate`` times as fast from now
+    on."""
     with _changing:
         _stop(directory)
         if rate == 1.0:
@@ -133,8 +144,10 @@ def _stop(directory: str) -> None:
 def told(
     address: str, port: int, say: str, line: str, log: str, within: float = _ANSWERS_WITHIN_S
 ) -> dict[str, float]:
-    """What time it is by a server that writes it into its log when ``say`` (in hex) is sent to it;
-    see ``infra.api.clocks``. Raises Refused when it does not ``within`` seconds."""
+    """Return the time by a server that writes it into its log when ``say`` (in hex) is sent to it.
+
+    See ``infra.api.clocks``. Raises Refused if the server does not write it ``within`` seconds.
+    """
     try:
         size = os.path.getsize(log)
         with socket.create_connection((address, port), within) as connection:
@@ -146,7 +159,7 @@ def told(
             after_ns = time.time_ns()
     except OSError as error:
         raise Refused(f"it was not asked what time it is: {error}") from error
-    # It was written down between the two, and of its milliseconds the rest was cut off.
+    # The server wrote the time between the two readings, and cut it off at whole milliseconds.
     earliest, latest = before_ns / _NS_PER_MS, after_ns / _NS_PER_MS
     return {
         "offset_ms": stamp_ms + 0.5 - (earliest + latest) / 2,
@@ -156,8 +169,11 @@ def told(
 
 
 def forget_shared(pid: int) -> None:
-    """libfaketime makes a semaphore and a shared memory for each process, which stay when it is
-    killed. They are ours to remove, as soon as the process has opened them; nobody waits for it."""
+    """Remove the semaphore and the shared memory of a process, in a thread of their own.
+
+    libfaketime makes them for each process, and they stay when it is killed. They can be removed as
+    soon as the process has opened them. The caller does not wait for it.
+    """
     threading.Thread(target=_forget, args=(pid,), daemon=True).start()
 
 
@@ -166,14 +182,15 @@ def _forget(pid: int) -> None:
     deadline = time.monotonic() + _BEGINS_WITHIN_S
     while time.monotonic() < deadline and not _has_mapped(pid, memory):
         time.sleep(_STEP_S)
-    # In this order: who finds the semaphore does without both, who finds the memory alone gives up.
+    # In this order: a program that finds no memory does without both, and one that finds the memory
+    # but no semaphore gives up.
     for path in (memory, f"{_SHARED}sem.faketime_sem_{pid}"):
         with suppress(OSError):
             os.unlink(path)
 
 
 def _has_mapped(pid: int, path: str) -> bool:
-    """Whether it has, or has ended."""
+    """Return whether a process has mapped a file, or has ended."""
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
             return path in maps.read()
@@ -182,8 +199,10 @@ def _has_mapped(pid: int, path: str) -> bool:
 
 
 def _await_stamp(log: str, size: int, wanted: bytes, within: float) -> int:
-    """The time before ``wanted`` in what is written to ``log`` beyond ``size`` bytes, in
-    milliseconds since 1970."""
+    """Return the time before ``wanted`` in what is written to ``log`` beyond ``size`` bytes.
+
+    The unit is milliseconds since 1970.
+    """
     from calendar import timegm
 
     deadline = time.monotonic() + within
@@ -201,7 +220,7 @@ def _await_stamp(log: str, size: int, wanted: bytes, within: float) -> int:
 
 
 class _Running:
-    """Writes down what time it is, again and again, until it is stopped."""
+    """A writer of the time of one clock, again and again until it is stopped."""
 
     def __init__(self, directory: str, offset_ms: int, rate: float) -> None:
         self._directory = directory
@@ -219,7 +238,7 @@ class _Running:
 
     def _run(self) -> None:
         while not self._over.wait(_STEP_S):
-            with suppress(OSError):  # of a full disk, say: the next may be written
+            with suppress(OSError):  # for example on a full disk; the next write may succeed
                 self._tell()
 
     def _tell(self) -> None:
@@ -228,7 +247,7 @@ class _Running:
 
 
 def _write(directory: str, text: str) -> None:
-    """As a whole: who reads half of it ends, since that is no time."""
+    """Write the file as a whole: a program that reads half a time ends."""
     path = os.path.join(directory, _FILE)
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         file.write(f"{text}\n")

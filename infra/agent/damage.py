@@ -1,7 +1,7 @@
-"""Damage to a log's files: a bit that flips, a file that is gone, a tail that is torn.
+"""Damage to the files of a log: a flipped bit, a removed file, a torn tail.
 
-What was done is remembered, by log directory, and looked at again when somebody asks: whether the
-damage is there is what the file says, not what was meant.
+The damage is remembered by log directory, and read again on request. Whether the damage is there is
+decided by the content of the file, not by what was intended.
 """
 
 import os
@@ -14,15 +14,15 @@ from typing import Any, Protocol
 from ackproof.infra.agent.wire import Refused
 
 _PARTITION = re.compile(r"(?!__).+-\d+")
-"""Of what somebody sent: topics of the brokers' own begin with two underscores."""
+"""The name of a partition of users' topics. The brokers' own topics begin with two underscores."""
 
 _LOG = ".log"
 _LENGTH_AT = 8
 _BATCH_BEGINS_WITH = 12
-"""Base offset (8 bytes) and length (4) of a record batch; the length counts what follows it."""
+"""The base offset (8 bytes) and the length (4) of a record batch, which counts what follows it."""
 
 _ENTRY_PARTS = {"index": (4, 8), "timeindex": (8, 12)}
-"""Where the parts of an index entry end, bytes."""
+"""The ends of the parts of an index entry, in bytes."""
 _LOW_BITS = 12
 
 _SEGMENTS = ("closed-segment", "active-segment")
@@ -33,14 +33,16 @@ _done: dict[str, list["Done"]] = {}
 
 
 class Done(Protocol):
-    """What was done to a log directory."""
+    """Damage that was done to a log directory."""
 
     def told(self, directory: str) -> dict[str, Any]:
-        """``file``, ``what`` was done to it, and ``there``: whether it is so now, read again."""
+        """Return the ``file``, ``what`` was done, and ``there``: whether it is so now, read
+        again."""
 
 
 class Damage:
-    """``now``: what was put at ``at`` in the file; None: the file was removed."""
+    """Damage to one file. ``now`` is what was put at ``at`` in the file, or None for a removed
+    file."""
 
     def __init__(self, file: str, at: int, now: bytes | None) -> None:
         self.file = file
@@ -58,7 +60,7 @@ class Damage:
 
 
 class DamageOfEach:
-    """Of every file of a ``kind``."""
+    """Damage to every file of a ``kind``."""
 
     def __init__(self, kind: str, of: Sequence[Damage]) -> None:
         self.kind = kind
@@ -80,15 +82,15 @@ def flip_bit(directory: str, kind: str, draw: float) -> None:
         directory: A log directory.
         kind: ``closed-segment`` (not the last of its partition), ``active-segment`` (the last),
             ``index`` or ``timeindex`` (of any segment).
-        draw: From 0 to 1, exclusive: which file, byte and bit.
+        draw: A number from 0 to 1, exclusive, which chooses file, byte and bit.
 
-    Raises Refused where there is no such file with something in it.
+    Raises Refused if every such file is empty or none exists.
     """
     found = _files(directory, kind)
     if not found:
         raise Refused(f"no {kind} in {directory} has anything in it")
     path = found[int(draw * len(found))]
-    # What the choice of the file has left of the draw.
+    # The part of the draw that the choice of the file has not used.
     at, bit = divmod(int(draw * len(found) % 1 * os.path.getsize(path) * 8), 8)
     _remember(directory, _flip(directory, path, at, bit))
 
@@ -96,15 +98,15 @@ def flip_bit(directory: str, kind: str, draw: float) -> None:
 def flip_bits(directory: str, kind: str, draw: float) -> None:
     """Flip one bit of every index of a log directory, and sync them.
 
-    It is one of the low bits of a part of an entry: mostly the entry stays in its order, and who
-    opens the index sees nothing.
+    It is one of the low bits of a part of an entry. Mostly the entry stays in its order, and a
+    program that opens the index sees nothing wrong.
 
     Args:
         directory: A log directory.
         kind: ``index`` or ``timeindex``.
-        draw: From 0 to 1, exclusive: which entry, part and bit of each.
+        draw: A number from 0 to 1, exclusive, which chooses entry, part and bit of each.
 
-    Raises Refused where there is no such file with something in it.
+    Raises Refused if every such file is empty or none exists.
     """
     drawn, parts = random.Random(draw), _ENTRY_PARTS[kind]
     done = []
@@ -121,8 +123,10 @@ def flip_bits(directory: str, kind: str, draw: float) -> None:
 
 
 def remove(directory: str, name: str) -> None:
-    """Remove the file ``name`` of a log directory, or of every partition in it. Raises Refused
-    where there is none."""
+    """Remove the file ``name`` of a log directory, or of every partition in it.
+
+    Raises Refused if there is none.
+    """
     places = [directory, *_partitions(directory)]
     found = [path for place in places if os.path.exists(path := os.path.join(place, name))]
     if not found:
@@ -133,13 +137,13 @@ def remove(directory: str, name: str) -> None:
 
 
 def seen(directory: str) -> list[dict[str, Any]]:
-    """All damage that was ever done below a log directory, and whether it is there now."""
+    """Return all damage that was ever done below a log directory, and whether it is there now."""
     return [damage.told(directory) for damage in _done.get(directory, ())]
 
 
 def tails(directory: str) -> dict[str, tuple[int, bytes]]:
-    """Of every partition's last segment: how long it is, and its last megabyte. Read before the
-    power fails."""
+    """Return the size and the last megabyte of every partition's last segment, before a power
+    failure."""
     found = {}
     for path in _files(directory, "active-segment"):
         with open(path, "rb") as file:
@@ -150,17 +154,21 @@ def tails(directory: str) -> dict[str, tuple[int, bytes]]:
 
 
 def tear(directory: str, before: dict[str, tuple[int, bytes]], kind: str) -> None:
-    """Leave at the end of every last segment what a write leaves that was under way when the power
-    failed: ``torn``, its first half; ``zeroed``, its length in zeros (the size had reached the
-    disk, the data had not); ``half-zeroed``, its first half and then zeros, of which a batch comes
-    whose header is right and whose records are not. It is made of what was lost. Where nothing was,
-    it is one more batch: what was synced is never touched.
+    """Leave at the end of every last segment what an unfinished write leaves in a power failure.
+
+    - ``torn`` leaves the first half of the write.
+    - ``zeroed`` leaves its length in zeros: the size had reached the disk, the data had not.
+    - ``half-zeroed`` leaves the first half and then zeros. The result is a batch with a correct
+      header and wrong records.
+
+    The data is taken from what was lost. If nothing was lost, it is one more batch. What was synced
+    is never touched.
 
     Args:
-        before: :func:`tails`, from before.
+        before: The result of :func:`tails` before the power failure.
     """
     for path, (size, window) in before.items():
-        if not os.path.exists(path):  # its name was not synced
+        if not os.path.exists(path):  # the file's name was not synced
             continue
         with open(path, "r+b", buffering=0) as file:
             kept = os.pread(file.fileno(), len(window), size - len(window))
@@ -173,8 +181,11 @@ def tear(directory: str, before: dict[str, tuple[int, bytes]], kind: str) -> Non
 
 
 def _kept(found: bytes, before: bytes) -> int:
-    """How many bytes are as they were. The length may have been kept, with zeros for what is lost:
-    they begin where a batch does, which begins with zeros, too."""
+    """Return how many bytes are unchanged.
+
+    The length may have been kept, with zeros for what is lost. Zeros also begin a batch, so the
+    count stops at the end of a batch.
+    """
     pairs = enumerate(zip(found, before, strict=False))
     parts = next((at for at, (one, other) in pairs if one != other), None)
     if parts is None:
@@ -186,13 +197,13 @@ def _torn(lost: bytes, kind: str) -> bytes:
     if kind == "zeroed":
         return bytes(len(lost) or _ZEROS)
     half = max(1, len(lost) // 2)
-    # Two batches of the same length: the half of both is a whole one, and nothing is torn.
+    # Half of two batches of the same length is one whole batch, which is not torn.
     left = lost[: half - (half > 1 and half in _ends(lost))] or b"\0"
     return left.ljust(len(lost), b"\0") if kind == "half-zeroed" else left
 
 
 def _ends(batches: bytes) -> set[int]:
-    """Where the batches end that these bytes begin with."""
+    """Return the ends of the whole batches with which these bytes begin."""
     ends, end = set(), 0
     while (end := end + _length(batches[end : end + _BATCH_BEGINS_WITH])) <= len(batches):
         ends.add(end)
@@ -204,7 +215,7 @@ def _first_batch(file: int) -> bytes:
 
 
 def _length(batch: bytes) -> int:
-    """Of a record batch that begins so, all of it; at least what tells its length."""
+    """Return the length of a whole record batch from its beginning; at least that of its header."""
     length = int.from_bytes(batch[_LENGTH_AT:_BATCH_BEGINS_WITH], "big", signed=True)
     return _BATCH_BEGINS_WITH + max(0, length)
 
@@ -218,7 +229,7 @@ def _flip(directory: str, path: str, at: int, bit: int) -> Damage:
 
 
 def _files(directory: str, kind: str) -> Sequence[str]:
-    """Sorted; those with nothing in them are left out."""
+    """Return the sorted paths of the files of a kind that are not empty."""
     suffix = _LOG if kind in _SEGMENTS else f".{kind}"
     found: list[str] = []
     for partition in _partitions(directory):

@@ -1,10 +1,11 @@
-"""Disks of a node's own: ext4 in a file, by way of a loop device, so that one can fail.
+"""Disks of a node's own: ext4 in a file, by a loop device, so that a disk can fail.
 
-A power failure cuts the file system off (:mod:`infra.agent.power`). Unmounted and mounted again, it
-holds what was synced, what the kernel had written back by itself, and nothing else.
+A power failure cuts the file system off (:mod:`infra.agent.power`). After it is unmounted and
+mounted again, it holds what was synced and what the kernel had written back on its own, and nothing
+else.
 
-A loop device that was made by ``mount`` goes with its last mount, and a mount goes with its mount
-namespace, whoever is killed.
+A loop device that ``mount`` made ends with its last mount. A mount ends with its mount namespace,
+whichever process is killed.
 """
 
 import errno
@@ -19,11 +20,14 @@ from ackproof.infra.agent import damage, power, privilege, throttle
 from ackproof.infra.agent.wire import Refused
 
 DATA = "data"
-"""The directory on a disk that is the server's."""
+"""The directory on a disk that belongs to the server."""
 
 OURS = "ackproof"
-"""The directory on a disk that is ours. It is there only while the disk is mounted: what is done to
-a path below it can never befall the file system that the mount lies on."""
+"""The directory on a disk that belongs to the harness.
+
+It exists only while the disk is mounted. An action on a path below it can therefore never affect
+the file system that the mount lies on.
+"""
 
 _IMAGE = ".img"
 _FILLER = f"{OURS}/filler"
@@ -35,9 +39,11 @@ _LOOP_DEVICES = 64
 
 
 def obstacle() -> str | None:
-    """None when disks can be made here that lose what was not synced, tried for real; else why
-    not."""
-    import tempfile  # it imports much, and most nodes are not asked
+    """Return why no disks that lose unsynced data can be made here, or None if they can.
+
+    A disk is made, loses its power and is removed again to find out.
+    """
+    import tempfile  # it imports much, and most nodes never need it
 
     with tempfile.TemporaryDirectory(prefix="ackproof-disk-") as directory:
         disk = os.path.join(directory, "trial")
@@ -56,8 +62,11 @@ def obstacle() -> str | None:
 
 
 def make(path: str, megabytes: int) -> None:
-    """Make a disk and mount it at ``path``; the image lies beside it. What is on it is ours, root
-    or not. Raises Refused, and has left nothing then."""
+    """Make a disk and mount it at ``path``, with its image beside it.
+
+    Files on it belong to the agent's user, root or not. Raises Refused, and leaves nothing behind
+    then.
+    """
     os.makedirs(path)
     image = path + _IMAGE
     try:
@@ -65,7 +74,7 @@ def make(path: str, megabytes: int) -> None:
             file.truncate(megabytes << 20)
         owner = f"root_owner={os.getuid()}:{os.getgid()}"
         options = f"{owner},lazy_itable_init=1,lazy_journal_init=1,nodiscard"
-        # No blocks are kept for root: a disk that is full is full for everybody.
+        # No blocks are kept for root: a full disk is full for every user.
         privilege.as_root(["mkfs.ext4", "-q", "-F", "-m", "0", "-E", options, image])
         _mount(path)
         try:
@@ -80,19 +89,20 @@ def make(path: str, megabytes: int) -> None:
 
 
 def remove(path: str) -> None:
-    """Unmount and delete it. Idempotent. Raises Refused while somebody uses it."""
+    """Unmount and delete a disk. Idempotent. Raises Refused while a process uses it."""
     if os.path.ismount(path):
         _unmount(path)
     _forget(path)
 
 
 def lose_power(path: str, token: str, tail: str = "lost") -> None:
-    """The power fails and is back: what was not synced is gone. Nobody may have files open there.
+    """Let the power fail and return: what was not synced is gone. No process may have open files
+    there.
 
     Args:
-        token: Written to the witnesses, see :func:`witnesses`.
-        tail: Of the last segments: ``lost`` as everything else, or ``torn``, ``zeroed`` or
-            ``half-zeroed``, see :func:`infra.agent.damage.tear`.
+        token: The text that is written to the witnesses, see :func:`witnesses`.
+        tail: The state of the last segments: ``lost`` like everything else, or ``torn``, ``zeroed``
+            or ``half-zeroed``, see :func:`infra.agent.damage.tear`.
 
     Raises Refused.
     """
@@ -104,25 +114,32 @@ def lose_power(path: str, token: str, tail: str = "lost") -> None:
 
 
 def witnesses(path: str) -> dict[str, str]:
-    """See :func:`infra.agent.power.witnesses`."""
+    """Return the witnesses of a disk, see :func:`infra.agent.power.witnesses`."""
     return power.witnesses(os.path.join(path, OURS))
 
 
 def cut_off(path: str) -> None:
-    """The disk is gone from under its file system: whoever reads what is not cached, or writes,
-    gets EIO, and what was not synced is lost. Mended by :func:`restore`."""
+    """Take the disk away from its file system.
+
+    A read of uncached data and every write then get EIO, and what was not synced is lost.
+    :func:`restore` undoes it.
+    """
     power.cut(os.path.join(path, OURS))
 
 
 def make_read_only(path: str) -> None:
-    """What ext4 does of itself at an error (``errors=remount-ro``): writes get EROFS, those of open
-    files too. Mended by :func:`restore`."""
+    """Make the disk read-only, as ext4 does after an error (``errors=remount-ro``).
+
+    Writes then get EROFS, those to open files too. :func:`restore` undoes it.
+    """
     privilege.as_root(["mount", "-o", "remount,abort", path])
 
 
 def restore(path: str) -> None:
-    """Unmount, repair, mount again; a limit to its speed stays. Raises Refused while somebody has
-    files open there."""
+    """Unmount, repair and mount a disk again; a limit to its speed stays.
+
+    Raises Refused while a process has open files there.
+    """
     limit = None
     if os.path.ismount(path):
         limit = throttle.bytes_per_s(path)
@@ -134,7 +151,7 @@ def restore(path: str) -> None:
 
 
 def fill(path: str) -> None:
-    """Take all the room that is left. Undone by :func:`empty`; idempotent."""
+    """Take all the room that is left. Idempotent; :func:`empty` undoes it."""
     filler = os.open(os.path.join(path, _FILLER), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         size = os.fstat(filler).st_size
@@ -154,14 +171,16 @@ def fill(path: str) -> None:
 
 
 def empty(path: str) -> None:
-    """Give back what :func:`fill` has taken. Idempotent."""
+    """Give back the room that :func:`fill` has taken. Idempotent."""
     with suppress(FileNotFoundError):
         os.unlink(os.path.join(path, _FILLER))
 
 
 def refuses_writes(path: str) -> str | None:
-    """Why a write is refused there (``ENOSPC``, ``EIO``, ``EROFS``, ...), tried for real, with a
-    sync; None when it succeeds."""
+    """Return the error with which a synced write fails there (``ENOSPC``, ``EIO``, ``EROFS``, ...).
+
+    Return None if the write succeeds.
+    """
     try:
         _probe(path, _PROBE_BYTES)
     except OSError as error:
@@ -170,14 +189,15 @@ def refuses_writes(path: str) -> str | None:
 
 
 def seconds_to_write(path: str, size: int) -> float:
-    """How long it takes to write and sync ``size`` bytes. Raises OSError where it is refused."""
+    """Return the seconds that it takes to write and sync ``size`` bytes. Raises OSError if that
+    fails."""
     begun = time.monotonic()
     _probe(path, size)
     return time.monotonic() - begun
 
 
 def below(directory: str) -> Sequence[str]:
-    """The disks that are mounted somewhere below a directory, the last one made first."""
+    """Return the disks that are mounted below a directory, the last one made first."""
     with open("/proc/self/mounts", encoding="utf-8") as mounts:
         places = [line.split()[1].encode().decode("unicode_escape") for line in mounts]
     within = os.path.realpath(directory) + os.sep
@@ -185,7 +205,7 @@ def below(directory: str) -> Sequence[str]:
 
 
 def _probe(path: str, size: int) -> None:
-    # A name of its own: several may look at once.
+    # The name is the thread's own, since several threads may probe at once.
     probe = os.path.join(path, f"{_PROBE}-{threading.get_ident()}")
     try:
         file = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -205,7 +225,7 @@ def _mount(path: str) -> None:
 
 
 def _unmount(path: str) -> None:
-    # The limit is the device's, and the device may be another disk's a moment later.
+    # The limit belongs to the device, which another disk may get a moment later.
     limit = throttle.bytes_per_s(path)
     throttle.unslow(path)
     try:
@@ -217,7 +237,7 @@ def _unmount(path: str) -> None:
 
 
 def _make_nodes() -> None:
-    """In a container's ``/dev`` there are no loop devices, whatever it may use."""
+    """Make the nodes of loop devices: the ``/dev`` of a container has none, whatever it may use."""
     if os.path.exists("/dev/loop-control") or os.geteuid() != 0:
         return
     os.mknod("/dev/loop-control", 0o600 | stat.S_IFCHR, os.makedev(10, 237))
@@ -227,8 +247,8 @@ def _make_nodes() -> None:
 
 
 def _repair(image: str) -> None:
-    # A file system that was aborted asks to be checked. The status says, too, that something was
-    # mended; what could not be, mount will refuse.
+    # An aborted file system must be checked. The status is not zero after a repair, too. If
+    # something could not be repaired, mount will fail.
     with suppress(Refused):
         privilege.as_root(["e2fsck", "-y", image])
 

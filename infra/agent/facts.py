@@ -1,4 +1,4 @@
-"""What a node is like. Its own imports are made when it is asked: most nodes are not."""
+"""Facts about a node. Imports are made on request, since most nodes are never asked."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from ackproof.infra.agent.children import carry_out
 
 
 def facts() -> dict[str, Any]:
-    """What is installed, what it runs on, what we may do there."""
+    """Return what is installed on the node, its platform, and what the agent may do there."""
     from importlib.util import find_spec
     from shutil import which
 
@@ -46,8 +46,11 @@ def _java() -> dict[str, str] | None:
 
 
 def release(java: str) -> str | None:
-    """The file ``release`` of the distribution that the program ``java`` is of, which tells its
-    version without starting it; None where there is none, or the program does not run."""
+    """Return the file ``release`` of the distribution that the program ``java`` belongs to.
+
+    It names the version without a start of Java. Return None if there is none, or the program
+    cannot be executed.
+    """
     path = f"{os.path.dirname(os.path.realpath(java))}/../release"
     if not (os.path.isfile(path) and os.access(java, os.X_OK)):
         return None

@@ -1,6 +1,6 @@
-"""What befalls the packets of a link: one type from the effect of a fault to a rule of nftables.
+"""Impairments of the packets of a link: one type from the effect of a fault to a rule of nftables.
 
-It is here, since a node has the agent alone.
+The module belongs to the agent, since a node has nothing else.
 """
 
 from typing import Literal, NamedTuple
@@ -9,16 +9,18 @@ Kind = Literal["loss", "reset", "reset-open", "narrow", "slow"]
 
 
 class Impairment(NamedTuple):
-    """What befalls the packets of a link.
+    """An impairment of the packets of a link.
 
     Attributes:
-        kind: ``loss``: ``amount`` per cent of them are dropped, silently, each drawn by the kernel.
-            ``reset``: each is answered with a TCP reset, and goes no further. ``reset-open``: the
-            same for connections that are open when it begins, and no others. ``narrow``: they pass
-            at ``amount`` kilobits a second. ``slow``: each waits ``amount`` milliseconds at least;
-            where the kernel lacks netem, in a queue, which makes the link narrow, too.
-        ports: TCP ports, at either end: what has none of them is let through. Empty: all packets.
-            Of ``narrow`` and ``slow`` always empty.
+        kind: The effect. ``loss``: ``amount`` per cent of the packets are dropped silently; the
+            kernel draws each. ``reset``: each packet is answered with a TCP reset, and goes no
+            further. ``reset-open``: the same, only for connections that are open when it begins.
+            ``narrow``: packets pass at ``amount`` kilobits a second. ``slow``: each packet waits at
+            least ``amount`` milliseconds. If the kernel lacks netem, it waits in a queue, which
+            makes the link narrow, too.
+        amount: The size of the effect, in the unit of the kind.
+        ports: TCP ports. A packet that has none of them at either end passes. Empty: all packets.
+            Always empty for ``narrow`` and ``slow``.
     """
 
     kind: Kind
@@ -30,14 +32,14 @@ CUT = Impairment(kind="loss", amount=100)
 
 
 class Active(NamedTuple):
-    """An impairment that is on.
+    """An impairment that is in force.
 
     Attributes:
-        addresses: The peer's. ``loss`` and ``reset`` befall what comes from there, ``narrow`` and
-            ``slow`` what goes there.
-        number: Names its counters.
-        connections: With ``reset-open``: the peer's address and port and our port of each TCP
-            connection that was open when it began.
+        addresses: The peer's addresses. ``loss`` and ``reset`` affect packets from there,
+            ``narrow`` and ``slow`` packets to there.
+        number: The number in the names of the counters.
+        connections: For ``reset-open``, the peer's address, the peer's port and the own port of
+            each TCP connection that was open when it began.
     """
 
     addresses: tuple[str, ...]
@@ -47,10 +49,10 @@ class Active(NamedTuple):
 
     @property
     def seen(self) -> str:
-        """The counter of the packets that it might have befallen."""
+        """Return the name of the counter of the packets that the impairment may have affected."""
         return f"seen_{self.number}"
 
     @property
     def hit(self) -> str:
-        """The counter of those that it befell."""
+        """Return the name of the counter of the packets that the impairment affected."""
         return f"hit_{self.number}"

@@ -1,8 +1,8 @@
-"""What is on between this node and others, and putting it into effect.
+"""The impairments in force between this node and others, and their application.
 
-Loss, cuts and resets are rules where packets come in, narrow and slow links are queues where they
-go out. Both are functions of the set of what is on: many impairments may be on one link at once,
-and each is there or not for itself, whatever comes and goes meanwhile.
+Loss, cuts and resets are rules where packets come in. Narrow and slow links are queues where
+packets go out. Both are functions of the set of impairments in force. Several may be in force on
+one link at once, and each begins and ends independently of the others.
 """
 
 import ipaddress
@@ -26,19 +26,19 @@ _Place = tuple[tuple[str, ...], Impairment]
 _numbers = itertools.count()
 _on: dict[_Place, Active] = {}
 _last: dict[_Place, int] = {}
-"""The number under which each began last: its counters are there, whether it is on or not."""
+"""The number of the last beginning of each impairment; its counters stay when it ends."""
 _queues = Queues()
 
 
 def impair(
     addresses: Sequence[str], impairment: Mapping[str, Any], spared_port: int | None = None
 ) -> None:
-    """Begin with an impairment. Idempotent. Raises Refused, and nothing has changed then.
+    """Begin an impairment. Idempotent. Raises Refused, and nothing has changed then.
 
     Args:
-        addresses: The peer's.
+        addresses: The peer's addresses.
         impairment: The fields of an :class:`Impairment`, as JSON has them.
-        spared_port: What has this TCP port at either end is let through, whatever is on.
+        spared_port: A TCP port. Packets with it at either end pass under any impairment.
     """
     with _lock:
         place = _place(addresses, impairment)
@@ -67,8 +67,10 @@ def mend(
 
 
 def packets(addresses: Sequence[str], impairment: Mapping[str, Any]) -> dict[str, int]:
-    """How many packets an impairment has ``seen``, and how many it has ``hit``, since it last
-    began, as the kernel counts them."""
+    """Return how many packets an impairment has ``seen`` and ``hit`` since it last began.
+
+    The kernel counts them.
+    """
     with _lock:
         place = _place(addresses, impairment)
         if place not in _last:
@@ -81,8 +83,10 @@ def packets(addresses: Sequence[str], impairment: Mapping[str, Any]) -> dict[str
 
 
 def obstacles() -> dict[str, str | None]:
-    """By capability (``infra.api.interface.Capability``), why links cannot be impaired so here;
-    None where they can. Tried, without effect."""
+    """Return why links cannot be impaired here, by capability (``infra.api.interface.Capability``).
+
+    None stands for a capability that the node has. Each is tried without effect.
+    """
     found = {
         name: _obstacle(partial(_nft, trial, "--check")) for name, trial in rules.trials().items()
     }
@@ -91,8 +95,10 @@ def obstacles() -> dict[str, str | None]:
 
 
 def remove() -> None:
-    """Remove everything, whoever has put it here: rules first, lest packets are marked for a queue
-    that is gone. Raises Refused."""
+    """Remove all rules and queues, whichever process made them. Raises Refused.
+
+    The rules go first, so that no packets are marked for a queue that is gone.
+    """
     _nft(f"add table {TABLE}\ndelete table {TABLE}\n")
     queues.remove()
 
@@ -108,7 +114,8 @@ def _apply(
     spared_port: int | None,
     forgotten: int | None = None,
 ) -> None:
-    """A queue is there before packets are marked for it, and goes after them."""
+    """Apply the impairments. A queue exists before packets are marked for it, and ends after
+    them."""
     on = list(active)
     asked = queues.asked(one for one in on if one.impairment.kind in _QUEUED)
     if changed.impairment.kind in _QUEUED and changed.addresses in asked:
@@ -122,7 +129,7 @@ def _apply(
 
 
 def _connections(peer: Sequence[str], impairment: Impairment) -> tuple[tuple[str, int, int], ...]:
-    """The TCP connections that are open with ``peer`` now, as the kernel lists them."""
+    """Return the TCP connections that are open with ``peer`` now, as the kernel lists them."""
     ports = impairment.ports
     wanted = {ipaddress.ip_address(address) for address in peer}
     found = []
@@ -142,8 +149,11 @@ def _connections(peer: Sequence[str], impairment: Impairment) -> tuple[tuple[str
 
 
 def endpoint(told: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
-    """Address and port. The kernel shows an address as 32-bit words of its own byte order; one of
-    IPv4 may be inside one of IPv6."""
+    """Return the address and port of an endpoint in the kernel's notation.
+
+    The kernel shows an address as 32-bit words of its own byte order. An address of IPv4 may be
+    inside one of IPv6.
+    """
     words, _, port = told.partition(":")
     content = b"".join(bytes.fromhex(words[n : n + 8])[::-1] for n in range(0, len(words), 8))
     address = ipaddress.ip_address(content)

@@ -1,9 +1,9 @@
 """The agent as a program. Roles:
 
-    listen PATH     serve whoever connects to the Unix socket PATH, until SIGTERM
+    listen PATH     serve each client of the Unix socket PATH, until SIGTERM
     inherit FD      the same with a listening socket that was inherited
-    serve           serve who is at standard input and output, until that ends
-    connect PATH    be the way to the agent that listens at PATH, for one of the other kind
+    serve           serve the client at standard input and output, until that ends
+    connect PATH    connect standard input and output with the agent that listens at PATH
 
 ``python -I -S`` is enough to run it: see :func:`command_line`.
 """
@@ -25,26 +25,28 @@ _CHUNK = 1 << 16
 
 
 def command_line(python: str, path: str, *arguments: str) -> Sequence[str]:
-    """Runs the agent where ``path`` is what this package is found in, a directory or a zip file,
-    without looking for anything else on the way."""
+    """Return the command that runs the agent from ``path``, without any other search path.
+
+    ``path`` contains this package. It is a directory or a zip file.
+    """
     run = "from ackproof.infra.agent.main import main; main()"
     code = f"import sys; sys.path.insert(0, {path!r}); {run}"
     return [python, "-I", "-S", "-c", code, *arguments]
 
 
 def main() -> None:
-    """Take on the role that the command line names."""
+    """Run the role that the command line names."""
     role, *arguments = sys.argv[1:]
     if role == "connect":
         connect(*arguments)
         return
-    from ackproof.infra.agent.verbs import VERBS  # a way needs none of it
+    from ackproof.infra.agent.verbs import VERBS  # connecting needs none of it
 
     take_on(role, arguments, VERBS)
 
 
 def take_on(role: str, arguments: Sequence[str], verbs: "Verbs") -> None:
-    """Any role but ``connect``, with what is in the table ``verbs``."""
+    """Run any role but ``connect``, with the functions in the table ``verbs``."""
     from ackproof.infra.agent.server import Server
 
     if role == "serve":
@@ -54,7 +56,7 @@ def take_on(role: str, arguments: Sequence[str], verbs: "Verbs") -> None:
 
 
 def listening(path: str) -> socket.socket:
-    """A socket that listens at ``path``, where it appears when it does."""
+    """Return a socket that listens at ``path``. The path appears once the socket listens."""
     aside = f"{path}.new"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(aside)
@@ -64,8 +66,11 @@ def listening(path: str) -> socket.socket:
 
 
 def inherited(descriptor: str) -> socket.socket:
-    """The listening socket that we were given. What we start must not have it: it would keep the
-    door open when we are dead, and nobody behind it."""
+    """Return the listening socket that was inherited.
+
+    Children must not inherit it in turn. They would keep it open when the agent is dead, with no
+    process to accept connections.
+    """
     listener = socket.socket(fileno=int(descriptor))
     listener.set_inheritable(False)
     return listener
@@ -83,15 +88,18 @@ class StandardStreams:
             rest = rest[os.write(1, rest) :]
 
     def settimeout(self, seconds: float | None) -> None:
-        """There is none: the other end has one."""
+        """Set no limit: the other end has one."""
 
     def close(self) -> None:
-        """With the process."""
+        """Do nothing: the streams end with the process."""
 
 
 def connect(path: str) -> None:
-    """Pass on what comes, either way, until one side ends. Where nobody listens, the first request
-    is answered with that: else it would look like a lost connection, and be tried again."""
+    """Pass on data in both directions until one side ends.
+
+    If no agent listens, the first request is answered with that error. Otherwise it would look like
+    a lost connection, and be tried again.
+    """
     here = StandardStreams()
     there = socket.socket(socket.AF_UNIX)
     try:
@@ -112,7 +120,7 @@ def connect(path: str) -> None:
 
 
 def _pump(take: Callable[[int], bytes], give: Callable[[bytes], None]) -> None:
-    # An agent that is killed before it has read what it was asked resets the connection.
+    # An agent that is killed before it has read its request resets the connection.
     with contextlib.suppress(ConnectionError):
         while data := take(_CHUNK):
             give(data)

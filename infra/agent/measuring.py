@@ -1,5 +1,8 @@
-"""Links measured for real, by connections of our own: how many succeed, how long they take, how
-much goes through, and what becomes of one that is open."""
+"""Measurements of links by connections of the agent's own.
+
+They find how many connections succeed, how long they take, how much data passes, and the fate of an
+open one.
+"""
 
 import selectors
 import socket
@@ -10,8 +13,11 @@ from errno import EINPROGRESS
 
 
 def accepts(address: str, port: int, within: float = 1.0) -> bool:
-    """Whether a new TCP connection to it succeeds ``within`` seconds. The kernel answers
-    for a process that is stopped: a listening port accepts as long as its backlog has room."""
+    """Return whether a new TCP connection succeeds ``within`` seconds.
+
+    The kernel answers for a process that is stopped: a listening port accepts as long as its
+    backlog has room.
+    """
     try:
         socket.create_connection((address, port), timeout=within).close()
     except OSError:
@@ -23,18 +29,23 @@ def accepts(address: str, port: int, within: float = 1.0) -> bool:
 
 
 _AT_ONCE = 16
-"""New connections under way: more than a listener's backlog has room for are lost, link or not."""
+"""The number of new connections at once. More than a listener's backlog has room for are lost."""
 _PIECE = bytes(1 << 14)
 _WORDS_MAX = 3
-"""Bytes, all zero, to see what becomes of a connection. Four would be a length, in Kafka's protocol
-and in ZooKeeper's, and would be answered."""
+"""The bytes, all zero, that are sent at most to learn the state of a connection.
+
+Four would be a length in the protocols of Kafka and ZooKeeper, and would be answered.
+"""
 _held: dict[str, "_Held"] = {}
 _sinks: dict[str, "_Sink"] = {}
 
 
 def tries(address: str, port: int, count: int, within: float) -> int:
-    """How many of ``count`` new connections succeed ``within`` seconds each. The kernel repeats its
-    first packet after a second: below that, each try is one packet's luck in each direction."""
+    """Return how many of ``count`` new connections succeed ``within`` seconds each.
+
+    The kernel repeats its first packet after a second. With a shorter limit, each try depends on
+    one packet in each direction.
+    """
     return sum(
         _succeed(address, port, min(_AT_ONCE, count - begun), within)
         for begun in range(0, count, _AT_ONCE)
@@ -42,8 +53,10 @@ def tries(address: str, port: int, count: int, within: float) -> int:
 
 
 def connecting_ms(address: str, port: int, count: int, within: float) -> list[float]:
-    """How long each of ``count`` new connections takes, one after the other: a round trip. Those
-    that fail are left out."""
+    """Return the milliseconds that each of ``count`` new connections takes, one after the other.
+
+    Each is a round trip. Connections that fail are left out.
+    """
     taken = []
     for _ in range(count):
         begun = time.monotonic()
@@ -56,8 +69,10 @@ def connecting_ms(address: str, port: int, count: int, within: float) -> list[fl
 
 
 def hold(name: str, address: str, port: int, within: float) -> bool:
-    """Open a connection and keep it as ``name``, in the place of the one before; whether it could
-    be opened."""
+    """Open a connection and keep it as ``name`` instead of the one before.
+
+    Return whether it could be opened.
+    """
     let_go(name)
     try:
         _held[name] = _Held(socket.create_connection((address, port), within))
@@ -67,26 +82,29 @@ def hold(name: str, address: str, port: int, within: float) -> bool:
 
 
 def held(name: str) -> str:
-    """What has become of it: ``open``, ``reset``, ``closed`` in the usual way, ``none``."""
+    """Return the state of a connection: ``open``, ``reset``, ``closed`` in the usual way,
+    ``none``."""
     there = _held.get(name)
     return "none" if there is None else there.look()
 
 
 def let_go(name: str) -> None:
-    """Close it. Idempotent."""
+    """Close a connection that :func:`hold` opened. Idempotent."""
     if (there := _held.pop(name, None)) is not None:
         there.connection.close()
 
 
 def sink(name: str, address: str) -> int:
-    """Listen once for :func:`pour`; the port."""
+    """Listen for one connection of :func:`pour`, and return the port."""
     _sinks[name] = opened = _Sink(address)
     return opened.port
 
 
 def pour(address: str, port: int, seconds: float, within: float) -> None:
-    """Send as much as the link takes, for so long; what has not left then is forgotten. Raises
-    OSError when nobody answers ``within`` seconds."""
+    """Send as much as the link takes for so many seconds; what has not left then is dropped.
+
+    Raises OSError if no process answers ``within`` seconds.
+    """
     with socket.create_connection((address, port), within) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.settimeout(seconds)
@@ -99,12 +117,12 @@ def pour(address: str, port: int, seconds: float, within: float) -> None:
 
 
 def poured(name: str) -> list[float]:
-    """How many bytes a sink got, and in how many seconds, so far; it is closed."""
+    """Close a sink, and return the number of bytes that it got, and the seconds that they took."""
     return _sinks.pop(name).close()
 
 
 class _Held:
-    """A connection that is only there to see what becomes of it."""
+    """A connection that is kept open to watch its state."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -126,15 +144,17 @@ class _Held:
         return self._state
 
     def _speak(self) -> None:
-        """Where nothing is sent, nothing is reset."""
+        """Send a byte. A connection on which nothing is sent is not reset."""
         if self._words < _WORDS_MAX:
             self.connection.send(b"\0")
             self._words += 1
 
 
 class _Sink:
-    """Takes what comes over one connection. What comes first is not counted: a link that is narrow
-    lets a burst pass."""
+    """A receiver of the data of one connection.
+
+    The first piece is not counted: a narrow link lets a burst pass.
+    """
 
     def __init__(self, address: str) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -165,7 +185,7 @@ class _Sink:
 
 
 def _succeed(address: str, port: int, count: int, within: float) -> int:
-    """How many of ``count`` connections at once succeed."""
+    """Return how many of ``count`` simultaneous connections succeed."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with selectors.DefaultSelector() as selector:
         sockets = [socket.socket(family) for _ in range(count)]

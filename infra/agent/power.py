@@ -1,16 +1,17 @@
-"""The moment in which a file system loses its disk, and two witnesses that tell what was lost.
+"""A power failure of a file system, and two witness files that show what was lost.
 
-It is FS_IOC_SHUTDOWN with NOLOGFLUSH (the kernel's ``fs/ext4/ioctl.c``): from then on nothing more
-reaches the device. What had reached it without a flush is kept, as by a disk with a battery.
+It is FS_IOC_SHUTDOWN with NOLOGFLUSH (the kernel's ``fs/ext4/ioctl.c``): nothing more reaches the
+device afterwards. What had reached it without a flush is kept, as by a disk with a battery.
 
 The witnesses are blocks of files that were written and synced when the disk was made. Just before
-the power fails both are overwritten in place, and one of them is synced. That costs no commit of
+the power fails both are overwritten in place, and one of them is synced. That needs no commit of
 the journal, which would make durable what the broker had not synced (a file's new name, its
-length): ext4 commits for fdatasync only when more than a timestamp has changed.
+length). ext4 commits for fdatasync only if more than a timestamp has changed.
 
-The other one is overwritten by the program that cuts the power, right before it does. Overwritten
-by us, it would lie there until that program has started, a tenth of a second on a busy machine, and
-whoever calls sync(2) meanwhile, for whatever disk, makes it durable: as if nothing had been lost.
+The program that cuts the power overwrites the other one, right before it does. If the agent did,
+the new content would wait until that program has started, a tenth of a second on a busy machine. A
+sync(2) of any process in that time, for any disk, would make it durable, and the loss would not
+show.
 """
 
 import os
@@ -32,12 +33,12 @@ fcntl.ioctl(file, SHUTDOWN, NOLOGFLUSH)
 
 
 def prepare(directory: str) -> None:
-    """Make the witnesses in a new ``directory``, with nothing in them, and make them durable."""
+    """Make empty witnesses in a new ``directory``, and make them durable."""
     os.makedirs(directory)
     for name in _WITNESSES:
         _overwrite(os.path.join(directory, name), "")
-    # Not os.sync(): what brokers on all other disks have not synced would be durable then, and no
-    # power failure could take it from them.
+    # Not os.sync(): it would make durable what brokers on all other disks have not synced, and no
+    # power failure could take that from them.
     for parent in (directory, os.path.dirname(directory)):
         file = os.open(parent, os.O_RDONLY)
         try:
@@ -47,9 +48,11 @@ def prepare(directory: str) -> None:
 
 
 def cut(directory: str, token: str | None = None) -> None:
-    """Cut off the file system that ``directory`` is on. ``token``: written to the witnesses there
-    just before; None: they are left alone. Raises Refused, and OSError where the file system
-    refuses writes."""
+    """Cut off the file system of ``directory``.
+
+    ``token`` is written to the witnesses there just before; None leaves them alone. Raises Refused,
+    and OSError if the file system refuses writes.
+    """
     synced, unsynced = (os.path.join(directory, name) for name in _WITNESSES)
     if token is not None:
         _overwrite(synced, token)
@@ -58,8 +61,10 @@ def cut(directory: str, token: str | None = None) -> None:
 
 
 def witnesses(directory: str) -> dict[str, str]:
-    """What stands in the two, by name: the last token in ``synced``, and an older one, or none, in
-    ``unsynced``."""
+    """Return the content of the two witnesses, by name.
+
+    ``synced`` has the last token, and ``unsynced`` an older one or none.
+    """
     found = {}
     for name in _WITNESSES:
         with open(os.path.join(directory, name), "rb") as file:
@@ -68,7 +73,7 @@ def witnesses(directory: str) -> dict[str, str]:
 
 
 def _overwrite(path: str, token: str) -> None:
-    """And sync it."""
+    """Overwrite a witness in place, and sync it."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         os.pwrite(file, _block(token).encode(), 0)

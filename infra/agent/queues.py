@@ -1,10 +1,11 @@
 """Narrow and slow links: packets wait where they leave the node, in queues of ``tc``.
 
-One queueing discipline of ours (htb) takes the place of the default one of each interface that is
-concerned, and has a class for each peer; what the rules (:mod:`infra.agent.rules`) do not mark for
-one of them passes by. A class is as narrow as it is told. It is slow by ``netem`` where the kernel
-has that. Else by queueing: a standing queue of packets that nobody wants, which everything else has
-to wait behind. That makes a link narrow, too: see :func:`queueing_rate`."""
+A queueing discipline of the agent (htb) replaces the default one of each interface concerned. It
+has a class for each peer. Packets that the rules (:mod:`infra.agent.rules`) do not mark for a class
+pass by. The rate of a class makes a link narrow. ``netem`` makes it slow if the kernel has that.
+Otherwise a standing queue does: packets without a receiver, behind which all others must wait. That
+makes a link narrow, too: see :func:`queueing_rate`.
+"""
 
 import fcntl
 import json
@@ -22,16 +23,20 @@ from ackproof.infra.agent.wire import Refused
 _DISCARD_PORT = 9
 _MESSAGE = bytes(8192)
 _MESSAGE_ON_THE_WIRE = 8192 + 8 + 6 * 34
-"""It takes six packets of 1500 bytes: each has an IP and an Ethernet header, the first UDP's."""
+"""The bytes of a message on the wire.
+
+It takes six packets of 1500 bytes. Each has an IP and an Ethernet header, and the first has the UDP
+header.
+"""
 _LOOK_EVERY_S = 0.005
 _OUTGOING_QUEUE = 0x5411  # TIOCOUTQ, which Linux calls SIOCOUTQ of a socket
 
 
 class Filler:
-    """Keeps ``depth_bytes`` waiting on the way to ``address``, until it is closed.
+    """A sender that keeps ``depth_bytes`` waiting on the way to ``address`` until it is closed.
 
-    The kernel tells what of a socket's has not left the queue yet, as it accounts for it: more than
-    is on the wire. How much more, the first messages tell.
+    The kernel reports how much a socket has sent that has not left the queue. It counts more bytes
+    than are on the wire. The first messages show how many more.
     """
 
     def __init__(self, address: str, depth_bytes: int) -> None:
@@ -46,7 +51,7 @@ class Filler:
         self._thread.start()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stop sending. Idempotent."""
         self._closing.set()
         self._thread.join()
         self._socket.close()
@@ -54,7 +59,8 @@ class Filler:
     def _fill(self) -> None:
         accounted = 1
         while not self._closing.wait(_LOOK_EVERY_S):
-            # Where nothing waits, since the queue is not there yet, it would send for ever.
+            # The number of messages is limited: without a queue none waits, and the loop would
+            # never end.
             for _ in range(self._messages):
                 before = self._waiting()
                 if before >= self._messages * accounted or not self._send():
@@ -62,12 +68,12 @@ class Filler:
                 accounted = max(accounted, self._waiting() - before)
 
     def _waiting(self) -> int:
-        """As the kernel accounts for it."""
+        """Return the bytes that wait, as the kernel counts them."""
         told = fcntl.ioctl(self._socket, _OUTGOING_QUEUE, bytes(4))
         return int(struct.unpack("i", told)[0])
 
     def _send(self) -> bool:
-        """False when there is no room, or no way."""
+        """Send a message. Return whether there was room and a route."""
         try:
             self._socket.sendto(_MESSAGE, self._there)
         except OSError:
@@ -79,40 +85,47 @@ class Filler:
 
 
 Peer = tuple[str, ...]
-"""A peer's addresses."""
+"""The addresses of a peer."""
 
 BY_QUEUEING = "bfifo limit 1000000"
-"""With room for a standing queue, and for what waits behind it."""
+"""A queue with room for a standing queue and for the packets that wait behind it."""
 _NARROW = "bfifo limit 131072"
-"""With room for two packets of 64 KiB, which is what they have before they are segmented."""
+"""A queue with room for two packets of 64 KiB, their size before they are segmented."""
 
 _HANDLE = "ac00:"
 _FIRST_CLASS = 0x10
 _UNHINDERED_KBIT = 10_000_000
 _STANDING_BYTES = 200_000
-"""Of a standing queue: what one socket may have under way, by the kernel's default."""
+"""The bytes of a standing queue: the default limit of what one socket may have under way."""
 _STANDING_KBIT_MAX = 8_000
 _ROOT = re.compile(r"qdisc (\S+) (\S+) dev (\S+) root")
 
 
 class Queue(NamedTuple):
-    """What is asked of the way to one peer. ``kbit``: kilobits a second, None for as wide as it
-    is. ``delay_ms``: what each packet waits, 0 for none."""
+    """The queue on the way to one peer.
+
+    ``kbit`` is kilobits a second, or None without a limit. ``delay_ms`` is the wait of each packet,
+    or 0 for none.
+    """
 
     kbit: int | None
     delay_ms: int
 
 
 def queueing_rate(queue: Queue) -> int:
-    """Kilobits a second of a class that is slow by its standing queue: the longer the wait, the
-    narrower, for the queue has one length."""
+    """Return the kilobits a second of a class that a standing queue makes slow.
+
+    The longer the wait, the narrower the class, since the length of the queue is limited.
+    """
     most = min(_STANDING_KBIT_MAX, _STANDING_BYTES * 8 // _standing_ms(queue.delay_ms))
     return most if queue.kbit is None else min(most, queue.kbit)
 
 
 def _standing_ms(delay_ms: int) -> int:
-    """How long a standing queue is to be, so that it is never shorter than ``delay_ms`` though who
-    fills it may be late."""
+    """Return the length of a standing queue in milliseconds.
+
+    The margin keeps it longer than ``delay_ms`` even if its filler is late.
+    """
     return delay_ms + delay_ms // 4 + 20
 
 
@@ -125,14 +138,14 @@ class Queues:
         self._fillers: dict[Peer, Filler] = {}
 
     def marks(self) -> Mapping[Peer, str]:
-        """By peer, the class for what goes there: for the rules."""
+        """Return the class for packets to each peer, for the rules."""
         return {peer: f"{_HANDLE}{self._classes[peer]:x}" for peer in self._on}
 
     def put(self, peer: Peer, queue: Queue) -> None:
-        """What goes to ``peer`` waits in ``queue`` from now on. Raises Refused."""
+        """Let packets to ``peer`` wait in ``queue`` from now on. Raises Refused."""
         number = self._classes.setdefault(peer, _FIRST_CLASS + len(self._classes))
         self.rest(peer)
-        self._on[peer] = queue  # first: what is done half-way is undone, too
+        self._on[peer] = queue  # first, so that a half-made queue is undone, too
         by_queueing = queue.delay_ms > 0 and not _has_netem()
         rate = queueing_rate(queue) if by_queueing else queue.kbit or _UNHINDERED_KBIT
         leaf = _NARROW
@@ -150,7 +163,7 @@ class Queues:
             self._fillers[peer] = Filler(peer[0], rate * _standing_ms(queue.delay_ms) // 8)
 
     def drop(self, peer: Peer) -> None:
-        """Undo :meth:`put`. Idempotent. With the last one the default discipline is back."""
+        """Undo :meth:`put`. Idempotent. With the last queue, the default discipline returns."""
         self.rest(peer)
         if self._on.pop(peer, None) is None:
             return
@@ -162,14 +175,13 @@ class Queues:
                 _tc(f"qdisc delete dev {device} root")
 
     def rest(self, peer: Peer) -> None:
-        """Send nothing of our own any more: with no queue to go through it would be a flood.
-        Idempotent."""
+        """Stop sending messages to a peer: without a queue they would flood it. Idempotent."""
         if (filler := self._fillers.pop(peer, None)) is not None:
             filler.close()
 
 
 def remove() -> None:
-    """Remove whatever a :class:`Queues` has put here, of this process or of a dead one. Raises
+    """Remove what a :class:`Queues` has made here, of this process or of a dead one. Raises
     Refused."""
     for device, (_kind, handle) in _roots().items():
         if handle == _HANDLE:
@@ -177,7 +189,8 @@ def remove() -> None:
 
 
 def trial(leaf: str = BY_QUEUEING) -> str:
-    """For ``tc -batch -`` on a loopback that nobody uses: what it takes, and takes it away."""
+    """Return the commands for ``tc -batch -`` that try a queue and remove it, on an unused
+    loopback."""
     return _batch(
         f"qdisc replace dev lo root handle {_HANDLE} htb default 0",
         f"class replace dev lo parent {_HANDLE} classid {_HANDLE}1 htb rate 1mbit",
@@ -187,7 +200,7 @@ def trial(leaf: str = BY_QUEUEING) -> str:
 
 
 def check() -> None:
-    """Raises Refused with what stands against narrow links, and slow ones by queueing."""
+    """Raise Refused if narrow links, or slow ones by queueing, are not possible here."""
     _try(BY_QUEUEING)
     for device in _roots():
         _ours(device)
@@ -197,7 +210,7 @@ _netem: list[bool] = []
 
 
 def _has_netem() -> bool:
-    """Tried once."""
+    """Return whether the kernel has netem; it is tried once."""
     if not _netem:
         try:
             _try("netem limit 100 delay 1ms")
@@ -208,8 +221,11 @@ def _has_netem() -> bool:
 
 
 def _try(leaf: str) -> None:
-    """Raises Refused when there is no such leaf. In a network namespace of its own; where none can
-    be had (a container), on the loopback for a moment."""
+    """Raise Refused if the kernel has no such leaf.
+
+    The trial uses a network namespace of its own. If none can be made (in a container), it uses the
+    loopback for a moment.
+    """
     try:
         privilege.as_root(["unshare", "--net", "true"])
     except Refused:
@@ -230,7 +246,8 @@ def _batch(*lines: str) -> str:
 
 
 def _devices(peer: Peer) -> Sequence[str]:
-    """The interfaces by which packets to ``peer`` leave. An address without a route has none."""
+    """Return the interfaces by which packets to ``peer`` leave. An address without a route has
+    none."""
     found: dict[str, None] = {}
     for address in peer:
         try:
@@ -244,14 +261,17 @@ def _devices(peer: Peer) -> Sequence[str]:
 
 
 def _roots() -> Mapping[str, tuple[str, str]]:
-    """By interface, kind and handle of its discipline."""
+    """Return the kind and handle of each interface's discipline."""
     told = privilege.as_root(["tc", "qdisc", "show"])
     return {device: (kind, handle) for kind, handle, device in _ROOT.findall(told)}
 
 
 def _ours(device: str) -> bool:
-    """Whether its discipline is ours. Raises Refused when it is somebody else's: it would not come
-    back. The default ones, which do, have the handle 0:"""
+    """Return whether the discipline of an interface is the agent's.
+
+    Raises Refused if it is of another program: it would not come back. The default ones come back,
+    and have the handle 0.
+    """
     kind, handle = _roots().get(device, ("none", "0:"))
     if handle not in ("0:", _HANDLE):
         raise Refused(f"{device} has a queueing discipline of its own already ({kind} {handle})")
@@ -259,8 +279,10 @@ def _ours(device: str) -> bool:
 
 
 def asked(active: Iterable[Active]) -> Mapping[Peer, Queue]:
-    """What narrow and slow links ask of each peer's queue together: the narrowest, and the longest
-    wait."""
+    """Return the queue of each peer for all its narrow and slow links together.
+
+    It has the lowest rate and the longest wait.
+    """
     queues: dict[Peer, Queue] = {}
     for peer, (kind, amount, _), *_ in active:
         before = queues.get(peer, Queue(None, 0))

@@ -1,9 +1,9 @@
-"""What is on, as nftables' rules: a pure function from the one to the other.
+"""The rules of nftables for the impairments in force: a pure function.
 
-All rules are in one table of ours in the node's network namespace, and are replaced in one
-transaction: packets meet the old ones or the new ones, and never a half of them. The hook is the
-first that packets for this node meet, before connection tracking: open connections are hit too.
-Dropping at the receiver is silent; a blackhole route at the sender would tell the sending program.
+All rules are in one table in the node's network namespace, and are replaced in one transaction. A
+packet meets the old rules or the new ones, never a half of them. The hook is the first for packets
+to this node, before connection tracking, so that open connections are affected too. Dropping at the
+receiver is silent, while a blackhole route at the sender would show in the sending program.
 """
 
 import ipaddress
@@ -24,13 +24,15 @@ def script(
     spared_port: int | None,
     forgotten: int | None = None,
 ) -> str:
-    """For ``nft -f``: makes the table if need be, and puts the rules of all that is ``active``
-    in the place of those that were there. Counters stay.
+    """Return the script for ``nft -f`` that replaces all rules by those of the ``active``
+    impairments.
+
+    It makes the table if there is none. Counters stay.
 
     Args:
-        forgotten: The number of an impairment that is over, whose counters go.
-        marks: The queue (a class of ``tc``) for what goes to these addresses.
-        spared_port: What has this TCP port at either end is let through.
+        marks: The queue (a class of ``tc``) of packets to these addresses.
+        spared_port: A TCP port. Packets with it at either end pass.
+        forgotten: The number of an impairment that has ended, whose counters are removed.
     """
     wanted = sorted(active)
     lines = [
@@ -49,7 +51,7 @@ def script(
             for chain in (_INCOMING, _OUTGOING)
             for end in ("dport", "sport")
         )
-    # What is lost is lost before it can be refused: a link that is cut tells nobody.
+    # Loss comes before resets: a link that is cut must send no answer.
     for one in sorted(wanted, key=lambda one: one.impairment.kind != "loss"):
         lines.extend(_RULES[one.impairment.kind](one))
     for addresses, mark in sorted(marks.items()):
@@ -59,7 +61,7 @@ def script(
 
 
 def trials() -> Mapping[str, str]:
-    """By capability (``infra.api.interface.Capability``), for ``nft --check -f``: what it takes."""
+    """Return a script for ``nft --check -f`` by capability (``infra.api.interface.Capability``)."""
     peer, open_one = ("192.0.2.1", "2001:db8::1"), (("192.0.2.1", 1, 2),)
     kinds = {
         "cut-links": [Active(peer, Impairment("loss", 100, (1,)), 0)],
@@ -74,7 +76,7 @@ def trials() -> Mapping[str, str]:
 
 
 def _loss(one: Active) -> Iterator[str]:
-    """``amount``: per cent of the packets, each drawn by the kernel's own random numbers."""
+    """Yield the rules of a loss. The kernel draws each of the ``amount`` per cent of packets."""
     amount = one.impairment.amount
     chance = "" if amount >= 100 else f"numgen random mod 100 < {amount:d} "
     for match in _matches(one):
@@ -83,7 +85,7 @@ def _loss(one: Active) -> Iterator[str]:
 
 
 def _reset(one: Active) -> Iterator[str]:
-    """Everything, new connections too."""
+    """Yield the rules that reset everything, new connections too."""
     for match in _matches(one):
         yield f"add rule {_INCOMING} {match} {_rejected(one)}"
 
@@ -101,7 +103,8 @@ def _reset_open(one: Active) -> Iterator[str]:
 
 
 def _rejected(one: Active) -> str:
-    """A reset itself is let through: with both directions on, nobody would hear one."""
+    """Return the action of a reset. It passes resets: with both directions on, none would
+    arrive."""
     return f"tcp flags & rst == 0 counter name {one.hit} reject with tcp reset"
 
 
@@ -120,7 +123,7 @@ _RULES = {
 
 
 def _matches(one: Active) -> Iterator[str]:
-    """What it befalls: packets of a service have its port at one end or at the other."""
+    """Yield the matches of the packets affected. A service has its port at one end or the other."""
     for peer in _peer("saddr", one.addresses):
         if not one.impairment.ports:
             yield peer

@@ -1,4 +1,4 @@
-"""Serving: each connection in a thread of its own, request after request."""
+"""The server of the agent: each connection has a thread, and its requests are answered in order."""
 
 import socket
 import threading
@@ -14,21 +14,23 @@ _REMEMBERED = 256
 
 
 class Server:
-    """Answers what is in the table ``verbs``."""
+    """A server that calls the functions in the table ``verbs``."""
 
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
         self._once = Once()
 
     def listen(self, listener: socket.socket) -> None:
-        """Serve whoever connects, until SIGTERM; nothing of ours lives afterwards."""
+        """Serve every client until SIGTERM, and kill all processes below afterwards."""
         children.adopt_orphans()
         children.run(lambda: self._accept(listener))
         children.end_all()
 
     def serve_one(self, stream: Stream) -> None:
-        """Serve one who is connected already, until that ends. Programs end then; what was told to
-        outlive us goes on."""
+        """Serve one connected client until its stream ends.
+
+        Programs end then. Those that were started to outlive the agent go on.
+        """
         children.run_while(lambda: self._converse(stream))
 
     def _accept(self, listener: socket.socket) -> None:
@@ -41,7 +43,7 @@ class Server:
         try:
             while True:
                 self._answer(wire, wire.header())
-        except (OSError, EOFError, ValueError):  # it hung up, or talks nonsense
+        except (OSError, EOFError, ValueError):  # the client hung up, or sent nonsense
             wire.close()
 
     def _answer(self, wire: Wire, request: Mapping[str, Any]) -> None:
@@ -52,7 +54,7 @@ class Server:
             header = self._once.answer(request["id"], lambda: self._asked(request))
         elif "write" in request:
             header = _told(lambda: files.write(request["write"], body))
-            list(body)  # what was not read, since it could not be written
+            list(body)  # the rest, which could not be written
         else:
             list(body)
             header = _sent(wire, request["read"])
@@ -65,10 +67,12 @@ class Server:
 
 
 class Once:
-    """Remembers answers by the id of their request. A request whose answer was lost with its
-    connection is asked again, and must not be done again: the program would run twice, a second
-    SIGINT would make it give up what it does at the first. One that is still under way is waited
-    for."""
+    """A memory of answers by the id of their request.
+
+    A request whose answer was lost with its connection is sent again, and must not be executed
+    twice. Otherwise the program would run twice, or a second SIGINT would make it give up its
+    response to the first. A request that is still executed is waited for.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

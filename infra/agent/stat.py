@@ -1,4 +1,4 @@
-"""What the kernel says of a process: the one reader of ``/proc/<pid>/stat``."""
+"""The kernel's facts about a process: the only reader of ``/proc/<pid>/stat``."""
 
 import contextlib
 import os
@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 
 class Stat(NamedTuple):
-    """``letter``: of its state (proc(5): R, S, D, T, t, Z, X, ...). ``start``: when it started, in
-    clock ticks since boot."""
+    """The state of a process.
+
+    ``letter`` is the letter of its state (proc(5): R, S, D, T, t, Z, X, ...). ``start`` is its
+    start in clock ticks since boot.
+    """
 
     letter: str
     parent: int
@@ -16,21 +19,24 @@ class Stat(NamedTuple):
 
 
 def stat(pid: int) -> Stat:
-    """Raises ProcessLookupError when there is none of that id; a zombie is one."""
+    """Return the state of a process, which may be a zombie. Raises ProcessLookupError without
+    one."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             said = file.read()
     except (FileNotFoundError, ProcessLookupError) as error:
         raise ProcessLookupError(f"no process {pid}") from error
-    # The second field, the program's name, may hold blanks and parentheses of its own.
+    # The second field, the program's name, may hold blanks and parentheses.
     fields = said.rpartition(")")[2].split()
     return Stat(fields[0], int(fields[1]), int(fields[19]))
 
 
 def schedule_times(pid: int) -> Iterator[tuple[int, int]]:
-    """Yield how long each thread of a process ran, and how long it was ready to run and waited for
-    a processor, in nanoseconds (the kernel's *Documentation/scheduler/sched-stats.rst*). Nothing
-    where the kernel does not count, or the process is gone."""
+    """Yield for each thread of a process how long it ran and how long it waited for a processor.
+
+    The unit is nanoseconds (the kernel's *Documentation/scheduler/sched-stats.rst*). Yield nothing
+    if the kernel does not count, or the process is gone.
+    """
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError, ValueError):
@@ -40,7 +46,7 @@ def schedule_times(pid: int) -> Iterator[tuple[int, int]]:
 
 
 def children(parent: int) -> Iterator[int]:
-    """The processes whose parent is ``parent``, zombies too."""
+    """Yield the processes whose parent is ``parent``, zombies too."""
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:

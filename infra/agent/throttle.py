@@ -1,8 +1,9 @@
-"""Slow disks: the kernel lets a device through no more than so many bytes a second (blk-throttle).
+"""Slow disks: the kernel limits the bytes a second of a device (blk-throttle).
 
-With cgroup v1 the limit is set for the root group, in whose name buffered data are written back,
-and for our own, in whose name our processes sync; with v2 for our own alone, where it has the
-controller ``io``. The device is one of our loop devices, so that nobody else is slowed down.
+With cgroup v1 the limit is set for the root group and for the agent's own group. The kernel writes
+buffered data back in the name of the first, and processes sync in the name of the second. With v2
+it is set for the agent's own group, if that has the controller ``io``. The device is a loop device
+of the harness, so that no other program is slowed down.
 """
 
 import os
@@ -17,13 +18,14 @@ _NO_CONTROLLER = "no cgroup here has the controller blkio (v1) or io (v2)"
 
 
 def obstacle() -> str | None:
-    """None when devices can be slowed down here; else why not. Nothing is changed."""
+    """Return why devices cannot be slowed down here, or None if they can. Nothing is changed."""
     limits = list(_limits())
     if not limits:
         return _NO_CONTROLLER
     try:
         for path, _, unlimited in limits:
-            # Of a device that there is none: refused with ENODEV by who knows the limit.
+            # A limit for a device that does not exist is refused with ENODEV if the kernel knows
+            # limits.
             privilege.as_root(["tee", path], f"0:0 {unlimited}\n")
     except Refused as refusal:
         return None if "No such device" in str(refusal) else str(refusal)
@@ -31,8 +33,7 @@ def obstacle() -> str | None:
 
 
 def slow(path: str, bytes_per_s: int) -> None:
-    """Let the device of the file system at ``path`` read and write ``bytes_per_s`` at most. Raises
-    Refused."""
+    """Limit reads and writes of the device of the file system at ``path``. Raises Refused."""
     limits = list(_limits())
     if not limits:
         raise Refused(_NO_CONTROLLER)
@@ -46,8 +47,7 @@ def unslow(path: str) -> None:
 
 
 def bytes_per_s(path: str) -> int | None:
-    """The limit in force for writes to the device of ``path``, as the kernel tells; None without
-    one."""
+    """Return the kernel's limit for writes to the device of ``path``, or None without one."""
     device = _device(path)
     for limit, _, _ in _limits():
         for line in _read(limit).splitlines():
@@ -59,10 +59,12 @@ def bytes_per_s(path: str) -> int | None:
 
 
 def lift_below(directory: str) -> None:
-    """Lift the limits of every loop device whose image lies below ``directory``: what a run that
-    was killed left behind, which would else write its last bytes for hours."""
+    """Lift the limits of every loop device whose image lies below ``directory``.
+
+    They are left by a run that was killed, whose last writes would otherwise take hours.
+    """
     within = os.path.realpath(directory) + os.sep
-    # A host may have no /sys: then nothing was slowed down there either.
+    # A host may have no /sys. Then no disk was slowed down there either.
     for name in os.listdir(_SYS_BLOCK) if os.path.isdir(_SYS_BLOCK) else ():
         image = _read(f"{_SYS_BLOCK}/{name}/loop/backing_file").strip()
         if image.startswith(within):
@@ -76,7 +78,8 @@ def _lift(device: str) -> None:
 
 
 def _set(limit: str, text: str) -> None:
-    # Not by a program where we are root: who lifts what others left may start none (init).
+    # As root, not by a program: the process that lifts leftover limits may be unable to start one
+    # (init).
     if os.geteuid() != 0:
         privilege.as_root(["tee", limit], text)
         return
@@ -93,7 +96,7 @@ def _device(path: str) -> str:
 
 
 def _limits() -> Iterator[tuple[str, str, str]]:
-    """Files that hold limits; how one is written there, and how none."""
+    """Yield the files that hold limits, the format of a limit, and the text for none."""
     own = _own_groups()
     for kind, where, options in _hierarchies():
         if kind == "cgroup" and "blkio" in options:
@@ -115,7 +118,7 @@ def _hierarchies() -> Iterator[tuple[str, str, Sequence[str]]]:
 
 
 def _own_groups() -> dict[str, str]:
-    """By controller; v2's under the empty name (``cgroups(7)``)."""
+    """Return the agent's groups by controller; that of v2 has the empty name (``cgroups(7)``)."""
     groups = {}
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)

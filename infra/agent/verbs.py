@@ -1,4 +1,4 @@
-"""What the agent can be asked: a line each."""
+"""The verbs of the agent: one line for each request that it can answer."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from ackproof.infra.agent import (
 )
 
 Verbs = Mapping[str, Callable[..., Any]]
-"""Arguments and results are JSON's."""
+"""Functions by verb, whose arguments and results are JSON values."""
 
 VERBS: Verbs = {
     "start": processes.start,

@@ -1,12 +1,13 @@
-"""How harness and agent talk: frames over a stream, each a length (four bytes) and its bytes.
+"""The protocol of harness and agent: frames over a stream, each a length (four bytes) and its
+bytes.
 
-A message is a header (a frame of JSON) and a body (frames of bytes, ended by an empty one):
+A message has a header (a frame of JSON) and a body (frames of bytes, ended by an empty one):
 
     request   header, body
     answer    body, header
 
-The answer's header comes last: what goes wrong in the middle of a body is told after it. A request
-is one of
+The answer's header comes last, so that it can report an error in the middle of a body. A request is
+one of
 
     {"ask": verb, "arguments": {...}, "id": "..."}     -> {"result": ...}
     {"read": path}                                     -> the file's content, {"result": null}
@@ -21,13 +22,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 CHUNK = 1 << 18
-"""Bytes in a frame of a body, at most; large enough that frames cost nothing."""
+"""The maximum bytes in a frame of a body, large enough that the cost of frames does not matter."""
 
 ERRORS: Mapping[str, type[Exception]] = {
     "no-process": ProcessLookupError,
     "no-file": FileNotFoundError,
 }
-"""What the agent tells apart, and what it stands for; anything else is ``failed``."""
+"""The kinds of errors that the agent distinguishes; any other is ``failed``."""
 
 FAILED = "failed"
 _LENGTH = struct.Struct(">I")
@@ -57,21 +58,22 @@ class Wire:
         self._send(json.dumps(header).encode())
 
     def send_chunk(self, chunk: bytes) -> None:
-        """A part of a body, not empty."""
+        """Send a part of a body, which must not be empty."""
         self._send(chunk)
 
     def end_body(self) -> None:
         self._send(b"")
 
     def header(self) -> dict[str, Any]:
-        """Raises EOFError when the other end is gone, ValueError for what is no header."""
+        """Return the next header. Raises EOFError at the end of the stream, ValueError for no
+        header."""
         header = json.loads(self._frame())
         if not isinstance(header, dict):
             raise ValueError(f"not a header: {header!r}")
         return header
 
     def body(self) -> Iterator[bytes]:
-        """Must be read to its end. Raises as :meth:`header`."""
+        """Yield the body, which must be read to its end. Raises the errors of :meth:`header`."""
         while chunk := self._frame():
             yield chunk
 
@@ -79,13 +81,13 @@ class Wire:
         self.stream.close()
 
     def flush(self) -> None:
-        """Call it at the end of a message."""
+        """Send what is collected. Call it at the end of a message."""
         self.stream.sendall(self._unsent)
         self._unsent = b""
 
     def _send(self, frame: bytes) -> None:
-        # A message in one piece: in two, the second waits for the acknowledgement of the first,
-        # and that, where the other end has nothing to say yet, for 40 ms (Nagle, delayed ACK).
+        # A message is sent in one piece. The second of two would wait 40 ms for the acknowledgement
+        # of the first if the other end has nothing to send (Nagle, delayed ACK).
         self._unsent += _LENGTH.pack(len(frame)) + frame
         if len(self._unsent) >= CHUNK:
             self.flush()
@@ -93,7 +95,8 @@ class Wire:
     def _frame(self) -> bytes:
         start = self._exactly(_LENGTH.size)
         (length,) = _LENGTH.unpack(start)
-        # What a login prints before the program starts would else be waited for as a gigabyte.
+        # A text that a login prints before the program starts must not be taken for the length of a
+        # huge frame.
         if length > _FRAME_MAX:
             raise ValueError(f"this is no agent, it begins with {start!r}")
         return self._exactly(length)
@@ -110,11 +113,11 @@ class Wire:
 
 
 def error_of(error: Exception) -> dict[str, Any]:
-    """The header that tells of an error."""
+    """Return the header that reports an error."""
     kind = next((kind for kind, known in ERRORS.items() if isinstance(error, known)), FAILED)
     expected = isinstance(error, OSError | Refused)
     return {"error": kind, "text": str(error) if expected else f"{type(error).__name__}: {error}"}
 
 
 class Refused(Exception):
-    """The node cannot or must not do what was asked; says why."""
+    """The node cannot or must not do what was requested. The text says why."""

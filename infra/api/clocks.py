@@ -1,5 +1,5 @@
-"""Clocks: the part of :mod:`infra.api.interface` on what time it is on nodes, and on what time
-servers think it is."""
+"""Clocks: the part of :mod:`infra.api.interface` on the time of nodes and of their servers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """What a node's clock showed.
+    """A reading of a node's clock.
 
     Attributes:
         offset_ns: The node's clock minus this machine's, nanoseconds.
-        bound_ns: How far off ``offset_ns`` may be, either way: half of the round trip in which it
-            was asked.
+        bound_ns: The largest error of ``offset_ns``, either way: half of the round trip of the
+            request.
     """
 
     offset_ns: int
@@ -23,12 +23,12 @@ class ClockReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What time it is by a server's own word.
+    """The time that a server itself reports.
 
     Attributes:
-        offset_ms: Its clock minus the true one of its node.
-        bound_ms: How far off ``offset_ms`` may be, either way.
-        at_ms: When it was told, on a clock of the node that nothing befalls.
+        offset_ms: The server's clock minus the true one of its node.
+        bound_ms: The largest error of ``offset_ms``, either way.
+        at_ms: The time of the report, on a clock of the node that no fault affects.
     """
 
     offset_ms: float
@@ -38,13 +38,13 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """How a server is made to write down what time it is.
+    """A request that makes a server write the time into its log.
 
     Attributes:
-        address, port: Where it listens.
-        say: What is sent to it, over a new connection.
-        line: What then stands in a line of its log, behind the time. ``{address}`` and ``{port}``
-            are those that it is asked from.
+        address, port: The address of the server.
+        say: The bytes that are sent to it over a new connection.
+        line: The text that then stands in a line of its log, behind the time. ``{address}`` and
+            ``{port}`` are those of the client.
         log: That log. Its times are UTC.
     """
 
@@ -56,43 +56,56 @@ class Question:
 
 
 class Clock(Protocol):
-    """The clock that a server goes by, and nobody else. One that is started again finds it as it
-    is, as that of a machine. Both methods raise InfraError when it cannot be done."""
+    """The clock of one server alone. A restarted server finds it as it is, as the clock of a
+    machine.
+
+    Both methods raise InfraError if they cannot do their work.
+    """
 
     def run(self, offset_ms: int, rate: float = 1.0) -> None:
-        """From now on, be ``offset_ms`` ahead of the true time (behind it, where negative) and go
-        ``rate`` times as fast. ``run(0)`` is the true time. Time since boot (CLOCK_MONOTONIC) and
-        sleeping stay as they are."""
+        """Set the clock ``offset_ms`` ahead of the true time, and let it run ``rate`` times as
+        fast.
+
+        A negative offset sets it behind. ``run(0)`` is the true time. Time since boot
+        (CLOCK_MONOTONIC) and sleeping stay as they are.
+        """
 
     def told(self) -> Told:
-        """What the server itself says that it is now, asked anew."""
+        """Return the time that the server itself reports now, by a new request."""
 
 
 class FakeClock(Protocol):
-    """The clock of a node for what is started under it. Every method raises InfraError when it
-    cannot be done."""
+    """The clock of a node for the programs that are started under it.
+
+    Every method raises InfraError if it cannot do its work.
+    """
 
     @property
     def under(self) -> Sequence[str]:
-        """What stands before the command line of whoever shall go by it."""
+        """Return what stands before the command line of a program that uses this clock."""
 
     def started(self, pid: int) -> None:
-        """A process was started under it, and may need some tidying up."""
+        """Note that a process was started under it, and remove what it leaves behind."""
 
     def run(self, offset_ms: int, rate: float) -> None:
-        """See :class:`Clock`."""
+        """Set the clock as :class:`Clock` does."""
 
     def told(self, question: Question) -> Told:
-        """The answer of a server."""
+        """Return the answer of a server."""
 
 
 class Clocks(Protocol):
-    """What time it is on a node."""
+    """The time on a node."""
 
     def clock(self) -> ClockReading:
-        """The node's clock now, against this machine's; the true one, whatever its servers go by.
-        Raises InfraError when the node does not answer."""
+        """Read the node's clock against this machine's.
+
+        It is the true one, whatever clock its servers use. Raises InfraError if the node does not
+        answer.
+        """
 
     def fake_clock(self) -> FakeClock:
-        """Make one, which shows the true time at first. Raises InfraError where the backend cannot
-        (``Capability.FAKE_CLOCKS``)."""
+        """Make a clock that shows the true time at first.
+
+        Raises InfraError if the backend cannot (``Capability.FAKE_CLOCKS``).
+        """

@@ -1,8 +1,8 @@
-"""Where things run: what the rest of the harness may ask of a machine, whatever kind it is.
+"""The interface of machines of every kind to the rest of the harness.
 
-A :class:`Backend` makes nodes and the network between them; a :class:`Node` runs processes and
-hands over files. A backend lists its capabilities; what needs more is refused before anything is
-deployed. Everything here is synchronous; callers that want parallelism use threads.
+A :class:`Backend` makes nodes and the network between them. A :class:`Node` runs processes and
+transfers files. A backend lists its capabilities, and a campaign that needs more is refused before
+anything is deployed. Everything here is synchronous. Callers that want parallelism use threads.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +26,8 @@ class Counted:
     """Packets, as the kernel counts them.
 
     Attributes:
-        seen: That an impairment might have befallen; counted for losses alone.
-        hit: That it befell.
+        seen: Packets that an impairment may have affected; counted for losses only.
+        hit: Packets that it affected.
     """
 
     seen: int
@@ -35,54 +35,64 @@ class Counted:
 
 
 class Links(Protocol):
-    """What can be done to the links between nodes, each in its direction, and measured on them. The
-    harness's own way to a node is no link. What is measured is tried for real, from inside of
-    ``source``; times are in seconds unless said otherwise."""
+    """The links between nodes, each in one direction: impairments and measurements.
+
+    The harness's own connection to a node is no link. Measurements are made from inside of
+    ``source``. Times are in seconds unless said otherwise.
+    """
 
     def impair(self, source: "Node", target: "Node", impairment: Impairment) -> None:
-        """Begin with it, for open connections too. Idempotent. Several may be on at once."""
+        """Begin an impairment, for open connections too. Idempotent. Several may be in force at
+        once."""
 
     def mend(self, source: "Node", target: "Node", impairment: Impairment) -> None:
         """Undo :meth:`impair`. Idempotent."""
 
     def counted(self, source: "Node", target: "Node", impairment: Impairment) -> Counted:
-        """Since it last began."""
+        """Return the packets since the impairment last began."""
 
     def tries(self, source: "Node", target: "Node", port: int, count: int, within: float) -> int:
-        """How many of ``count`` new TCP connections succeed, ``within`` a time each. Below a
-        second, what decides is one packet in each direction."""
+        """Return how many of ``count`` new TCP connections succeed ``within`` seconds each.
+
+        With less than a second, one packet in each direction decides.
+        """
 
     def connecting_ms(
         self, source: "Node", target: "Node", port: int, count: int
     ) -> Sequence[float]:
-        """How long each of ``count`` new TCP connections takes, in milliseconds; those that fail
-        are left out."""
+        """Return the milliseconds that each of ``count`` new TCP connections takes.
+
+        Connections that fail are left out.
+        """
 
     def hold(self, name: str, source: "Node", target: "Node", port: int) -> bool:
-        """Open a TCP connection that nobody uses, and keep it; whether that succeeded. ``name``:
-        one of the source's."""
+        """Open an unused TCP connection and keep it as ``name``, one of the names of the source.
+
+        Return whether it could be opened.
+        """
 
     def held(self, name: str, source: "Node") -> str:
-        """What has become of it: ``open``, ``reset``, ``closed``, ``none``, or an error's text."""
+        """Return its state: ``open``, ``reset``, ``closed``, ``none``, or an error's text."""
 
     def let_go(self, name: str, source: "Node") -> None:
-        """Close it. Idempotent."""
+        """Close a connection that :meth:`hold` opened. Idempotent."""
 
     def throughput_kbit(self, source: "Node", target: "Node", lasting: float) -> float:
-        """Kilobits a second that a TCP connection of that length carries."""
+        """Return the kilobits a second that a TCP connection of so many seconds carries."""
 
 
 # --- servers of a cluster that was not deployed here ------------------------------------------
 
 
 class Distant(Protocol):
-    """What is seen from outside of a server that was not deployed here."""
+    """The outside view of a server that was not deployed by the harness."""
 
     def accepts(self) -> bool:
-        """Whether it accepts connections. The kernel answers for a process that is stopped."""
+        """Return whether it accepts connections. The kernel answers for a process that is
+        stopped."""
 
     def answers(self) -> bool:
-        """Whether it answers a request, asked itself."""
+        """Return whether the process itself answers a request."""
 
 
 # --- brokers that join later ------------------------------------------------------------------
@@ -92,29 +102,37 @@ S_co = TypeVar("S_co", covariant=True)
 
 
 class Added(Protocol[S_co]):
-    """Those that joined a system since it was deployed. ``S_co``:
-    ``infra.api.interface.Server``."""
+    """The brokers that joined a system since it was deployed.
+
+    ``S_co`` is ``infra.api.interface.Server``.
+    """
 
     @property
     def there(self) -> Sequence[S_co]:
-        """Those that were not removed, whether they run or not."""
+        """Return those that were not removed, whether they run or not."""
 
     @property
     def next_id(self) -> int:
-        """The lowest ``broker.id`` that no broker of the system ever had, nor a higher one."""
+        """Return the lowest ``broker.id`` above all that the system's brokers ever had."""
 
     def add(self, number: int) -> S_co:
-        """A broker of that id, on a node that is made for it, configured as the others are and not
-        started; if it is there already, that one. Raises InfraError where it cannot be had: nothing
-        is left of it then."""
+        """Return a broker of that id on a node of its own, configured as the others and not
+        started.
+
+        If it exists, return that one. Raises InfraError if it cannot be made, and leaves nothing
+        then.
+        """
 
     def remove(self, number: int) -> None:
-        """Remove the node of a broker that was added, with all that is on it: what still runs is
-        killed. Idempotent. Raises InfraError when it cannot be; then it is still there."""
+        """Remove the node of an added broker with everything on it, and kill what still runs there.
+
+        Idempotent. Raises InfraError if that fails; the node still exists then.
+        """
 
 
 class NobodyJoins:
-    """Implements :class:`Added` where nothing is deployed. ``why``: in words."""
+    """An :class:`Added` for systems to which no broker can be added. ``why`` is the reason in
+    words."""
 
     there: Sequence[NoReturn] = ()
     next_id = 0
@@ -132,14 +150,14 @@ class NobodyJoins:
 
 
 class Capability(StrEnum):
-    """What some backends can do and others cannot."""
+    """An ability that some backends have and others lack."""
 
     SIGNALS = "signals"
     """Send any signal to a process (SIGKILL, SIGSTOP, SIGCONT, ...)."""
 
     CUT_LINKS = "cut-links"
-    """Silently drop packets from one node to another, in that direction alone, for open
-    connections too."""
+    """Silently drop packets from one node to another, in one direction, for open connections
+    too."""
 
     LOSSY_LINKS = "lossy-links"
     """Drop some of the packets from one node to another."""
@@ -154,27 +172,27 @@ class Capability(StrEnum):
     """Delay packets from one node to another."""
 
     LIMIT_CPU = "limit-cpu"
-    """Let the processes of a node have no more than a part of one core."""
+    """Limit the processes of a node to a part of one core."""
 
     LIMIT_MEMORY = "limit-memory"
-    """Let the processes of a node have no more than so much memory beyond what they have."""
+    """Limit the memory that the processes of a node can have beyond what they have."""
 
     LOSE_UNSYNCED_WRITES = "lose-unsynced-writes"
-    """Give a node disks of its own: that forget what was not fsynced, as at a power failure, and
-    that fail."""
+    """Give a node disks of its own, which can fail and can forget unsynced data, as a power failure
+    does."""
 
     SLOW_DISKS = "slow-disks"
-    """Let such a disk read and write only so many bytes a second."""
+    """Limit the bytes a second that such a disk reads and writes."""
 
     FAKE_CLOCKS = "fake-clocks"
-    """Let the servers of a node go by another time than the true one."""
+    """Give the servers of a node another time than the true one."""
 
     FURTHER_NODES = "further-nodes"
     """Make a node while a cluster runs, and remove it."""
 
 
 class ProcessState(StrEnum):
-    """State of a process as the operating system tells it."""
+    """The state of a process by the operating system."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -184,13 +202,13 @@ class ProcessState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program to start on a node. Never passed through a shell.
+    """A program to start on a node. It is never passed through a shell.
 
     Attributes:
-        name: What the process is called in logs and errors; its output goes to ``<name>.log``.
-        argv: Program and arguments.
-        env: Added to the node's own environment.
-        directory: Working directory on the node; the node's own by default.
+        name: The name of the process in logs and errors; its output goes to ``<name>.log``.
+        argv: The program and its arguments.
+        env: Variables that are added to the node's own environment.
+        directory: The working directory on the node; the node's own by default.
     """
 
     name: str
@@ -201,7 +219,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Software:
-    """Where the programs are that a node runs.
+    """The paths of the programs that a node runs.
 
     Attributes:
         python: A Python that has this project's rooms and the libraries they need on a node.
@@ -215,41 +233,45 @@ class Software:
 
 
 class Scheduled(NamedTuple):
-    """How long the threads of a process ran, and how long they were ready to run and waited for a
-    processor, since it started, all threads together, in nanoseconds."""
+    """The time that a process ran, and waited for a processor while ready, since its start.
+
+    It is the sum over all threads, in nanoseconds.
+    """
 
     ran_ns: int
     waited_ns: int
 
 
 class Process(Protocol):
-    """A started process, known by its id (never by its command line)."""
+    """A started process, identified by its id and never by its command line."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def pid(self) -> int:
-        """Process id in the node's own numbering."""
+        """Return the process id in the node's own numbering."""
 
     @property
     def signals(self) -> frozenset[int]:
-        """Every signal that was sent to it here. One that was asked to end may do so at any time
-        later."""
+        """Return every signal that was sent to it here. After a request to end, it may end at any
+        later time."""
 
     def state(self) -> ProcessState: ...
 
     def scheduled(self) -> Scheduled | None:
-        """None where nobody counts, and once it has exited."""
+        """Return its times; None if they are not counted, and after its exit."""
 
     def exit_code(self) -> int | None:
-        """Exit status, negative for a signal as in ``subprocess``; None while it lives."""
+        """Return the exit status, negative for a signal as in ``subprocess``; None while it
+        lives."""
 
     def signal(self, signal_number: int) -> None:
-        """Send a signal. Raises ProcessLookupError when it has exited."""
+        """Send a signal. Raises ProcessLookupError if the process has exited."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, at most ``timeout`` seconds (TimeoutError); its exit status."""
+        """Wait for its end, at most ``timeout`` seconds (TimeoutError), and return its exit
+        status."""
 
 
 class Node(Storage, Clocks, Scarcity, Protocol):
@@ -260,49 +282,60 @@ class Node(Storage, Clocks, Scarcity, Protocol):
 
     @property
     def address(self) -> str:
-        """IP address at which the other nodes and the harness reach it."""
+        """Return the IP address at which the other nodes and the harness reach it."""
 
     @property
     def directory(self) -> PurePosixPath:
-        """A writable directory of the node's own, empty at first."""
+        """Return a writable directory of the node's own, empty at first."""
 
     @property
     def log_directory(self) -> PurePosixPath:
-        """Where process output goes (``<name>.log``)."""
+        """Return the directory of process output (``<name>.log``)."""
 
     @property
     def software(self) -> Software:
-        """Raises InfraError when something of it is missing."""
+        """Return the paths of its programs. Raises InfraError if one is missing."""
 
     def where(self, artifact: Artifact) -> PurePosixPath:
-        """Its path on the node. Raises InfraError where the backend was opened without it and the
-        node does not see this machine's files."""
+        """Return the artifact's path on the node.
+
+        Raises InfraError if the backend was opened without it and the node does not see this
+        machine's files.
+        """
 
     def start(self, command: Command) -> Process: ...
 
     def write(self, path: PurePosixPath, content: bytes) -> None:
-        """Write a file, making its directories."""
+        """Write a file, and make its directories."""
 
     def read(self, path: PurePosixPath) -> bytes: ...
 
     def empty(self, directory: PurePosixPath) -> None:
-        """Remove everything in a directory, for good; the directory itself stays. One that is not
-        there is empty."""
+        """Remove everything in a directory for good, and keep the directory.
+
+        A directory that does not exist is empty.
+        """
 
     def entries(self, directory: PurePosixPath) -> int:
-        """How many files and directories there are below a directory; 0 where there is none."""
+        """Return the number of files and directories below a directory; 0 if it does not exist."""
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:
         """Copy a file or a whole directory from the node to this machine."""
 
     def share(self, directory: Path) -> PurePosixPath:
-        """The directory on the node for what shall come to ``directory`` of this machine: the same
-        files where the node sees ours, else copies, made every few seconds and by :meth:`sync`.
-        Names that begin with a dot are left out."""
+        """Return the directory on the node whose content must come to ``directory`` of this
+        machine.
+
+        They are the same files if the node sees those of this machine. Otherwise copies are made
+        every few seconds and by :meth:`sync`. Names that begin with a dot are left out.
+        """
 
     def sync(self) -> None:
-        """Return when everything written below shared directories until now is on this machine.
-        Raises InfraError when it cannot be fetched."""
+        """Wait until everything written below shared directories before the call is on this
+        machine.
+
+        Raises InfraError if it cannot be fetched.
+        """
 
 
 class Backend(Protocol):
@@ -318,21 +351,26 @@ class Backend(Protocol):
     def links(self) -> Links: ...
 
     def node(self, name: str) -> Node:
-        """The node of that name, made at first asking. ``name``: ``[a-z][a-z0-9-]*``."""
+        """Return the node of that name, which the first call makes. ``name`` is
+        ``[a-z][a-z0-9-]*``."""
 
     def remove(self, name: str) -> None:
         """End what runs on the node of that name, and remove it with all that was made for it.
-        Idempotent. Raises InfraError when it cannot be."""
+
+        Idempotent. Raises InfraError if that fails.
+        """
 
     def remains(self, name: str) -> Sequence[str]:
-        """What there is of the node of that name, looked at anew; nothing once it is removed."""
+        """Return what exists of the node of that name now; nothing once it is removed."""
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:
-        """Whether a new TCP connection from ``source`` to ``target``:``port`` succeeds, tried for
-        real from inside ``source``; at most ``timeout`` seconds."""
+        """Return whether a new TCP connection from ``source`` to ``target``:``port`` succeeds.
+
+        It is tried from inside ``source``, for at most ``timeout`` seconds.
+        """
 
     def close(self) -> None:
-        """Stop every process and remove whatever was made. Idempotent."""
+        """Stop every process and remove everything that was made. Idempotent."""
 
 
 # --- what is deployed ------------------------------------------------------------------------
@@ -340,7 +378,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """What ZooKeeper says of one partition."""
+    """ZooKeeper's data of one partition."""
 
     topic: str
     partition: int
@@ -351,20 +389,21 @@ class PartitionView:
     leader_epoch: int
     controller_epoch: int
     version: int | None = field(default=None, compare=False)
-    """Of the znode that holds the ISR: each write raises it by one. None: it is not there."""
+    """The version of the znode that holds the ISR, which each write raises by one; None without
+    one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What ZooKeeper says of the cluster at one moment.
+    """ZooKeeper's data of the cluster at one moment.
 
     Attributes:
         brokers: Registered broker ids with the ZooKeeper session that holds each registration.
-        controller: Broker id of the controller, None while there is none.
-        controller_epoch: As in ``/controller_epoch``; 0 before the first controller.
-        partitions: By (topic, partition).
-        by_isr_order: Whether a leader that dies is succeeded by the first of the ISR, as before
-            Kafka 0.8.2 (KAFKA-1502), and not by the first assigned replica that is in it.
+        controller: The broker id of the controller; None while there is none.
+        controller_epoch: The value of ``/controller_epoch``; 0 before the first controller.
+        partitions: The partitions by (topic, partition).
+        by_isr_order: Whether a dead leader is succeeded by the first of the ISR, as before Kafka
+            0.8.2 (KAFKA-1502), and not by the first assigned replica in the ISR.
     """
 
     brokers: Mapping[int, int]
@@ -375,61 +414,70 @@ class ClusterView:
 
 
 class Server(Protocol):
-    """One server process of the system under test, on a node of its own: a broker or a
-    ZooKeeper server. Started again after it was killed, it keeps its data."""
+    """One server process of the system under test, on a node of its own.
+
+    It is a broker or a ZooKeeper server. Restarted after it was killed, it keeps its data.
+    """
 
     @property
     def name(self) -> str:
-        """``broker-1``, ``zookeeper-1``."""
+        """Return the name, such as ``broker-1`` or ``zookeeper-1``."""
 
     @property
     def id(self) -> int:
-        """``broker.id``, or ZooKeeper's ``myid``."""
+        """Return ``broker.id``, or ZooKeeper's ``myid``."""
 
     @property
     def node(self) -> Node: ...
 
     @property
     def port(self) -> int:
-        """Port it serves its clients on."""
+        """Return the port on which it serves its clients."""
 
     @property
     def peer_ports(self) -> Sequence[int]:
-        """Ports at which servers of its kind talk to each other, the one first at which each of
-        them listens; empty where they are each other's clients."""
+        """Return the ports at which servers of its kind talk to each other.
+
+        The first is the one at which each of them listens. Empty if they are each other's clients.
+        """
 
     @property
     def process(self) -> Process:
-        """The process last started."""
+        """Return the process last started."""
 
     @property
     def disks(self) -> Sequence[Disk]:
-        """Those that hold its log directories, one each; none where they are the node's own."""
+        """Return the disks of its log directories, one each; empty if they are on the node's own
+        disk."""
 
     @property
     def clock(self) -> Clock | None:
-        """The fake one that it goes by; None where it goes by the true one."""
+        """Return the fake clock that it uses; None if it uses the true one."""
 
     @property
     def distant(self) -> Distant | None:
-        """What is seen of it from outside, where that is all; None where it was deployed here, and
-        its node tells."""
+        """Return the outside view of a server that was not deployed here.
+
+        Return None if it was deployed here, and its node can be asked.
+        """
 
     def start(self) -> Process:
-        """Start it (again). Does not wait until it serves."""
+        """Start it, also again. Does not wait until it serves."""
 
 
 class Timings(Protocol):
-    """The settings that waits are derived from; known before anything is deployed."""
+    """The settings from which waits are derived. They are known before anything is deployed."""
 
     @property
     def zookeeper_session_timeout_ms(self) -> int:
-        """The session timeout in force: ``zookeeper.session.timeout.ms``, with KRaft
-        ``broker.session.timeout.ms``."""
+        """Return the session timeout in force.
+
+        It is ``zookeeper.session.timeout.ms``, or with KRaft ``broker.session.timeout.ms``.
+        """
 
     @property
     def replica_lag_time_max_ms(self) -> int:
-        """``replica.lag.time.max.ms`` in force."""
+        """Return the ``replica.lag.time.max.ms`` in force."""
 
 
 class System(Timings, Protocol):
@@ -440,72 +488,80 @@ class System(Timings, Protocol):
 
     @property
     def brokers(self) -> Sequence[Server]:
-        """Those that are deployed."""
+        """Return the brokers that are deployed."""
 
     @property
     def added(self) -> "Added[Server]":
-        """Those that join later, and may leave again. They are none of ``brokers``."""
+        """Return the brokers that join later and may leave again. They are not among
+        ``brokers``."""
 
     @property
     def zookeepers(self) -> Sequence[Server]:
-        """The servers that keep the metadata: ZooKeeper's, or with KRaft the controllers."""
+        """Return the servers that keep the metadata: ZooKeeper's, or with KRaft the controllers."""
 
     @property
     def ensemble(self) -> Ensemble: ...
 
     @property
     def bootstrap_servers(self) -> str:
-        """Kafka's ``bootstrap.servers``."""
+        """Return the value of Kafka's ``bootstrap.servers``."""
 
     @property
     def metadata_connect(self) -> tuple[str, str]:
-        """Where its metadata are: the name of Kafka's property, and its value."""
+        """Return the name and value of Kafka's property for the address of the metadata."""
 
     @property
     def admin(self) -> Admin: ...
 
     def deploy(self) -> None:
-        """Start every server and wait until each is registered and serves; raises
-        DeploymentError with what did not come up and the tail of its log."""
+        """Start every server and wait until each is registered and serves.
+
+        Raises DeploymentError with the server that failed and the end of its log.
+        """
 
     def view(self) -> ClusterView:
-        """Read now, from those who keep the metadata. Raises ViewUnavailable when they do not
+        """Read the metadata now. Raises ViewUnavailable if the servers that keep it do not
         answer."""
 
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
     ) -> Observer:
-        """Reports what changes; ``clock``: nanoseconds of the Unix epoch."""
+        """Return an observer that reports changes; ``clock`` is nanoseconds of the Unix epoch."""
 
     def zookeeper_leader(self) -> Server | None:
-        """The server that leads the ensemble, or is the only one; None while nobody does."""
+        """Return the server that leads the ensemble, or is the only one; None without a leader."""
 
     def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
-        """Of every ZooKeeper server, now. Raises ViewUnavailable when one does not answer."""
+        """Return the counters of every ZooKeeper server. Raises ViewUnavailable if one does not
+        answer."""
 
     def expired_sessions(self) -> frozenset[int]:
-        """The sessions that ZooKeeper has expired so far, as its servers' logs tell: of a session
-        that is gone, whether it was ended by its client or by silence. Raises ViewUnavailable when
-        a log cannot be read."""
+        """Return the sessions that ZooKeeper has expired so far, by its servers' logs.
+
+        They distinguish a session that expired from one that its client ended. Raises
+        ViewUnavailable if a log cannot be read.
+        """
 
     def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
-        """The broker's ``log.dirs``, each with one directory per replica, and nothing of the
-        broker's besides: emptied, they are the disks of a new machine."""
+        """Return the broker's ``log.dirs``, which hold one directory for each replica.
+
+        They hold nothing else of the broker. Emptied, they are the disks of a new machine.
+        """
 
     def close(self) -> None:
         """Stop every server, gently first. Idempotent."""
 
 
 class InfraError(Exception):
-    """The infrastructure failed, through no fault of the system under test."""
+    """A failure of the infrastructure, which the system under test did not cause."""
 
 
 class DeploymentError(InfraError):
     """A server did not come up.
 
     Args:
-        words: Why, in the first line; the end of its log may follow.
-        server: The one, where it is known.
+        words: The reason in the first line; the end of its log may follow.
+        server: The server, if it is known.
     """
 
     def __init__(self, words: str, server: Server | None = None) -> None:
@@ -514,9 +570,11 @@ class DeploymentError(InfraError):
 
 
 class ViewUnavailable(InfraError):
-    """Those who keep the metadata did not answer in time."""
+    """The servers that keep the metadata did not answer in time."""
 
 
 class ViewUnsupported(InfraError):
-    """The metadata has something that this version of Ackproof cannot read. Waiting does not help,
-    so that it ends what needs the metadata, with its own cause."""
+    """The metadata has something that this version of Ackproof cannot read.
+
+    Waiting does not help. It ends what needs the metadata, with its own cause.
+    """

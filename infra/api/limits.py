@@ -1,4 +1,4 @@
-"""What a node can have too little of."""
+"""Limits on the resources of a node."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,28 +6,33 @@ from typing import Protocol
 
 
 class Scarce(StrEnum):
-    """What a node can have too little of."""
+    """A resource of a node that can be limited."""
 
     CPU = "cpu"
     MEMORY = "memory"
 
 
 class Scarcity(Protocol):
-    """What can be done about it to a node."""
+    """The limits on the resources of a node."""
 
     def limit(self, what: Scarce, amount: int) -> None:
-        """Let the node's processes, those that run and those that will be started, have no more
-        than so much, together. Idempotent. Raises InfraError where the backend cannot.
+        """Limit a resource for all the node's processes together, those that run and later ones.
+
+        Idempotent. Raises InfraError if the backend cannot.
 
         Args:
-            amount: Of CPU, thousandths of one core; of memory, bytes beyond what they have now,
-                for what they write into files, too. Who needs more is killed by the kernel.
+            amount: For CPU, thousandths of one core. For memory, bytes beyond what the processes
+                have now, including what they write into files. The kernel kills a process that
+                needs more.
         """
 
     def lift(self, what: Scarce) -> None:
         """Undo :meth:`limit`. Idempotent."""
 
     def counted(self, what: Scarce) -> Mapping[str, int]:
-        """What the kernel has counted since :meth:`limit`; empty where nothing is limited. Of CPU:
-        ``throttled`` (tenths of a second in which somebody had to wait), ``throttled_us`` (how
-        long). Of memory: ``hits`` (how often the limit was met), ``killed`` (processes)."""
+        """Return what the kernel has counted since :meth:`limit`; empty without a limit.
+
+        CPU has ``throttled`` (tenths of a second in which a process had to wait) and
+        ``throttled_us`` (the time waited). Memory has ``hits`` (how often the limit was reached)
+        and ``killed`` (processes).
+        """

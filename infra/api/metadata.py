@@ -1,4 +1,4 @@
-"""Metadata of a cluster: how its changes are reported, and what ZooKeeper's ensemble offers."""
+"""Metadata of a cluster: reports of its changes, and the operations of ZooKeeper's ensemble."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class ChangeKind(StrEnum):
-    """What changed; the words of the history's table ``cluster``."""
+    """The kind of a change, in the words of the history's table ``cluster``."""
 
     PARTITION = "partition"
     CONTROLLER = "controller"
@@ -20,11 +20,11 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChange:
-    """A change, when it was seen (nanoseconds of the Unix epoch), and what holds since.
+    """A change, the time at which it was seen (nanoseconds of the Unix epoch), and the new values.
 
-    ``topic``, ``partition``, ``leader``, ``leader_epoch``, ``isr`` and ``version`` are of a
-    partition; ``controller_epoch`` is of a partition or a controller; ``broker`` is the broker that
-    went up or down, or the controller, None while there is none.
+    A partition has ``topic``, ``partition``, ``leader``, ``leader_epoch``, ``isr`` and ``version``.
+    A partition or a controller has ``controller_epoch``. ``broker`` is the broker that went up or
+    down, or the controller; None while there is none.
     """
 
     time_ns: int
@@ -40,35 +40,38 @@ class ClusterChange:
 
 
 class Observer(Protocol):
-    """Watches the cluster's metadata and reports every change, from ``start`` to ``close``."""
+    """An observer of the cluster's metadata that reports every change from ``start`` to
+    ``close``."""
 
     @property
     def watches(self) -> int:
-        """How many watches of its own ZooKeeper keeps while nothing changes."""
+        """Return the number of watches that ZooKeeper keeps for it while nothing changes."""
 
     def start(self) -> None: ...
 
     def close(self) -> None:
-        """Idempotent; also when it never started. Raises what made it fail, if it did."""
+        """Stop, even if it never started. Idempotent. Raises the error that made it fail, if one
+        did."""
 
 
 # --- ZooKeeper's ensemble ---------------------------------------------------------------------
 
 
 CONTROLLER_IDS = 100
-"""With KRaft, the ``node.id`` of ``controller-1`` is one more: more than any broker's."""
+"""The ``node.id`` of ``controller-1`` with KRaft, minus one. It is above every broker's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooKeeperCounters:
-    """What one ZooKeeper server has counted.
+    """The counters of one ZooKeeper server.
 
     Attributes:
-        server: ``zookeeper-1``.
-        zxid: Of the last transaction that it has processed. The upper 32 bits are the epoch of its
-            leader, the lower ones count transactions from 0 in each: every write is one, a session
-            that begins or ends, and a write that was refused (its version was another), too.
-        watches: That clients have set on it, on data and on children.
+        server: The name, such as ``zookeeper-1``.
+        zxid: The id of the last transaction that it has processed. The upper 32 bits are the epoch
+            of its leader; the lower ones count transactions from 0 in each epoch. Every write
+            counts, every session that begins or ends, and every write that was refused for its
+            version.
+        watches: The watches that clients have set on it, on data and on children.
     """
 
     server: str
@@ -77,30 +80,34 @@ class ZooKeeperCounters:
 
 
 class Ensemble(Protocol):
-    """ZooKeeper, of one server or several. What it does not answer in time raises
+    """ZooKeeper, of one server or several. Requests without a timely answer raise
     ViewUnavailable."""
 
     def modes(self) -> Mapping[str, str]:
-        """What each server is, by name: ``standalone``, ``leader`` or ``follower``. One that does
-        not serve is left out, as all are that have no quorum."""
+        """Return the mode of each server by name: ``standalone``, ``leader`` or ``follower``.
+
+        Servers that do not serve are left out. Without a quorum none serves.
+        """
 
     def end_session(self, session: int) -> bool:
-        """End a session in its client's place: its ephemeral nodes go, and the client is told that
-        it has expired. False where ZooKeeper knew it no more. No other session ends of it, and
-        none of ours is left."""
+        """End a session in place of its client. Return whether ZooKeeper still knew it.
+
+        Its ephemeral nodes go, and the client is told that it has expired. No other session ends,
+        and no session of the harness is left.
+        """
 
     def occupy(self, broker: int) -> bool:
-        """Put ``/brokers/ids/N``, as it is, into the hands of a session of ours, until
-        :meth:`vacate`: the broker's own session is ended, and its node written again before the
-        broker does. False where the broker has no registration of its own, and nothing was done.
+        """Give ``/brokers/ids/N``, unchanged, to a session of the harness until :meth:`vacate`.
 
-        Nothing that is the broker's is deleted, but by the end of its session; nothing that is ours
-        outlives our session, which expires as any other when this process dies.
+        The broker's own session is ended, and its node is written again before the broker does.
+        Return False, with nothing done, if the broker has no registration of its own. Only the end
+        of its session deletes anything of the broker. Nothing of the harness outlives its session,
+        which expires as any other when this process dies.
         """
 
     def vacate(self, broker: int) -> None:
-        """Undo :meth:`occupy`: the session of ours ends, and the node goes. Idempotent."""
+        """Undo :meth:`occupy`: the session of the harness ends, and the node goes. Idempotent."""
 
     @property
     def ours(self) -> frozenset[int]:
-        """The sessions by which registrations are, or were, occupied."""
+        """Return the sessions by which registrations are, or were, occupied."""

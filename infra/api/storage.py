@@ -1,4 +1,4 @@
-"""Disks of nodes and damage to files: the part of the interface on what nodes keep."""
+"""Disks of nodes and damage to files: the part of the interface on stored data."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What was done to a file.
+    """Damage to a file.
 
     Attributes:
-        file: Relative to its log directory.
+        file: The path relative to its log directory.
         what: ``gone``, or which bytes were changed.
         there: Whether that is so now, read again.
     """
@@ -26,8 +26,8 @@ class Witnesses:
     """Two blocks of a disk, both written just before its power failed, one of them synced.
 
     Attributes:
-        synced: What stands in the one now: the token of the last power failure.
-        unsynced: What stands in the other: that token only where nothing was lost.
+        synced: The present content of the synced one: the token of the last power failure.
+        unsynced: The present content of the other: that token only if nothing was lost.
     """
 
     synced: str
@@ -35,49 +35,52 @@ class Witnesses:
 
 
 class Disk(Protocol):
-    """A disk of a node's own, with a file system that can fail. Every method raises InfraError when
-    it cannot be done."""
+    """A disk of a node's own, with a file system that can fail.
+
+    Every method raises InfraError if it cannot do its work.
+    """
 
     @property
     def data(self) -> PurePosixPath:
-        """The directory on it that is the server's, empty at first."""
+        """Return the directory on it that belongs to the server, empty at first."""
 
     def lose_power(self, token: str, tail: str) -> None:
-        """Lose what was not synced, and come back. Nobody may have files open there. ``token``:
-        written to the witnesses just before. ``tail``: of the last segment of every log: ``lost``
-        as everything else, ``torn`` in the middle of a batch, ``zeroed``, or
-        ``half-zeroed``, with a batch in which the zeros begin."""
+        """Lose what was not synced, and return to service. No process may have open files there.
+
+        ``token`` is written to the witnesses just before. ``tail`` is the state of the last segment
+        of every log. ``lost`` loses it like everything else. ``torn`` cuts it in the middle of a
+        batch. ``zeroed`` leaves zeros, and ``half-zeroed`` a batch in which the zeros begin.
+        """
 
     def witnesses(self) -> Witnesses: ...
 
     def cut_off(self) -> None:
-        """Fail: reads and writes get EIO, and what was not synced is lost. Until
-        :meth:`restore`."""
+        """Fail until :meth:`restore`: reads and writes get EIO, and what was not synced is lost."""
 
     def make_read_only(self) -> None:
-        """Refuse writes with EROFS, as ext4 does after an error. Until :meth:`restore`."""
+        """Refuse writes with EROFS until :meth:`restore`, as ext4 does after an error."""
 
     def restore(self) -> None:
-        """Serve again, with what was synced. Nobody may have files open there."""
+        """Serve again, with what was synced. No process may have open files there."""
 
     def fill(self) -> None:
-        """Take all the room that is left. Until :meth:`empty`. Both are idempotent."""
+        """Take all the room that is left until :meth:`empty`. Both are idempotent."""
 
     def empty(self) -> None: ...
 
     def slow(self, bytes_per_s: int) -> None:
-        """Read and write no faster than that. Until :meth:`unslow`, which is idempotent."""
+        """Limit reads and writes until :meth:`unslow`, which is idempotent."""
 
     def unslow(self) -> None: ...
 
     def bytes_per_s(self) -> int | None:
-        """The limit in force, as the kernel tells; None without one."""
+        """Return the limit in force by the kernel; None without one."""
 
     def seconds_to_write(self, size: int) -> float:
-        """How long it takes to write and sync ``size`` bytes, tried for real."""
+        """Return the seconds that it takes to write and sync ``size`` bytes."""
 
     def refuses_writes(self) -> str | None:
-        """Why a write is refused (``ENOSPC``, ``EIO``, ...), tried for real; None when it
+        """Return the error with which a write fails (``ENOSPC``, ``EIO``, ...); None if it
         succeeds."""
 
     def remove(self) -> None:
@@ -85,27 +88,36 @@ class Disk(Protocol):
 
 
 class Storage(Protocol):
-    """What a node keeps, and what can be done to it."""
+    """The stored data of a node, and the faults that can be injected into it."""
 
     def disk(self, name: str, megabytes: int) -> Disk:
-        """Make a disk, and mount it. Raises InfraError where the backend cannot
-        (``Capability.LOSE_UNSYNCED_WRITES``)."""
+        """Make a disk, and mount it.
+
+        Raises InfraError if the backend cannot (``Capability.LOSE_UNSYNCED_WRITES``).
+        """
 
     def flip_bit(self, directory: PurePosixPath, kind: str, draw: float) -> None:
-        """Flip one bit of a file of one partition in a log directory. ``kind``: ``closed-segment``,
-        ``active-segment``, ``index`` or ``timeindex``; ``draw``: from 0 to 1, exclusive, chooses.
-        Raises InfraError where there is no such file."""
+        """Flip one bit of a file of one partition in a log directory.
+
+        ``kind`` is ``closed-segment``, ``active-segment``, ``index`` or ``timeindex``. ``draw`` is
+        a number from 0 to 1, exclusive, which makes the choice. Raises InfraError if there is no
+        such file.
+        """
 
     def flip_bits(self, directory: PurePosixPath, kind: str, draw: float) -> None:
-        """Flip one bit of every ``index`` or ``timeindex`` in a log directory, such that the entry
-        mostly stays in its order. Raises InfraError where there is none."""
+        """Flip one bit of every ``index`` or ``timeindex`` in a log directory.
+
+        The entry mostly stays in its order. Raises InfraError if there is none.
+        """
 
     def remove_files(self, directory: PurePosixPath, name: str) -> None:
-        """Remove the files of that name in a log directory and its partitions. Raises InfraError
-        where there is none."""
+        """Remove the files of that name in a log directory and its partitions.
+
+        Raises InfraError if there is none.
+        """
 
     def damage(self, directory: PurePosixPath) -> Sequence[Damage]:
-        """All that was ever done so to files of a log directory, looked at now."""
+        """Return all damage ever done to files of a log directory, with its present state."""
 
 
 # --- the plan of a server's disks -------------------------------------------------------------
@@ -113,11 +125,11 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DiskPlan:
-    """What a server's data lie on.
+    """The disks under a server's data.
 
     Attributes:
-        per_server: How many disks each has, one log directory on each.
-        megabytes: The size of each. Only what is written takes room.
+        per_server: The number of disks of each server, with one log directory on each.
+        megabytes: The size of each. Only written data takes room.
     """
 
     per_server: int
