@@ -1,12 +1,13 @@
-"""Making the programs of client libraries that are put under test: ``make clients``.
+"""Builds of the programs of client libraries that are put under test: ``make clients``.
 
-Java's and Go's are compiled, each with its library in the one version that is written down here or
-in ``go.mod``, and kept in the user's cache, in a directory that is named after what went into it.
-What else the Java client needs is among the jars of PySpark. They run on any node as they are: the
-one on every Java that we take, with all it needs in one directory, the other without a C library.
+Java's and Go's are compiled, each with its library in the one version that is fixed here or in
+``go.mod``. They are kept in the user's cache, in a directory whose name depends on the inputs.
+Everything else that the Java client needs is among the jars of PySpark. The programs run on any
+node as they are. Java's runs on every Java that is accepted, with all it needs in one directory.
+Go's needs no C library.
 
 As a program: ``python -m ackproof.infra.clients.builds [LIBRARY...]``, by default all; exit status
-5 where one cannot be made, with the reason.
+5, with the reason, if one cannot be made.
 """
 
 import hashlib
@@ -33,27 +34,28 @@ _SHA512 = (
     "50264f2f06c92caa150683654c317a81d7831c7ea4c66353e57b46f412afa3c6"
     "e9d12a883a91630c9f3015b1363840cf152a4fc8e7ec0ec9592033520292935f"
 )
-"""Of its jar, as Maven Central has it beside the jar."""
+"""The SHA-512 of its jar, as Maven Central publishes it beside the jar."""
 _MAVEN = "https://repo1.maven.org/maven2/org/apache/kafka/kafka-clients"
 _JARS = (
     "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "lz4-java", "snappy-java",
     "zstd-jni",
 )  # fmt: skip
-"""What the Java client needs of PySpark's jars: its log, and the codecs."""
-# Without it a newer compiler than the Java of a node makes classes that this one does not load.
+"""The jars of PySpark that the Java client needs: its log, and the codecs."""
+# Without it, a newer compiler than the Java of a node makes classes that this Java does not load.
 _JAVAC = ("-Xlint:all", "-Werror", "--release", str(JAVA_VERSION_MIN))
 _GO = ("build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o")
 _GO_ENVIRONMENT: Mapping[str, str] = {"CGO_ENABLED": "0"}
-"""With it, the program would be linked to the C library of this machine, and nodes have others."""
+"""Variables for the compiler. With cgo, the program would be linked to the C library of this
+machine, and nodes have others."""
 _GO_DIRECTORY = Path("/usr/local/go/bin")
-"""Where Go's own archive is unpacked to by its instructions; often not in PATH."""
+"""The directory of Go's own archive by its instructions; often not in PATH."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _FETCHED_WITHIN_S = 600
 _BUILT_WITHIN_S = 900
 
 
 def build(client: str) -> Path:
-    """Make the program, unless it is there already; its directory. Raises InfraError."""
+    """Make the program unless it exists, and return its directory. Raises InfraError."""
     directory = _directory(client)
     if not directory.exists():
         with _made_aside(directory) as partial:
@@ -62,7 +64,7 @@ def build(client: str) -> Path:
 
 
 def built(client: str) -> Path:
-    """The directory of the program. Raises InfraError where it was not made."""
+    """Return the directory of the program. Raises InfraError if it was not made."""
     directory = _directory(client)
     if not directory.exists():
         raise InfraError(f"the program of {client} is not built: make clients")
@@ -70,8 +72,10 @@ def built(client: str) -> Path:
 
 
 def _directory(client: str) -> Path:
-    """Where its program is, or will be: named after its sources, its library's version and how it
-    is made."""
+    """Return the directory of a program, made or not.
+
+    Its name depends on the sources, the version of the library and the options of the compiler.
+    """
     if client == "java":
         made_of = [KAFKA_CLIENTS, *_JAVAC, *(jar.name for jar in jars_of_spark(_JARS))]
     else:
@@ -85,7 +89,7 @@ def _directory(client: str) -> Path:
 
 @contextmanager
 def _made_aside(directory: Path) -> Iterator[Path]:
-    """All or nothing: what was interrupted is not taken for a whole program."""
+    """Make a directory as a whole: an interrupted build is not taken for a program."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f"{directory.name}.", dir=directory.parent))
     try:
@@ -108,7 +112,7 @@ def _build_java(into: Path) -> None:
 
 
 def _pack(classes: Path, jar: Path) -> None:
-    """The same bytes for the same classes, whenever they were compiled."""
+    """Write the same bytes for the same classes, whenever they were compiled."""
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(classes.rglob("*.class")):
             name = zipfile.ZipInfo(path.relative_to(classes).as_posix(), _EPOCH)
@@ -128,7 +132,7 @@ LIBRARIES: Mapping[str, Callable[[Path], None]] = {
     "java": _build_java,
     "franz-go": _build_franz_go,
 }
-"""What makes the program of each, in a directory."""
+"""The functions that make the program of each library, in a directory."""
 
 
 def _compiler(name: str, remedy: str, beside: Path | None = None) -> str:
@@ -155,7 +159,7 @@ def _run(
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """``environment``: changes of ours."""
+    """Run a command. ``environment`` has changes to that of this process."""
     try:
         done = subprocess.run(
             argv,
@@ -173,7 +177,7 @@ def _run(
 
 
 def main(clients: Sequence[str]) -> int:
-    """Make the programs of ``clients``, telling of each; the exit status."""
+    """Make the programs of ``clients``, report each, and return the exit status."""
     status = 0
     for client in clients or LIBRARIES:
         try:

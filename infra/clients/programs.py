@@ -1,13 +1,12 @@
-"""Client libraries that cells can name, and their programs: what starts each on a node, and what
-nodes need for it.
+"""Client libraries that cells can name, their programs, and what nodes need for these.
 
-:data:`CLIENTS` has all of them: the built-in ones, and those of plug-ins, which register a
-:class:`Client` under the entry-point group ``ackproof.clients``. A cell may also name a program of
-the user's own by its path, which has a slash in it.
+:data:`CLIENTS` has the built-in ones and those of plug-ins, which register a :class:`Client` under
+the entry-point group ``ackproof.clients``. A cell may also name a program of the user's own by its
+path, which has a slash in it.
 
 Java's and franz-go's programs are made on this machine (:mod:`infra.clients.builds`), and programs
-of the user's own are its files. Where a node does not see these, it is given them: a backend is
-opened with their :func:`artifact`. aiokafka's runs in the Python of any node.
+of the user's own are files of it. If a node does not see these files, it gets copies: a backend is
+opened with the :func:`artifact` of each. aiokafka's program runs in the Python of any node.
 """
 
 import os
@@ -24,7 +23,8 @@ from ackproof.infra.clients import builds
 from ackproof.plugins import Table
 from ackproof.plugins.registration import common_problems
 
-# Without the last, a JVM that is killed leaves a file in the node's /tmp, whatever is its tmpdir.
+# Without the last option, a JVM that is killed leaves a file in the node's /tmp, whatever its
+# tmpdir is.
 _JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-Dlog4j2.level=WARN", "-XX:-UsePerfData")
 _AIOKAFKA = "ackproof.workloads.foreign.aiokafka_producer"
 T = TypeVar("T")
@@ -40,11 +40,11 @@ class Client:
 
     Attributes:
         name: Its name in campaigns: lower-case words, joined by hyphens.
-        summary: What it is, in one line for lists.
+        summary: A description in one line for lists.
         command: Returns the command line of its program on a node. The program speaks
-            docs/client-protocol.md. Raises InfraError where it is not there, with what to do.
-        artifact: Returns what nodes need to run it and do not have; None where they have all of it.
-            Raises InfraError likewise, and OSError where it cannot be read.
+            docs/client-protocol.md. Raises InfraError with the remedy if it is not there.
+        artifact: Returns what nodes need to run it and do not have; None if they have all of it.
+            Raises InfraError in the same way, and OSError if it cannot be read.
         missing: Returns why it cannot be started on this machine, and how to get it; None if it
             can.
         idempotence: Whether its producer can be idempotent (``enable.idempotence``).
@@ -63,8 +63,8 @@ class Client:
 
 
 def as_client(found: object, name: str) -> Client:
-    """Return a registered object as the client called ``name``. Raises ValueError that says what is
-    wrong with it."""
+    """Return a registered object as the client called ``name``. Raises ValueError with what is
+    wrong."""
     if not isinstance(found, Client):
         raise ValueError("it is not an instance of ackproof.infra.clients.programs.Client")
     for problem in _problems(found, name):
@@ -154,8 +154,11 @@ CLIENTS: Table[Client] = Table(
 
 
 def client_of(name: str) -> Client:
-    """Return the client that a cell names: one of :data:`CLIENTS`, or a program of the user's own,
-    by its path from the working directory."""
+    """Return the client that a cell names.
+
+    It is one of :data:`CLIENTS`, or a program of the user's own, by its path from the working
+    directory.
+    """
     if name in CLIENTS:
         return CLIENTS[name]
 
@@ -174,26 +177,31 @@ def client_of(name: str) -> Client:
 
 
 def command(name: str, node: Node) -> tuple[str, ...]:
-    """Return the command line of a client's program on a node. Raises InfraError where it is not
-    there, with what to do."""
+    """Return the command line of a client's program on a node.
+
+    Raises InfraError with the remedy if it is not there.
+    """
     return tuple(_asked(name, lambda: client_of(name).command(node)))
 
 
 def artifact(name: str) -> Artifact | None:
-    """Return what nodes need to run a client's program; None where they have it as they are. Raises
-    InfraError where it is not on this machine, with what to do."""
+    """Return what nodes need to run a client's program; None if they have all of it.
+
+    Raises InfraError with the remedy if it is not on this machine.
+    """
     return _asked(name, client_of(name).artifact)
 
 
 def missing(name: str) -> str | None:
-    """Return why there is no such program on this machine, and how to get it; None where there
-    is."""
+    """Return why this machine lacks the program, and how to get it; None if it has it."""
     return _asked(name, client_of(name).missing)
 
 
 def own(client: str) -> Path:
-    """The program of the user's own at that path, from the working directory. Raises InfraError
-    where there is none."""
+    """Return the path of the user's own program, given from the working directory.
+
+    Raises InfraError if there is none.
+    """
     path = Path(client).absolute()
     if not path.is_file():
         raise InfraError(f"there is no program {path}")
@@ -203,7 +211,7 @@ def own(client: str) -> Path:
 
 
 def _asked(name: str, ask: Callable[[], T]) -> T:
-    """Return what a client says. Raises InfraError for what it raises instead."""
+    """Return what a client returns. Raises InfraError for its errors."""
     try:
         return ask()
     except InfraError:

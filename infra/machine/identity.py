@@ -1,4 +1,4 @@
-"""Which process was meant: an id alone comes to mean another process some day."""
+"""The identity of a process: an id alone may come to mean another process."""
 
 import os
 import select
@@ -11,12 +11,12 @@ from ackproof.infra.agent.stat import stat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """A process of this machine, for good.
+    """A process of this machine, identified for good.
 
     Attributes:
-        pid: Its id.
-        start: When it started, in clock ticks since boot (``/proc/<pid>/stat``, field 22).
-        boot: The boot that this was in (``/proc/sys/kernel/random/boot_id``).
+        pid: The process id.
+        start: The start, in clock ticks since boot (``/proc/<pid>/stat``, field 22).
+        boot: The id of that boot (``/proc/sys/kernel/random/boot_id``).
     """
 
     pid: int
@@ -25,27 +25,29 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> "ProcessIdentity":
-        """The process that has this id now. Raises ProcessLookupError when none has."""
+        """Return the process that has this id now. Raises ProcessLookupError if none has."""
         return cls(pid=pid, start=_start(pid), boot=_boot())
 
     def lives(self) -> bool:
-        """Whether it is still there. A zombie is not."""
+        """Return whether the process exists. A zombie does not count."""
         try:
             return self.boot == _boot() and self.start == _start(self.pid)
         except ProcessLookupError:
             return False
 
     def end(self, signal_number: int, timeout: float) -> bool:
-        """Send a signal and wait, at most ``timeout`` seconds; whether it is gone then.
+        """Send a signal and wait at most ``timeout`` seconds. Return whether the process is gone
+        then.
 
-        Raises PermissionError when it is not ours.
+        Raises PermissionError if it belongs to another user.
         """
         try:
             descriptor = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return True
         try:
-            # Looked at after it was opened: whatever has the id later, it is not what we signal.
+            # The check comes after the descriptor was opened: a later process with the same id is
+            # not signalled.
             if not self.lives():
                 return True
             signal.pidfd_send_signal(descriptor, signal_number)

@@ -1,8 +1,8 @@
-"""Commands of the user's own that break something: run on this machine, journalled, undone.
+"""Commands of the user's own that inject faults: run on this machine, journalled, undone.
 
-A command is a list of words, and no shell reads it. Before one is run that breaks something, the
-command that undoes it is written to a file in the run's results and synced. So the run, its outer
-process, ``ackproof clean`` or the next run can undo what a killed harness has left.
+A command is a list of words, and no shell reads it. Before a command injects a fault, the command
+that undoes it is written to a file in the run's results and synced. The run, its outer process,
+``ackproof clean`` or the next run can therefore undo what a killed harness has left.
 """
 
 import json
@@ -26,7 +26,7 @@ from ackproof.infra.api.interface import InfraError
 
 
 def append_entry(path: Path, entry: Mapping[str, object]) -> None:
-    """Append one line and sync it to disk. The file is made when it is absent."""
+    """Append one line and sync it to disk. The file is made if it does not exist."""
     with path.open("ab+") as file:
         # A line that was being written when the harness was killed must not swallow this one.
         file.seek(max(file.tell() - 1, 0))
@@ -51,24 +51,26 @@ def journal_entries(path: Path) -> Iterator[dict[str, Any]]:
 logger = logging.getLogger(__name__)
 
 FILE = "commands.jsonl"
-"""In the directory of a run."""
+"""The name of the journal in the directory of a run."""
 
 _LOGGED_BYTES = 64 << 10
 _LAST_LINES = 5
 _LAST_CHARACTERS = 600
 _SECRET_CHARACTERS_MIN = 4
-"""A shorter secret would hide syllables of everything that is printed."""
+"""The length of the shortest hidden secret. A shorter one would hide syllables of all that is
+printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCommand:
-    """A command to be run.
+    """A command to run.
 
     Attributes:
-        argv: Its words.
-        directory: Its working directory; empty: the caller's.
-        told: What it finds in its environment, beside ours. No secrets: it is written down.
-        within_ms: Its time limit, milliseconds.
+        argv: The words of the command.
+        directory: The working directory; empty for the caller's.
+        told: Variables that are added to its environment. They must hold no secrets, since they are
+            written down.
+        within_ms: The time limit in milliseconds.
     """
 
     argv: tuple[str, ...]
@@ -82,10 +84,10 @@ class OwnCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a command ended.
+    """The end of a command.
 
     Attributes:
-        status: Its exit status, negative for a signal; None where its time was up.
+        status: The exit status, negative for a signal; None after the time limit.
         said: The end of its output, without secrets.
     """
 
@@ -98,13 +100,13 @@ class Ended:
 
 
 class OwnCommands:
-    """Runs the commands of one run. Thread-safe.
+    """A runner of the commands of one run. Thread-safe.
 
     Args:
-        journal: Where it is written down before something is broken; None: nowhere, for what ends
+        journal: The file that is written before a fault is injected; None for commands that end
             with this process.
         run: The number of the run.
-        secrets: Values that no log and no report may show, beside those of our environment.
+        secrets: Values that no log and no report may show, beside those of the environment.
     """
 
     def __init__(
@@ -118,8 +120,11 @@ class OwnCommands:
         self._last: dict[tuple[tuple[str, ...], str], Ended] = {}
 
     def inject(self, number: int, inject: OwnCommand, heal: OwnCommand) -> None:
-        """Write down how to undo fault ``number``, then inject it. Raises OSError when the command
-        cannot be started, which has changed nothing, and InfraError when it fails."""
+        """Write down how to undo fault ``number``, then inject it.
+
+        Raises OSError if the command cannot be started, which has changed nothing, and InfraError
+        if it fails.
+        """
         self._write({"inject": number, "heal": asdict(heal)})
         try:
             ended = self._run(inject, f"fault {number}: inject", dies_with_us=True)
@@ -129,7 +134,7 @@ class OwnCommands:
         _require(inject, ended)
 
     def heal(self, number: int, heal: OwnCommand) -> None:
-        """Undo fault ``number``. Raises InfraError when the command fails."""
+        """Undo fault ``number``. Raises InfraError if the command fails."""
         try:
             _require(heal, self._run(heal, f"fault {number}: heal"))
         except OSError as error:
@@ -144,7 +149,7 @@ class OwnCommands:
             return number in self._healed
 
     def ask(self, command: OwnCommand) -> Ended:
-        """Run a command that looks at something, and return how it ended."""
+        """Run a command that only observes, and return how it ended."""
         try:
             return self._run(command, "look", dies_with_us=True)
         except OSError as error:
@@ -156,7 +161,7 @@ class OwnCommands:
         with self._lock:
             repeated = self._last.get(key) == ended
             self._last[key] = ended
-        if not repeated:  # a look is asked for ten times a second
+        if not repeated:  # an observation is made ten times a second
             logger.info("%s: %s %s", what, command, ended)
         return ended
 
@@ -167,14 +172,14 @@ class OwnCommands:
 
 
 def run(command: OwnCommand, secrets: Collection[str] = (), *, dies_with_us: bool = False) -> Ended:
-    """Run a command to its end, or kill it and all that it started when its time is up.
+    """Run a command to its end, or kill it and all that it started at its time limit.
 
     Args:
-        secrets: Values to be hidden in its output.
-        dies_with_us: Whether it is killed when this process is: what it would do afterwards,
-            nobody would undo.
+        secrets: Values to hide in its output.
+        dies_with_us: Whether it is killed when this process is: no process would undo what it does
+            later.
 
-    Raises OSError when it cannot be started.
+    Raises OSError if it cannot be started.
     """
     environment = {**os.environ, **command.told}
     directory = command.directory or None
@@ -182,7 +187,8 @@ def run(command: OwnCommand, secrets: Collection[str] = (), *, dies_with_us: boo
     require_program(argv[0], command.directory)
     if dies_with_us:
         argv = [*dying_with(os.getpid()), *argv]
-    # A file and no pipe: what the command has started keeps a pipe open for as long as it lives.
+    # The output goes to a file and not to a pipe: children of the command would keep a pipe open
+    # for as long as they live.
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             argv,
@@ -208,7 +214,7 @@ def run(command: OwnCommand, secrets: Collection[str] = (), *, dies_with_us: boo
 
 
 def require_program(program: str, directory: str = "") -> None:
-    """Raise OSError, with the reason, where a program is not there or may not be executed."""
+    """Raise OSError, with the reason, if a program does not exist or is not executable."""
     if "/" in program:
         path = Path(directory or ".") / program
         if not path.exists():
@@ -228,8 +234,10 @@ def masked(text: str, secrets: Collection[str]) -> str:
 
 
 def restore(results: Path, tell: Callable[[str], None]) -> None:
-    """Undo what the commands of a campaign have left, given its results, the last first. Raises
-    InfraError naming what could not be undone; asked again, it goes on where it was."""
+    """Undo what the commands of a campaign have left in its results, the last first.
+
+    Raises InfraError with what could not be undone. Called again, it continues with the rest.
+    """
     failures = []
     for path in sorted(results.glob(f"runs/*/{FILE}")):
         for number, heal in reversed(_left(path).items()):
@@ -245,7 +253,7 @@ def restore(results: Path, tell: Callable[[str], None]) -> None:
 
 
 def require_nothing_left(results: Path) -> None:
-    """Raise InfraError where the commands of a campaign have left a fault that is not healed."""
+    """Raise InfraError if the commands of a campaign have left a fault that is not healed."""
     left = [str(n) for path in sorted(results.glob(f"runs/*/{FILE}")) for n in _left(path)]
     if left:
         raise InfraError(f"not healed: fault {', '.join(left)}; `ackproof clean` heals it")
@@ -277,7 +285,7 @@ def _require(command: OwnCommand, ended: Ended) -> None:
 
 
 def _secrets(given: Collection[str]) -> tuple[str, ...]:
-    """The longest first: one may hold another."""
+    """Return the secrets, the longest first: one may contain another."""
     ours = (value for name, value in os.environ.items() if is_sensitive(name))
     found = {one for one in (*given, *ours) if len(one) >= _SECRET_CHARACTERS_MIN}
     return tuple(sorted(found, key=lambda one: (-len(one), one)))

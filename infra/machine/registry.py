@@ -1,10 +1,10 @@
-"""What runs on this machine: one small file a run, so that nothing is forgotten.
+"""The registry of runs on this machine: one small file a run, so that nothing is forgotten.
 
-A run writes down who it is before it makes anything. It removes its own entry when it ends; what
-was killed leaves it, and ``clean`` does what the run could not do any more. Processes are known
-by id and start time, never by their command line.
+A run writes its identity down before it makes anything, and removes its own entry at its end. A
+killed run leaves its entry, and ``clean`` does what the run could not do any more. Processes are
+known by id and start time, never by their command line.
 
-The files lie in a directory of the user's own, mode 0700: whoever could write there could have
+The files lie in a directory of the user's own, mode 0700. A user with write access there could have
 directories removed and processes killed.
 """
 
@@ -23,16 +23,18 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.identity import ProcessIdentity
 
 STATE_DIRECTORY = "ACKPROOF_STATE_DIRECTORY"
-"""Environment variable: where the registry is. Set for what runs inside, where the user's id and
-thus the default is another."""
+"""The environment variable for the directory of the registry.
+
+It is set for the processes inside, where the user's id, and therefore the default, is another.
+"""
 
 
 class Kind(StrEnum):
-    """What an entry stands for."""
+    """The kind of an entry."""
 
     RUN = "run"
     CLUSTER = "cluster"
-    """A standing cluster, meant to outlive the command that made it."""
+    """A standing cluster, which must outlive the command that made it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +42,11 @@ class Entry:
     """One run.
 
     Attributes:
-        outer: The process that the user sees.
-        init: First process of the run's PID namespace, as this machine numbers it; None until it
-            is there.
-        results: Where its results are; never touched.
-        scratch: Removed with the entry.
+        outer: The process that the user started.
+        init: The first process of the run's PID namespace, as this machine numbers it; None before
+            it exists.
+        results: The directory of its results, which is never touched.
+        scratch: A directory that is removed with the entry.
         rootless: Whether it is in a user namespace.
     """
 
@@ -62,12 +64,12 @@ class Entry:
 
     @property
     def processes(self) -> tuple[ProcessIdentity, ...]:
-        """Outermost first."""
+        """Return the processes of the run, the outermost first."""
         return (self.outer,) if self.init is None else (self.outer, self.init)
 
     @property
     def nsenter(self) -> tuple[str, ...]:
-        """Put before a command line, runs it where it can reach the run's nodes."""
+        """Return the prefix of a command line that lets it reach the run's nodes."""
         user = ("--user", "--preserve-credentials") if self.rootless else ()
         return ("nsenter", "--target", str(self.outer.pid), *user, "--net", "--")
 
@@ -80,8 +82,10 @@ class Registry:
 
     @classmethod
     def open(cls) -> "Registry":
-        """The user's own, made if need be. Raises InfraError when its directory is not safely
-        ours."""
+        """Return the user's own registry, and make it at the first call.
+
+        Raises InfraError if its directory is open to other users or belongs to one.
+        """
         directory = _state_directory()
         directory.mkdir(mode=0o700, exist_ok=True)
         found = directory.lstat()
@@ -100,8 +104,10 @@ class Registry:
         scratch: Path | None = None,
         rootless: bool = False,
     ) -> Entry:
-        """Enter the calling process as a run's outer one, and make ``scratch``. Raises InfraError
-        for a run id that is taken, or a scratch directory that holds something already."""
+        """Register the calling process as a run's outer one, and make ``scratch``.
+
+        Raises InfraError for a run id that is taken, or a scratch directory that is not empty.
+        """
         if self._path(run_id).exists():
             raise InfraError(f"there is a run {run_id} already (ackproof clean removes dead ones)")
         if scratch is not None:
@@ -121,14 +127,14 @@ class Registry:
         return entry
 
     def note_init(self, run_id: str, pid: int) -> None:
-        """Write down the run's first process. Does nothing when that has ended already."""
+        """Write down the run's first process, unless it has already ended."""
         try:
             self._write(replace(self.get(run_id), init=ProcessIdentity.of(pid)))
         except ProcessLookupError:
             return
 
     def get(self, run_id: str) -> Entry:
-        """Raises InfraError when there is none, or it cannot be read."""
+        """Return the entry of a run. Raises InfraError if it does not exist or cannot be read."""
         try:
             return _decode(json.loads(self._path(run_id).read_text()))
         except FileNotFoundError as error:
@@ -137,16 +143,18 @@ class Registry:
             raise InfraError(f"{self._path(run_id)} is damaged ({error}): remove it") from error
 
     def run_ids(self) -> list[str]:
-        """Sorted."""
+        """Return the ids of all runs, sorted."""
         return sorted(path.stem for path in self.directory.glob("*.json"))
 
     def entries(self) -> Iterator[Entry]:
-        """Every run, sorted by id. Raises InfraError for one that cannot be read."""
+        """Yield every run, sorted by id. Raises InfraError for one that cannot be read."""
         return map(self.get, self.run_ids())
 
     def remove(self, run_id: str) -> None:
-        """Remove the run's scratch directory and control groups, then its entry. Raises OSError
-        when something does not go; the entry stays then."""
+        """Remove the run's scratch directory and control groups, then its entry.
+
+        Raises OSError if one cannot be removed; the entry stays then.
+        """
         scratch = self.get(run_id).scratch
         if scratch is not None and scratch.exists():
             shutil.rmtree(scratch)

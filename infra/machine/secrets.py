@@ -1,7 +1,8 @@
-"""Secrets, which stand in no file that is kept: where each is, and what it is when it is needed.
+"""Secrets, which stand in no file that is kept: the place of each, and its value when it is needed.
 
-Whoever is started with secrets is handed those of our environment in its own, and of the others the
-file alone (:func:`handed`): what is in a file is in no environment, which ``ps`` shows.
+A process that needs secrets gets those of the environment in its own environment, and only the path
+of those in files (:func:`handed`). The content of a file comes into no environment, since ``ps``
+shows that.
 """
 
 import os
@@ -14,8 +15,10 @@ from ackproof.infra.api.interface import InfraError
 
 
 class Secret(BaseModel):
-    """Where a secret is: in the environment variable ``env``, or in a ``file``, without the line
-    break at its end."""
+    """The place of a secret: the environment variable ``env``, or a ``file``.
+
+    The line break at the end of the file is not part of it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -24,11 +27,11 @@ class Secret(BaseModel):
 
     @property
     def path(self) -> Path:
-        """Of the file, whatever the working directory is."""
+        """Return the absolute path of the file."""
         return Path(self.file or "").expanduser().absolute()
 
     def read(self) -> str:
-        """Raises InfraError when it is not there."""
+        """Return the secret. Raises InfraError if it is not there."""
         if self.env is not None:
             if self.env not in os.environ:
                 raise InfraError(f"the environment variable {self.env} is not set")
@@ -36,7 +39,7 @@ class Secret(BaseModel):
         try:
             content = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            # A decoding error shows the bytes that it does not understand.
+            # A decoding error would show the bytes that are not UTF-8.
             why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
             raise InfraError(f"the secret in {self.file} cannot be read: {why}") from None
         return content.rstrip("\r\n")
@@ -47,8 +50,10 @@ Handed = str | Mapping[str, str]
 
 
 def handed(secrets: Mapping[str, Secret]) -> Mapping[str, Handed]:
-    """What a process is told of each that has our working directory no more. Raises as
-    :func:`read_all`, for files, too: better here than there."""
+    """Return each secret in the form for a process in another working directory.
+
+    Raises the errors of :func:`read_all`, for files, too: an error is better here than there.
+    """
     values = read_all(secrets)
     return {
         name: values[name] if secret.file is None else {"file": str(secret.path)}
@@ -57,7 +62,8 @@ def handed(secrets: Mapping[str, Secret]) -> Mapping[str, Handed]:
 
 
 def read_all(secrets: Mapping[str, Secret]) -> Mapping[str, str]:
-    """Each of them. Raises InfraError naming the property of the first that is not there."""
+    """Return the value of each secret. Raises InfraError with the property of the first missing
+    one."""
     found = {}
     for name, secret in secrets.items():
         try:

@@ -1,4 +1,4 @@
-"""Java and the other programs of this machine that nodes run, and where they are."""
+"""Java and the other programs of this machine that nodes run, and their paths."""
 
 import os
 import re
@@ -21,9 +21,10 @@ _REMEDY = (
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Path:
-    """The ``java`` program: of JAVA_HOME, else of PATH (``environ``, by default the process's).
+    """Return the ``java`` program of JAVA_HOME, or of PATH if that is not set.
 
-    Raises InfraError where there is none, it does not run, or it is too old.
+    ``environ`` is by default the environment of the process. Raises InfraError if there is no Java,
+    it does not run, or it is too old.
     """
     environ = os.environ if environ is None else environ
     home = environ.get("JAVA_HOME")
@@ -54,8 +55,11 @@ def _told_version(program: str) -> str:
 
 
 def parse_version(told: str) -> int:
-    """The feature release in what ``java -version`` or the file ``release`` tells: 17 of
-    ``"17.0.15"``, 8 of ``"1.8.0_402"``. Raises InfraError where there is no version in it."""
+    """Return the feature release in the output of ``java -version`` or in the file ``release``.
+
+    It is 17 for ``"17.0.15"``, and 8 for ``"1.8.0_402"``. Raises InfraError if there is no version
+    in it.
+    """
     found = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', told, re.MULTILINE)
     if found is None:
         raise InfraError(f"no version of Java in {told.strip()!r}")
@@ -69,12 +73,12 @@ _JARS = (
     "zookeeper", "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "netty",
     "metrics-core", "snappy-java", "commons-io",
 )  # fmt: skip
-"""What ZooKeeper needs of the 250 jars of PySpark: with all of them it starts four times
+"""The jars that ZooKeeper needs among the 250 of PySpark. With all of them it starts four times
 slower."""
 
 
 def of_this_machine() -> Software:
-    """What runs us, Java, and PySpark's ZooKeeper. Raises InfraError naming what is missing."""
+    """Return this Python, Java, and PySpark's ZooKeeper. Raises InfraError with what is missing."""
     return Software(
         python=sys.executable,
         java=str(find_java()),
@@ -83,7 +87,8 @@ def of_this_machine() -> Software:
 
 
 def zookeeper_jars() -> list[Path]:
-    """ZooKeeper and what it needs, as PySpark ships them. Raises InfraError without PySpark."""
+    """Return the jars of ZooKeeper and of what it needs, from PySpark. Raises InfraError without
+    it."""
     jars = jars_of_spark(_JARS)
     if not any(path.name.startswith("zookeeper-") for path in jars):
         raise InfraError("no ZooKeeper among the jars of PySpark: pip install pyspark")
@@ -91,9 +96,11 @@ def zookeeper_jars() -> list[Path]:
 
 
 def jars_of_spark(names: Sequence[str]) -> list[Path]:
-    """Those of PySpark's jars, in this order; none for a name that it does not have. Raises
-    InfraError without PySpark."""
-    # Not imported: PySpark takes a second to import, and only its files are wanted.
+    """Return PySpark's jars of these names, in this order; none for a name that it does not have.
+
+    Raises InfraError without PySpark.
+    """
+    # PySpark is not imported, since that takes a second, and only its files are needed.
     spark = find_spec("pyspark")
     if spark is None or spark.origin is None:
         raise InfraError("PySpark is not installed, whose jars are needed: pip install pyspark")

@@ -1,4 +1,4 @@
-"""The only polling loop of the room: wait for a condition, with a deadline."""
+"""The only polling loop of the room: a wait for a condition, with a deadline."""
 
 import time
 from collections.abc import Callable
@@ -10,10 +10,10 @@ def wait_until(
     what: str,
     interval: float = 0.02,
 ) -> None:
-    """Return as soon as ``condition()`` is true, asked every ``interval`` seconds.
+    """Return as soon as ``condition()`` is true, called every ``interval`` seconds.
 
-    It is asked at least once. Raises TimeoutError naming ``what`` after ``timeout`` seconds; what
-    ``condition`` raises passes through.
+    It is called at least once. Raises TimeoutError naming ``what`` after ``timeout`` seconds.
+    Errors of ``condition`` pass through.
     """
     deadline = time.monotonic() + timeout
     while not condition():

@@ -1,4 +1,4 @@
-"""The client of a node's agent, and the way to an agent on this machine."""
+"""The client of a node's agent, and the connection to an agent on this machine."""
 
 import secrets
 import socket
@@ -22,22 +22,24 @@ _CLOCK_READINGS = 5
 
 
 class Way(Protocol):
-    """How an agent is reached."""
+    """A connection to an agent."""
 
     def use(self, act: Callable[[Wire], T], timeout: float) -> T:
-        """``act`` with a connection that nobody else uses meanwhile, each of whose answers comes
-        within ``timeout`` seconds. May do it again from the start over another connection when one
-        is lost. Raises InfraError when there is none."""
+        """Call ``act`` with a connection that no other thread uses, and return its result.
+
+        Each answer comes within ``timeout`` seconds. After a lost connection, ``act`` may be called
+        again from the start with another one. Raises InfraError without a connection.
+        """
 
     def close(self) -> None:
-        """Let go of every connection. Idempotent."""
+        """Close every connection. Idempotent."""
 
 
 class AgentClient:
-    """May be used by several threads at once.
+    """A client of an agent. Several threads may use it at once.
 
     Args:
-        who: The node, in errors.
+        who: The name of the node in errors.
     """
 
     def __init__(self, who: str, way: Way) -> None:
@@ -47,16 +49,19 @@ class AgentClient:
         self._numbers = count()
 
     def ask(self, verb: str, *, timeout: float = ANSWER_TIMEOUT_S, **arguments: Any) -> Any:
-        """What it answers; ``timeout`` in seconds. Raises what its error stands for:
-        ProcessLookupError, FileNotFoundError, InfraError; the last also when there is no
-        answer."""
-        # The same for every attempt: what is asked again is not done again.
+        """Return the answer to a request; ``timeout`` in seconds.
+
+        Raises the error that the agent reports: ProcessLookupError, FileNotFoundError or
+        InfraError. Raises InfraError without an answer, too.
+        """
+        # The number is the same for every attempt, so that a repeated request is not executed
+        # twice.
         number = f"{self._us}-{next(self._numbers)}"
         request = {"ask": verb, "arguments": arguments, "id": number}
         return self._result(self._way.use(lambda wire: _exchange(wire, request), timeout))
 
     def read(self, path: PurePosixPath) -> bytes:
-        """A file's content. Raises FileNotFoundError, InfraError."""
+        """Return a file's content. Raises FileNotFoundError, InfraError."""
 
         def act(wire: Wire) -> tuple[dict[str, Any], bytes]:
             _request(wire, {"read": str(path)})
@@ -68,8 +73,10 @@ class AgentClient:
         return content
 
     def fetch(self, path: PurePosixPath, target: Path) -> None:
-        """Copy a file to this machine. Raises FileNotFoundError, InfraError, and OSError when it
-        cannot be written here."""
+        """Copy a file to this machine.
+
+        Raises FileNotFoundError, InfraError, and OSError if it cannot be written here.
+        """
 
         def act(wire: Wire) -> tuple[OSError | None, dict[str, Any]]:
             file.seek(0)
@@ -84,7 +91,7 @@ class AgentClient:
             raise trouble
 
     def write(self, path: PurePosixPath, content: bytes) -> None:
-        """Write a file, which appears as a whole, making its directories."""
+        """Write a file, which appears as a whole, and make its directories."""
 
         def act(wire: Wire) -> dict[str, Any]:
             wire.send_header({"write": str(path)})
@@ -95,16 +102,20 @@ class AgentClient:
         self._result(self._way.use(act, ANSWER_TIMEOUT_S))
 
     def clock(self) -> ClockReading:
-        """Its clock against ours: the best of several readings. An answer was given at some moment
-        of its round trip, and the middle of that is half of it off at most."""
+        """Return the node's clock against this machine's, the best of several readings.
+
+        An answer was given at some moment of its round trip. The middle of that is wrong by at most
+        a half of it.
+        """
         return min((self._read_clock() for _ in range(_CLOCK_READINGS)), key=_bound)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the connection. Idempotent."""
         self._way.close()
 
     def _read_clock(self) -> ClockReading:
-        # The round trip is taken from the monotonic clock: ours may be set in the middle of it.
+        # The round trip is measured by the monotonic clock: the other one may be set in the middle
+        # of it.
         before, begun = time.time_ns(), time.perf_counter_ns()
         there: int = self.ask("time_ns")
         half = (time.perf_counter_ns() - begun + 1) // 2
@@ -140,8 +151,11 @@ def _answer(wire: Wire) -> dict[str, Any]:
 
 
 def _written(file: BinaryIO, wire: Wire) -> OSError | None:
-    """Write the body. What goes wrong here is returned, and the rest of the body read: raised, it
-    would be taken for a lost connection."""
+    """Write the body, and return the error of writing.
+
+    The rest of the body is read after an error. If it were raised, it would be taken for a lost
+    connection.
+    """
     trouble: OSError | None = None
     for chunk in wire.body():
         if trouble is None:
@@ -160,12 +174,12 @@ _DIES_WITHIN_S = 5.0
 
 
 class Sockets:
-    """Implements ``infra.node.agent_client.Way``.
+    """A ``infra.node.agent_client.Way`` by Unix sockets.
 
     Args:
-        who: The node, in errors.
-        address: Where the agent listens, or soon will.
-        last_words: None as long as the agent lives; else what it has left in its log.
+        who: The name of the node in errors.
+        address: The address where the agent listens, or soon will.
+        last_words: Returns None while the agent lives, and then what it has left in its log.
     """
 
     def __init__(
@@ -188,7 +202,7 @@ class Sockets:
             if not isinstance(error, OSError | EOFError | ValueError):
                 raise
             if isinstance(error, EOFError | ConnectionError):
-                # It hung up. One that is killed does so a moment before it is seen to be dead.
+                # The agent hung up. A killed one does so a moment before it is seen to be dead.
                 with suppress(TimeoutError):
                     wait_until(lambda: self._last_words() is not None, _DIES_WITHIN_S, "its end")
             self._check_lives()

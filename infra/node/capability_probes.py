@@ -1,8 +1,8 @@
-"""What disks and clocks can do here, tried for real.
+"""Probes of what disks and clocks can do on this machine.
 
-``python -m ackproof.infra.node.capability_probes <capability>``
-Exits with 0 when it works, else with 1 and why not on standard error. On nodes their agents are
-asked."""
+``python -m ackproof.infra.node.capability_probes <capability>`` exits with 0 if it works, else with
+1 and the reason on standard error. On nodes the agent does the same.
+"""
 
 import sys
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ TRIALS: Mapping[Capability, str] = {
     Capability.SLOW_DISKS: "can_slow_disks",
     Capability.FAKE_CLOCKS: "can_fake_clocks",
 }
-"""The verb that tries it; it answers None where it works, else why not."""
+"""The verb that tries each capability. It answers None if it works, else the reason."""
 
 OF_ROOT = frozenset({Capability.LOSE_UNSYNCED_WRITES, Capability.SLOW_DISKS})
 AS_ROOT = "disks can be made by root alone"
 
 
 def main(capability: str) -> str | None:
-    """Why not; None when it works."""
+    """Return why a capability does not work, or None if it works."""
     found: list[str | None] = []
 
     def look() -> None:

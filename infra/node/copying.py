@@ -1,4 +1,4 @@
-"""Files of a node that come to this machine: a tree once, or a directory that is followed."""
+"""Copies of a node's files on this machine: a tree once, or a directory that is followed."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ _LIST_TIMEOUT_S = 60.0
 
 
 class Shares(Protocol):
-    """What of this machine a node sees; see ``infra.api.interface.Node``."""
+    """The part of this machine that a node sees; see ``infra.api.interface.Node``."""
 
     def share(self, directory: Path) -> PurePosixPath: ...
 
@@ -20,25 +20,27 @@ class Shares(Protocol):
 
 
 class SeenThere:
-    """Implements Shares where a node sees what lies below ``top`` of this machine, at the same
-    path; nothing where that is None. ``who``: the node, in errors."""
+    """Shares of a node that sees the files below ``top`` of this machine at the same path.
+
+    With None it sees none. ``who`` is the name of the node in errors.
+    """
 
     def __init__(self, who: str, top: Path | None) -> None:
         self._who = who
         self._top = top
 
     def share(self, directory: Path) -> PurePosixPath:
-        """Raises InfraError for a directory that the node does not see."""
+        """Return the same path. Raises InfraError for a directory that the node does not see."""
         if self._top is None or not directory.absolute().is_relative_to(self._top):
             raise InfraError(f"{self._who} does not see {directory}, only {self._top}")
         return PurePosixPath(directory.absolute())
 
     def sync(self) -> None:
-        """Nothing to do: the files are the same."""
+        """Do nothing: the files are the same."""
 
 
 class Copied:
-    """Implements Shares where files are copied. ``there``: the directory on the node for them."""
+    """Shares whose files are copied. ``there`` is the directory for them on the node."""
 
     def __init__(self, agent: AgentClient, there: PurePosixPath) -> None:
         self._agent = agent
@@ -62,11 +64,11 @@ class Copied:
 
 
 class Mirror:
-    """A directory of a node, followed: what appears there, appears here.
+    """A copy of a directory of a node, to which new files are added.
 
     Args:
-        source: On the node.
-        target: Here.
+        source: The directory on the node.
+        target: The directory on this machine.
     """
 
     def __init__(self, agent: AgentClient, source: PurePosixPath, target: Path) -> None:
@@ -77,9 +79,11 @@ class Mirror:
         self._lock = threading.Lock()
 
     def update(self) -> None:
-        """Copy what is new or changed since the last time, then remove what we copied once and
-        is no longer there: in this order, since a file may have replaced others. A file is copied
-        aside and appears as a whole."""
+        """Copy what is new or changed since the last time, then remove copies of removed files.
+
+        The order matters, since a file may have replaced others. A file is copied under another
+        name and appears as a whole.
+        """
         with self._lock:
             there = {
                 str(entry["name"]): entry
@@ -107,20 +111,25 @@ class Mirror:
 
 
 def fetch(agent: AgentClient, source: PurePosixPath, target: Path) -> None:
-    """Copy a file or a directory with all that is in it. What vanishes meanwhile is left out.
-    Raises FileNotFoundError when there is no ``source``."""
+    """Copy a file or a directory with its content. Files that vanish meanwhile are left out.
+
+    Raises FileNotFoundError if ``source`` does not exist.
+    """
     for entry in _tree(agent, source):
         _copy(agent, source, entry, target)
 
 
 def _tree(agent: AgentClient, path: PurePosixPath) -> Sequence[Mapping[str, Any]]:
-    """What is there. Raises InfraError for a name that would lead out of where it is put: the node
-    is not trusted that far."""
+    """Return the entries of a tree.
+
+    Raises InfraError for a name that leads out of the target directory: the node is not trusted
+    that far.
+    """
     entries: list[Mapping[str, Any]] = agent.ask("tree", path=str(path), timeout=_LIST_TIMEOUT_S)
     links = {entry["name"] for entry in entries if entry["kind"] == "link"}
     for entry in entries:
         name = PurePosixPath(entry["name"])
-        # Of "d", a link to /etc, and "d/passwd", the second would be written through the first.
+        # With "d", a link to /etc, and "d/passwd", the second would be written through the first.
         through_link = any(str(above) in links for above in name.parents)
         if through_link or ".." in name.parts or name.is_absolute():
             raise InfraError(f"{agent.who}: refused a file named {entry['name']!r}")

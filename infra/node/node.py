@@ -1,5 +1,5 @@
-"""A node of any backend: its processes, disks, clock and limits. Its agent carries everything
-out."""
+"""A node of any backend: its processes, disks, clock and limits, all by way of its agent.
+"""
 
 import signal
 import threading
@@ -26,8 +26,10 @@ _LOOK_EVERY_S = 0.05
 
 
 class AgentProcess:
-    """Implements ``infra.api.interface.Process``. Every method may raise InfraError when the agent
-    does not answer."""
+    """An ``infra.api.interface.Process`` that the agent started.
+
+    Every method may raise InfraError if the agent does not answer.
+    """
 
     def __init__(self, name: str, pid: int, number: int, agent: AgentClient) -> None:
         self.name = name
@@ -61,7 +63,7 @@ class AgentProcess:
     def signal(self, signal_number: int) -> None:
         if self._exit_code is not None:
             raise ProcessLookupError(f"{self.name} (process {self.pid}) has exited")
-        self._signals.add(int(signal_number))  # before: sent it may be though the answer is lost
+        self._signals.add(int(signal_number))  # before: it may be sent although the answer is lost
         self._agent.ask("signal", number=self.number, signal_number=int(signal_number))
 
     def wait(self, timeout: float | None = None) -> int:
@@ -72,7 +74,8 @@ class AgentProcess:
         return self._exit_code
 
     def ended(self, exit_code: int) -> None:
-        """Its node was closed, and it ended so: nobody can be asked any more."""
+        """Note the end of the process at the close of its node, after which no agent can be
+        asked."""
         self._exit_code = exit_code
 
 
@@ -80,11 +83,11 @@ class AgentProcess:
 
 
 _US_PER_THOUSANDTH = 100
-"""Of a core, in each tenth of a second."""
+"""The microseconds in each tenth of a second for a thousandth of a core."""
 
 
 class AgentLimits:
-    """Implements ``infra.api.limits.Scarcity``: control groups that the agent makes."""
+    """An ``infra.api.limits.Scarcity`` by control groups that the agent makes."""
 
     def __init__(self, agent: AgentClient) -> None:
         self._agent = agent
@@ -108,8 +111,7 @@ _DISK_WITHIN_S = 60.0
 
 
 class AgentDisk:
-    """Implements ``infra.api.interface.Disk``. Made and mounted at ``path`` when it is
-    constructed."""
+    """An ``infra.api.interface.Disk``, made and mounted at ``path`` by the constructor."""
 
     def __init__(self, agent: AgentClient, path: PurePosixPath, megabytes: int) -> None:
         self._agent = agent
@@ -174,7 +176,7 @@ _CLOCK_WITHIN_S = 30.0
 
 
 class AgentClock:
-    """Implements ``infra.api.clocks.FakeClock``, with its files in ``directory`` on the node."""
+    """An ``infra.api.clocks.FakeClock``, with its files in ``directory`` on the node."""
 
     def __init__(self, agent: AgentClient, directory: PurePosixPath) -> None:
         self._agent = agent
@@ -211,16 +213,16 @@ _EMPTY_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a backend has made for a node.
+    """The parts that a backend has made for a node.
 
     Attributes:
-        addresses: Every address that it may send from; at the first it is reached.
-        directory: The node's own; ``logs`` in it is made by the backend.
-        software: Finds out what ``Node.software`` is.
-        shares: What of this machine the node sees.
-        artifacts: Where those lie that it was given; None: it sees this machine's files.
-        remove: Removes what was made, called once. Raises InfraError when it cannot.
-        limits: Gives its processes too little; None: the agent does.
+        addresses: Every address that it may send from; it is reached at the first.
+        directory: The node's own directory; the backend makes ``logs`` in it.
+        software: Returns the value of ``Node.software``.
+        shares: The part of this machine that the node sees.
+        artifacts: The paths of the artifacts that it has; None if it sees this machine's files.
+        remove: Removes what was made, called once. Raises InfraError if it cannot.
+        limits: Limits the resources of its processes; None if the agent does.
     """
 
     name: str
@@ -235,7 +237,7 @@ class Made:
 
 
 class AgentNode:
-    """Implements ``infra.api.interface.Node``."""
+    """An ``infra.api.interface.Node`` with an agent."""
 
     def __init__(self, made: Made) -> None:
         self._made = made
@@ -266,8 +268,11 @@ class AgentNode:
         return self._made.artifacts[artifact]
 
     def start(self, command: Command) -> AgentProcess:
-        """Start ``command`` on the node. A program that does not exist ends with status 127 and a
-        line in the log. Raises InfraError when the node is closed."""
+        """Start ``command`` on the node.
+
+        A program that does not exist ends with status 127 and a line in the log. Raises InfraError
+        if the node is closed.
+        """
         if self._closed:
             raise InfraError(f"{self.name} is closed: {command.name} cannot start there")
         started = self.agent.ask(
@@ -345,7 +350,7 @@ class AgentNode:
                 return
             self._closed = True
         try:
-            with suppress(InfraError):  # who waits for a slow disk does not end before that
+            with suppress(InfraError):  # a process that waits for a slow disk does not end
                 on_all(AgentDisk.unslow, self._disks)
             ended = self._end_all()
             try:
@@ -360,8 +365,10 @@ class AgentNode:
             self.agent.close()
 
     def _end_all(self) -> Sequence[int | None] | None:
-        """How each process ended, by number; None when the agent is gone: what was below it was
-        killed then."""
+        """Return how each process ended, by number.
+
+        Return None if the agent is gone: its processes were killed then.
+        """
         try:
             codes: list[int | None] = self.agent.ask("end_all", timeout=_END_TIMEOUT_S)
         except InfraError:

@@ -13,7 +13,7 @@ from ackproof.infra.node.node import AgentNode
 
 Tell = Callable[[str], object]
 Obstacles = Mapping[str, str | None]
-"""By capability of links, why a place does not have it; None where it does."""
+"""The reason why a place lacks a capability of links, by capability; None if it has it."""
 
 OF_LINKS = (
     Capability.CUT_LINKS,
@@ -45,17 +45,17 @@ def capabilities(
     *,
     further: bool = True,
 ) -> frozenset[Capability]:
-    """What a backend can do.
+    """Return the capabilities of a backend.
 
     Args:
-        links: Of each place.
-        limits: Of each place, which of :data:`LIMITS` it has.
-        tried: Of what else was tried, why each place cannot do it; None where it can.
-        further: Whether there is a place for a node more.
+        links: The obstacles of each place.
+        limits: For each place, which of :data:`LIMITS` it has.
+        tried: For each other capability, why each place lacks it; None if the place has it.
+        further: Whether there is a place for another node.
     """
     missing = {name for place in links for name, obstacle in place.items() if obstacle}
-    # That there is nobody yet to try it is no proof that it works: containers cannot slow a disk,
-    # and would be said to before the first of them is made.
+    # Without a place to try it, a capability is not proven. Containers cannot slow a disk, and
+    # would seem to before the first of them is made.
     able = {one for one, reasons in tried.items() if {*reasons} == {None}}
     limited = frozenset(LIMITS).intersection(*limits)
     able |= {Capability.FURTHER_NODES} if further else set()
@@ -65,7 +65,10 @@ def capabilities(
 def limits(
     unlimited: Callable[[Scarce], str | None], tell: Tell = _nobody
 ) -> frozenset[Capability]:
-    """Which of :data:`LIMITS` a place has. ``unlimited``: why it has none; ``tell``: told that."""
+    """Return which of :data:`LIMITS` a place has.
+
+    ``unlimited`` returns why it lacks one, and ``tell`` gets that text.
+    """
     found = {capability: unlimited(what) for capability, what in LIMITS.items()}
     for capability, obstacle in found.items():
         if obstacle is not None:
@@ -74,19 +77,20 @@ def limits(
 
 
 def lacking(place: Obstacles) -> Iterator[str]:
-    """What a place does not have, a line for each reason."""
+    """Yield a line for each reason why a place lacks capabilities."""
     for reason in dict.fromkeys(reason for reason in place.values() if reason):
         names = ", ".join(name for name, why in place.items() if why == reason)
         yield f"no {names}: {reason}"
 
 
 class Nodes:
-    """Each is made once, at first asking. Threads that ask for different ones do not wait for each
-    other.
+    """The nodes of a backend, each made once at its first request.
+
+    Threads that request different nodes do not wait for each other.
 
     Args:
-        make: Makes the node of a name. What it raises is raised to who asked; asked again, it is
-            tried again.
+        make: Makes the node of a name. Its error is raised to the caller, and a later request tries
+            again.
     """
 
     def __init__(self, make: Callable[[str], AgentNode]) -> None:
@@ -97,7 +101,8 @@ class Nodes:
         self._closed = False
 
     def get(self, name: str) -> AgentNode:
-        """Raises ValueError for a name that is none, InfraError when closed."""
+        """Return the node of a name. Raises ValueError for an invalid name, InfraError when
+        closed."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"node name {name!r}: must match {_NAME.pattern}")
         with self._lock:
@@ -110,9 +115,12 @@ class Nodes:
             return self._made[name]
 
     def remove(self, name: str) -> None:
-        """Close the node of that name, if there is one, and forget it: asked for again, it is made
-        anew. Raises InfraError when it cannot be closed; what its backend has made for it may be
-        there still."""
+        """Close the node of that name, if it exists, and forget it. A later request makes a new
+        one.
+
+        Raises InfraError if it cannot be closed; what its backend has made for it may still exist
+        then.
+        """
         with self._lock:
             making = self._making.setdefault(name, threading.Lock())
         with making:
@@ -121,11 +129,11 @@ class Nodes:
                 del self._made[name]
 
     def ours(self, node: Node) -> AgentNode:
-        """A node that was got here, as what it is."""
+        """Return a node of this backend with its own type."""
         return self._made[node.name]
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float) -> bool:
-        """See ``infra.api.interface.Backend``."""
+        """Return whether a connection succeeds, see ``infra.api.interface.Backend``."""
         arguments = {"address": target.address, "port": port, "within": timeout}
         reached: bool = self.ours(source).agent.ask(
             "reaches", timeout=timeout + _SLACK_S, **arguments
@@ -133,12 +141,14 @@ class Nodes:
         return reached
 
     def made(self) -> Sequence[AgentNode]:
-        """Those that there are, closed or not."""
+        """Return the nodes that exist, closed or not."""
         return list(self._made.values())
 
     def close(self) -> bool:
-        """No more are made; returns when none is being made. Whether this was the first time: the
-        nodes themselves are the caller's to close."""
+        """Make no more nodes, and wait until none is being made.
+
+        Return whether this was the first call. The caller must close the nodes themselves.
+        """
         with self._lock:
             first, self._closed = not self._closed, True
             under_way = list(self._making.values())
@@ -157,7 +167,7 @@ _QUEUED = ("narrow", "slow")
 
 
 class AgentLinks:
-    """Implements ``infra.api.interface.Links``."""
+    """An ``infra.api.interface.Links`` by the agents of the nodes."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -228,8 +238,8 @@ class AgentLinks:
         return self._nodes.ours(node).agent
 
     def _ask(self, verb: str, source: Node, target: Node, impairment: Impairment) -> dict[str, int]:
-        """Of who has to do with it: what is lost is lost where it comes in, and what waits does so
-        where it goes out."""
+        """Ask the agent of the right end: packets are lost where they come in, and wait where they
+        go out."""
         near, far = (source, target) if impairment.kind in _QUEUED else (target, source)
         answer: dict[str, int] = self._agent(near).ask(
             verb,

@@ -18,7 +18,7 @@ from ackproof.infra.node.copying import SeenThere
 from ackproof.infra.node.node import AgentNode, Made
 
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "PYTHONPATH")
-"""All that a node's processes see of our environment: it may hold secrets."""
+"""All variables of this environment that a node's processes get: others may hold secrets."""
 
 _SOURCES = Path(infra.__file__).parents[2]
 _ENDS_WITHIN_S = 20.0
@@ -28,7 +28,8 @@ Running = subprocess.Popen[bytes]
 
 @dataclass(frozen=True, slots=True)
 class LocalAgent:
-    """The agent of the node ``name``. ``door``: where it listens; ``log``: what it has to say."""
+    """The agent of the node ``name``. It listens at ``door``, and writes its messages to
+    ``log``."""
 
     name: str
     running: Running
@@ -36,11 +37,12 @@ class LocalAgent:
     log: Path
 
     def client(self) -> AgentClient:
-        """Asks it."""
+        """Return a client of the agent."""
         return AgentClient(self.name, Sockets(self.name, self.door, self._last_words))
 
     def end(self) -> None:
-        """The agent ends everything below it first. Raises InfraError when it does not end."""
+        """End the agent, which first ends everything below it. Raises InfraError if it does not
+        end."""
         self.running.terminate()
         try:
             self.running.wait(_ENDS_WITHIN_S)
@@ -63,13 +65,15 @@ def start_agent(
     inherited: Sequence[str] = INHERITED,
     within: Callable[[Callable[[], Running]], Running] = lambda spawn: spawn(),
 ) -> LocalAgent:
-    """It listens at an abstract name that the kernel has chosen, in our own network namespace. No
-    file is left whoever is killed, and whoever asks before the agent is up simply waits.
+    """Start an agent that listens at an abstract name of the kernel, in this network namespace.
+
+    No file is left, whichever process is killed. A client that connects before the agent is up
+    waits.
 
     Args:
-        before: A command that is to execute the agent's.
-        inherited: Of our environment.
-        within: Calls what starts the process, from wherever that is to be started.
+        before: A command that executes the agent's command.
+        inherited: The variables of this environment that it gets.
+        within: Calls the function that starts the process, from the place where it must start.
     """
     log_file = directory / "agent.log"
     with socket.socket(socket.AF_UNIX) as listener, log_file.open("wb") as log:
@@ -94,7 +98,7 @@ def start_agent(
 
 
 class Directories:
-    """Of the nodes of a backend, by their names, below one that is the caller's."""
+    """The directories of a backend's nodes by name, below a directory of the caller."""
 
     def __init__(self, parent: Path) -> None:
         self._parent = parent.absolute()
@@ -105,12 +109,12 @@ class Directories:
         return directory
 
     def remove(self, name: str) -> None:
-        """Idempotent."""
+        """Remove the directory of a node. Idempotent."""
         if (self._parent / name).exists():
             shutil.rmtree(self._parent / name)
 
     def remains(self, name: str) -> Sequence[str]:
-        """See ``infra.api.interface.Backend``."""
+        """Return what is left of a node, see ``infra.api.interface.Backend``."""
         directory = self._parent / name
         return [str(directory)] if directory.exists() else []
 
@@ -118,7 +122,8 @@ class Directories:
 def node_of(
     agent: LocalAgent, address: str, directory: Path, remove: Callable[[], None]
 ) -> AgentNode:
-    """The node that this agent serves. ``remove``: see ``infra.node.node.Made``."""
+    """Return the node that this agent serves. ``remove`` is described in
+    ``infra.node.node.Made``."""
     return AgentNode(
         Made(
             name=agent.name,

@@ -1,8 +1,8 @@
-"""A run that enters no namespaces: its nodes are elsewhere, in an engine or on other hosts.
+"""Runs that enter no namespaces: their nodes are elsewhere, in an engine or on other hosts.
 
-The calling process becomes the outer one that the registry knows and starts the run as its child.
-It dies: so does the child (parent-death signal), and ``ackproof clean`` does what is left to do.
-The child dies, however it does: the outer process cleans up.
+The calling process becomes the outer one in the registry, and starts the run as its child. If it
+dies, the child dies too (parent-death signal), and ``ackproof clean`` cleans up. If the child dies,
+however it does, the outer process cleans up.
 """
 
 import os
@@ -22,7 +22,7 @@ from ackproof.infra.systems.external import restoration
 
 
 def tell(line: str) -> None:
-    """Say something to the user."""
+    """Write a line for the user."""
     sys.stderr.write(f"ackproof: {line}\n")
 
 
@@ -38,13 +38,16 @@ def enter(
     scratch: Path | None = None,
     afterwards: Callable[[], object] = _nothing,
 ) -> NoReturn:
-    """Run ``argv`` as a run that the registry knows, and exit with its status (128 + n when signal
-    n ended it, 3 for its 1: ``infra.backends.local.processes``). Arguments and errors as of
-    ``infra.backends.local.enter.enter``; ``afterwards`` removes what is not below ``scratch``."""
+    """Run ``argv`` as a run that the registry knows, and exit with its status.
+
+    The status is 128 + n when signal n ended it, and 3 for its 1:
+    ``infra.backends.local.processes``. Arguments and errors are those of
+    ``infra.backends.local.enter.enter``. ``afterwards`` removes what is not below ``scratch``.
+    """
     registry = Registry.open()
-    forwarder = Forwarder()  # before there is an entry, which only the end of this process removes
+    forwarder = Forwarder()  # before the entry, which only the end of this process removes
     registry.add(run_id, kind, results=results, scratch=scratch)
-    # In a process group of its own, so that Ctrl-C reaches it once, from here.
+    # The child has a process group of its own, so that Ctrl-C reaches it once, from here.
     child = subprocess.Popen([*dying_with(os.getpid()), *argv], process_group=0)
     forwarder.attach(child.pid)
     registry.note_init(run_id, child.pid)
@@ -70,9 +73,11 @@ def enter_for_docker(
     results: Path | None = None,
     scratch: Path | None = None,
 ) -> NoReturn:
-    """Start a run whose nodes are containers, as :func:`enter`. The harness needs the engine
-    and its bridge, and no namespaces. The outer process, else ``ackproof clean``, removes the
-    containers."""
+    """Start a run whose nodes are containers, like :func:`enter`.
+
+    The harness needs the engine and its bridge, and no namespaces. The outer process, else
+    ``ackproof clean``, removes the containers.
+    """
     from ackproof.infra.backends.docker import cleanup  # slow to import
 
     enter(
@@ -92,7 +97,7 @@ _NEEDED = "setpriv"
 
 
 def external_obstacle() -> str | None:
-    """What is missing; None where nothing is."""
+    """Return which program is missing, or None."""
     if shutil.which(_NEEDED) is None:
         return f"{_NEEDED} is not there (Debian: apt-get install util-linux)"
     return None
@@ -106,8 +111,11 @@ def enter_for_external(
     results: Path | None = None,
     scratch: Path | None = None,
 ) -> NoReturn:
-    """Start a run whose nodes are on this machine as it is, as :func:`enter`. The run, its outer
-    process, ``ackproof clean`` or the next run leaves the external cluster as it was."""
+    """Start a run whose nodes are on this machine as it is, like :func:`enter`.
+
+    The run, its outer process, ``ackproof clean`` or the next run leaves the external cluster as it
+    was.
+    """
 
     def afterwards() -> None:
         if results is not None:
