@@ -1,5 +1,6 @@
-"""The backend here: this machine as it is, without namespaces, for the clients of a cluster that is
-there already. They go where this machine's network leads; nothing is cut, and nothing is deployed.
+"""The backend of this machine as it is, without namespaces, for the clients of an existing cluster.
+
+They use this machine's network. Nothing is cut, and nothing is deployed.
 """
 
 import os
@@ -14,19 +15,19 @@ from ackproof.infra.node.nodes import AgentLinks, Nodes
 from ackproof.infra.node.this_machine import Directories, node_of
 
 CAPABILITIES = frozenset({Capability.SIGNALS})
-"""Of the clients' processes."""
+"""The capabilities for the clients' processes."""
 
 _ADDRESS = "127.0.0.1"
 
 
 class HereBackend:
-    """Implements ``infra.api.interface.Backend``. A node is a directory and an agent.
+    """An ``infra.api.interface.Backend`` whose nodes are a directory and an agent each.
 
-    Nodes are to be made by a thread that lives as long as they: the kernel tells an agent that its
+    Nodes must be made by a thread that lives as long as they do: the kernel tells an agent that its
     parent has died when that thread ends.
 
     Args:
-        directory: Of the caller's, who also removes it; each node's files lie below
+        directory: A directory of the caller, which also removes it. Each node's files lie below
             ``<directory>/<node name>``.
     """
 
@@ -39,7 +40,8 @@ class HereBackend:
         self.links = AgentLinks(self._nodes)
 
     def node(self, name: str) -> AgentNode:
-        """Raises ValueError for a name that is none, InfraError when closed."""
+        """Return the node of a name. Raises ValueError for an invalid name, InfraError when
+        closed."""
         return self._nodes.get(name)
 
     def remove(self, name: str) -> None:
@@ -59,6 +61,6 @@ class HereBackend:
 
     def _make(self, name: str) -> AgentNode:
         directory = self._directories.make(name)
-        # There is no PID namespace whose end would take it along.
+        # There is no PID namespace whose end would end the agent.
         agent = this_machine.start_agent(name, directory, before=dying_with(os.getpid()))
         return node_of(agent, _ADDRESS, directory, agent.end)

@@ -40,7 +40,7 @@ def enter(
 ) -> NoReturn:
     """Run ``argv`` as a run that the registry knows, and exit with its status.
 
-    The status is 128 + n when signal n ended it, and 3 for its 1:
+    The status is 128 + n when signal n ended it, and 5 for its 1:
     ``infra.backends.local.processes``. Arguments and errors are those of
     ``infra.backends.local.enter.enter``. ``afterwards`` removes what is not below ``scratch``.
     """

@@ -1,7 +1,7 @@
 """The docker backend: nodes as containers of this machine's engine.
 
-The engine is this machine's own, and we are root (see :mod:`infra.backends.docker.engine`). The
-harness reaches the containers over the bridge of the run.
+The engine is this machine's own, and the harness is root (see :mod:`infra.backends.docker.engine`).
+It reaches the containers over the bridge of the run.
 """
 
 import secrets
@@ -30,11 +30,11 @@ from ackproof.infra.node.nodes import AgentLinks, Nodes, capabilities
 _PERIOD_US = 100_000
 _ALL_US = -1
 _SWAP = 1 << 20
-"""More than the kernel charges at once, 64 pages."""
+"""The swap beyond the memory: more than the kernel charges at once, which is 64 pages."""
 
 
 class ContainerLimits:
-    """Implements ``infra.api.limits.Scarcity``."""
+    """An ``infra.api.limits.Scarcity`` by the limits of a container."""
 
     def __init__(self, container: Container, agent: AgentClient) -> None:
         self._container = container
@@ -66,21 +66,22 @@ class ContainerLimits:
         return found
 
     def _held(self) -> int:
-        """Bytes that the kernel cannot take back by writing files out."""
+        """Return the bytes that the kernel cannot take back by writing files out."""
         stats: Any = self._container.stats(stream=False)
         told = stats["memory_stats"]
         files = told["stats"].get("file", told["stats"].get("total_cache", 0))
         return int(told["usage"]) - int(files)
 
     def _machine(self) -> int:
-        """All there is: the engine sets limits and takes none away."""
+        """Return the memory of the machine: the engine sets limits and takes none away."""
         client = self._container.client
         assert client is not None
         return int(client.info()["MemTotal"])
 
     def _give(self, size: int) -> None:
-        # Of memory and swap together a little more: in version 1 of control groups that limit is
-        # looked at first, and how often it is met nobody counts (seen with Linux 6.18).
+        # The limit of memory and swap together is a little higher. In version 1 of control groups
+        # it is checked first, and the kernel does not count how often it is reached (seen with
+        # Linux 6.18).
         self._update(mem_limit=size, memswap_limit=size + _SWAP)
 
     def _update(self, **settings: Any) -> None:
@@ -93,7 +94,7 @@ class ContainerLimits:
 # --- containers as nodes ----------------------------------------------------------------------
 
 
-# As in the Dockerfile.
+# These paths are those of the Dockerfile.
 _HOME = PurePosixPath("/var/lib/ackproof")
 _SOCKET = "/run/ackproof.sock"
 _PYTHON = "/opt/ackproof/bin/python3"
@@ -107,15 +108,18 @@ def make_node(
     shared: Path | None,
     artifacts: Mapping[Artifact, PurePosixPath],
 ) -> AgentNode:
-    """The node in ``container``, which runs already, sees ``shared``, and has ``artifacts`` where
-    these say. Raises InfraError when it has ended, or is not to be reached from here."""
+    """Return the node in a running ``container``, which sees ``shared`` and has these
+    ``artifacts``.
+
+    Raises InfraError if the container has ended, or cannot be reached from here.
+    """
     container.reload()
     first = _first_process(name, container)
 
     def last_words() -> str | None:
         return None if first.lives() else _log(container)
 
-    # By way of the container's own file system: nothing needs to be mounted into it.
+    # The socket is reached by the container's own file system: nothing needs to be mounted into it.
     sockets = Sockets(name, f"/proc/{first.pid}/root{_SOCKET}", last_words)
     agent = AgentClient(name, sockets)
     networks: Mapping[str, Mapping[str, str]] = container.attrs["NetworkSettings"]["Networks"]
@@ -163,10 +167,10 @@ def _first_process(name: str, container: Container) -> ProcessIdentity:
 
 
 def _log(container: Container) -> str:
-    """The end of what its first process has written."""
+    """Return the end of the output of its first process."""
     try:
         return container.logs(tail=10).decode(errors="replace").strip()
-    except DockerException:  # it is removed
+    except DockerException:  # the container is removed
         return ""
 
 
@@ -174,34 +178,34 @@ def _log(container: Container) -> str:
 
 
 _RIGHTS: Mapping[str, Any] = {"cap_add": ["NET_ADMIN"]}
-"""To cut links, in its own network alone."""
+"""The rights to cut links, in the container's own network alone."""
 _WITH_DISKS: Mapping[str, Any] = {
     "cap_add": ["NET_ADMIN", "SYS_ADMIN"],
     "device_cgroup_rules": ["b 7:* rwm", "c 10:237 rwm"],
     "security_opt": ["apparmor=unconfined"],
 }
-"""To mount, by way of loop devices (``/dev/loop*`` and ``/dev/loop-control``)."""
+"""The rights to mount loop devices (``/dev/loop*`` and ``/dev/loop-control``)."""
 
 _ARTIFACTS = PurePosixPath("/opt/ackproof")
-"""Beside ZooKeeper's jars, which are in the image."""
+"""The directory of artifacts, beside ZooKeeper's jars, which are in the image."""
 
 
 def _silent(_line: str) -> None: ...
 
 
 class DockerBackend:
-    """Implements ``infra.api.interface.Backend``.
+    """An ``infra.api.interface.Backend`` with containers as nodes.
 
     Args:
-        shared: A directory of this machine that every node sees at the same path, made if need
-            be; only what lies below it can be shared with a node. None for none.
-        progress: Told, a line at a time, of an image that has to be built first.
-        names: The nodes that will be asked for: their containers are started at once, together.
-        disks: Whether nodes shall be able to have disks of their own. Their containers may mount
-            file systems and use loop devices then, as root of this machine may.
-        artifacts: What every node shall see besides, and cannot change.
+        shared: A directory of this machine that every node sees at the same path, made if it does
+            not exist. Only directories below it can be shared with a node. None for none.
+        progress: Gets the output of a build of the image, line by line.
+        names: The nodes that will be requested: their containers are started at once, together.
+        disks: Whether nodes can have disks of their own. Their containers may then mount file
+            systems and use loop devices, as root of this machine may.
+        artifacts: Files that every node also sees, and cannot change.
 
-    Raises InfraError where the backend does not work, or the image cannot be built.
+    Raises InfraError if the backend does not work, or the image cannot be built.
     """
 
     name = "docker"
@@ -241,8 +245,10 @@ class DockerBackend:
         return capabilities([agent.ask("obstacles") for agent in agents], [limits()], tried)
 
     def node(self, name: str) -> AgentNode:
-        """Raises ValueError for a name that is none, InfraError when closed or when there is no
-        container to be had."""
+        """Return the node of a name.
+
+        Raises ValueError for an invalid name, and InfraError when closed or without a container.
+        """
         return self._nodes.get(name)
 
     def remove(self, name: str) -> None:

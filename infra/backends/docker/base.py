@@ -1,6 +1,6 @@
-"""The base of the image: Debian's, from the registry, or made here where none can be reached.
+"""The base of the image: Debian's, from the registry, or made here if no registry is reachable.
 
-``python -m ackproof.infra.backends.docker.base`` sees to it that there is one. debootstrap makes a
+``python -m ackproof.infra.backends.docker.base`` makes sure that there is one. debootstrap makes a
 minimal Debian (as root; some 100 MB are fetched from Debian's mirror), which is imported into the
 engine.
 """
@@ -26,7 +26,7 @@ _NEED = str(Path(__file__).parents[2] / "need.sh")
 
 
 def present(client: docker.DockerClient, name: str) -> bool:
-    """Whether the engine has the image."""
+    """Return whether the engine has the image."""
     try:
         client.images.get(name)
     except ImageNotFound:
@@ -48,7 +48,7 @@ def pull(client: docker.DockerClient, name: str, progress: Callable[[str], None]
 
 
 def make(client: docker.DockerClient) -> None:
-    """Make OUR_BASE. Raises InfraError where debootstrap is not to be had, or fails."""
+    """Make OUR_BASE. Raises InfraError if debootstrap is not available, or fails."""
     with tempfile.TemporaryDirectory(prefix="ackproof-base-") as directory:
         root, archive = Path(directory, "root"), Path(directory, "base.tar")
         _run(_NEED, "debootstrap", "which", "debootstrap")
@@ -68,7 +68,7 @@ def _run(*command: str) -> None:
 
 
 def ensure_base(client: docker.DockerClient, progress: Callable[[str], None]) -> None:
-    """See to it that there is a base image. Raises InfraError where none is to be had."""
+    """Make sure that there is a base image. Raises InfraError if none can be had."""
     if present(client, OUR_BASE) or present(client, PUBLIC_BASE):
         return
     try:
@@ -79,7 +79,7 @@ def ensure_base(client: docker.DockerClient, progress: Callable[[str], None]) ->
 
 
 def main() -> None:
-    """See to it that there is a base image, or say why there is none."""
+    """Make sure that there is a base image, or exit with the reason."""
     try:
         with connected(timeout_s=600) as client:
             ensure_base(client, print_line)

@@ -1,7 +1,7 @@
-"""Removing what runs left in the engine: found by label, whoever made it and however it died.
+"""Removal of what runs left in the engine: found by label, whatever made it and however that ended.
 
-``python -m ackproof.infra.backends.docker.cleanup`` removes the images too, which are kept
-otherwise: they belong to no run, and take minutes to make.
+``python -m ackproof.infra.backends.docker.cleanup`` also removes the images. Otherwise they are
+kept, since they belong to no run, and take minutes to make.
 """
 
 import sys
@@ -18,47 +18,50 @@ from ackproof.infra.backends.docker.engine import IMAGE, OWNER, connected, owner
 from ackproof.infra.machine.waiting import wait_until
 
 REMOVED_S = 60.0
-"""For a container that somebody else is removing."""
+"""The time limit for a container that another process is removing, in seconds."""
 
 
 def clean(report: Callable[[str], None]) -> bool:
     """Remove the containers and networks whose owner is dead.
 
-    Nothing is done where there is no engine to ask.
+    Nothing is done without an engine.
 
     Args:
-        report: Told, a line at a time, what was removed and what could not be.
+        report: Gets a line for each thing that was removed or could not be.
 
-    Returns whether nothing is left of what was to be removed.
+    Return whether everything that must go is gone.
     """
     if unavailable() is not None:
         return True
     with connected() as client:
         things = [*_things(client)]
-        # Asked once of each owner, when all is listed: of one that dies in between, the network
-        # would have to go, and its containers, which were alive, would not.
+        # Each owner is checked once, when all is listed. If it died in between, its network would
+        # be removed, and its containers, which were found alive, would not.
         dead = {owned for owned in map(_owned, things) if _is_dead(owned)}
         removed = [_remove(thing, report) for thing in things if _owned(thing) in dead]
     return all(removed)
 
 
 def remove_images(report: Callable[[str], None]) -> bool:
-    """Remove every image that was made here and that no container uses; arguments and result as of
-    :func:`clean`. Raises InfraError where there is no engine."""
+    """Remove every image that was made here and that no container uses.
+
+    The argument and result are those of :func:`clean`. Raises InfraError without an engine.
+    """
     with connected() as client:
         removed = [_remove_image(client, image, report) for image in _images(client)]
     return all(removed)
 
 
 def _things(client: docker.DockerClient) -> Iterator[Container | Network]:
-    """Containers first: a network goes only when nobody is in it."""
+    """Yield containers and networks, containers first: a network can only be removed without
+    members."""
     networks = client.networks.list(filters={"label": OWNER})
     yield from client.containers.list(all=True, filters={"label": OWNER}, ignore_removed=True)
     yield from networks
 
 
 def _owned(thing: Container | Network) -> str:
-    """The label that says whose it is."""
+    """Return the label that names the owner."""
     labels = thing.labels if isinstance(thing, Container) else thing.attrs["Labels"]
     return str(labels[OWNER])
 
@@ -66,7 +69,7 @@ def _owned(thing: Container | Network) -> str:
 def _is_dead(owned: str) -> bool:
     try:
         return not owner({OWNER: owned}).lives()
-    except InfraError:  # then nobody can say that it is alive
+    except InfraError:  # then it cannot be known to be alive
         return True
 
 
@@ -77,7 +80,7 @@ def _remove(thing: Container | Network, report: Callable[[str], None]) -> bool:
             thing.remove(force=True, v=True)
         else:
             thing.remove()
-    except NotFound:  # its run has come to it itself
+    except NotFound:  # its run has removed it
         return True
     except APIError as error:
         if error.status_code == HTTPStatus.CONFLICT and _vanishes(thing):
@@ -94,7 +97,7 @@ def _images(client: docker.DockerClient) -> list[str]:
 
 
 def _vanishes(thing: Container | Network) -> bool:
-    """Whether somebody else is removing it, as when two clean at once, and comes to an end."""
+    """Return whether another process is removing it, and succeeds, as in two cleanups at once."""
 
     def gone() -> bool:
         try:
@@ -113,7 +116,7 @@ def _vanishes(thing: Container | Network) -> bool:
 def _remove_image(client: docker.DockerClient, image: str, report: Callable[[str], None]) -> bool:
     try:
         client.images.remove(image, force=True)
-    except NotFound:  # gone with one that was made from it
+    except NotFound:  # removed together with an image that was made from it
         return True
     except APIError as error:
         report(f"image {image}: {error.explanation}")
@@ -123,7 +126,7 @@ def _remove_image(client: docker.DockerClient, image: str, report: Callable[[str
 
 
 def main() -> bool:
-    """Remove what the dead left, and the images."""
+    """Remove what dead runs left, and the images."""
 
     def tell(line: str) -> None:
         sys.stdout.write(f"{line}\n")

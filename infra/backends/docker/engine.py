@@ -1,11 +1,11 @@
-"""The Docker Engine: whether it can serve, and what of it is ours.
+"""The Docker Engine: whether it can serve, and which of its objects belong to the harness.
 
-The engine must be this machine's own: links are cut, and processes reached, from outside of the
-containers by way of ``/proc/<pid>`` and of their network namespaces. Everything that is made
-carries a label that names its owner, the process that made it; what has a dead owner is garbage.
+The engine must be this machine's own. Links are cut, and processes reached, from outside of the
+containers by ``/proc/<pid>`` and by their network namespaces. Every object carries a label that
+names its owner, the process that made it. An object with a dead owner is garbage.
 
-``python -m ackproof.infra.backends.docker.engine`` exits with 0 where it can serve, else says why
-not.
+``python -m ackproof.infra.backends.docker.engine`` exits with 0 if it can serve, else it prints the
+reason.
 
 Not handled: harnesses in different PID namespaces on one engine (each takes the other for dead).
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import docker
 
 OWNER = "ackproof.owner"
-"""Label of containers and networks: the owner's ProcessIdentity as JSON."""
+"""The label of containers and networks: the owner's ProcessIdentity as JSON."""
 
 IMAGE = "ackproof.image"
-"""Label of every image made here."""
+"""The label of every image made here."""
 
 _LIMITS = {Capability.LIMIT_CPU: "CpuCfsQuota", Capability.LIMIT_MEMORY: "MemoryLimit"}
 _UNIX = "unix://"
@@ -42,7 +42,7 @@ _REMOTE = (
 
 
 def unavailable() -> str | None:
-    """None when the backend works here; else what is missing and how to mend it."""
+    """Return what is missing for the backend and the remedy, or None if it works here."""
     if sys.platform != "linux":
         return f"the backend docker needs Linux; this is {sys.platform}"
     if os.geteuid() != 0:
@@ -55,9 +55,9 @@ def unavailable() -> str | None:
 
 
 def refusal(info: Mapping[str, Any]) -> str | None:
-    """Why the containers of an engine cannot be reached from here; None when they can.
+    """Return why the containers of an engine cannot be reached from here, or None if they can.
 
-    ``info``: what the engine says of itself (``docker info``).
+    ``info`` is the engine's description of itself (``docker info``).
     """
     security = " ".join(info.get("SecurityOptions") or ())
     kernel = os.uname().release
@@ -77,21 +77,21 @@ def refusal(info: Mapping[str, Any]) -> str | None:
 
 @contextmanager
 def connected(timeout_s: int = 60) -> "Iterator[docker.DockerClient]":
-    """A client of the engine, closed at the end. What the engine refuses meanwhile, and its not
-    answering, is raised as InfraError.
+    """Yield a client of the engine, and close it at the end.
 
-    ``timeout_s``: for each answer of the engine.
+    Raises InfraError for each request that the engine refuses or does not answer. ``timeout_s`` is
+    the limit for each answer of the engine.
     """
     host = os.environ.get("DOCKER_HOST") or _DEFAULT_HOST
     if not host.startswith(_UNIX):
         raise InfraError(f"DOCKER_HOST={host} is not this machine: {_REMOTE}")
     try:
-        # Before the library tries: what it opens, it leaves open when nobody answers.
+        # The trial comes before the library, which leaves its connection open if no engine answers.
         with socket.socket(socket.AF_UNIX) as trial:
             trial.connect(host.removeprefix(_UNIX))
     except OSError as error:
         raise _unanswered(host, error) from error
-    # Longer to import than all that is ours: not where there is nobody to talk to.
+    # The import takes longer than all others together, and is not needed without an engine.
     import docker
     from docker.errors import DockerException
 
@@ -118,20 +118,23 @@ def print_line(line: str) -> None:
 
 
 def limits() -> frozenset[Capability]:
-    """What containers can be given too little of, as the engine tells of its kernel. Raises
-    InfraError where there is no engine."""
+    """Return the limits that containers can have, by the engine's description of its kernel.
+
+    Raises InfraError without an engine.
+    """
     with connected() as client:
         info = client.info()
     return frozenset(capability for capability, told in _LIMITS.items() if info.get(told))
 
 
 def owned() -> dict[str, str]:
-    """The label that makes the calling process the owner."""
+    """Return the label that makes the calling process the owner."""
     return {OWNER: json.dumps(asdict(ProcessIdentity.of(os.getpid())))}
 
 
 def owner(labels: Mapping[str, str]) -> ProcessIdentity:
-    """Of what has these labels. Raises InfraError where the label is damaged."""
+    """Return the owner of an object with these labels. Raises InfraError if the label is
+    damaged."""
     try:
         return ProcessIdentity(**json.loads(labels[OWNER]))
     except (ValueError, TypeError, KeyError) as error:

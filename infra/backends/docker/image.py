@@ -1,7 +1,7 @@
-"""The image of a node: built when the sources that go into it, or its base, are new.
+"""The image of a node: built when its sources, or its base, are new.
 
-Its tag is a hash of all that, so an image that is there already is the right one. Run as a
-program (``python -m ackproof.infra.backends.docker.image [BASE]``) it builds the image and prints
+Its tag is a hash of all of them, so an image that exists already is the right one. As a program
+(``python -m ackproof.infra.backends.docker.image [BASE]``) the module builds the image and prints
 its name.
 """
 
@@ -21,7 +21,7 @@ from ackproof.infra.backends.docker.base import OUR_BASE, PUBLIC_BASE, present, 
 from ackproof.infra.backends.docker.engine import IMAGE, connected, print_line
 
 BASE = "ACKPROOF_DOCKER_BASE"
-"""Environment variable: the base image to use."""
+"""The environment variable that names the base image."""
 
 PROJECT = Path(__file__).parents[4]
 REPOSITORY = "ackproof-node"
@@ -33,7 +33,7 @@ _ROOMS = tuple(
 _CA_BUNDLE = "ca-bundle.crt"
 _LINE_MAX = 100
 _TOLD = ("Step ", "Setting up openjdk", "Collecting ", "Installing collected packages")
-"""Of all that a build says, what begins so is passed on."""
+"""The beginnings of those lines of a build that are passed on."""
 
 Files = Sequence[tuple[str, bytes]]
 """Names and contents."""
@@ -45,15 +45,15 @@ def ensure_image(
     base: str | None = None,
     project: Path = PROJECT,
 ) -> str:
-    """The name of the image, built first if need be.
+    """Return the name of the image, and build it if it does not exist.
 
     Args:
-        progress: Told a line at a time while the base is pulled and the image built.
-        base: A Debian image; by default that of the environment variable BASE, else the one of
-            ``make docker-base`` if it is there, else Debian's from the registry.
-        project: Where the sources are.
+        progress: Gets the output line by line while the base is pulled and the image built.
+        base: A Debian image. The default is that of the environment variable BASE, else the one of
+            ``make docker-base`` if it exists, else Debian's from the registry.
+        project: The directory of the sources.
 
-    Raises InfraError with the engine's last words when it cannot be built.
+    Raises InfraError with the engine's last messages if it cannot be built.
     """
     base = base or default_base(client)
     files = list(sources(project))
@@ -75,8 +75,10 @@ def _pull(client: docker.DockerClient, base: str, progress: Callable[[str], None
 
 
 def default_base(client: docker.DockerClient) -> str:
-    """Return the base that the environment variable BASE names, else ours if the engine has it,
-    else Debian's."""
+    """Return the base that the environment variable BASE names.
+
+    Without it, return the project's own if the engine has it, else Debian's.
+    """
     named = os.environ.get(BASE)
     return named or (OUR_BASE if present(client, OUR_BASE) else PUBLIC_BASE)
 
@@ -91,7 +93,7 @@ def build(
 ) -> None:
     """Build an image of these files, with the certificates that this machine trusts beside them.
 
-    Raises InfraError with the engine's last words.
+    Raises InfraError with the engine's last messages.
     """
     progress(f"building {name} from {base}; minutes the first time, seconds after a code change")
     events = client.api.build(
@@ -120,7 +122,7 @@ def _digest(base: str, files: Files) -> str:
 
 
 def sources(project: Path) -> Iterator[tuple[str, bytes]]:
-    """What goes into the image, name and content."""
+    """Yield the files of the image, name and content."""
     found = [project / name for name in _FILES]
     for room in _ROOMS:
         found += (project / room).rglob("*.py")
@@ -129,14 +131,14 @@ def sources(project: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _ca_bundle() -> Iterator[tuple[str, bytes]]:
-    """The certificates that this machine trusts: packages may come by way of its proxy."""
+    """Yield the certificates that this machine trusts: packages may come through its proxy."""
     bundle = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile
     if bundle and Path(bundle).is_file():
         yield _CA_BUNDLE, Path(bundle).read_bytes()
 
 
 def _tar(files: Files) -> bytes:
-    """The same bytes for the same files, whenever they were written."""
+    """Return the same bytes for the same files, whenever they were written."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in files:
@@ -147,7 +149,7 @@ def _tar(files: Files) -> bytes:
 
 
 def main() -> None:
-    """Build the image, telling of it on standard output."""
+    """Build the image, and report it on standard output."""
     base = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] else None
     try:
         with connected(timeout_s=1800) as client:

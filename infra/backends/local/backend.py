@@ -1,7 +1,7 @@
 """The local backend: nodes as network namespaces of this machine.
 
-Made inside the namespaces of :mod:`infra.backends.local.enter`, whose end is the end of everything
-here. Not handled: more than one open backend in a process (they would share the one router).
+They are made inside the namespaces of :mod:`infra.backends.local.enter`. When those end, everything
+here ends. Not handled: more than one open backend in a process (they would share the one router).
 """
 
 import subprocess
@@ -31,8 +31,10 @@ _INHERITED = (*this_machine.INHERITED, RUN)
 
 
 def make_node(name: str, directory: Path, namespace: NetworkNamespace, router: Router) -> AgentNode:
-    """The node in ``namespace``, linked to ``router``, its files in ``directory``. Raises
-    InfraError when there is no address left for it."""
+    """Return the node in ``namespace``, linked to ``router``, with its files in ``directory``.
+
+    Raises InfraError if no address is left for it.
+    """
     with ExitStack() as made:
         agent = this_machine.start_agent(
             name, directory, inherited=_INHERITED, within=namespace.call
@@ -46,16 +48,15 @@ def make_node(name: str, directory: Path, namespace: NetworkNamespace, router: R
 
 
 class LocalBackend:
-    """Implements ``infra.api.interface.Backend``.
+    """An ``infra.api.interface.Backend`` with network namespaces as nodes.
 
     Args:
-        directory: Of the caller's, who also removes it; each node's files lie below
+        directory: A directory of the caller, which also removes it. Each node's files lie below
             ``<directory>/<node name>``.
-        names: The nodes that will be asked for: their agents are started at once, together.
-        clocks: Whether nodes shall be able to have fake clocks.
-        exposed: Whether this machine outside of the run shall reach the nodes at their addresses,
-            until the run ends. Only root can have that; for others ``Entry.nsenter`` of the
-            registry is the way in.
+        names: The nodes that will be requested: their agents are started at once, together.
+        clocks: Whether nodes can have fake clocks.
+        exposed: Whether this machine outside of the run reaches the nodes at their addresses until
+            the run ends. That needs root. Other users enter by ``Entry.nsenter`` of the registry.
 
     Raises InfraError outside of the namespaces that ``infra.backends.local.enter.enter`` makes.
     """
@@ -82,7 +83,7 @@ class LocalBackend:
         host = None if descriptor is None else NetworkNamespace(descriptor)
         self._exposed = exposed and host is not None
         self._router = _router(host, exposed)
-        for name in names:  # nobody waits for an agent before it is asked
+        for name in names:  # no wait: the first request to an agent waits for it
             self.node(name)
 
     @cached_property
@@ -91,8 +92,10 @@ class LocalBackend:
         return capabilities([obstacles()], [limits(unlimited)], tried)
 
     def node(self, name: str) -> AgentNode:
-        """Raises ValueError for a name that is none, InfraError when closed or out of
-        addresses."""
+        """Return the node of a name.
+
+        Raises ValueError for an invalid name, and InfraError when closed or out of addresses.
+        """
         return self._nodes.get(name)
 
     def remove(self, name: str) -> None:
@@ -115,12 +118,13 @@ class LocalBackend:
 
     @property
     def subnet(self) -> str | None:
-        """By which this machine reaches the nodes; None when it does not."""
+        """Return the subnet by which this machine reaches the nodes; None if it does not."""
         return str(self._router.subnet) if self._exposed else None
 
     def close(self) -> None:
         if self._nodes.close():
-            # Links first: those of a namespace that nobody holds go by themselves, meanwhile.
+            # Links are removed first. Meanwhile those of a namespace without a holder go by
+            # themselves.
             self._router.close()
             on_all(AgentNode.close, self._nodes.made())
 
@@ -136,8 +140,11 @@ def _router(host: NetworkNamespace | None, exposed: bool) -> Router:
 
 
 def _have_shared_memory_of_our_own() -> None:
-    """libfaketime names what it shares after process ids. Those of our PID namespace are those of
-    other runs as well, and a process that finds the one of another run may not start."""
+    """Mount shared memory for this run alone.
+
+    libfaketime names its shared memory after process ids, and the ids of this PID namespace occur
+    in other runs, too. A process that finds the memory of another run may not start.
+    """
     command = ["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -1,14 +1,14 @@
-"""Going into namespaces of our own before anything is deployed.
+"""The entry into namespaces of the run's own, before anything is deployed.
 
-The process that the user sees becomes the outer one (``infra.backends.local.outer``), in a fresh
+The process that the user started becomes the outer one (``infra.backends.local.outer``), in a fresh
 network namespace that will be the router. Its child is the first process of a fresh PID namespace
-(``infra.backends.local.init``), and that one's child the command itself, executed once more:
+(``infra.backends.local.init``). The child of that is the command itself, executed once more:
 
     outer ── init (PID 1) ── command ── brokers, ZooKeeper, clients
 
-The outer one dying takes init along (parent-death signal), init dying takes everything along
-(the kernel), and with the last process the namespaces go, and every interface, rule and mount in
-them. Not root, a user namespace comes first, in which we are.
+If the outer one dies, init dies too (parent-death signal). If init dies, everything dies (the
+kernel). The namespaces end with the last process, and every interface, rule and mount in them.
+Without root, the run first enters a user namespace.
 
 util-linux does the work. Its ``unshare --fork`` is not used: before 2.41 it swallows SIGTERM.
 """
@@ -37,7 +37,7 @@ __all__ = ["can_enter", "enter", "host_network", "inside", "obstacles", "undoabl
 _HOST_NETWORK = "ACKPROOF_HOST_NETWORK"
 _PROGRAMS = ("unshare", "nsenter", "setpriv", "env")
 _INSTALL = {"nft": "apt-get install nftables", "tc": "apt-get install iproute2"}
-"""On Debian and Ubuntu."""
+"""The commands that install the programs on Debian and Ubuntu."""
 _AS_ROOT: tuple[str, ...] = ()
 _AS_USER = ("--user", "--map-root-user")
 _OBSTACLES = (
@@ -53,7 +53,7 @@ _OBSTACLES = (
         "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 )
-"""Switches that forbid user namespaces: where, the forbidding value, and what mends it."""
+"""The switches that forbid user namespaces: the path, the forbidding value, and the remedy."""
 
 
 def enter(
@@ -65,25 +65,27 @@ def enter(
     scratch: Path | None = None,
 ) -> NoReturn:
     """Replace this process by one that runs ``argv`` inside fresh namespaces and exits with its
-    status (128 + n when signal n ended it, 5 for its 1: ``infra.backends.local.processes``).
-    Terminal, signals and descriptors are passed through.
+    status.
+
+    The status is 128 + n when signal n ended it, and 5 for its 1:
+    ``infra.backends.local.processes``. Terminal, signals and descriptors are passed through.
 
     Args:
-        argv: The command, as a rule ours again: ``[sys.executable, *sys.orig_argv[1:]]``. Inside,
-            :func:`inside` is true, so that it goes on instead of entering again.
-        run_id: Names the run in the registry; must be new.
-        results: Where the run leaves its results; kept.
-        scratch: A directory for what is removed when the run ends, however it ends. Made here;
-            must not exist or be empty.
+        argv: The command, as a rule this one again: ``[sys.executable, *sys.orig_argv[1:]]``.
+            Inside, :func:`inside` is true, so that it goes on instead of entering again.
+        run_id: The name of the run in the registry, which must be new.
+        results: The directory of the run's results; kept.
+        scratch: A directory that is removed when the run ends, however it ends. It is made here,
+            and must be empty if it exists.
 
-    Raises InfraError when we are inside already or the machine does not let us in.
+    Raises InfraError inside of namespaces, or if the machine allows none.
     """
     if inside():
         raise InfraError("inside the run's namespaces already")
     flags = _way_in()
     registry = Registry.open()
-    # The outer process unblocks them when it can hand them down: one that comes earlier is kept,
-    # and the entry in the registry is removed again.
+    # The outer process unblocks the signals when it can pass them on. An earlier one is kept, and
+    # the entry in the registry is removed again.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     registry.add(run_id, kind, results=results, scratch=scratch, rootless=flags == _AS_USER)
     environ = {**os.environ, STATE_DIRECTORY: str(registry.directory), RUN: run_id}
@@ -98,8 +100,7 @@ def enter(
 
 
 def can_enter() -> str | None:
-    """None when :func:`enter` would work here, tried for real; else what is missing and how to
-    mend it."""
+    """Return what is missing for :func:`enter` and the remedy, or None if it works here."""
     try:
         _way_in()
     except InfraError as error:
@@ -108,8 +109,10 @@ def can_enter() -> str | None:
 
 
 def obstacles() -> dict[str, str | None]:
-    """By capability of links between nodes, None where it is there, tried for real; else why not,
-    and how to mend it. What enters the namespaces is assumed to work."""
+    """Return for each capability of links between nodes why it is missing and the remedy.
+
+    None stands for a capability that a trial found. The entry into namespaces is assumed to work.
+    """
     way_in = _way_in()
     found = {
         name: _unless("nft", _try(way_in, "nft", "--check", "--file", "-", text=trial))
@@ -129,16 +132,17 @@ def _unless(program: str, complaint: str) -> str | None:
 
 
 def unlimited(what: Scarce) -> str | None:
-    """None when processes can be given too little of ``what`` here, tried for real; else why
-    not."""
+    """Return why processes cannot be limited in ``what`` here, or None if a trial succeeds."""
     if _way_in() != _AS_ROOT:
         return "control groups are made by root alone: sudo"
     return cgroups.obstacle(what)
 
 
 def undoable(capability: Capability) -> str | None:
-    """None when disks or clocks can do this here (:mod:`infra.node.capability_probes`), tried for
-    real; else why not."""
+    """Return why disks or clocks cannot do this here, or None if they can.
+
+    A trial decides (:mod:`infra.node.capability_probes`).
+    """
     flags = _way_in()
     if capability in OF_ROOT and flags != _AS_ROOT:
         return f"{AS_ROOT}: sudo"
@@ -149,14 +153,16 @@ def undoable(capability: Capability) -> str | None:
 
 
 def host_network() -> int | None:
-    """A descriptor of the network namespace that we came from; None when not root there, since
-    nothing could be done with it."""
+    """Return a descriptor of the network namespace from which the run was started.
+
+    Return None without root there, since the descriptor would be of no use.
+    """
     descriptor = os.environ.get(_HOST_NETWORK)
     return None if descriptor is None else int(descriptor)
 
 
 def _way_in() -> tuple[str, ...]:
-    """The flags of ``unshare`` that work here. Raises InfraError."""
+    """Return the flags of ``unshare`` that work here. Raises InfraError."""
     if not sys.platform.startswith("linux"):
         raise InfraError(f"the local backend needs Linux namespaces; this is {sys.platform}")
     missing = [program for program in _PROGRAMS if shutil.which(program) is None]
@@ -173,8 +179,10 @@ def _way_in() -> tuple[str, ...]:
 
 
 def _try(flags: Sequence[str], *argv: str, text: str = "") -> str:
-    """Empty when ``argv`` runs in namespaces made with these flags, with ``text`` as its input;
-    else the complaint."""
+    """Run ``argv`` in namespaces made with these flags, with ``text`` as its input.
+
+    Return its complaint, or an empty text if it succeeds.
+    """
     try:
         done = subprocess.run(
             ["unshare", *flags, "--net", "--pid", "--fork", "--mount-proc", "--", *argv],
@@ -199,6 +207,6 @@ def _remedy() -> str:
 
 
 def _flush() -> None:
-    # What is in Python's buffers would be lost: exec does not flush them.
+    # Python's buffers would be lost: exec does not flush them.
     sys.stdout.flush()
     sys.stderr.flush()

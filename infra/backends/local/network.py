@@ -29,17 +29,19 @@ class NetworkNamespace:
 
     @classmethod
     def create(cls) -> "NetworkNamespace":
-        """A fresh one. Raises InfraError where the kernel refuses."""
+        """Return a fresh namespace. Raises InfraError if the kernel refuses."""
         return cls(_in_a_thread(_fresh))
 
     @property
     def path(self) -> str:
-        """For a child that was given the descriptor (``pass_fds``)."""
+        """Return the path for a child that inherits the descriptor (``pass_fds``)."""
         return f"/proc/self/fd/{self.descriptor}"
 
     def call(self, function: Callable[[], T]) -> T:
-        """``function()`` inside the namespace: sockets it opens and processes it starts belong
-        there. What it raises is raised here."""
+        """Return the result of ``function()`` inside the namespace, or raise its error.
+
+        Sockets that it opens and processes that it starts belong there.
+        """
 
         def inside() -> T:
             netns.setns(self.descriptor, fork=False)
@@ -48,7 +50,7 @@ class NetworkNamespace:
         return _in_a_thread(inside)
 
     def close(self) -> None:
-        """Let go. The kernel removes it with its last process."""
+        """Close the descriptor. The kernel removes the namespace with its last process."""
         os.close(self.descriptor)
 
     def __enter__(self) -> "NetworkNamespace":
@@ -67,7 +69,7 @@ def _fresh() -> int:
 
 
 def _in_a_thread(function: Callable[[], T]) -> T:
-    """``function()`` in a thread of its own, because one that has entered a namespace stays in
+    """Call ``function()`` in a thread of its own: a thread that has entered a namespace stays in
     it."""
     results: list[T] = []
     failures: list[BaseException] = []
@@ -104,7 +106,7 @@ _ROUTES = {
 
 
 def free_subnet(taken: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
-    """The first /24 of 10.64.0.0/10 that overlaps none of ``taken``. Raises InfraError."""
+    """Return the first /24 of 10.64.0.0/10 that overlaps none of ``taken``. Raises InfraError."""
     taken = list(taken)
     for subnet in _POOL.subnets(new_prefix=_PREFIX_LENGTH):
         if not any(subnet.overlaps(other) for other in taken):
@@ -113,7 +115,7 @@ def free_subnet(taken: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network
 
 
 def routed_networks() -> list[ipaddress.IPv4Network]:
-    """The destinations of the calling thread's namespace, default routes left out."""
+    """Return the destinations of the calling thread's namespace, without default routes."""
     with IPRoute() as netlink:
         destinations = [
             (route.get_attr("RTA_DST"), route["dst_len"])
@@ -123,7 +125,7 @@ def routed_networks() -> list[ipaddress.IPv4Network]:
 
 
 class Router:
-    """The calling process's network namespace, made the router of ``subnet``."""
+    """The calling process's network namespace as the router of ``subnet``."""
 
     def __init__(self, subnet: ipaddress.IPv4Network) -> None:
         self.subnet = subnet
@@ -136,7 +138,8 @@ class Router:
             _up(netlink, "lo")
 
     def attach(self, namespace: NetworkNamespace) -> str:
-        """Link a node's namespace to the router; its address. Raises InfraError when full."""
+        """Link a node's namespace to the router, and return its address. Raises InfraError when
+        full."""
         with self._lock:
             if not self._free:
                 raise InfraError(f"no more than {_NODES} nodes fit into {self.subnet}")
@@ -146,23 +149,29 @@ class Router:
         return address
 
     def detach(self, address: str) -> None:
-        """Give back the address of a node whose namespace is gone: after all others, for whoever
-        still believes that the node is there is to find nobody."""
+        """Give back the address of a node whose namespace is gone.
+
+        It becomes the last free one. A process that still uses it must find no other node there.
+        """
         with self._lock:
             self._free.append(address)
 
     def reaches(self, address: str) -> bool:
-        """Whether there is a link to the node of that address: for a moment longer than its
-        namespace, which takes it along."""
+        """Return whether there is a link to the node of that address.
+
+        The link goes a moment after its namespace.
+        """
         with self._lock, IPRoute() as netlink:
             routes = list(netlink.get_routes(family=AF_INET))
             return any(route.get_attr("RTA_DST") == address for route in routes)
 
     def expose(self, host: NetworkNamespace) -> bool:
-        """Link the host's namespace too: it reaches the nodes, and they it. The link goes when
-        the router's namespace goes. False, and nothing is done, where another run has linked this
-        subnet. Raises InfraError when something else on the host routes it."""
-        # Unique on the host, as no two runs there may have the same subnet.
+        """Link the host's namespace too, so that it and the nodes reach each other.
+
+        The link goes with the router's namespace. Return False, with nothing done, if another run
+        has linked this subnet. Raises InfraError if another program on the host routes it.
+        """
+        # The name is unique on the host, since no two runs there have the same subnet.
         name = f"ackproof{int(self.subnet.network_address) >> 8 & 0xFFFF:04x}"
         address = str(self.subnet[_HOST])
         with self._lock:
@@ -187,8 +196,8 @@ class Router:
                 try:
                     netlink.link("del", index=link["index"])
                 except NetlinkError as error:
-                    # A node that has just ended takes its namespace along, and the kernel this
-                    # link with it: some time after the last process is gone.
+                    # When a node has ended, the kernel removes its namespace and this link, some
+                    # time after the last process is gone.
                     if error.code != ENODEV:
                         raise
 
@@ -206,11 +215,11 @@ class Router:
 
 
 def exposed_router(host: NetworkNamespace) -> Router:
-    """A router of a subnet that the host routes nowhere else, linked to it (``Router.expose``).
-    Raises InfraError when none is left.
+    """Return a router of a subnet that the host routes nowhere else, linked to it
+    (``Router.expose``).
 
-    Two runs may look at the host's routes before either of them has added its own: both want the
-    same subnet, one gets it, and the other goes on to the next.
+    Two runs may read the host's routes before either of them has added its own. Both want the same
+    subnet. One gets it, and the other takes the next. Raises InfraError if none is left.
     """
     taken = host.call(routed_networks)
     while True:
@@ -221,7 +230,7 @@ def exposed_router(host: NetworkNamespace) -> Router:
 
 
 def _up(netlink: IPRoute, name: str) -> int:
-    """Bring a link up; its index."""
+    """Bring a link up, and return its index."""
     index: int = netlink.link_lookup(ifname=name)[0]
     netlink.link("set", index=index, state="up")
     return index
@@ -235,14 +244,16 @@ def _set(switches: Mapping[str, str]) -> None:
 
 
 def _configure_node(address: str, router: str) -> None:
-    """Called inside a node's namespace."""
+    """Configure a node's end of a link. Call it inside the node's namespace."""
     _set(_NO_IPV6)
     _configure_end("eth0", address, router, "default")
 
 
 def _configure_end(name: str, address: str, router: str, reachable: str) -> None:
-    """The far end of a link, called inside its namespace: its address, and ``reachable`` by way
-    of the router."""
+    """Configure the far end of a link: its address, and the route to ``reachable`` by the router.
+
+    Call it inside the namespace of that end.
+    """
     with IPRoute() as netlink:
         _up(netlink, "lo")
         index = _up(netlink, name)

@@ -1,5 +1,4 @@
-"""Processes around a run in namespaces: how one knows that it is inside, the signals that it hands
-down, and its exit status.
+"""Processes around a run in namespaces: the mark of being inside, forwarded signals, exit status.
 """
 
 import os
@@ -16,12 +15,12 @@ _MARK = "ACKPROOF_PID_NAMESPACE"
 
 
 def mark(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` with the mark of the PID namespace we are in."""
+    """Return ``environ`` with the mark of the present PID namespace."""
     return {**environ, _MARK: _pid_namespace()}
 
 
 def marked() -> bool:
-    """Whether we are in the PID namespace that our environment is marked for."""
+    """Return whether the environment is marked for the present PID namespace."""
     return os.environ.get(_MARK) == _pid_namespace()
 
 
@@ -36,13 +35,13 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Forwarder:
-    """Passes SIGINT, SIGTERM, SIGHUP and SIGQUIT to a child, those too that come before it is
-    there.
+    """A forwarder of SIGINT, SIGTERM, SIGHUP and SIGQUIT to a child, even before the child exists.
 
-    A shell starts ``ackproof run ... &`` in a script with SIGINT and SIGQUIT ignored. Whoever
-    sends one all the same means the run, which heals before it ends; so they are passed on, and the
-    child finds them as it expects them, since what has a handler here is reset when it is executed.
-    SIGHUP alone stays ignored where it was (``nohup``)."""
+    A shell starts ``ackproof run ... &`` in a script with SIGINT and SIGQUIT ignored. A user that
+    sends one nevertheless means the run, which heals before it ends. They are therefore passed on,
+    and the child has the default action: a signal with a handler here is reset when the child is
+    executed. Only SIGHUP stays ignored if it was (``nohup``).
+    """
 
     def __init__(self) -> None:
         self._child: int | None = None
@@ -52,7 +51,7 @@ class Forwarder:
                 signal.signal(number, self._forward)
 
     def attach(self, child: int) -> None:
-        """``child``: the process id that signals go to from now on."""
+        """Send signals to the process id ``child`` from now on."""
         self._child = child
         while self._early:
             self._forward(self._early.pop(0), None)
@@ -72,20 +71,21 @@ _INFRASTRUCTURE_FAILED = 5
 _FAILURE = 1
 
 MEANT_AS_1 = 101
-"""What a command inside exits with when its run is to exit with 1."""
+"""The exit status of a command inside whose run must exit with 1."""
 
 
 def shell_status(code: int) -> int:
-    """As a shell tells it. ``code``: as ``subprocess`` does, negative for a signal."""
+    """Return the status in a shell's terms. ``code`` is that of ``subprocess``, negative for a
+    signal."""
     return code if code >= 0 else 128 - code
 
 
 def outermost(code: int) -> int:
-    """What the user's shell is told of a command inside.
+    """Return the status for the user's shell after a command inside.
 
-    1 means that a guarantee was broken. It is also what Python, unshare, setpriv and nsenter exit
-    with when they fail themselves: a run that could not even begin would look like a loss. So from
-    inside, 1 has a number of its own.
+    1 means that a guarantee was broken. It is also the status of Python, unshare, setpriv and
+    nsenter when they fail themselves, so a run that could not begin would look like a loss. Inside,
+    1 therefore has a number of its own.
     """
     if code == MEANT_AS_1:
         return _FAILURE
@@ -93,11 +93,14 @@ def outermost(code: int) -> int:
 
 
 def exit_with(main: Callable[[], int]) -> NoReturn:
-    """Exit with what ``main`` gives. It crashes, and the status is that of an infrastructure that
-    failed: Python's own, 1, would say that a guarantee was broken."""
+    """Exit with the result of ``main``.
+
+    After a crash the status is that of a failed infrastructure. Python's own, 1, would say that a
+    guarantee was broken.
+    """
     try:
         status = main()
-    except Exception:  # noqa: BLE001 - shown, whatever it is
+    except Exception:  # noqa: BLE001 - every error is shown
         traceback.print_exc()
         status = _INFRASTRUCTURE_FAILED
     sys.exit(status)

@@ -1,7 +1,8 @@
-"""The SSH backend: nodes are hosts of an inventory, a host each.
+"""The SSH backend: each node is a host of an inventory.
 
-Of the harness's traffic, its SSH connections are never cut; the rest is where the harness runs on a
-host of its own cluster."""
+The harness's own SSH connections are never cut. Its other traffic is, even if the harness runs on a
+host of its own cluster.
+"""
 
 import getpass
 import logging
@@ -26,7 +27,7 @@ from ackproof.infra.node.node import AgentNode, Made
 from ackproof.infra.node.nodes import AgentLinks, Nodes, Obstacles, capabilities, limits
 
 LEASE_S = 600.0
-"""How long a host keeps what is on it without a word of the harness."""
+"""How long a host keeps what is on it without a request of the harness, in seconds."""
 
 _EVERY_S = 2.0
 
@@ -34,8 +35,11 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Keeps one node's host, in a thread of its own, from its making to :meth:`close`. A host that
-    does not answer is logged and tried again. ``base``: the directory for all of ours there."""
+    """A thread that renews the claim of one node's host until :meth:`close`.
+
+    A host that does not answer is logged and tried again. ``base`` is the directory of the harness
+    there.
+    """
 
     def __init__(self, node: AgentNode, base: PurePosixPath, run: str) -> None:
         self._node = node
@@ -46,7 +50,7 @@ class Keeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Idempotent."""
+        """Stop renewing. Idempotent."""
         self._ended.set()
         self._thread.join()
 
@@ -72,16 +76,16 @@ def _silent(_line: str) -> None: ...
 
 
 class SshBackend:
-    """Implements ``infra.api.interface.Backend``.
+    """An ``infra.api.interface.Backend`` with hosts as nodes.
 
     Args:
-        names: The nodes that will be asked for: their hosts are made ready at once, together.
-            Others are made ready when they are asked for.
+        names: The nodes that will be requested: their hosts are prepared at once, together. Others
+            are prepared at their first request.
         accepted: Fingerprints of host keys that may be added to the known hosts.
-        report: Told, a line at a time, what takes a while.
-        artifacts: What nodes shall have besides, brought to each host once.
+        report: Gets a line for each step that takes a while.
+        artifacts: Files that nodes also need, copied to each host once.
 
-    Raises InfraError naming every host that cannot be had, and why.
+    Raises InfraError with every host that cannot be used, and why.
     """
 
     name = "ssh"
@@ -124,12 +128,14 @@ class SshBackend:
         return capabilities(self._obstacles, self._limits, tried, further=further)
 
     def node(self, name: str) -> AgentNode:
-        """Raises ValueError for a name that is none, InfraError when closed or when no host is
-        left for it."""
+        """Return the node of a name.
+
+        Raises ValueError for an invalid name, and InfraError when closed or without a free host.
+        """
         return self._nodes.get(name)
 
     def remove(self, name: str) -> None:
-        """The host is free for another node then."""
+        """Remove a node. Its host is free for another node then."""
         if (keeper := self._keepers.pop(name, None)) is not None:
             keeper.close()
         self._nodes.remove(name)
@@ -138,12 +144,12 @@ class SshBackend:
                 self._left[name] = host
 
     def remains(self, name: str) -> Sequence[str]:
-        """By the word of the host that it was on."""
+        """Return what is left of a node, by the answer of its host."""
         with self._placing:
             if name in self._placed:
                 return [f"the host {self._placed[name]}"]
             host = self._left.get(name)
-            # Where another node is now, it found the host empty.
+            # A host with another node was empty when that was made.
             if host is None or host in self._placed.values():
                 return []
         there = held(host, self._inventory.directory, self._trust, self._run)
@@ -153,8 +159,11 @@ class SshBackend:
         return self._nodes.reaches(source, target, port, timeout)
 
     def close(self) -> None:
-        """Raises InfraError naming the hosts that could not be released: they come clean when
-        their lease ends, or by ``ackproof clean``."""
+        """Release every host.
+
+        Raises InfraError with the hosts that could not be released. They are cleaned up when their
+        lease ends, or by ``ackproof clean``.
+        """
         if not self._nodes.close():
             return
         on_all(Keeper.close, list(self._keepers.values()))
@@ -167,7 +176,7 @@ class SshBackend:
             ) from error
 
     def _place(self, names: Sequence[str]) -> None:
-        """Find a host for each that has none yet."""
+        """Find a host for each node that has none yet."""
         with self._placing:
             homeless = [name for name in names if name not in self._placed]
             free = [host for host in self._inventory.hosts if host not in self._placed.values()]
@@ -207,7 +216,7 @@ class SshBackend:
 
 
 def _node(name: str, host: ReadyHost) -> AgentNode:
-    """The node on a host that the run holds."""
+    """Return the node on a host that the run holds."""
     prepared = host.prepared
     run = prepared.base / "run"
     argv = [*prepared.program, "connect", str(run / "agent.sock")]

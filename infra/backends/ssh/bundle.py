@@ -1,7 +1,7 @@
-"""What is put on hosts, as files that are named after their content.
+"""The packages that are put on hosts, in files that are named after their content.
 
-The agent is a zip file that Python runs; the sources one of the rooms that run on nodes; the jars
-one of ZooKeeper's. The same content gives the same bytes and thus the same name.
+The agent is a zip file that Python runs. The sources are one of the rooms that run on nodes, and
+the jars one of ZooKeeper's. The same content gives the same bytes and therefore the same name.
 """
 
 import hashlib
@@ -20,8 +20,11 @@ T = TypeVar("T")
 
 
 def once(find: Callable[[], T]) -> Callable[[], T]:
-    """``find``, whose result is kept. Of threads that ask at the same time, one finds out and the
-    others wait for it: with ``functools.cache`` alone each would."""
+    """Return ``find`` with a memory of its result.
+
+    When several threads call it at the same time, one computes and the others wait. With
+    ``functools.cache`` alone each would compute.
+    """
     kept = cache(find)
     lock = threading.Lock()
 
@@ -38,7 +41,7 @@ def once(find: Callable[[], T]) -> Callable[[], T]:
 
 PROJECT = Path(__file__).parents[4]
 ROOMS = ("ackproof/broker", "ackproof/history", "ackproof/plugins", "ackproof/workloads")
-"""What runs on nodes, and what that imports."""
+"""The rooms that run on nodes, and those that they import."""
 
 _TOP = "ackproof/__init__.py"
 _AGENT = (
@@ -57,7 +60,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """Something to put on a host. ``name``: with a hash of its content."""
+    """A package for hosts, whose ``name`` has a hash of its content."""
 
     name: str
     content: bytes
@@ -65,7 +68,7 @@ class Package:
 
 @once
 def agent() -> Package:
-    """Runs as ``python3 -I -S <file> serve``."""
+    """Return the agent, which runs as ``python3 -I -S <file> serve``."""
     files = {str(path.relative_to(PROJECT)): path.read_bytes() for path in _matching(_AGENT)}
     files["__main__.py"] = _MAIN
     return Package(f"agent-{_digest(files)}.pyz", _zipped(files))
@@ -73,25 +76,25 @@ def agent() -> Package:
 
 @once
 def sources() -> Package:
-    """The rooms that run on nodes; for PYTHONPATH."""
+    """Return the rooms that run on nodes, for PYTHONPATH."""
     files = {str(path.relative_to(PROJECT)): path.read_bytes() for path in room_sources()}
     return _package("sources", files)
 
 
 @once
 def jars() -> Package:
-    """ZooKeeper and what it needs. Raises InfraError without PySpark."""
+    """Return ZooKeeper and what it needs. Raises InfraError without PySpark."""
     return _package("zookeeper", {path.name: path.read_bytes() for path in zookeeper_jars()})
 
 
 def room_sources() -> list[Path]:
-    """The modules of the rooms that run on nodes."""
+    """Return the modules of the rooms that run on nodes."""
     modules = (path for room in ROOMS for path in (PROJECT / room).rglob("*.py"))
     return [PROJECT / _TOP, *sorted(modules)]
 
 
 def digest_of(names: Iterable[str]) -> str:
-    """A name for a set of names."""
+    """Return a name for a set of names."""
     return _digest(dict.fromkeys(names, b""))
 
 

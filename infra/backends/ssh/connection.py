@@ -1,9 +1,8 @@
-"""A host at the other end of SSH: kept open, opened again when it was lost.
+"""A connection to a host by SSH, which is opened again when it was lost.
 
-Everything goes through two doors: :meth:`Connection.run` for the few programs that are needed
-before the agent is there, and :class:`Channels` for agents. What fails because the connection was
-lost is done once more over a new one: agents know what they were asked already, and files are
-copied anew.
+It has two users: :meth:`Connection.run` for the few programs that are needed before the agent runs,
+and :class:`Channels` for agents. What fails because of a lost connection is done once more over a
+new one. Agents recognise a repeated request, and files are copied again.
 """
 
 import shlex
@@ -32,7 +31,7 @@ _LAST_WORDS_BYTES = 4096
 
 
 class _Standing(Enum):
-    """What we know of the host; the value is the share of our patience that it has."""
+    """The state of the host; the value is the share of the patience that it gets."""
 
     NEW = 1 / 3
     MET = 1.0
@@ -41,7 +40,7 @@ class _Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a program."""
+    """The result of a program."""
 
     status: int
     output: str
@@ -49,18 +48,18 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opened:
-    """A connection, as long as it lives. ``closing``: closes it and its way there."""
+    """A connection while it lives. ``closing`` closes it and the connections on the way to it."""
 
     transport: paramiko.Transport
     closing: ExitStack
 
 
 class Connection:
-    """One host. May be used by several threads.
+    """The connection to one host. Several threads may use it.
 
     Args:
-        patience_s: How long a lost connection is tried to be had again, seconds; a third of that
-            for the first one. A host that was given up is tried once at each further call.
+        patience_s: How long a lost connection is tried again, in seconds; a third of that for the
+            first one. A host that was given up is tried once at each further call.
     """
 
     def __init__(self, host: Host, trust: Trust, patience_s: float = _PATIENCE_S) -> None:
@@ -75,8 +74,11 @@ class Connection:
     def run(
         self, argv: Sequence[str], content: bytes = b"", timeout: float = _RUN_TIMEOUT_S
     ) -> Outcome:
-        """Run a program to its end with ``content`` on its standard input; its exit status and all
-        it has written. It is run once more when the connection is lost meanwhile."""
+        """Run a program with ``content`` as its input, and return its exit status and all its
+        output.
+
+        It is run once more if the connection is lost meanwhile.
+        """
 
         def act(opened: Opened) -> Outcome:
             with opened.transport.open_session(timeout=timeout) as channel:
@@ -91,14 +93,17 @@ class Connection:
         return self.persist(act)
 
     def close(self) -> None:
-        """Idempotent. Nothing is opened again afterwards."""
+        """Close it for good. Idempotent."""
         self._closed = True
         with self._opening:
             self._drop(self._opened)
 
     def persist(self, act: Callable[[Opened], T]) -> T:
-        """``act`` with an open connection, again from the start when it is lost meanwhile, as long
-        as our patience lasts. Raises InfraError then."""
+        """Call ``act`` with an open connection, and return its result.
+
+        After a lost connection ``act`` is called again from the start, until the patience ends.
+        Raises InfraError then.
+        """
         results: list[T] = []
         reasons: list[str] = []
 
@@ -111,7 +116,7 @@ class Connection:
                 results.append(act(opened))
             except _LOST as error:
                 reasons.append(str(error) or f"no answer ({type(error).__name__})")
-                # A program that was killed there ends its own channel and no other.
+                # A program that was killed on the host ends its own channel and no other.
                 if opened is None or _silent(opened, error):
                     self._drop(opened)
                 return False
@@ -139,7 +144,7 @@ class Connection:
             return self._opened
 
     def _drop(self, opened: Opened | None) -> None:
-        """Close what was lost; not what another thread has opened since."""
+        """Close a lost connection, but not one that another thread has opened since."""
         with self._opening:
             if opened is not None and opened is self._opened:
                 self._opened = None
@@ -151,12 +156,14 @@ def _silent(opened: Opened, error: Exception) -> bool:
 
 
 class Channels:
-    """Implements ``infra.node.agent_client.Way``: the agent is a program, at the other end of a
-    channel that lives as long as it.
+    """A ``infra.node.agent_client.Way`` to an agent that is a program at the other end of a
+    channel.
+
+    The program lives as long as its channel.
 
     Args:
-        argv: Starts it.
-        at_once: Of sshd's sessions (MaxSessions, 10), how many may be taken.
+        argv: The command that starts it.
+        at_once: The number of sshd's sessions (MaxSessions, 10) that may be used.
     """
 
     def __init__(self, connection: Connection, argv: Sequence[str], at_once: int) -> None:
@@ -189,7 +196,7 @@ class Channels:
 
     def _take(self, opened: Opened) -> Wire:
         with self._lock:
-            # Those of a connection that was lost are of no use.
+            # Channels of a lost connection are of no use.
             self._idle = [(of, wire) for of, wire in self._idle if of is opened]
             if self._idle:
                 return self._idle.pop()[1]
@@ -198,8 +205,10 @@ class Channels:
         return Wire(channel)
 
     def _explain(self, wire: Wire, error: BaseException) -> None:
-        """Raise InfraError for what another attempt would not mend: a program that has ended by
-        itself, or is none of ours."""
+        """Raise InfraError if another attempt would not help.
+
+        That is the case if the program has ended by itself, or is no agent.
+        """
         channel = wire.stream
         assert isinstance(channel, paramiko.Channel)
         words = ""

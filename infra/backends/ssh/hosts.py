@@ -1,4 +1,4 @@
-"""Hosts made ready to carry nodes, and what is found out about them on the way."""
+"""The preparation of hosts for nodes, and the facts that it finds."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,8 @@ class ReadyHost:
     """A host with everything on it that a node needs.
 
     Attributes:
-        addresses: Every address that it may send from. The first is IPv4, and it is reached there.
+        addresses: Every address that it may send from. The first is the IPv4 address at which it is
+            reached.
     """
 
     connection: Connection
@@ -34,8 +35,10 @@ class ReadyHost:
 def make_ready(
     host: Host, directory: str, trust: Trust, report: Report, artifacts: Sequence[Artifact]
 ) -> ReadyHost:
-    """Connect and prepare. ``directory``: as in the inventory; ``artifacts``: to bring besides.
-    Raises InfraError."""
+    """Connect to a host and prepare it. Raises InfraError.
+
+    ``directory`` is that of the inventory, and ``artifacts`` are copied in addition.
+    """
     connection = Connection(host, trust)
     try:
         prepared = prepare(connection, directory, report, artifacts)
@@ -52,7 +55,7 @@ def make_ready(
 
 
 def held(host: Host, directory: str, trust: Trust, run: str) -> bool:
-    """Whether the host is that run's. Raises InfraError when it does not answer."""
+    """Return whether the run holds the host. Raises InfraError if the host does not answer."""
     connection = Connection(host, trust)
     try:
         brought = bring_agent(connection, directory)
@@ -71,15 +74,16 @@ def survey(
     further: Sequence[str] = (),
     artifacts: Sequence[Artifact] = (),
 ) -> frozenset[Capability]:
-    """Make the hosts of the nodes ``names`` ready, and say what can be done on all of them;
-    nothing runs there afterwards.
+    """Prepare the hosts of the nodes ``names``, and return the capabilities that all of them have.
+
+    Nothing runs there afterwards.
 
     Args:
-        trials: What shall be tried, and the verb that does.
-        further: Nodes that may be asked for besides, while the others are there.
-        artifacts: To bring to all of them.
+        trials: The capabilities to try, and the verb of each.
+        further: Nodes that may be requested while the others exist.
+        artifacts: Files to copy to all of them.
 
-    Raises InfraError naming every host that cannot be had, and why.
+    Raises InfraError with every host that cannot be used, and why.
     """
     trust = Trust(inventory.known_hosts, accepted)
     wanted = list(place(names, inventory.hosts).values())
@@ -142,14 +146,15 @@ def clean_hosts(
     everything: bool = False,
     keep_software: bool = False,
 ) -> bool:
-    """End dead runs on every host and remove the directory that is ours, cached software too; with
-    ``everything``, living runs are ended first. Packages of the distribution stay.
+    """End dead runs on every host and remove the harness's directory, cached software too.
+
+    With ``everything``, living runs are ended first. Packages of the distribution stay.
 
     Args:
-        keep_software: Remove what runs left, and not what the next one would have to bring again.
-        report: Told, a line a host, what was done and what could not be done.
+        keep_software: Remove what runs left, and keep what the next run would have to copy again.
+        report: Gets a line for each host with what was done or could not be done.
 
-    Returns whether nothing is left of what was to be removed.
+    Return whether everything that must go is gone.
     """
     trust = Trust(inventory.known_hosts, accepted)
 
@@ -168,7 +173,7 @@ def clean_hosts(
 
 
 def _clean(connection: Connection, directory: str, everything: bool, keep_software: bool) -> str:
-    """What was done, in words."""
+    """Clean one host, and return a line about it."""
     brought = bring_agent(connection, directory)
     base = str(brought.base)
     tenant = brought.agent.ask("tenant", base=base)

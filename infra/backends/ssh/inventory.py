@@ -30,7 +30,7 @@ from ackproof.config.documents import VARIABLE, DocumentRefused, Problem, Worded
 Role = Literal["broker", "zookeeper", "client"]
 ROLES: tuple[Role, ...] = ("broker", "zookeeper", "client")
 _STAND_FOR = {"controller": "zookeeper"}
-"""With KRaft, who keeps the metadata."""
+"""The role of the servers that keep the metadata with KRaft."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 Address = Annotated[
     str, Worded(r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", "a host name or an IPv4 address")
@@ -51,8 +51,10 @@ class _Section(BaseModel):
 
 
 class Login(_Section):
-    """How to log in at a host. ``passphrase_env``: where the key's passphrase is; it is in no
-    file."""
+    """The way to log in at a host. ``passphrase_env`` names the variable with the key's passphrase.
+
+    The passphrase is in no file.
+    """
 
     address: Address
     user: User
@@ -74,7 +76,8 @@ class Login(_Section):
 
     @property
     def passphrase(self) -> str | None:
-        """Of the key. Read when it is needed, so that it is in no object that could be printed."""
+        """Return the key's passphrase. It is read on demand, and is in no object that could be
+        printed."""
         return None if self.passphrase_env is None else os.environ[self.passphrase_env]
 
     def __str__(self) -> str:
@@ -104,7 +107,7 @@ class _Defaults(_Section):
 
 
 class Inventory(_Section):
-    """An inventory file. ``path``: where it was read."""
+    """An inventory file, read from ``path``."""
 
     known_hosts: Path = Path("~/.ssh/known_hosts")
     directory: Annotated[
@@ -131,12 +134,11 @@ class Inventory(_Section):
 
 
 class InventoryRefused(DocumentRefused):
-    """An inventory file that will not be used, or does not have the hosts that are needed."""
+    """An inventory file is invalid, or lacks hosts that are needed."""
 
 
 def load(path: Path) -> Inventory:
-    """The inventory in the file ``path``. Raises InventoryRefused with everything that is wrong
-    with it."""
+    """Return the inventory in the file ``path``. Raises InventoryRefused with all its problems."""
     try:
         document = read(path)
     except DocumentRefused as refused:
@@ -152,8 +154,11 @@ def load(path: Path) -> Inventory:
 
 
 def place(names: Sequence[str], hosts: Sequence[Host]) -> dict[str, Host]:
-    """A host for every node, the most particular one that is left. Raises LookupError naming the
-    role that has too few. A name without a role (``broker-1`` has one) may lie anywhere."""
+    """Return a host for every node, the one with the fewest roles that is left.
+
+    Raises LookupError with the role that has too few hosts. A name without a role (``broker-1`` has
+    one) may be placed anywhere.
+    """
     placed: dict[str, Host] = {}
     for name in names:
         free = [host for host in hosts if host not in placed.values()]
@@ -167,7 +172,7 @@ def place(names: Sequence[str], hosts: Sequence[Host]) -> dict[str, Host]:
 
 
 def check_places(names: Sequence[str], inventory: Inventory, path: Path) -> None:
-    """Raise InventoryRefused when there are too few hosts for the nodes ``names``."""
+    """Raise InventoryRefused if there are too few hosts for the nodes ``names``."""
     try:
         place(names, inventory.hosts)
     except LookupError as lacking:
@@ -190,8 +195,10 @@ def _too_few(role: str, wanted: int, hosts: Sequence[Host]) -> str:
 
 
 def _filled_in(document: object) -> object:
-    """The document, each host with the defaults filled in. What is of another shape than expected
-    is left for pydantic to refuse."""
+    """Return the document, each host with the defaults filled in.
+
+    A part of an unexpected shape is left for pydantic to refuse.
+    """
     if not isinstance(document, dict) or not isinstance(document.get("hosts"), list):
         return document
     defaults = document.get("defaults")

@@ -1,7 +1,7 @@
-"""The libraries that the rooms on nodes need, in the very versions that run here.
+"""The libraries that the rooms on nodes need, in the versions that run on this machine.
 
 Wheels are downloaded on this machine, for the host's Python and architecture, and kept in the
-user's cache: hosts need no way to a package index.
+user's cache. Hosts need no access to a package index.
 """
 
 import ast
@@ -36,7 +36,7 @@ _downloading = threading.Lock()
 
 
 def unavailable() -> str | None:
-    """Why this machine cannot prepare hosts, and how to mend it; None when it can."""
+    """Return why this machine cannot prepare hosts and the remedy, or None if it can."""
     if find_spec("pip") is None:
         return f"pip is not there, to fetch the hosts' libraries: {sys.executable} -m ensurepip"
     return None
@@ -44,7 +44,8 @@ def unavailable() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What wheels must fit. ``python``: (3, 11); ``libc``: glibc's version, ``2.36``."""
+    """The platform that wheels must fit. ``python`` is (3, 11), and ``libc`` glibc's version,
+    ``2.36``."""
 
     python: tuple[int, int]
     machine: str
@@ -56,7 +57,7 @@ class Platform:
 
     @property
     def options(self) -> list[str]:
-        """Of ``pip download``."""
+        """Return the options of ``pip download``."""
         minor = int(self.libc.partition(".")[2] or _OLDEST_GLIBC)
         platforms = [f"manylinux_2_{n}_{self.machine}" for n in range(_OLDEST_GLIBC, minor + 1)]
         old = [f"manylinux{year}_{self.machine}" for year in (1, 2010, 2014)]
@@ -70,8 +71,10 @@ class Platform:
 
 @once
 def imported() -> Sequence[str]:
-    """The distributions that the rooms on nodes import from, as their sources say; sorted. Raises
-    InfraError for a module that is of none."""
+    """Return the distributions that the rooms on nodes import from, by their sources; sorted.
+
+    Raises InfraError for a module that belongs to none.
+    """
     known = packages_distributions()
     foreign = set(foreign_modules())
     if absent := foreign - known.keys():
@@ -80,8 +83,11 @@ def imported() -> Sequence[str]:
 
 
 def foreign_modules() -> Sequence[str]:
-    """What the rooms on nodes import and neither they nor Python have. Kept in the user's cache as
-    long as the sources are the same: parsing them takes longer than preparing a host anew."""
+    """Return the modules that the rooms on nodes import from other distributions.
+
+    The result is kept in the user's cache while the sources are the same. Parsing them takes longer
+    than to prepare a host again.
+    """
     kept = _cache() / "imports.json"
     with suppress(OSError, ValueError, LookupError, TypeError):
         known: dict[str, list[str]] = json.loads(kept.read_text())
@@ -96,7 +102,7 @@ def foreign_modules() -> Sequence[str]:
 
 
 def _imports() -> set[str]:
-    """Top-level names of every module that the rooms on nodes import."""
+    """Return the top-level names of every module that the rooms on nodes import."""
     modules: set[str] = set()
     for path in bundle.room_sources():
         for node in ast.walk(ast.parse(path.read_bytes())):
@@ -109,8 +115,11 @@ def _imports() -> set[str]:
 
 @once
 def locked() -> Sequence[str]:
-    """What the rooms on nodes import and all that requires, each ``name==version`` as it is
-    installed here; sorted. Raises InfraError for one that is not installed."""
+    """Return the distributions that the rooms on nodes import, and all that those require.
+
+    Each is ``name==version`` as it is installed here; sorted. Raises InfraError for one that is not
+    installed.
+    """
     found: dict[str, str] = {}
     pending = list(imported())
     while pending:
@@ -127,15 +136,17 @@ def locked() -> Sequence[str]:
 
 
 def name_for(platform: Platform) -> str:
-    """What the libraries for ``platform`` are called, with a hash of their versions."""
+    """Return the name of the libraries for ``platform``, with a hash of their versions."""
     return (
         f"libraries-{platform.tag}-{bundle.digest_of([*locked(), platform.machine, platform.libc])}"
     )
 
 
 def wheels(platform: Platform) -> Sequence[Path]:
-    """A wheel for each of :func:`locked`, downloaded if they are not in the cache yet. Raises
-    InfraError with pip's complaint."""
+    """Return a wheel for each of :func:`locked`, downloaded if they are not in the cache yet.
+
+    Raises InfraError with pip's complaint.
+    """
     directory = _cache() / name_for(platform)
     with _downloading:
         if not directory.exists():

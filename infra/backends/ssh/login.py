@@ -1,4 +1,4 @@
-"""Logging in to hosts by SSH, with the host keys that are known or accepted."""
+"""Logins to hosts by SSH, with the host keys that are known or accepted."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ _writing = threading.Lock()
 
 
 class UnknownHost(InfraError):
-    """A host whose key nobody has accepted yet. ``fingerprint``: of the key it has shown."""
+    """A host whose key is not accepted yet. ``fingerprint`` is that of the key it has shown."""
 
     def __init__(self, host: str, fingerprint: str, known_hosts: Path) -> None:
         self.fingerprint = fingerprint
@@ -30,11 +30,13 @@ class UnknownHost(InfraError):
 
 
 class Acceptance(paramiko.MissingHostKeyPolicy):
-    """What is done with a host that is not in the known hosts: refused, unless its key's
-    fingerprint was accepted beforehand; it is written down then.
+    """A policy for hosts that are not in the known hosts.
+
+    Such a host is refused unless its key's fingerprint was accepted beforehand. Then it is added to
+    the file.
 
     Args:
-        accepted: ``SHA256:...``, as OpenSSH prints them.
+        accepted: Fingerprints ``SHA256:...``, as OpenSSH prints them.
     """
 
     def __init__(self, known_hosts: Path, accepted: Set[str]) -> None:
@@ -54,7 +56,7 @@ class Acceptance(paramiko.MissingHostKeyPolicy):
 
 
 def changed(error: paramiko.BadHostKeyException, known_hosts: Path) -> InfraError:
-    """What to say of a host that shows another key than last time."""
+    """Return the error for a host that shows another key than last time."""
     return InfraError(
         f"{error.hostname}: THE HOST KEY HAS CHANGED: it was {error.expected_key.fingerprint} and "
         f"is {error.key.fingerprint}. Somebody may be listening in. Only if you know that the host "
@@ -76,17 +78,19 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Which hosts are believed: those in the file ``known_hosts``, and those whose key has a
-    fingerprint among ``accepted``."""
+    """The hosts that are trusted.
+
+    They are in the file ``known_hosts``, or their key has a fingerprint among ``accepted``.
+    """
 
     known_hosts: Path
     accepted: Set[str] = frozenset()
 
 
 def log_in(host: Host, trust: Trust) -> tuple[paramiko.SSHClient, ExitStack]:
-    """A client that is logged in, and what closes it and its way there.
+    """Return a client that is logged in, and a stack that closes it and the connections on the way.
 
-    Raises Unreachable where it may help to try again, InfraError where it does not.
+    Raises Unreachable if it may help to try again, InfraError if it does not.
     """
     with ExitStack() as opened:
         sock = None
@@ -146,12 +150,12 @@ def _client(
 
 
 def _key(login: Login) -> paramiko.PKey | None:
-    """The key that the inventory names. None without one, or when it is left to ssh-agent."""
+    """Return the key that the inventory names; None without one, or if it is left to ssh-agent."""
     if login.key is None:
         return None
     secret = login.passphrase
     try:
-        # Bytes are what it takes, whatever its signature says.
+        # The function takes bytes, whatever its signature says.
         return paramiko.PKey.from_path(
             login.key.expanduser(),
             None if secret is None else secret.encode(),  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""What runs on hosts besides the agent. It is shipped as a part of one zip file."""
+"""The programs on hosts besides the agent, shipped as a part of one zip file."""

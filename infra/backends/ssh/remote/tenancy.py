@@ -1,7 +1,7 @@
-"""Who has this host: one run at a time, as long as its harness is heard of.
+"""The claim of a run on this host: one run at a time, as long as its harness sends requests.
 
-The run's directory is the claim. Its modification time is renewed by every word of the harness;
-when that has been silent for long, the guard ends what the run has here and removes what it made.
+The run's directory is the claim. Every request of the harness renews its modification time. After a
+long silence, the guard ends what the run has here and removes what it made.
 """
 
 import ipaddress
@@ -25,7 +25,7 @@ from ackproof.infra.machine.waiting import wait_until
 
 
 def again(role: str, *arguments: str) -> Sequence[str]:
-    """The command line of this very program in another role."""
+    """Return the command line of this program in another role."""
     return [sys.executable, "-I", "-S", sys.argv[0], role, *arguments]
 
 
@@ -33,18 +33,20 @@ def again(role: str, *arguments: str) -> Sequence[str]:
 
 
 def addresses() -> list[str]:
-    """Every address it has, but for those that nobody else sees; the one that we have reached it at
-    is among them."""
+    """Return every address of the host that other hosts can use.
+
+    The one at which the harness has reached it is among them.
+    """
     return sorted({_ssh_connection()[2], *_of_interfaces()})
 
 
 def ssh_port() -> int:
-    """The port that our connection has come to."""
+    """Return the port of the harness's connection."""
     return int(_ssh_connection()[3])
 
 
 def _ssh_connection() -> list[str]:
-    """Address and port of the client, address and port here."""
+    """Return the address and port of the client, and the address and port here."""
     return os.environ["SSH_CONNECTION"].split()
 
 
@@ -66,8 +68,11 @@ LOG = "agent.log"
 _SERVES_WITHIN_S = 20.0
 _ENDS_WITHIN_S = 20.0
 _ALIVE_S = 60.0
-"""A harness says something every few seconds. One that has been silent for longer may only be cut
-off: its processes are left to run, unless somebody else wants the host."""
+"""The silence after which a harness counts as dead, in seconds.
+
+A harness sends a request every few seconds. One that has been silent for longer may only be cut
+off. Its processes are left to run, unless another run wants the host.
+"""
 
 _CLAIM = "run.json"
 _GUARD = "guard.json"
@@ -80,12 +85,13 @@ _INHERITED = (
 
 
 def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, str]) -> None:
-    """Take the host for ``run``, from a dead one if need be, and start its agent. Raises Refused
-    while another run that lives has the host.
+    """Take the host for ``run``, also from a dead one, and start its agent.
+
+    Raises Refused while another living run has the host.
 
     Args:
-        holder: Who that is, for others to read.
-        env: For the run's processes, added to what a login has.
+        holder: The user of the run, for others to read.
+        env: Variables for the run's processes, added to those of a login.
     """
     claimed = place(base)
     there = tenant(base)
@@ -96,7 +102,7 @@ def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, 
     (aside / _LEASE).touch()
     _write_whole(aside / _CLAIM, {"run": run, "holder": holder, "lease_s": lease_s})
     try:
-        aside.rename(claimed)  # of two, one succeeds: a directory with content is not replaced
+        aside.rename(claimed)  # one of two succeeds: a directory with content is not replaced
     except OSError:
         shutil.rmtree(aside)
         _check_ours(base, run)
@@ -107,7 +113,7 @@ def acquire(base: str, run: str, holder: str, lease_s: float, env: Mapping[str, 
 
 
 def renew(base: str, run: str) -> None:
-    """The harness is there. Raises Refused when the host is no longer its own."""
+    """Renew the claim. Raises Refused if the run does not have the host any more."""
     there = tenant(base)
     if there is None or there["run"] != run:
         raise Refused("the run has lost this host: it was silent for too long, or was removed")
@@ -115,8 +121,11 @@ def renew(base: str, run: str) -> None:
 
 
 def tenant(base: str) -> dict[str, Any] | None:
-    """The run that has the host, for how long it has been silent, and whether it is taken to be
-    alive; None when nobody has it."""
+    """Return the run that has the host, how long it has been silent, and whether it counts as
+    alive.
+
+    Return None if no run has it.
+    """
     claimed = place(base)
     try:
         claim: dict[str, Any] = json.loads((claimed / _CLAIM).read_text())
@@ -127,9 +136,12 @@ def tenant(base: str) -> dict[str, Any] | None:
 
 
 def impair(addresses: Sequence[str], **what: Any) -> None:
-    """:func:`infra.agent.links.impair`, but for our sshd: the harness may be on a node, or come by
-    way of one. Written down first: where nothing was ever on, releasing takes no root. Asked of the
-    run's agent, which is in the directory of its claim."""
+    """Begin an impairment by :func:`infra.agent.links.impair` that spares this host's sshd.
+
+    The harness may be on a node, or come by way of one. A file is written first: without it,
+    releasing needs no root. The request goes to the run's agent, which is in the directory of its
+    claim.
+    """
     written = Path(_IMPAIRED)
     first = not written.exists()
     written.touch()
@@ -147,8 +159,10 @@ def mend(addresses: Sequence[str], **what: Any) -> None:
 
 
 def release(base: str) -> None:
-    """End what the run has here and remove what it made: processes, rules, files. Raises Refused
-    when something does not end."""
+    """End what the run has here and remove what it made: processes, rules, files.
+
+    Raises Refused if something does not end.
+    """
     claimed = place(base)
     lift(base)
     if (claimed / _GUARD).exists():
@@ -159,12 +173,12 @@ def release(base: str) -> None:
 
 
 def lift(base: str) -> None:
-    """Lift the limits to the run's disks: who waits for a slow one does not end before that."""
+    """Lift the limits to the run's disks: a process that waits for a slow one does not end."""
     throttle.lift_below(str(place(base)))
 
 
 def remove(base: str) -> None:
-    """Remove what a run has made that has no processes any more."""
+    """Remove what a run without processes has made."""
     claimed = place(base)
     if not claimed.exists():
         return
@@ -181,13 +195,13 @@ def remove(base: str) -> None:
 
 
 def purge(base: str) -> None:
-    """Release the host, and remove everything that we ever put here."""
+    """Release the host, and remove everything that was ever put here."""
     release(base)
     shutil.rmtree(base, ignore_errors=False)
 
 
 def place(base: str) -> Path:
-    """The directory that is the claim."""
+    """Return the directory that is the claim."""
     return Path(base) / "run"
 
 
@@ -204,8 +218,10 @@ def _check_ours(base: str, run: str) -> None:
 
 
 def _start_guard(base: str, env: Mapping[str, str]) -> ProcessIdentity:
-    """In a session of its own and without our streams: the end of the connection is nothing to
-    it."""
+    """Start the guard in a session of its own, without streams of the connection.
+
+    The guard is therefore not affected by the end of the connection.
+    """
     streams = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
     guard = children.in_main_thread(
         lambda: children.spawn(again("guard", base), env, streams, dies_with_us=False)
@@ -220,14 +236,11 @@ def _write_whole(path: Path, content: object) -> None:
     aside.replace(path)
 
 
-# --- guard ------------------------------------------------------------------------------------
-#
-# The guard: parent of a run's agent, which sees to it that the host comes clean.
-#
-# It is the agent's subreaper: killed with SIGKILL, the agent leaves what daemons it has below the
-# guard, which ends them. SIGTERM makes it end everything and go. When the run has been silent for
-# longer than its lease, the guard ends everything and removes what the run has made; whatever
-# happens to harness and network. Not handled: a logind that kills what a user leaves behind
+# The guard: the parent of a run's agent, which makes sure that the host is cleaned up.
+# It is the agent's subreaper: killed with SIGKILL, the agent leaves its daemons below the guard,
+# which ends them. SIGTERM makes it end everything and exit. When the run has been silent for longer
+# than its lease, the guard ends everything and removes what the run has made, whatever happens to
+# harness and network. Not handled: a logind that kills what a user leaves behind
 # (KillUserProcesses=yes; Debian's and Ubuntu's default is no).
 
 
@@ -235,10 +248,11 @@ _LOOK_EVERY_S = 5.0
 
 
 def guard(base: str) -> None:
-    """Start the agent of the run that has this host, and see to its end."""
+    """Start the agent of the run that has this host, and clean up after it."""
     children.adopt_orphans()
     os.chdir(place(base))
-    # An agent that could not be started (a full disk) would leave a guard that watches nothing.
+    # The loop ends with the watch: if an agent could not be started (a full disk), the guard would
+    # otherwise stay and watch nothing.
     children.run_while(lambda: _watch(base))
     children.end_all()
 

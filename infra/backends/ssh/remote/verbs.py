@@ -1,8 +1,8 @@
-"""What a host can be asked besides what every node can, and the software that it keeps.
+"""The verbs of a host beyond those of every node, and the software that it keeps.
 
-Each thing is kept from run to run in a directory named after its content. A directory counts when
-the file ``complete`` is in it; anything else is made anew. Of jars, each counts by itself, as a
-program does: each is brought by itself, and appears as a whole.
+Each package is kept from run to run in a directory named after its content. A directory counts if
+the file ``complete`` is in it; anything else is made again. Each jar counts by itself, as a program
+does: it is copied by itself, and appears as a whole.
 """
 
 import hashlib
@@ -22,13 +22,15 @@ _INSTALLED_WITHIN_S = 600
 
 
 def has(directory: str) -> bool:
-    """Whether it is there and whole."""
+    """Return whether the directory exists and is complete."""
     return (Path(directory) / _COMPLETE).exists()
 
 
 def sums(path: str) -> dict[str, str]:
-    """SHA-256 of the jars of a directory, by their names, or of a file by the name ``""``; nothing
-    where there is neither."""
+    """Return the SHA-256 of the jars of a directory by name, or of a file by the name ``""``.
+
+    Return nothing if neither exists.
+    """
     top = Path(path)
     files = {"": top} if top.is_file() else {jar.name: jar for jar in top.glob("*.jar")}
     found = {}
@@ -39,7 +41,7 @@ def sums(path: str) -> dict[str, str]:
 
 
 def allow_execution(path: str) -> None:
-    """Let us execute a file. Idempotent."""
+    """Make a file executable for its owner. Idempotent."""
     Path(path).chmod(0o700)
 
 
@@ -53,8 +55,10 @@ def unpack(archive: str, directory: str) -> None:
 
 
 def install_libraries(wheels: str, directory: str) -> None:
-    """Make a virtual environment in ``directory`` with every wheel of the directory ``wheels``,
-    and nothing from anywhere else."""
+    """Make a virtual environment in ``directory`` with every wheel of the directory ``wheels``.
+
+    Nothing comes from any other place.
+    """
     target = _fresh(directory)
     _run([sys.executable, "-m", "venv", str(target)])
     _run(
