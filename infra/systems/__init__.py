@@ -1,6 +1,6 @@
-"""What can be put to the test: systems by the names that campaigns give them.
+"""The systems that can be tested, by the names that campaigns give them.
 
-:data:`SYSTEMS` has all of them: the built-in ones and those of plug-ins, which register a
+:data:`SYSTEMS` has the built-in ones and those of plug-ins, which register a
 :class:`infra.systems.product.Product` under the entry-point group ``ackproof.systems``.
 """
 
@@ -27,7 +27,7 @@ SYSTEMS: Table[Product] = Table(
 
 
 def parse(name: str) -> Build:
-    """Return the build that a campaign names. Raises ValueError that says what is wrong with the
+    """Return the build that a campaign names. Raises ValueError with what is wrong with the
     name."""
     product_name, colon, version = name.partition(":")
     if (reason := SYSTEMS.refusal(product_name)) is not None:
@@ -61,14 +61,15 @@ def _built(product: Product, version: str | None) -> Build:
 
 
 def pinned(name: str) -> str:
-    """Return the name of the same system that stays what it is: an image with its digest. Raises as
-    :func:`parse`."""
+    """Return the name of the same system that does not change: an image with its digest.
+
+    Raises the errors of :func:`parse`.
+    """
     return parse(name).text if name.startswith(f"{KAFKA}:{IMAGE}") else name
 
 
 def plugin(name: str) -> Plugin | None:
-    """Return the plug-in that a system comes from, given its name in a campaign; None for a
-    built-in one."""
+    """Return the plug-in of a system by its name in a campaign; None for a built-in one."""
     return SYSTEMS.plugin(name.partition(":")[0])
 
 
@@ -84,16 +85,21 @@ def _patterns() -> Iterator[str]:
 
 
 def quorum_of(name: str, asked: str | None = None) -> MetadataQuorum | None:
-    """Return who keeps the metadata of the system of that name, given who is ``asked`` for, if
-    anybody; None where no server that Ackproof deploys does. Raises ValueError for a name that is
-    none, and for servers that cannot keep its metadata."""
+    """Return which servers keep the metadata of the named system, given which are ``asked`` for, if
+    any.
+
+    Return None if Ackproof deploys no such servers. Raises ValueError for an invalid name, and for
+    servers that cannot keep its metadata.
+    """
     return parse(name).quorum(asked)
 
 
 @cache
 def known(name: str, asked: str | None = None) -> Known | None:
-    """Return the properties of a system with the metadata quorum that is ``asked`` for, if any;
-    None where they are not known, or there is no such system."""
+    """Return the properties of a system with the metadata quorum that is ``asked`` for, if any.
+
+    Return None if they are not known, or there is no such system.
+    """
     try:
         build = parse(name)
         return build.known(build.quorum(asked))
@@ -102,16 +108,22 @@ def known(name: str, asked: str | None = None) -> Known | None:
 
 
 def prepare(name: str, tell: Callable[[str], None]) -> None:
-    """Have on this machine what the system needs and a run could not fetch. ``tell`` is told, a
-    line at a time, of what takes long. Raises InfraError when it cannot be had. Afterwards
-    :func:`known` may know more: a release is asked for its properties when it is first fetched."""
+    """Bring to this machine what the system needs and a run could not fetch.
+
+    ``tell`` gets a line for each step that takes long. Raises InfraError if it is not available.
+    Afterwards :func:`known` may know more: a release is asked for its properties when it is first
+    fetched.
+    """
     _parsed(name).prepare(tell)
     known.cache_clear()
 
 
 def artifacts(name: str) -> Sequence[Artifact]:
-    """Return what nodes need for the system of that name, beside what they have for any: a backend
-    is opened with it. Raises InfraError where it was not prepared, or is not what was released."""
+    """Return what nodes need for the named system beside the files for any: a backend is opened
+    with it.
+
+    Raises InfraError if it was not prepared, or differs from the release.
+    """
     return _parsed(name).artifacts()
 
 
@@ -128,12 +140,16 @@ def make_system(
 ) -> System:
     """Return the system of that name, configured on ``backend`` and not deployed yet.
 
-    ``zookeepers``: how many servers keep the metadata; with KRaft, controllers. ``properties``:
-    Kafka's broker properties. ``metadata_quorum``: who keeps the metadata
-    (:class:`infra.systems.product.MetadataQuorum`); None: whoever does by default.
-    ``disks``: what the brokers' logs lie on; None: directories of their nodes. ``clocks``: whether
-    its servers go by fake clocks. Raises InfraError for a name that is none, or that is not
-    deployed there, ValueError for properties that cannot be, and for a quorum that it has not.
+    Args:
+        zookeepers: The number of servers that keep the metadata; with KRaft, controllers.
+        properties: Kafka's broker properties.
+        metadata_quorum: The servers that keep the metadata
+            (:class:`infra.systems.product.MetadataQuorum`); None for the default.
+        disks: The disks of the brokers' logs; None for directories of their nodes.
+        clocks: Whether its servers use fake clocks.
+
+    Raises InfraError for an invalid name, or for a system that is not deployed there. Raises
+    ValueError for invalid properties, and for a quorum that the system cannot have.
     """
     build = _parsed(name)
     return build.configured(

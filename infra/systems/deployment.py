@@ -1,4 +1,5 @@
-"""Deploying brokers, whichever servers keep their metadata, and adding brokers later."""
+"""The deployment of brokers, whichever servers keep their metadata, and the addition of brokers
+later."""
 
 import io
 import threading
@@ -32,14 +33,14 @@ STOP_GRACE_S = 5.0
 
 
 def disks(node: Node, planned: DiskPlan | None) -> Sequence[Disk]:
-    """The disks of a node; none where nothing is ``planned``."""
+    """Return new disks of a node; none if none are ``planned``."""
     if planned is None:
         return ()
     return [node.disk(str(n), planned.megabytes) for n in range(1, planned.per_server + 1)]
 
 
 def server_properties(settings: Mapping[str, str]) -> bytes:
-    """The content of a ``server.properties``."""
+    """Return the content of a ``server.properties``."""
     properties = Properties()
     for name, value in settings.items():
         properties[name] = value
@@ -49,7 +50,7 @@ def server_properties(settings: Mapping[str, str]) -> bytes:
 
 
 def listens(server: NodeServer) -> bool:
-    """Whether it accepts connections."""
+    """Return whether the server accepts connections."""
     return accepts(server.node.address, server.port)
 
 
@@ -59,8 +60,11 @@ def await_all(
     timeout: float,
     what: str,
 ) -> None:
-    """Wait until all are ready. Raises DeploymentError for the first that is not, at once when
-    its process has ended."""
+    """Wait until all servers are ready.
+
+    Raises DeploymentError for the first that is not ready in time, and at once if its process has
+    ended.
+    """
     for server in servers:
         try:
             wait_until(
@@ -82,11 +86,11 @@ def await_all(
 
 
 class AddedBrokers:
-    """Implements ``infra.api.interface.Added``. Thread-safe.
+    """An ``infra.api.interface.Added``. Thread-safe.
 
     Args:
         make: Makes the node of a ``broker.id``, and configures the broker on it.
-        deployed: How many brokers there are besides, with the ids from 1 on.
+        deployed: The number of the other brokers, whose ids begin with 1.
     """
 
     def __init__(self, backend: Backend, make: Callable[[int], NodeServer], deployed: int) -> None:
@@ -123,7 +127,7 @@ class AddedBrokers:
 
 
 def name_of(number: int) -> str:
-    """What the broker of that id is called, and its node."""
+    """Return the name of the broker of that id, which is also the name of its node."""
     return f"broker-{number}"
 
 
@@ -131,14 +135,15 @@ def name_of(number: int) -> str:
 
 
 class DeployedSystem(ABC):
-    """What of ``infra.api.interface.System`` follows from the brokers: those that are deployed, and
-    those that join later.
+    """The part of ``infra.api.interface.System`` that only depends on the brokers.
+
+    They are those that are deployed and those that join later.
 
     Args:
-        name: As a campaign names it.
-        properties: In force, the same for every server.
-        disks: What the brokers' logs lie on; None: directories of their nodes.
-        clocks: Whether every server goes by a fake clock of its node.
+        name: The name in campaigns.
+        properties: The properties in force, the same for every server.
+        disks: The disks of the brokers' logs; None for directories of their nodes.
+        clocks: Whether every server uses a fake clock of its node.
     """
 
     def __init__(
@@ -150,7 +155,8 @@ class DeployedSystem(ABC):
         self._clocks = clocks
 
     def _make_brokers(self, backend: Backend, count: int) -> None:
-        """With the ids from 1, once there is what :meth:`_broker` needs."""
+        """Make brokers with the ids from 1. Call it when everything that :meth:`_broker` needs
+        exists."""
 
         def make(number: int) -> NodeServer:
             return self._broker(backend.node(name_of(number)), number)
@@ -161,11 +167,11 @@ class DeployedSystem(ABC):
 
     @abstractmethod
     def _broker(self, node: Node, number: int) -> NodeServer:
-        """The broker of that id, configured on its node."""
+        """Return the broker of that id, configured on its node."""
 
     @abstractmethod
     def _topic_config(self, topic: str) -> Mapping[str, str]:
-        """What is set of a topic. Raises ViewUnavailable."""
+        """Return the settings of a topic. Raises ViewUnavailable."""
 
     @abstractmethod
     def view(self) -> ClusterView: ...

@@ -1,12 +1,14 @@
-"""Watches the cluster in ZooKeeper and reports what changes.
+"""Observers of the cluster's metadata in ZooKeeper that report changes.
 
-Whenever a watch fires, and whenever the connection is back, the whole view is read again (setting
-the watches anew) and compared with the one before. So nothing is missed for good, whatever
-happened to the session meanwhile; but ZooKeeper's watches tell that something changed, not how
-often: of two changes in quick succession the first may go unseen. The version of a partition's
-znode tells that there was one. While it cannot read, or comes to it late, it is blind, and says so.
+Whenever a watch fires, and whenever the connection is back, the whole view is read (which sets the
+watches again) and compared with the one before. No lasting change is therefore missed, whatever
+happened to the session meanwhile. ZooKeeper's watches report that something changed, but not how
+often: the first of two quick changes may remain unseen. The version of a partition's znode then
+shows that there was one. While the observer cannot read, or reads late, it is blind, and reports
+that.
 
-Not reported: topics that are deleted."""
+Not reported: topics that are deleted.
+"""
 
 import queue
 import threading
@@ -24,14 +26,19 @@ from ackproof.infra.systems.view import ViewReader, connect, disconnect
 _READ_TIMEOUT_S = 2.0
 _AGAIN_S = 0.2
 LATE_NS = 950_000_000
-"""Without a look for that long, a change might be reported later than the checkers allow for
-(``checkers.context.observed.OBSERVATION_LAG_NS``)."""
+"""The longest time between two readings, in nanoseconds.
+
+After a longer time, a change might be reported later than the checkers allow for
+(``checkers.context.observed.OBSERVATION_LAG_NS``).
+"""
 EMPTY = ClusterView(brokers={}, controller=None, controller_epoch=0, partitions={})
 
 
 def changes(before: ClusterView, after: ClusterView, time_ns: int) -> Iterator[ClusterChange]:
-    """What is different, seen at ``time_ns``. A broker that registered again in between went
-    down and came up."""
+    """Yield the differences of two views, seen at ``time_ns``.
+
+    A broker that registered again in between went down and came up.
+    """
     gone = before.brokers.items() - after.brokers.items()
     come = after.brokers.items() - before.brokers.items()
     for broker, _ in sorted(gone):
@@ -47,16 +54,17 @@ def changes(before: ClusterView, after: ClusterView, time_ns: int) -> Iterator[C
         )
     for key, partition in after.partitions.items():
         seen = before.partitions.get(key)
-        # The ISR may have changed, and changed back, before it was read again: the version tells.
+        # The ISR may have changed, and changed back, before it was read again. The version shows
+        # that.
         if seen is None or (partition, partition.version) != (seen, seen.version):
             yield _partition_change(partition, time_ns)
 
 
 class Sight:
-    """Whether an observer sees, and that it tells of it.
+    """The state of an observer that can become blind, and its reports about that.
 
     Args:
-        on_change: As the observer's.
+        on_change: The function of the observer.
     """
 
     def __init__(self, on_change: Callable[[ClusterChange], None]) -> None:
@@ -65,15 +73,15 @@ class Sight:
         self.lost = False
 
     def lose(self, time_ns: int) -> None:
-        """Nothing is seen since ``time_ns``, or nothing still."""
+        """Report that nothing is seen since ``time_ns``, unless that is already reported."""
         if not self.lost:
             self.lost = True
-            # A second loss is behind the end of the first: told as of before it, the two would be
-            # one that ends with the first.
+            # A second loss must come after the end of the first. With an earlier time, the two
+            # would be one that ends with the first.
             self._tell(ChangeKind.ZOOKEEPER_LOST, max(time_ns, self._back_ns + 1))
 
     def regain(self, time_ns: int) -> None:
-        """From ``time_ns`` on everything is seen, again if it was not."""
+        """Report that everything is seen from ``time_ns`` on, if that was not so before."""
         if self.lost:
             self.lost = False
             self._back_ns = time_ns
@@ -84,7 +92,7 @@ class Sight:
 
 
 class _News(NamedTuple):
-    """For the observer's thread: something changed; ``lost``: the connection."""
+    """A message to the observer's thread that something changed; ``lost``: the connection."""
 
     time_ns: int
     lost: bool = False
@@ -92,15 +100,15 @@ class _News(NamedTuple):
 
 
 class ClusterObserver:
-    """Observes from :meth:`start` to :meth:`close`; a context manager of the two.
+    """An observer from :meth:`start` to :meth:`close`; a context manager of the two.
 
-    The state found at first is reported as changes from an empty cluster.
+    The first state is reported as changes from an empty cluster.
 
     Args:
         zookeeper_connect: Kafka's ``zookeeper.connect``.
-        on_change: Called with each change, from one thread of the observer's own. What it raises
-            ends the observation and is raised by :meth:`close`.
-        clock: Nanoseconds of the Unix epoch.
+        on_change: Called with each change, from one thread of the observer. Its error ends the
+            observation and is raised by :meth:`close`.
+        clock: Returns nanoseconds of the Unix epoch.
     """
 
     def __init__(
@@ -115,7 +123,7 @@ class ClusterObserver:
         self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
         self._seen = EMPTY
         self._fresh_ns: int | None = None
-        """By then everything was seen; None: nothing was seen yet."""
+        """The time at which everything was last seen; None if nothing was seen yet."""
         self._sight = Sight(on_change)
         self._client: KazooClient | None = None
         self._thread = threading.Thread(target=self._run, name="cluster-observer")
@@ -124,24 +132,26 @@ class ClusterObserver:
 
     @property
     def watches(self) -> int:
-        """How many watches of its own ZooKeeper keeps while nothing changes: who counts those of
-        the cluster takes them off."""
+        """Return the number of watches that ZooKeeper keeps for it while nothing changes.
+
+        They must be subtracted from a count of the cluster's watches.
+        """
         return self._watches
 
     @property
     def alive(self) -> bool:
-        """Whether it observes: begun, and neither closed nor failed."""
+        """Return whether it observes: it has started, and neither closed nor failed."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin. ZooKeeper need not be there yet."""
+        """Begin. ZooKeeper need not be up yet."""
         self._client = connect(self._zookeeper_connect)
         self._client.add_listener(self._on_state)
         self._news.put(_News(self._clock()))
         self._thread.start()
 
     def close(self) -> None:
-        """End. Idempotent. Raises what made the observation fail, if it did."""
+        """Stop. Idempotent. Raises the error that ended the observation, if one did."""
         if self._client is None:
             return
         self._news.put(_News(self._clock(), closing=True))
@@ -161,7 +171,7 @@ class ClusterObserver:
         self.close()
 
     def _on_state(self, state: str) -> None:
-        # Called in kazoo's own thread, which must not be kept waiting.
+        # This is called in kazoo's own thread, which must not wait.
         self._news.put(_News(self._clock(), lost=state != KazooState.CONNECTED))
 
     def _on_watch(self, _event: WatchedEvent) -> None:
@@ -188,7 +198,7 @@ class ClusterObserver:
                     self._sight.lose(news.time_ns)
                 stale = True
                 if not self._news.empty():
-                    continue  # one reading will do for all of them
+                    continue  # one reading serves all of them
             now_ns = self._clock()
             quiet = news is None and not stale and now_ns - turned_ns <= LATE_NS
             if not quiet:
@@ -199,14 +209,16 @@ class ClusterObserver:
             turned_ns = self._clock()
 
     def _lose_if_late(self, now_ns: int) -> None:
-        """A machine that has other things to do may keep this process, or ZooKeeper, waiting for
-        seconds. A new leader that is seen so late would have begun below what the former one had
-        acknowledged by then."""
+        """Report a gap if the last reading is too long ago.
+
+        A busy machine may keep this process, or ZooKeeper, waiting for seconds. A new leader that
+        is seen so late would seem to have begun below what the former one had acknowledged by then.
+        """
         if self._fresh_ns is not None and now_ns - self._fresh_ns > LATE_NS:
             self._sight.lose(self._fresh_ns)
 
     def _read(self, reader: ViewReader) -> bool:
-        """Whether the view could be read; its changes are reported."""
+        """Read the view and report its changes. Return whether it could be read."""
         try:
             view = reader.read()
         except ViewUnavailable:
@@ -242,15 +254,15 @@ Report = Callable[[ClusterView], None]
 
 
 class PollingObserver:
-    """Implements ``infra.api.metadata.Observer``.
+    """An ``infra.api.metadata.Observer`` by repeated requests.
 
     Args:
-        ask: Calls what it is given with each view that there was since it was asked last, the
-            oldest first, as it gets them; raises ViewUnavailable.
-        every_s: Pause between two questions, in seconds.
-        on_change: Called with each change, from one thread of the observer's own. What it raises
-            ends the observation and is raised by :meth:`close`.
-        clock: Nanoseconds of the Unix epoch.
+        ask: Calls its argument with each view since the last request, the oldest first, as it gets
+            them; raises ViewUnavailable.
+        every_s: The pause between two requests, in seconds.
+        on_change: Called with each change, from one thread of the observer. Its error ends the
+            observation and is raised by :meth:`close`.
+        clock: Returns nanoseconds of the Unix epoch.
         end: Called by :meth:`close`, every time.
     """
 
@@ -276,7 +288,7 @@ class PollingObserver:
 
     @property
     def watches(self) -> int:
-        """Nobody keeps one."""
+        """Return 0: a polling observer sets no watches."""
         return 0
 
     def start(self) -> None:
@@ -308,7 +320,7 @@ class PollingObserver:
             self._sight.lose(self._answered_ns)
             return
         self._sight.regain(self._clock())
-        # What had changed by then has been reported; what came while it was asked, perhaps not.
+        # Changes before the request have been reported. Changes during it may not have been.
         self._answered_ns = asked_ns
 
     def _report(self, view: ClusterView) -> None:

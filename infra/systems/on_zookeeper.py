@@ -1,7 +1,7 @@
 """Brokers with ZooKeeper, each server on a node of its own.
 
-Deployed like any other program, by command line and ``server.properties``. The broker's node
-holds ``server.properties`` and ``data`` (``log.dirs``), or disks with a log directory each.
+They are deployed like any other program, by command line and ``server.properties``. The broker's
+node holds ``server.properties`` and ``data`` (``log.dirs``), or disks with a log directory each.
 """
 
 import threading
@@ -53,25 +53,27 @@ _LEADING = ("leader", "standalone")
 _VIEW_TIMEOUT_S = 2.0
 _ZOOKEEPER_UP_S = 60.0
 _SESSIONS_UNTIL_GONE = 2
-"""How many session timeouts a broker that was killed stays registered at most: ZooKeeper counts
-from the last word that it had, and expires whole ticks at a time."""
+"""The session timeouts that a killed broker stays registered at most.
+
+ZooKeeper counts from the last request that it received, and expires whole ticks at a time.
+"""
 
 BrokerCommand = Callable[[Node, PurePosixPath], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a broker runs.
+    """The program of a broker.
 
     Attributes:
-        command: Given the node and the path of ``server.properties`` there, the command line. What
-            it needs besides is put on the node.
-        knock: What is sent to it so that it writes a line into its log, and what stands there (see
+        command: Returns the command line for the node and the path of ``server.properties`` there.
+            It also puts on the node what the program needs.
+        knock: Returns the bytes that make the broker write a line into its log, and that line (see
             ``infra.api.clocks.Question``).
-        properties: Of every broker for which nobody says otherwise, where the program's own default
-            will not do.
-        starts_beside_itself: Whether it starts while the session of the process before it, which
-            was killed, has not expired yet.
+        properties: Properties of every broker that a campaign does not set, where the program's own
+            default is unsuitable.
+        starts_beside_itself: Whether it starts while the session of its killed predecessor has not
+            expired yet.
     """
 
     command: BrokerCommand
@@ -81,18 +83,18 @@ class Program:
 
 
 class SystemOnZooKeeper(DeployedSystem):
-    """Implements ``infra.api.interface.System``.
+    """An ``infra.api.interface.System`` with ZooKeeper.
 
     Args:
-        name: As a campaign names it.
-        program: What the brokers run.
-        brokers: How many; ids from 1.
-        zookeepers: How many; 1, or 3 and more for an ensemble.
-        properties: Kafka's broker properties, the same for every broker. Those that say who and
-            where a broker is (``RESERVED``) are not the caller's: ValueError.
-        disks: What the brokers' logs lie on; None: directories of their nodes.
-        clocks: Whether every server goes by a fake clock of its node.
-        known: The properties that the brokers have; None where they are not known.
+        name: The name in campaigns.
+        program: The program of the brokers.
+        brokers: The number of brokers; ids from 1.
+        zookeepers: The number of servers; 1, or 3 and more for an ensemble.
+        properties: Kafka's broker properties, the same for every broker. Those that identify a
+            broker and its address (``RESERVED``) raise ValueError.
+        disks: The disks of the brokers' logs; None for directories of their nodes.
+        clocks: Whether every server uses a fake clock of its node.
+        known: The properties that the brokers have; None if they are not known.
     """
 
     def __init__(
@@ -196,7 +198,7 @@ class SystemOnZooKeeper(DeployedSystem):
         stop_all(self._zookeepers, STOP_GRACE_S)
 
     def _zookeeper(self) -> KazooClient:
-        # Every fault asks from a thread of its own.
+        # Every fault calls this from a thread of its own.
         with self._connecting:
             if self._client is None:
                 self._client = connect(self.zookeeper_connect)
@@ -236,8 +238,10 @@ class SystemOnZooKeeper(DeployedSystem):
         return broker
 
     def _session_over(self, broker_id: int) -> None:
-        """Wait until a broker's registration is gone, where it would not start before. With a
-        ZooKeeper that is silent for longer than that takes, it is started all the same."""
+        """Wait until a broker's registration is gone, if the broker does not start before.
+
+        If ZooKeeper is silent for longer than that takes, the broker is started nevertheless.
+        """
         if self._program.starts_beside_itself:
             return
         expired_s = _SESSIONS_UNTIL_GONE * self.zookeeper_session_timeout_ms / 1000
@@ -253,12 +257,12 @@ class SystemOnZooKeeper(DeployedSystem):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOnZooKeeper(Build):
-    """A build whose brokers keep their metadata in ZooKeeper, and are configured by a
+    """A build whose brokers keep their metadata in ZooKeeper, configured by a
     ``server.properties``.
 
     Attributes:
-        program: What the brokers run.
-        properties: The properties that brokers and topics have; None where they are not known.
+        program: The program of the brokers.
+        properties: The properties that brokers and topics have; None if they are not known.
     """
 
     program: Program

@@ -1,9 +1,9 @@
-"""What a system under test is to the rest of the harness, whoever provides it.
+"""The interface of a system under test to the rest of the harness, whatever provides it.
 
-A :class:`Product` has a name that campaigns use, for example ``kafka``. With what stands behind the
-colon it gives a :class:`Build`, for example ``kafka:4.1.1``. A build says what must be known before
+A :class:`Product` has a name that campaigns use, for example ``kafka``. With the text behind the
+colon it gives a :class:`Build`, for example ``kafka:4.1.1``. A build has what must be known before
 anything is deployed: its broker properties, which servers can keep its metadata, where it runs. It
-then makes the cluster that a :class:`Layout` asks for.
+then makes the cluster of a :class:`Layout`.
 """
 
 from abc import ABC, abstractmethod
@@ -29,32 +29,33 @@ def is_external(name: str) -> bool:
 
 # --- metadata quorum --------------------------------------------------------------------------
 #
-# Who keeps the metadata of a system: ZooKeeper, or KRaft's controllers, which are servers of their
-# own or brokers, too. The words are those of Kafka's own system tests (ducktape's
+# The servers that keep the metadata of a system: ZooKeeper, or KRaft's controllers, which are
+# servers of their own or also brokers. The words are those of Kafka's own system tests (ducktape's
 # ``metadata_quorum``).
 
 
 class MetadataQuorum(StrEnum):
-    """Who keeps the metadata."""
+    """The servers that keep the metadata."""
 
     ZOOKEEPER = "zookeeper"
     ISOLATED_KRAFT = "isolated-kraft"
     """Controllers that are servers of their own."""
     COMBINED_KRAFT = "combined-kraft"
-    """Controllers that are brokers, too (``process.roles=broker,controller``)."""
+    """Controllers that are also brokers (``process.roles=broker,controller``)."""
 
     @property
     def kraft(self) -> bool:
-        """Whether it is KRaft's controllers."""
+        """Return whether they are KRaft's controllers."""
         return self is not MetadataQuorum.ZOOKEEPER
 
     @property
     def combined(self) -> bool:
-        """Whether they are brokers, too."""
+        """Return whether they are also brokers."""
         return self is MetadataQuorum.COMBINED_KRAFT
 
     def keepers(self, count: int) -> tuple[str, ...]:
-        """What so many servers are called that keep the metadata: of brokers it is the first."""
+        """Return the names of so many servers that keep the metadata; among brokers, the first
+        ones."""
         return tuple(f"{_CALLED[self]}-{number}" for number in range(1, count + 1))
 
 
@@ -74,14 +75,14 @@ ONLY_CLIENTS = "here"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The servers that a campaign asks for, and their settings.
+    """The servers that a campaign requests, and their settings.
 
     Attributes:
-        quorum: Which servers keep the metadata; None where the build has no such servers.
-        keepers: How many servers keep the metadata.
+        quorum: Which servers keep the metadata; None if the build has no such servers.
+        keepers: The number of servers that keep the metadata.
         properties: Kafka's broker properties, with the build's own defaults among them.
-        disks: What the brokers' logs lie on; None: directories of their nodes.
-        clocks: Whether the servers go by fake clocks.
+        disks: The disks of the brokers' logs; None for directories of their nodes.
+        clocks: Whether the servers use fake clocks.
     """
 
     backend: Backend
@@ -100,10 +101,10 @@ class Build(ABC):
     Attributes:
         text: Its name in campaigns, ``kafka:4.1.1``. A build whose content may change under its
             name has a name here that is tied to the content (an image's digest).
-        quorums: Which servers can keep its metadata, the default first; empty where it has no such
+        quorums: Which servers can keep its metadata, the default first; empty if it has no such
             servers, or none that Ackproof deploys.
-        defaults: Broker properties that are set where a campaign does not set them.
-        needs: What it needs that not every machine has, for the list of campaigns.
+        defaults: Broker properties that are set if a campaign does not set them.
+        needs: Its requirements that not every machine meets, for the list of campaigns.
         without_transactions: Why its transactions are not tested; empty if they are.
     """
 
@@ -115,12 +116,16 @@ class Build(ABC):
 
     @abstractmethod
     def configured(self, layout: Layout) -> System:
-        """Return the cluster, configured on the backend of the layout and not deployed yet. Raises
-        InfraError, and ValueError for properties that its servers cannot have."""
+        """Return the cluster, configured on the backend of the layout and not deployed yet.
+
+        Raises InfraError, and ValueError for properties that its servers cannot have.
+        """
 
     def described(self, quorum: MetadataQuorum | None) -> Known | None:  # noqa: ARG002
-        """Return the properties that its brokers and topics have; None where they are not known.
-        Then campaigns may set any."""
+        """Return the properties that its brokers and topics have.
+
+        Return None if they are not known. Campaigns may then set any.
+        """
         return None
 
     def known(self, quorum: MetadataQuorum | None) -> Known | None:
@@ -129,8 +134,10 @@ class Build(ABC):
         return None if found is None else found.with_defaults(self.defaults)
 
     def quorum(self, asked: str | None = None) -> MetadataQuorum | None:
-        """Return which servers keep the metadata, given which are ``asked`` for, if any. Raises
-        ValueError for servers that cannot keep it."""
+        """Return which servers keep the metadata, given which are ``asked`` for, if any.
+
+        Raises ValueError for servers that cannot keep it.
+        """
         if asked is None:
             return next(iter(self.quorums), None)
         if asked not in list(MetadataQuorum):
@@ -160,12 +167,17 @@ class Build(ABC):
         return None
 
     def prepare(self, tell: Callable[[str], None]) -> None:  # noqa: B027
-        """Have on this machine what a run could not fetch. ``tell`` is called with a line at a time
-        of what takes long. Raises InfraError when it cannot be had."""
+        """Bring to this machine what a run could not fetch.
+
+        ``tell`` gets a line for each step that takes long. Raises InfraError if it is not
+        available.
+        """
 
     def artifacts(self) -> Sequence[Artifact]:
-        """Return the files that nodes need beside what they have for any system. Raises InfraError
-        where they were not prepared, or are not what they should be."""
+        """Return the files that nodes need beside those for any system.
+
+        Raises InfraError if they were not prepared, or are not what they should be.
+        """
         return ()
 
 
@@ -174,12 +186,12 @@ class Product:
     """A system that campaigns can name.
 
     Attributes:
-        name: What stands before the colon in campaigns: lower-case words, joined by hyphens.
-        summary: What it is, in one line for lists.
-        build: Returns the build for what stands behind the colon; None where there is no colon.
-            Raises ValueError that says what is wrong, and what would be right.
-        forms: How campaigns write it, for example ``kafka:VERSION``.
-        versions: What may stand behind the colon, as far as it can be listed.
+        name: The part before the colon in campaigns: lower-case words, joined by hyphens.
+        summary: A description in one line for lists.
+        build: Returns the build for the part behind the colon; None stands for no colon. Raises
+            ValueError with what is wrong, and what would be right.
+        forms: The forms in campaigns, for example ``kafka:VERSION``.
+        versions: The possible parts behind the colon, as far as they can be listed.
     """
 
     name: str
@@ -190,13 +202,13 @@ class Product:
 
     @property
     def names(self) -> Sequence[str]:
-        """The names that campaigns can use, as far as they can be listed."""
+        """Return the names that campaigns can use, as far as they can be listed."""
         plain = [self.name] if self.name in self.forms else []
         return [*plain, *(f"{self.name}:{version}" for version in self.versions)]
 
     @property
     def takes_version(self) -> bool:
-        """Whether something may stand behind a colon."""
+        """Return whether a version may follow a colon."""
         return any(":" in form for form in self.forms)
 
 
@@ -204,8 +216,8 @@ class Product:
 
 
 def as_product(found: object, name: str) -> Product:
-    """Return a registered object as the system called ``name``. Raises ValueError that says what is
-    wrong with it."""
+    """Return a registered object as the system called ``name``. Raises ValueError with what is
+    wrong."""
     if not isinstance(found, Product):
         raise ValueError("it is not an instance of ackproof.infra.systems.product.Product")
     for problem in _problems(found, name):

@@ -1,8 +1,9 @@
-"""Which properties brokers and topics of a system have, and which values these take, as far as that
-can be told before anything is deployed.
+"""The properties of a system's brokers and topics, and their values, as far as known in advance.
 
-The bundled broker's are in ``bundled.json``, made of its own configuration and documentation; those
-of a release of Apache Kafka in ``kafka/<version>.json``, made of that release."""
+Those of the bundled broker are in ``bundled.json``, made of its own configuration and
+documentation. Those of a release of Apache Kafka are in ``kafka/<version>.json``, made of that
+release.
+"""
 
 import difflib
 import re
@@ -38,7 +39,7 @@ RESERVED: Mapping[str, str] = {
         f"{_OWNED}: {_PLAINTEXT}",
     ),
 }
-"""Broker properties that a campaign may not set, and why."""
+"""The broker properties that a campaign may not set, and why."""
 
 _FIXED: Mapping[str, tuple[str, str]] = {
     "security.inter.broker.protocol": ("PLAINTEXT", _PLAINTEXT),
@@ -46,29 +47,31 @@ _FIXED: Mapping[str, tuple[str, str]] = {
     "zookeeper.set.acl": ("false", "the harness deploys ZooKeeper without authentication"),
     "zookeeper.metadata.migration.enable": ("false", "the harness deploys one metadata quorum"),
 }
-"""Broker properties that a campaign may set to one value alone, the one in force, and why."""
+"""The broker properties that a campaign may only set to the value in force, and why."""
 
 _PLUG_INS = (
     *("super.users", "allow.everyone.if.no.acl.found", "authorizer.zookeeper."),
     *("listener.name.", "rsm.config.", "rlmm.config.", "metrics.jmx.", "config.providers"),
     *("client.quota.callback.", "kafka.csv.metrics.", "external.kafka.csv.metrics."),
 )
-"""Beginnings of the names that Kafka's own plug-ins read (``AclAuthorizer``,
-``StandardAuthorizer``, ``JmxReporter``, KIP-405's managers): ``ConfigDef`` does not list them."""
+"""The beginnings of the names that Kafka's own plug-ins read, which ``ConfigDef`` does not list.
+
+The plug-ins are ``AclAuthorizer``, ``StandardAuthorizer``, ``JmxReporter``, and KIP-405's managers.
+"""
 
 _IS_PLUG_IN = re.compile(
     r"\.class(\.name)?$|(^|\.)metrics?\.reporters$|^(kafka\.)?metrics\.reporters$"
     r"|\.classes$|^security\.providers$|^config\.providers$"
 )
-"""Names of properties that say which classes are loaded, which may read any names."""
+"""The names of properties that load classes, which may read any names."""
 _FORMS: Mapping[str, str] = {
     "inter.broker.protocol.version": "a version such as 3.9",
     "max.connections.per.ip.overrides": "ADDRESS:COUNT, several of them with commas between",
     "metrics.listener": "http://HOST:PORT",
 }
-"""What a text is that the bundled broker has a pattern for."""
+"""Descriptions of those texts for which the bundled broker has a pattern."""
 _SLIP = 0.93
-"""How much a name must look like a known one to be taken for a slip beside plug-ins."""
+"""The similarity from which a name counts as a misspelt one beside plug-ins."""
 
 TIMINGS: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "18000",
@@ -94,9 +97,9 @@ class Known:
         kraft: Whether it keeps its metadata with KRaft.
         loads_classes: Whether its brokers load classes that properties name, as Apache Kafka's do.
             Such classes may read properties of their own.
-        page: What is said of a name that looks like none of them.
-        generations: What each value of ``ackproof.generation`` sets.
-        preset: What is set of every broker where a campaign does not set it.
+        page: The hint for a name that resembles none of them.
+        generations: The settings of each value of ``ackproof.generation``.
+        preset: The settings of every broker that a campaign does not set.
     """
 
     system: str
@@ -109,8 +112,10 @@ class Known:
     preset: Mapping[str, str] = field(default_factory=dict)
 
     def with_defaults(self, defaults: Mapping[str, str]) -> Self:
-        """Return the same properties with other defaults of brokers, which are set of every broker.
-        Names that are not among the properties are added as text."""
+        """Return the same properties with other defaults, which are set for every broker.
+
+        Names that are not among the properties are added as text.
+        """
         others: Mapping[str, Schema] = {
             name: {**self.broker.get(name, {"type": "string"}), "default": value}
             for name, value in defaults.items()
@@ -118,10 +123,11 @@ class Known:
         return replace(self, broker={**self.broker, **others}, preset=defaults)
 
     def unknown(self, kind: str, name: str, beside: Collection[str] = ()) -> str | None:
-        """Return that there is no property ``name`` of a ``kind``, broker or topic, if so.
+        """Return why there is no property ``name`` of a ``kind``, broker or topic; None if there
+        is.
 
-        ``beside``: the names of all properties that are set. Where they name a plug-in of Apache
-        Kafka, it may read names of its own, which are known to it alone.
+        ``beside`` has the names of all properties that are set. If they name a plug-in of Apache
+        Kafka, it may read names that only it knows.
         """
         known = self._of(kind)
         if name in known:
@@ -135,7 +141,7 @@ class Known:
         return f"unknown {kind} property; {hint(name, known, otherwise=self.page)}"
 
     def wrong(self, kind: str, name: str, value: Value) -> str | None:
-        """Return what is wrong with the value of a property, None for a plug-in's own."""
+        """Return what is wrong with the value of a property; None for a plug-in's own."""
         schema = self._of(kind).get(name)
         return None if schema is None else _wrong(name, value, schema)
 
@@ -147,8 +153,11 @@ class Known:
         return not difflib.get_close_matches(name, self.broker, n=1, cutoff=_SLIP)
 
     def in_force(self, properties: Mapping[str, Value]) -> Mapping[str, Any]:
-        """Return what brokers with ``properties`` go by: these, then what is preset, then what
-        their generation sets, then the defaults (None where there is none)."""
+        """Return the values in force in brokers with ``properties``.
+
+        These come first, then the preset, then those of their generation, then the defaults (None
+        without one).
+        """
         defaults = {name: one.get("default") for name, one in self.broker.items()}
         said = {**self.preset, **properties}
         generation = self.generations.get(str(said.get(_GENERATION)), {})
@@ -163,8 +172,10 @@ class Known:
         return _is_true(self.in_force(properties).get(_BY_ISR_ORDER))
 
     def contradictions(self, properties: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-        """What brokers with ``properties`` would not start with, though each value is right: names,
-        and reasons."""
+        """Yield contradictions between valid values with which brokers would not start.
+
+        Each has the name of a property and the reason.
+        """
         values = self.in_force(properties)
         limit = "replica.lag.time.max.ms"
         keep = "ackproof.keep.in.sync.ms"
@@ -194,9 +205,9 @@ def fixed(name: str, value: Value) -> str | None:
 
 
 def timing_ms(name: str, properties: Mapping[str, Value], one: Known | None) -> int:
-    """Return the milliseconds of one of :data:`TIMINGS` that brokers with ``properties`` go by.
+    """Return the milliseconds of one of :data:`TIMINGS` in brokers with ``properties``.
 
-    ``one``: the properties of their system; None where nobody can tell its defaults.
+    ``one`` has the properties of their system; None if its defaults are unknown.
     """
     values = properties if one is None else one.in_force(properties)
     return int(values.get(name) or TIMINGS[name])
@@ -251,14 +262,16 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def own_rack(node: str, properties: Mapping[str, str]) -> Mapping[str, str]:
-    """The property that says where the broker on ``node`` stands: in a rack of its own, called like
-    the node, where consumers are sent to the replica in theirs and ``properties``, which are those
-    of all brokers, name no rack."""
+    """Return the property for the rack of the broker on ``node``: a rack with the name of the node.
+
+    It is set if consumers read from the replica in their rack, and ``properties``, those of all
+    brokers, name no rack.
+    """
     return {RACK: node} if _apart(properties) else {}
 
 
 def racks_of(nodes: Sequence[str], properties: Mapping[str, object]) -> Sequence[str]:
-    """In which racks the brokers on ``nodes`` stand by :func:`own_rack`."""
+    """Return the racks of the brokers on ``nodes`` by :func:`own_rack`."""
     return tuple(nodes) if _apart(properties) else ()
 
 

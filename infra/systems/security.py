@@ -1,4 +1,4 @@
-"""How connections to brokers are secured: librdkafka's properties, TLS, and SASL with SCRAM."""
+"""The security of connections to brokers: librdkafka's properties, TLS, and SASL with SCRAM."""
 
 import base64
 import hashlib
@@ -8,22 +8,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""By mechanism."""
+"""The hash functions by mechanism."""
 _FEWEST_ROUNDS = 4096
-"""Kafka's minimum, and RFC 5802's: fewer would let whoever poses as a broker guess the password."""
+"""Kafka's minimum, and RFC 5802's. With fewer rounds, a server that poses as a broker could guess
+the password."""
 _MOST_ROUNDS = 1_000_000
-"""More would keep us busy for as long as the other side likes."""
+"""The maximum. More rounds would keep this process busy for as long as the server likes."""
 
 
 class ScramError(Exception):
-    """The other side says what cannot be, or does not know the password."""
+    """The server sends an impossible answer, or does not know the password."""
 
 
 class Scram:
     """One conversation: :meth:`first`, :meth:`final`, then :meth:`check`.
 
     Args:
-        nonce: That was never used before; printable, without commas.
+        nonce: A text that was never used before; printable, without commas.
     """
 
     def __init__(self, mechanism: str, user: str, password: str, nonce: str) -> None:
@@ -35,11 +36,11 @@ class Scram:
         self._signature = b""
 
     def first(self) -> bytes:
-        """What it begins with."""
+        """Return the first message."""
         return f"n,,{self._bare}".encode()
 
     def final(self, told: bytes) -> bytes:
-        """The proof, given what the server has answered to that. Raises ScramError."""
+        """Return the proof for the server's answer to the first message. Raises ScramError."""
         fields = _fields(told)
         nonce, salt, rounds = (_field(fields, name) for name in "rsi")
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
@@ -56,7 +57,7 @@ class Scram:
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
     def check(self, told: bytes) -> None:
-        """That the server knows the password, too. Raises ScramError."""
+        """Check that the server knows the password, too. Raises ScramError."""
         fields = _fields(told)
         if "e" in fields:
             raise ScramError(f"the server says {fields['e']}")
@@ -93,7 +94,7 @@ def _bytes(text: str) -> bytes:
 
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *HASHES)
-"""Of SASL."""
+"""The mechanisms of SASL."""
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 _ALIASES = {"sasl.mechanisms": "sasl.mechanism"}
 _SASL = frozenset({"sasl.mechanism", "sasl.username", "sasl.password"})
@@ -106,17 +107,17 @@ _TLS = frozenset(
 _NO_MATTER = frozenset({"bootstrap.servers", "broker.address.family", "security.protocol"})
 _DEFAULT_MECHANISM = "GSSAPI"
 PROBE = "probe"
-"""librdkafka's word for: wherever the system has them."""
+"""librdkafka's word for the system's own location of certificates."""
 _FALSE = frozenset({"false", "f", "0"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """How a connection is secured.
+    """The security of a connection.
 
     Attributes:
-        tls: None: it is not encrypted.
-        mechanism: Of SASL; None: nobody logs in.
+        tls: The context of TLS; None without encryption.
+        mechanism: The mechanism of SASL; None without a login.
     """
 
     tls: ssl.SSLContext | None = None
@@ -126,12 +127,15 @@ class Security:
 
 
 def unspoken(given: Mapping[str, str], secrets: frozenset[str] = frozenset()) -> str | None:
-    """What of these properties a connection of our own does not speak; None where it speaks all.
-    ``secrets``: names of further ones, whose values are not needed for that."""
+    """Return which of these properties a direct connection does not support; None if it supports
+    all.
+
+    ``secrets`` has the names of further ones, whose values are not needed here.
+    """
     said = _canonical(given)
     encrypted, logs_in = _uses(said)
     names = {_ALIASES.get(name, name) for name in secrets | said.keys()}
-    # librdkafka ignores what the protocol has no use for.
+    # librdkafka ignores properties that the protocol does not use.
     known = _NO_MATTER | _SASL | _TLS
     needless = {n for n in names if _needless(n, encrypted=encrypted, logs_in=logs_in)}
     if unknown := sorted(names - known - needless):
@@ -141,8 +145,11 @@ def unspoken(given: Mapping[str, str], secrets: frozenset[str] = frozenset()) ->
 
 
 def security(given: Mapping[str, str]) -> Security:
-    """Of librdkafka's properties that connecting takes, secrets among them. Raises ValueError for
-    what is not spoken, OSError for files that cannot be read or are no certificates."""
+    """Return the security of librdkafka's properties for a connection, with secrets among them.
+
+    Raises ValueError for unsupported properties, OSError for files that cannot be read or are no
+    certificates.
+    """
     if (reason := unspoken(given)) is not None:
         raise ValueError(f"a connection of our own does not speak {reason}")
     said = _canonical(given)
@@ -160,7 +167,7 @@ def _canonical(given: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _uses(said: Mapping[str, str]) -> tuple[bool, bool]:
-    """Whether there is TLS, and whether there is SASL."""
+    """Return whether there is TLS, and whether there is SASL."""
     protocol = said.get("security.protocol", _PROTOCOLS[0]).lower()
     return protocol.endswith("ssl"), protocol.startswith("sasl")
 
@@ -174,7 +181,7 @@ def _context(said: Mapping[str, str]) -> ssl.SSLContext:
     context = ssl.create_default_context()
     location = said.get("ssl.ca.location", PROBE)
     if location != PROBE:
-        # Those of the system would vouch for others than librdkafka believes.
+        # The system's certificates would accept other servers than librdkafka does.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         _trust(context, location)
     if said.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":

@@ -15,11 +15,11 @@ from ackproof.infra.machine.waiting import wait_until
 
 @dataclass(frozen=True, slots=True)
 class ServerClock:
-    """Implements ``infra.api.clocks.Clock``.
+    """An ``infra.api.clocks.Clock`` of a server.
 
     Attributes:
-        clock: Of its node.
-        ask: How the server is asked; another question each time.
+        clock: The clock of its node.
+        ask: Returns the request for the time, a new one each time.
     """
 
     clock: FakeClock
@@ -40,16 +40,17 @@ _ALONE_S = 2.0
 
 
 class NodeServer:
-    """Implements ``infra.api.interface.Server``: one server on a node of its own.
+    """An ``infra.api.interface.Server``: one server on a node of its own.
 
     Args:
         server_id: ``broker.id`` or ZooKeeper's ``myid``.
-        port: Where it serves its clients, on the node's address.
-        peer_ports: Where servers of its kind talk to each other.
-        command: Starts it. Its configuration is on the node before the first start.
-        disks: What its log directories lie on, where these are not the node's own.
-        clock: What it shall go by, where that is not the true time.
-        knock: What is sent to it so that it writes a line into its log, and what stands there (see
+        port: The port for its clients, on the node's address.
+        peer_ports: The ports at which servers of its kind talk to each other.
+        command: The command that starts it. Its configuration is on the node before the first
+            start.
+        disks: The disks of its log directories; empty for the node's own.
+        clock: The clock that it uses; None for the true time.
+        knock: Returns the bytes that make it write a line into its log, and that line (see
             ``infra.api.clocks.Question``).
         before_start: Called before each start; may wait.
     """
@@ -80,16 +81,16 @@ class NodeServer:
 
     @property
     def distant(self) -> None:
-        """Its node tells of it."""
+        """Return None: its node can be asked."""
 
     @property
     def address(self) -> str:
-        """``host:port`` for its clients."""
+        """Return ``host:port`` for its clients."""
         return f"{self.node.address}:{self.port}"
 
     @property
     def process(self) -> Process:
-        """The process last started. Raises LookupError before the first start."""
+        """Return the process last started. Raises LookupError before the first start."""
         if self._process is None:
             raise LookupError(f"{self.name} was never started")
         return self._process
@@ -107,15 +108,15 @@ class NodeServer:
 
     @property
     def started(self) -> bool:
-        """Whether it was ever started."""
+        """Return whether it was ever started."""
         return self._process is not None
 
     def exited(self) -> bool:
-        """Whether it was started and lives no more."""
+        """Return whether it was started and has ended."""
         return self._process is not None and self._process.state() is ProcessState.EXITED
 
     def ask_to_stop(self) -> None:
-        """SIGTERM, to a stopped process too. Nothing happens to one that is gone."""
+        """Send SIGTERM, to a stopped process too. Do nothing if the process is gone."""
         if self._process is None:
             return
         with suppress(ProcessLookupError):
@@ -123,11 +124,11 @@ class NodeServer:
             self._process.signal(signal.SIGCONT)
 
     def log(self) -> bytes:
-        """What it has written to its log, from its first start on. Raises FileNotFoundError."""
+        """Return its log from its first start on. Raises FileNotFoundError."""
         return self.node.read(self._log)
 
     def log_tail(self) -> str:
-        """The end of what it has written to its log so far."""
+        """Return the end of its log."""
         try:
             log = self.log()
         except FileNotFoundError:
@@ -146,10 +147,11 @@ class NodeServer:
 
 
 def stop_all(servers: Iterable[NodeServer], grace_s: float) -> None:
-    """Stop servers together: gently first, by SIGKILL what still lives after ``grace_s``.
+    """Stop servers together: gently first, by SIGKILL after ``grace_s``.
 
-    Of brokers that all hand over their leaders, the last has nobody left to hand them to, and would
-    try again until its retries are used up. So the last one is not waited for that long."""
+    When all brokers hand over their leaders, the last has no other broker to hand them to, and
+    tries again until its retries are used up. The wait for the last one is therefore shorter.
+    """
     started = [server for server in servers if server.started]
     for server in started:
         server.ask_to_stop()

@@ -1,9 +1,11 @@
-"""The cluster as ZooKeeper tells it, in the znodes that Kafka uses; or those in which the leaders
-of partitions coordinate themselves (seed 001, "Paths stored in Zookeeper"), where a topic's znode
-does not hold its assignment and each partition has three of its own.
+"""The cluster by ZooKeeper's data, in the znodes that Kafka uses.
 
-Read without a lock: what changes while it is read may be seen in part. What can be asked at once
-is, so that a view takes three round trips, or four, however many partitions there are.
+The znodes may also be those by which the leaders of partitions coordinate themselves (*Design V2*,
+"Paths stored in Zookeeper"). There a topic's znode does not hold its assignment, and each partition
+has three of its own.
+
+The view is read without a lock: a change during the reading may be seen in part. Requests are sent
+together, so that a view takes three or four round trips, however many partitions there are.
 """
 
 import json
@@ -24,7 +26,7 @@ TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 _OF_A_LEADER = ("replicas", "leader", "ISR")
-"""Below ``/brokers/topics/T/P``, where leaders coordinate themselves."""
+"""The znodes below ``/brokers/topics/T/P`` where leaders coordinate themselves."""
 
 Watch = Callable[[WatchedEvent], None]
 Znode = tuple[bytes, ZnodeStat]
@@ -34,10 +36,13 @@ _CONNECTED_WITHIN_S = 2.0
 def connect(
     zookeeper_connect: str, session_timeout_s: float = 6.0, within_s: float = _CONNECTED_WITHIN_S
 ) -> KazooClient:
-    """A client that keeps trying to connect until it is closed. It is waited for here, but need not
-    be connected yet where ZooKeeper takes longer than ``within_s`` seconds."""
+    """Return a client that keeps trying to connect until it is closed.
+
+    The function waits for the connection for at most ``within_s`` seconds, and may return without
+    one.
+    """
     client = unconnected(zookeeper_connect, session_timeout_s)
-    # Asked before it has connected for the first time, it answers as if it were closed.
+    # Before its first connection, the client answers requests as if it were closed.
     client.start_async().wait(within_s)
     return client
 
@@ -45,8 +50,10 @@ def connect(
 def unconnected(
     zookeeper_connect: str, session_timeout_s: float, identity: tuple[int, bytes] | None = None
 ) -> KazooClient:
-    """A client that will keep trying to connect once it is started. ``identity``: id and password
-    of a session that it goes on with."""
+    """Return a client that keeps trying to connect once it is started.
+
+    ``identity`` is the id and password of a session that it continues.
+    """
     return KazooClient(
         hosts=zookeeper_connect,
         timeout=session_timeout_s,
@@ -62,10 +69,10 @@ def disconnect(client: KazooClient) -> None:
 
 
 class ViewReader:
-    """Reads views through one long-lived client, which the caller owns.
+    """A reader of views by one long-lived client, which belongs to the caller.
 
     Args:
-        timeout: A view that takes longer is unavailable, seconds.
+        timeout: The time in seconds after which a view counts as unavailable.
         watch: Called once after anything that was read has changed; None for no watches.
     """
 
@@ -77,13 +84,15 @@ class ViewReader:
 
     @property
     def watches(self) -> int:
-        """How many watches are set in ZooKeeper once :meth:`read` has returned, until the first of
-        them fires. ZooKeeper keeps one of each kind for a session and a path, however often it is
-        asked for."""
+        """Return the number of watches in ZooKeeper after :meth:`read`, until the first of them
+        fires.
+
+        ZooKeeper keeps one of each kind for a session and a path, however often it is requested.
+        """
         return len(self._watched)
 
     def read(self) -> ClusterView:
-        """Raises ViewUnavailable."""
+        """Read a view. Raises ViewUnavailable."""
         deadline = monotonic() + self._timeout
         self._watched = set()
         brokers, topics = self._all(self._children, [BROKERS, TOPICS], deadline)
@@ -142,7 +151,7 @@ class ViewReader:
     def _all(
         self, request: Callable[[str], IAsyncResult], paths: Sequence[str], deadline: float
     ) -> list[Any]:
-        """The answers for ``paths``, None where there is no such znode."""
+        """Return the answers for ``paths``, with None for a znode that does not exist."""
         try:
             return [
                 self._answer(path, result, deadline)
@@ -162,7 +171,7 @@ class ViewReader:
             return None
 
     def _await_creation(self, path: str, deadline: float) -> None:
-        # A watch set by reading needs a znode; waiting for one to come is a watch of its own.
+        # A watch set by reading needs a znode. The wait for a new znode is a watch of its own.
         if self._watch is None:
             return
         self._watched.add(("data", path))
@@ -183,7 +192,7 @@ class ViewReader:
 
 
 def topic_config(client: KazooClient, topic: str, timeout_s: float) -> Mapping[str, str]:
-    """The topic's own settings. Raises ViewUnavailable."""
+    """Return the topic's own settings. Raises ViewUnavailable."""
     try:
         content, _ = client.get_async(f"/config/topics/{topic}").get(timeout=timeout_s)
     except NoNodeError:
@@ -197,7 +206,10 @@ def topic_config(client: KazooClient, topic: str, timeout_s: float) -> Mapping[s
 def _partition(
     topic: str, partition: int, replicas: tuple[int, ...], state: Znode | None
 ) -> PartitionView:
-    """Before the controller has written the state: no leader, and epochs of -1."""
+    """Return the view of a partition.
+
+    Before the controller has written the state, it has no leader, and epochs of -1.
+    """
     written = {} if state is None else _json(state)
     return PartitionView(
         topic=topic,
@@ -214,7 +226,10 @@ def _partition(
 def _led(
     topic: str, partition: int, replicas: Znode | None, leader: Znode | None, isr: Znode | None
 ) -> PartitionView:
-    """A leader's claim may be there before its epoch is (-1): the latest that is written counts."""
+    """Return the view of a partition with a leader's own znodes.
+
+    A leader's claim may exist before its epoch (-1). The latest epoch that is written counts.
+    """
     claim, in_sync = ({} if znode is None else _json(znode) for znode in (leader, isr))
     assigned = {} if replicas is None else _json(replicas)
     return PartitionView(
@@ -230,7 +245,7 @@ def _led(
 
 
 def _assignment(znode: Znode) -> Mapping[str, Sequence[int]] | None:
-    """What a controller's topic holds; None: it is none."""
+    """Return the assignment in a controller's topic; None for a topic of the other kind."""
     found: Mapping[str, Sequence[int]] | None = _json(znode).get("partitions") if znode[0] else None
     return found
 

@@ -1,4 +1,4 @@
-"""Requests of Kafka's protocol that librdkafka does not speak, over connections of our own."""
+"""Requests of Kafka's protocol that librdkafka does not support, over direct connections."""
 
 import io
 import secrets
@@ -35,17 +35,18 @@ from ackproof.infra.systems.security import PLAIN, Scram, ScramError, Security, 
 R = TypeVar("R", bound=ResponsePayload)
 
 Connect = Callable[[tuple[str, int], float], socket.socket]
-"""Opens a connection to an address, until that time of time.monotonic(). Raises OSError."""
+"""A function that opens a connection to an address until a time of time.monotonic(). Raises
+OSError."""
 
 _CORRELATION_ID = 1
-"""A connection carries one request at a time."""
+"""The id of each request: a connection carries one at a time."""
 _CLIENT = "ackproof"
 _LENGTH = struct.Struct(">i")
 _ANSWER_MAX_BYTES = 16 * 1024 * 1024
 
 
 def in_the_clear(address: tuple[str, int], deadline: float) -> socket.socket:
-    """A :data:`Connect`."""
+    """Open a connection without encryption, as a :data:`Connect`."""
     return socket.create_connection(address, timeout=max(deadline - time.monotonic(), 0.001))
 
 
@@ -56,10 +57,10 @@ def call(
     timeout_s: float,
     connect: Connect = in_the_clear,
 ) -> R:
-    """Ask a broker, over a connection of its own, and wait at most ``timeout_s`` seconds.
+    """Send a request to a broker, over a connection of its own, and return the answer.
 
-    Raises OSError (TimeoutError is one) when it does not answer, or not with what was asked for:
-    whether it has carried out the request is unknown then.
+    Raises OSError (TimeoutError is one) without the right answer within ``timeout_s`` seconds. It
+    is then unknown whether the broker has executed the request.
     """
     deadline = time.monotonic() + timeout_s
     with connect(address, deadline) as connection:
@@ -67,8 +68,11 @@ def call(
 
 
 def ask(connection: socket.socket, request: RequestPayload, answer: type[R], deadline: float) -> R:
-    """As :func:`call`, over a connection that there is, which is to be closed after an OSError: an
-    answer that comes late would be taken for the next one. ``deadline``: of time.monotonic()."""
+    """Send a request as :func:`call` does, over an open connection.
+
+    ``deadline`` is a time of time.monotonic(). The connection must be closed after an OSError: a
+    late answer would be taken for the next one.
+    """
     connection.settimeout(max(deadline - time.monotonic(), 0.001))
     connection.sendall(_frame(request))
     (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size, deadline))
@@ -96,8 +100,8 @@ def _frame(request: RequestPayload) -> bytes:
 def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
     read = bytearray()
     while len(read) < size:
-        # By the one deadline: a broker that sends a byte now and then is given up like one that
-        # sends none.
+        # One deadline applies to all pieces: a broker that sends a byte now and then is given up
+        # like one that sends none.
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
         piece = connection.recv(size - len(read))
         if not piece:
@@ -124,8 +128,11 @@ _NONCE_BYTES = 24
 
 
 def connector(given: Mapping[str, str]) -> Connect:
-    """What opens connections, given librdkafka's properties that connecting takes. It raises
-    OSError where it is not let in; this raises as :func:`infra.systems.security.security`."""
+    """Return a function that opens connections by librdkafka's properties for connections.
+
+    That function raises OSError if the login fails. This one raises the errors of
+    :func:`infra.systems.security.security`.
+    """
     wanted = security(given)
 
     def connect(address: tuple[str, int], deadline: float) -> socket.socket:
@@ -133,7 +140,7 @@ def connector(given: Mapping[str, str]) -> Connect:
             left_s = max(deadline - time.monotonic(), 0.001)
             connection = opened.enter_context(socket.create_connection(address, timeout=left_s))
             if wanted.tls is not None:
-                # It closes what it wraps where the handshake fails.
+                # It closes the wrapped connection if the handshake fails.
                 wrapped = wanted.tls.wrap_socket(connection, server_hostname=address[0])
                 connection = opened.enter_context(wrapped)
             _log_in(connection, wanted, deadline)
@@ -188,8 +195,7 @@ def reassign(
     timeout_s: float,
     connect: Connect,
 ) -> None:
-    """Ask one broker after the other, for whoever is not the controller says so. Raises
-    KafkaException."""
+    """Ask one broker after the other until one is the controller. Raises KafkaException."""
     moved = ReassignablePartition(
         partition_index=i32(partition), replicas=tuple(map(BrokerId, replicas))
     )
@@ -202,14 +208,14 @@ def reassign(
         if error is None:
             return
         refusals.append(error)
-    # One that does not answer may be the controller: that the others are not tells nothing.
+    # A broker without an answer may be the controller, so the refusals of the others say little.
     raise KafkaException(min(refusals, key=lambda one: _TELLS_LITTLE.get(one.code(), 0)))
 
 
 def _asked(
     broker: Server, topic: ReassignableTopic, timeout_s: float, connect: Connect
 ) -> KafkaError | None:
-    """What a broker has against moving the partition; None: it moves."""
+    """Return why a broker refuses to move the partition, or None if it moves."""
     request = AlterPartitionReassignmentsRequest(
         timeout=i32Timedelta.parse(timedelta(seconds=timeout_s)), topics=(topic,)
     )

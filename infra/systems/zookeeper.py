@@ -1,4 +1,4 @@
-"""ZooKeeper's servers: how they are started, and what may be seen and done of the ensemble."""
+"""ZooKeeper's servers: their start, and the observation and control of the ensemble."""
 
 import re
 import socket
@@ -35,12 +35,16 @@ _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 _EXPIRING = re.compile(rb"Expiring session 0x([0-9a-f]+)")
 _ENDING = re.compile(rb"Submitting global closeSession request for session 0x([0-9a-f]+)")
-"""What a server of an ensemble logs of a session whose end it proposes, be it the client's wish or,
-just before it, its own."""
+"""The line of an ensemble's server for a session whose end it proposes.
+
+The end is the client's wish or, right after the line about expiry, the server's own decision.
+"""
 
 _KNOCK = (b"srvr", "Processing srvr command from /{address}:{port}")
-"""What it logs (NIOServerCnxn.checkFourLetterWord) of each of its four-letter words, whether or not
-it serves."""
+"""A four-letter word, and the line that a server logs for each (NIOServerCnxn.checkFourLetterWord).
+
+It logs the line whether or not it serves.
+"""
 
 _LOGGING = """\
 status = error
@@ -62,14 +66,14 @@ def zookeeper_server(
     session_timeout_ms: int,
     clock: FakeClock | None = None,
 ) -> NodeServer:
-    """A ZooKeeper server, configured on its node and not started yet.
+    """Return a ZooKeeper server, configured on its node and not started yet.
 
     Args:
-        server_id: Its ``myid``, a key of ``ensemble``.
-        ensemble: Every server of the ensemble, itself too.
-        session_timeout_ms: What clients will ask for: it is granted, and so is anything from a
-            fifth to the double of it.
-        clock: What it shall go by, where that is not the true time.
+        server_id: The server's ``myid``, a key of ``ensemble``.
+        ensemble: Every server of the ensemble, this one too.
+        session_timeout_ms: The timeout that clients request. It is granted, and so is anything from
+            a fifth to the double of it.
+        clock: The clock that it uses; None for the true time.
 
     Raises InfraError without Java, without PySpark, or for a timeout that is too short.
     """
@@ -85,7 +89,7 @@ def zookeeper_server(
         node.software.java,
         "-Xmx256m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # quick to start; nothing here runs long enough to gain by C2
+        "-XX:TieredStopAtLevel=1",  # quick to start; no server runs long enough to gain by C2
         f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
         "-cp",
         node.software.zookeeper_class_path,
@@ -93,7 +97,7 @@ def zookeeper_server(
         str(home / "zoo.cfg"),
     ]
     command = Command(name=node.name, argv=argv)
-    # All listen for elections, for followers the leader alone.
+    # All servers listen for elections. Only the leader listens for followers.
     peer_ports = (_ELECTION_PORT, _PEER_PORT) if len(ensemble) > 1 else ()
     return NodeServer(
         node,
@@ -107,10 +111,13 @@ def zookeeper_server(
 
 
 def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: int) -> str:
-    """``zoo.cfg``. ZooKeeper grants sessions from 2 to 20 ticks (Administrator's Guide,
-    minSessionTimeout and maxSessionTimeout) and expires them at whole ticks: a tick of a tenth of
-    the timeout puts it in the middle of the one and keeps the other exact. Raises InfraError when
-    that tick is too short to be kept."""
+    """Return the content of ``zoo.cfg``.
+
+    ZooKeeper grants sessions from 2 to 20 ticks (Administrator's Guide, minSessionTimeout and
+    maxSessionTimeout) and expires them at whole ticks. A tick of a tenth of the timeout puts it in
+    the middle of that range and makes the expiry exact. Raises InfraError if that tick is too short
+    to be kept.
+    """
     tick_ms = session_timeout_ms // _TICKS_PER_SESSION
     if tick_ms < _TICK_MS_MIN:
         raise InfraError(
@@ -134,18 +141,20 @@ def configuration(node: Node, ensemble: Mapping[int, Node], session_timeout_ms: 
 
 
 def serves(server: NodeServer, timeout: float = 1.0) -> bool:
-    """Whether it answers requests now (it may run without: no quorum yet)."""
+    """Return whether it answers requests now. Without a quorum it may run and not serve."""
     return mode(server.address, timeout) is not None
 
 
 def mode(address: str, timeout: float = 1.0) -> str | None:
-    """What the server at ``host:port`` is now: ``standalone``, ``leader`` or ``follower``; None
-    while it does not serve."""
+    """Return the mode of the server at ``host:port``: ``standalone``, ``leader`` or ``follower``.
+
+    Return None while it does not serve.
+    """
     return _word(address, b"srvr", timeout).get("Mode")
 
 
 def counters(server: NodeServer, timeout: float = 2.0) -> ZooKeeperCounters | None:
-    """What it has counted so far; None while it does not serve."""
+    """Return its counters; None while it does not serve."""
     srvr, mntr = (_word(server.address, word, timeout) for word in (b"srvr", b"mntr"))
     if "Zxid" not in srvr or "zk_watch_count" not in mntr:
         return None
@@ -155,12 +164,12 @@ def counters(server: NodeServer, timeout: float = 2.0) -> ZooKeeperCounters | No
 
 
 def expired(logs: Iterable[bytes]) -> frozenset[int]:
-    """The sessions that ZooKeeper has expired, by the logs of all its servers
-    (ZooKeeperServer.expire, submitRequestNow).
+    """Return the sessions that ZooKeeper has expired, by the logs of all its servers.
 
-    A leader that has lost its followers expires in vain: nobody agrees, and the session lives on
-    with the next leader. So a session of which a server was asked by its client to end it was not
-    expired, whoever has logged that it expires it.
+    The lines are those of ZooKeeperServer.expire and submitRequestNow. A leader that has lost its
+    followers may log an expiry that no quorum accepts; the session lives on with the next leader. A
+    session that its client asked a server to end therefore counts as not expired, whichever server
+    has logged an expiry.
     """
     sessions, asked = set[bytes](), set[bytes]()
     for log in logs:
@@ -171,8 +180,11 @@ def expired(logs: Iterable[bytes]) -> frozenset[int]:
 
 
 def _word(address: str, word: bytes, timeout: float) -> Mapping[str, str]:
-    """The answer to one of ZooKeeper's four-letter words, its lines as names and values; empty
-    where there is none. (``srvr`` writes ``Mode: leader``, ``mntr`` has a tab between the two.)"""
+    """Return the answer to one of ZooKeeper's four-letter words, its lines as names and values.
+
+    It is empty without an answer. ``srvr`` writes ``Mode: leader``, and ``mntr`` has a tab between
+    the two.
+    """
     lines: dict[str, str] = {}
     host, _, port = address.rpartition(":")
     with (
@@ -189,26 +201,28 @@ def _word(address: str, word: bytes, timeout: float) -> Mapping[str, str]:
 
 # --- the ensemble -----------------------------------------------------------------------------
 #
-# A hand on ZooKeeper's servers and sessions, from outside of the cluster.
+# Control of ZooKeeper's servers and sessions, from outside of the cluster.
 #
-# Whoever knows the id and the password of a session may go on with it and end it; it is how
-# ZooKeeper's FAQ has a session expire for a test. The id of a broker's session stands in ZooKeeper,
-# as the owner of its registration. The password follows from it (:func:`password`): ZooKeeper draws
-# it anew from the id whenever it needs it, and keeps none. So nothing of the broker's is needed,
-# and whose broker it is does not matter.
+# A client that knows the id and the password of a session can continue it and end it. ZooKeeper's
+# FAQ expires a session for a test in this way. The id of a broker's session is in ZooKeeper, as the
+# owner of its registration. The password follows from it (:func:`password`): ZooKeeper computes it
+# from the id whenever it needs it, and keeps none. So nothing of the broker is needed, and every
+# broker's session can be ended.
 
 
 _WITHIN_S = 10.0
 _FAR_AHEAD = 2**30
-"""A number that no client's requests come to."""
+"""A number that no client's requests reach."""
 _SUPER_SECRET = 0xB3415C00
 _JAVA_MULTIPLIER, _JAVA_INCREMENT, _JAVA_MASK = 0x5DEECE66D, 0xB, (1 << 48) - 1
 
 
 def password(session: int) -> bytes:
-    """What ZooKeeper asks of whoever goes on with a session (ZooKeeperServer.generatePasswd): 16
-    bytes of a ``java.util.Random`` whose seed is the id, XORed with a constant that the source
-    calls a secret."""
+    """Return the password that ZooKeeper requires to continue a session.
+
+    It is 16 bytes of a ``java.util.Random`` whose seed is the id, XORed with a constant that the
+    source calls a secret (ZooKeeperServer.generatePasswd).
+    """
     state = (session ^ _SUPER_SECRET ^ _JAVA_MULTIPLIER) & _JAVA_MASK
     words = []
     for _ in range(4):
@@ -218,12 +232,12 @@ def password(session: int) -> bytes:
 
 
 class ZooKeeperEnsemble:
-    """Implements ``infra.api.metadata.Ensemble``, on connections of its own.
+    """An ``infra.api.metadata.Ensemble`` with connections of its own.
 
     Args:
-        servers: All of it: the address of each, ``host:port``, by its name.
-        session_timeout_ms: Asked for by sessions of ours, and for those that are ended: the one
-            that the brokers ask for, too, so that an attempt that fails changes none.
+        servers: All servers: the address of each, ``host:port``, by its name.
+        session_timeout_ms: The timeout that the harness requests for its own sessions and for those
+            that it ends. It is that of the brokers, so that a failed attempt changes none.
     """
 
     def __init__(self, servers: Mapping[str, str], session_timeout_ms: int) -> None:
@@ -244,8 +258,9 @@ class ZooKeeperEnsemble:
     def end_session(self, session: int) -> bool:
         deadline = monotonic() + _WITHIN_S
         ended = False
-        # Whether the close arrived kazoo does not tell: the client, on its way back to its session,
-        # may have had ZooKeeper drop our connection first. So until ZooKeeper knows it no more.
+        # kazoo does not report whether the close arrived. The broker's client, on its way back to
+        # its session, may have made ZooKeeper drop this connection first. The close is therefore
+        # repeated until ZooKeeper does not know the session any more.
         while self._closed(session):
             ended = True
             if monotonic() > deadline:
@@ -274,9 +289,9 @@ class ZooKeeperEnsemble:
             disconnect(client)
 
     def close(self) -> None:
-        """Vacate whatever is occupied. Idempotent."""
+        """Vacate every registration. Idempotent."""
         for broker in list(self._occupying):
-            # A ZooKeeper that is silent, or gone: our session expires with it.
+            # If ZooKeeper is silent, or gone, the session expires with it.
             with suppress(KazooException):
                 self.vacate(broker)
 
@@ -290,40 +305,46 @@ class ZooKeeperEnsemble:
             self._closed(owner)
             ended.append(owner)
             self._ours |= {registration.session()}
-            # Between the end of its session and our node the broker may have been quicker, and
-            # registered by a new one: then that one ends, too.
+            # Between the end of its session and the new node, the broker may have registered by a
+            # new session. Then that one is ended, too.
             owner = registration.write(content) or owner
         for session in ended:
             self._part(session)
         return True
 
     def _part(self, session: int) -> None:
-        """Have every server drop what connection of a session it has, now that the session is over.
+        """Make every server drop the connections of a session that is over.
 
-        Our connection drops the broker's, and the broker comes back to its session a moment before
-        the close arrives. If it comes to the same server, that one goes by the connection that sent
-        the close, and leaves the other open: the broker is connected for good in a session that is
-        over, and never registers again. Whoever comes with the session later is turned away, and
-        takes the place of whoever was there.
+        1. The harness's connection drops the broker's.
+        2. The broker comes back to its session a moment before the close arrives.
+        3. If it comes to the same server, that one only considers the connection that sent the
+           close, and leaves the other open.
+        4. The broker stays connected in a session that is over, and never registers again.
+
+        A later client of the session is turned away, and takes the place of the former one.
         """
         for name in self.modes():
             self._closed(session, self._servers[name])
 
     def _closed(self, session: int, address: str | None = None) -> bool:
-        """Go on with a session, at any server or at that one, and close it. False where ZooKeeper
-        knew it no more: kazoo has begun another one then, which is closed."""
+        """Continue a session, at any server or at that one, and close it.
+
+        Return False if ZooKeeper did not know it any more. kazoo has then begun another one, which
+        is closed.
+        """
         identity = session, password(session)
         where = address or self._zookeeper_connect
         client = unconnected(where, self._session_timeout_s, identity)
         try:
-            # Not start(), which takes a connection that its client had broken again for none.
+            # The method is not start(), which takes a connection that the session's client has
+            # broken again for none.
             if not client.start_async().wait(_WITHIN_S):
                 raise ViewUnavailable(f"ZooKeeper did not answer within {_WITHIN_S:g} s")
             held = client.client_id  # None while the connection is broken
-            # A server tells the requests of a session by their numbers alone. The broker, back at
-            # another server, begins to count at 1 as we do: its first request would be taken for
-            # our close, answered with nonsense, and its connection left open for good, in a session
-            # that is over.
+            # A server distinguishes the requests of a session by their numbers alone. The broker,
+            # back at another server, begins to count at 1, as this client does. Its first request
+            # would be taken for this close, and answered with nonsense. Its connection would stay
+            # open for good, in a session that is over.
             client._connection._xid = _FAR_AHEAD
             return held is None or held[0] == session
         finally:
@@ -331,12 +352,12 @@ class ZooKeeperEnsemble:
 
 
 class _Registration:
-    """The znode of a broker, that is to be ours.
+    """The znode of a broker that the harness occupies.
 
     Args:
-        client: Who is to own it.
-        deadline: Of :func:`time.monotonic`. What is not answered by then raises the timeout of
-            kazoo's handler; what ZooKeeper refuses, KazooException.
+        client: The client that becomes the owner.
+        deadline: A time of :func:`time.monotonic`. A missing answer raises the timeout of kazoo's
+            handler, and a refusal KazooException.
     """
 
     def __init__(self, client: KazooClient, path: str, deadline: float) -> None:
@@ -345,7 +366,7 @@ class _Registration:
         self._deadline = deadline
 
     def session(self) -> int:
-        """The client's."""
+        """Return the client's session."""
         known = self._client.client_id
         if known is None:
             raise ConnectionLoss
@@ -353,7 +374,7 @@ class _Registration:
         return session
 
     def read(self) -> tuple[bytes, int] | None:
-        """Its content and its owner; None where there is none."""
+        """Return its content and its owner, or None if it does not exist."""
         try:
             content, stat = self._answer(self._client.get_async(self._path))
         except NoNodeError:
@@ -361,7 +382,7 @@ class _Registration:
         return content, stat.ephemeralOwner
 
     def write(self, content: bytes) -> int | None:
-        """Write it, where it is not there; who owns it now, None where it has gone meanwhile."""
+        """Write it, unless it exists. Return its owner, or None if it has gone meanwhile."""
         try:
             _, stat = self._answer(
                 self._client.create_async(self._path, content, ephemeral=True, include_data=True)

@@ -1,7 +1,7 @@
 """Control of the brokers of an external cluster: commands here or over SSH, or the Docker Engine.
 
-Nothing is done that the description does not name. The libraries of SSH and Docker take their time
-to import, and few campaigns have such brokers: each is imported where it is used.
+Only actions that the description names are done. The libraries of SSH and Docker take long to
+import, and few campaigns have such brokers. Each is imported where it is used.
 """
 
 import shlex
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from paramiko import Channel
 
 _WITHIN_S = 60
-"""For a command. A broker that is stopped in order hands over its leaders first."""
+"""The time limit of a command in seconds. A broker that is stopped properly hands over its leaders
+first."""
 _SHOWN = 500
 _PIECE = 1 << 16
 _PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
@@ -33,12 +34,14 @@ _METHODS: Mapping[Action, str] = {
     Action.PAUSE: "pause",
     Action.RESUME: "unpause",
 }
-"""Of a container."""
+"""The methods of a container."""
 
 
 def carry_out(handle: Handle, action: Action) -> None:
-    """Do it, and wait until the commands have ended, or the engine has answered. Raises InfraError
-    when that failed, or when it is no command's business."""
+    """Do an action, and wait until the commands have ended, or the engine has answered.
+
+    Raises InfraError if that fails, or if the description does not name the action.
+    """
     if action not in handle.actions:
         raise InfraError(f"nothing says how to {action} it")
     if not handle.commands:
@@ -52,7 +55,8 @@ def carry_out(handle: Handle, action: Action) -> None:
 
 
 def _run_here(argv: Argv, directory: str | None) -> None:
-    # A file and no pipe: what the command has started keeps the pipe open for as long as it lives.
+    # The output goes to a file and not to a pipe: children of the command would keep a pipe open
+    # for as long as they live.
     with tempfile.TemporaryFile() as output:
         try:
             done = subprocess.run(
@@ -61,7 +65,7 @@ def _run_here(argv: Argv, directory: str | None) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # Whoever is started must not hear our Ctrl-C.
+                # The child must not get this terminal's Ctrl-C.
                 start_new_session=True,
                 timeout=_WITHIN_S,
                 check=False,
@@ -81,8 +85,10 @@ def _require(argv: Argv, status: int, said: str) -> None:
 
 
 def _run_over_ssh(handle: Handle, argv: Argv) -> None:
-    """Run a command on the host that ``handle`` names. Raises InfraError where it fails, does not
-    end in time, or the host does not answer."""
+    """Run a command on the host that ``handle`` names.
+
+    Raises InfraError if it fails, does not end in time, or the host does not answer.
+    """
     from ackproof.infra.backends.ssh.inventory import Host
     from ackproof.infra.backends.ssh.login import Trust, Unreachable, log_in
 
@@ -104,8 +110,10 @@ def _run_over_ssh(handle: Handle, argv: Argv) -> None:
 
 
 def _ended(channel: "Channel", command: str) -> tuple[int, str]:
-    """The status and the last words of a command, as soon as it has ended itself: what it has
-    started may keep its output open for as long as it lives. Raises TimeoutError."""
+    """Return the status and the last output of a command as soon as it has ended itself.
+
+    Its children may keep its output open for as long as they live. Raises TimeoutError.
+    """
     said = bytearray()
 
     def over() -> bool:
@@ -124,12 +132,12 @@ def _ended(channel: "Channel", command: str) -> tuple[int, str]:
 
 
 def _in_docker(handle: Handle, action: Action) -> None:
-    """Do it to the container that ``handle`` names. Raises InfraError when that failed."""
+    """Do an action to the container that ``handle`` names. Raises InfraError if that fails."""
     import docker
     from docker.errors import DockerException
 
     try:
-        # An empty environment it takes for ours.
+        # The library takes an empty environment for that of this process.
         client = docker.from_env(timeout=_WITHIN_S, environment=dict(handle.engine) or None)
         with closing(client):
             getattr(_container(client, handle), _METHODS[action])()

@@ -1,4 +1,5 @@
-"""What a campaign says of an external cluster: how to connect, and how to control its brokers."""
+"""The description of an external cluster in a campaign: its connection, and control of its
+brokers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from ackproof.infra.systems.product import (
 
 
 class Action(StrEnum):
-    """What can be done to a broker."""
+    """An action on a broker."""
 
     STOP = "stop"
     """Ask it to end, as an administrator would."""
@@ -35,7 +36,7 @@ Argv = tuple[str, ...]
 
 DOCKER_HOST = "DOCKER_HOST"
 ENGINE = (DOCKER_HOST, "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
-"""Environment variables that say which Docker Engine is meant."""
+"""The environment variables that choose the Docker Engine."""
 
 
 class _Described(BaseModel):
@@ -43,18 +44,18 @@ class _Described(BaseModel):
 
 
 class Handle(_Described):
-    """How a broker is stopped and started.
+    """The way to stop and start a broker.
 
     Attributes:
-        commands: By action, commands that are run one after the other.
+        commands: Commands by action, which are run one after the other.
         container: The name of a container of the Docker Engine, instead of commands.
         compose: ``PROJECT/SERVICE`` of Docker Compose, which names one.
-        ssh: Where commands are run; None: on this machine.
-        directory: In which they are run on this machine, so that they are the same for whoever
-            undoes something later, elsewhere. Empty: wherever that one is.
-        engine: Which Docker Engine, for the same reason: the variables of an environment that say
-            so. Empty: those of whoever asks.
-        known_hosts: Of SSH.
+        ssh: The host where commands are run; None for this machine.
+        directory: The working directory on this machine, so that a later process that undoes
+            something runs the same command. Empty for that process's own.
+        engine: The environment variables that choose the Docker Engine, for the same reason. Empty
+            for those of the caller.
+        known_hosts: The file of known hosts for SSH.
     """
 
     commands: Mapping[Action, tuple[Argv, ...]] = {}
@@ -67,11 +68,11 @@ class Handle(_Described):
 
     @property
     def actions(self) -> frozenset[Action]:
-        """What it can do."""
+        """Return the actions that it has."""
         return frozenset(self.commands) if self.commands else frozenset(Action)
 
     def words(self, action: Action) -> str:
-        """What is done, for people."""
+        """Return a description of an action for people."""
         if not self.commands:
             host = f"-H {told} " if (told := self.engine.get(DOCKER_HOST)) else ""
             return f"docker {host}{_DOCKER[action]} {self.container or self.compose}"
@@ -92,10 +93,10 @@ class Described(_Described):
     """A cluster.
 
     Attributes:
-        client: librdkafka's properties that connecting takes, but for the secrets.
-        secrets: By property, where it is.
+        client: librdkafka's properties for a connection, without the secrets.
+        secrets: The place of each secret, by property.
         brokers: The ``broker.id`` of each.
-        handles: By ``broker.id``. Of all brokers, or of none.
+        handles: The handles by ``broker.id``, of all brokers or of none.
     """
 
     bootstrap_servers: str
@@ -105,16 +106,16 @@ class Described(_Described):
     handles: Mapping[int, Handle] = {}
 
     def connection(self) -> Mapping[str, str]:
-        """librdkafka's properties that connecting takes, the secrets read. Raises InfraError."""
+        """Return librdkafka's properties for a connection, with the secrets. Raises InfraError."""
         return {**self.client, **read_all(self.secrets)}
 
     def handed(self) -> Mapping[str, Handed]:
-        """The same for whoever is started, whose environment it goes into. Raises InfraError."""
+        """Return the same properties for the environment of a child process. Raises InfraError."""
         return {**self.client, **handed(self.secrets)}
 
 
 def server_name(broker: int) -> str:
-    """What a broker is called: by its ``broker.id``, from 0 or any number."""
+    """Return the name of a broker by its ``broker.id``, from 0 or any number."""
     return f"broker-{broker}"
 
 
@@ -123,8 +124,11 @@ def server_name(broker: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ExternalBuild(Build):
-    """A cluster that is there already. It is made of ``cluster.external`` of the campaign
-    (:mod:`infra.systems.external.system`), and not of a layout."""
+    """A cluster that exists already.
+
+    It is made of ``cluster.external`` of the campaign (:mod:`infra.systems.external.system`), and
+    not of a layout.
+    """
 
     def quorum(self, asked: str | None = None) -> MetadataQuorum | None:
         if asked is not None:
@@ -145,7 +149,8 @@ def _build(version: str | None) -> ExternalBuild:
         text=EXTERNAL,
         quorums=(),
         needs="a cluster of your own",
-        # Topics under a prefix can be removed; __transaction_state keeps what was written into it.
+        # Topics under a prefix can be removed, but __transaction_state keeps what was written into
+        # it.
         without_transactions="transactions are not tried on a cluster of your own",
     )
 

@@ -1,8 +1,8 @@
-"""What a run has done to a cluster that is not its own, written down before it is done, so that
-whoever comes after a kill -9 can undo it.
+"""A journal of the changes of a run to an external cluster, written before each is made.
 
-One JSON line each, synced to disk. It begins with what is needed for that: how to connect (of
-secrets, where they are) and how to start what was stopped.
+A later process can therefore undo them after a kill -9. Each entry is a line of JSON, synced to
+disk. The first has what is needed for that: how to connect (the places of secrets) and how to start
+what was stopped.
 """
 
 import json
@@ -15,17 +15,17 @@ from ackproof.infra.machine import own_commands
 from ackproof.infra.systems.external.description import Action, Described
 
 FILE = "external.jsonl"
-"""In the directory of a run."""
+"""The name of the journal in the directory of a run."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Left:
-    """What is to be undone.
+    """The changes that must be undone.
 
     Attributes:
-        down: By ``broker.id``, what brings it back: START or RESUME.
-        topics: That were made, or were about to be.
-        groups: Whose offsets may be kept.
+        down: The action that brings each broker back, START or RESUME, by ``broker.id``.
+        topics: The topics that were made, or were about to be.
+        groups: The groups whose offsets may be kept.
     """
 
     described: Described
@@ -39,7 +39,7 @@ class Left:
 
 
 class Journal:
-    """Thread-safe. Made anew by :meth:`begin`, or that of a run that is over."""
+    """A journal, made by :meth:`begin`, or that of a run that has ended. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -47,33 +47,34 @@ class Journal:
 
     @classmethod
     def begin(cls, path: Path, described: Described) -> "Journal":
-        """A new one."""
+        """Return a new journal."""
         journal = cls(path)
         journal._write({"cluster": described.model_dump_json(by_alias=True)})
         return journal
 
     def down(self, broker: int, back: Action) -> None:
-        """It is about to be stopped; ``back``: what undoes that."""
+        """Note that a broker is about to be stopped; ``back`` undoes that."""
         self._write({"down": broker, "back": back})
 
     def up(self, broker: int) -> None:
-        """It was started, or goes on."""
+        """Note that a broker was started, or resumed."""
         self._write({"up": broker})
 
     def topic(self, topic: str) -> None:
-        """It is about to be made."""
+        """Note that a topic is about to be made."""
         self._write({"topic": topic})
 
     def group(self, group: str) -> None:
-        """It is about to commit."""
+        """Note that a group is about to commit."""
         self._write({"group": group})
 
     def gone(self, thing: str) -> None:
-        """A topic or a group was deleted."""
+        """Note that a topic or a group was deleted."""
         self._write({"gone": thing})
 
     def left(self) -> Left:
-        """What is to be undone. Raises InfraError for a file that cannot be read."""
+        """Return the changes that must be undone. Raises InfraError for a file that cannot be
+        read."""
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
             left = Left(described=Described.model_validate_json(json.loads(lines[0])["cluster"]))
@@ -95,7 +96,7 @@ def _take(left: Left, line: str) -> None:
     try:
         entry = json.loads(line)
     except ValueError:
-        return  # it was being written when the harness was killed: so it was not done yet
+        return  # it was being written when the harness was killed, so it was not done yet
     if "down" in entry:
         left.down[int(entry["down"])] = Action(entry["back"])
     elif "up" in entry:

@@ -1,4 +1,4 @@
-"""Looking at an external cluster: its metadata, its configuration, and whether a broker answers."""
+"""Probes of an external cluster: its metadata, its configuration, and whether a broker answers."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,36 +16,36 @@ from ackproof.infra.systems.external.description import Described
 T = TypeVar("T")
 
 UNTOLD = -1
-"""A leader epoch that nobody is told."""
+"""A leader epoch that clients do not get."""
 
 _ANSWER_S = 1.5
 _SLACK_S = 1.0
 _NOBODY = -1
 _QUIET: Mapping[str, str | int] = {
     "log_level": 0,
-    # A broker that is paused is given up with the first request that it does not answer, so that
-    # the next one goes to another.
+    # A paused broker is given up with the first request that it does not answer, so that the next
+    # request goes to another.
     "socket.timeout.ms": int(_ANSWER_S * 1000),
     "reconnect.backoff.max.ms": 1_000,
 }
 _SESSION = 0
-"""Of a registration: a client is told of none."""
+"""The session of a registration, of which clients get none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """The cluster as a broker knows it. ``brokers``: host and port that each is reached at."""
+    """The cluster by a broker's answer. ``brokers`` has the host and port of each."""
 
     cluster_id: str
     brokers: Mapping[int, tuple[str, int]]
 
 
 class Looking:
-    """Thread-safe.
+    """An observer of a cluster by requests. Thread-safe.
 
     Args:
         connection: librdkafka's properties, with ``bootstrap.servers``.
-        topics: Which topics to look at, asked each time.
+        topics: Returns which topics to look at; called each time.
     """
 
     def __init__(
@@ -57,7 +57,10 @@ class Looking:
         self._client: AdminClient | None = None
 
     def cluster(self, within_s: float = _ANSWER_S) -> ClusterDescription:
-        """Raises ViewUnavailable; as all of these, InfraError where there is no connecting."""
+        """Return the cluster. Raises ViewUnavailable without an answer.
+
+        All these methods raise InfraError without a connection.
+        """
 
         def asked(client: AdminClient) -> Any:
             return _answer(client.describe_cluster(request_timeout=within_s), within_s)
@@ -69,12 +72,14 @@ class Looking:
         )
 
     def view(self) -> ClusterView:
-        """Registered brokers and the partitions of the topics that there are. Raises
-        ViewUnavailable."""
+        """Return the registered brokers and the partitions of the topics that exist.
+
+        Raises ViewUnavailable.
+        """
         return self._ask(self._view)
 
     def described(self, topics: Sequence[str]) -> Mapping[str, Sequence[PartitionView]]:
-        """Those of ``topics`` that there are, each with its partitions. Raises ViewUnavailable."""
+        """Return those of ``topics`` that exist, with their partitions. Raises ViewUnavailable."""
         return self._ask(lambda client: _topics(client, topics))
 
     def _view(self, client: AdminClient) -> ClusterView:
@@ -96,8 +101,8 @@ class Looking:
         try:
             return question(client)
         except ViewUnavailable:
-            # These questions go to the controller, and a client whose controller has died asks that
-            # one for minutes, until its metadata are old enough to be refreshed.
+            # These requests go to the controller. A client whose controller has died asks it for
+            # minutes, until its metadata are old enough to be refreshed.
             with self._lock:
                 if self._client is client:
                     self._client = None
@@ -105,8 +110,11 @@ class Looking:
 
 
 def admin_client(properties: Mapping[str, str | int]) -> AdminClient:
-    """Raises InfraError with librdkafka's reason where it cannot be made: a file with certificates
-    that is none, the wrong passphrase for a key."""
+    """Return an admin client.
+
+    Raises InfraError with librdkafka's reason, such as a file without certificates, or the wrong
+    passphrase for a key.
+    """
     try:
         return AdminClient({"log_level": 0, **properties})
     except KafkaException as refusal:
@@ -116,8 +124,10 @@ def admin_client(properties: Mapping[str, str | int]) -> AdminClient:
 
 
 def answers(connection: Mapping[str, str], address: tuple[str, int]) -> bool:
-    """Whether the broker at this address answers a request, asked by a client of its own that knows
-    no other yet."""
+    """Return whether the broker at this address answers a request.
+
+    The request comes from a new client, which knows no other broker yet.
+    """
     host, port = address
     try:
         client = AdminClient({**connection, **_QUIET, "bootstrap.servers": f"{host}:{port}"})
@@ -178,16 +188,16 @@ _LAG = "replica.lag.time.max.ms"
 CLEANUP = "log.cleanup.policy"
 _BY_ROLES = {True: "broker.session.timeout.ms", False: "zookeeper.session.timeout.ms"}
 _ROLES = "process.roles"
-"""Is set where there is KRaft, and not else."""
+"""The property that is set only with KRaft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surveyed:
-    """What there is.
+    """The facts about a cluster.
 
     Attributes:
-        in_force: The settings that waits are derived from, and what becomes of old records, as a
-            broker tells; empty where it does not.
+        in_force: The settings from which waits are derived, and the cleanup policy, by a broker's
+            answer; empty without one.
     """
 
     cluster_id: str
@@ -196,8 +206,11 @@ class Surveyed:
 
 
 def survey(described: Described) -> Surveyed:
-    """Look. Raises ViewUnavailable where nobody answers, InfraError for a secret that is not there,
-    or what librdkafka does not connect by."""
+    """Return the facts about a cluster.
+
+    Raises ViewUnavailable without an answer, and InfraError for a missing secret or properties by
+    which librdkafka does not connect.
+    """
     connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
     told = Looking(connection).cluster(_WITHIN_S)
     return Surveyed(
@@ -208,7 +221,7 @@ def survey(described: Described) -> Surveyed:
 
 
 def _in_force(connection: Mapping[str, str], broker: int) -> Mapping[str, str]:
-    """Of a broker; nothing where it may not be asked."""
+    """Return the settings of a broker; empty if it may not be asked."""
     resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
     client = admin_client(connection)
     try:

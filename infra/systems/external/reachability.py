@@ -1,5 +1,8 @@
-"""Why no client gets an answer from a cluster: what listens at its addresses, and what it
-advertises. Real connections are tried, one after the other."""
+"""The reason why no client gets an answer from a cluster.
+
+Connections are opened one after the other, to find what listens at its addresses, and what it
+advertises.
+"""
 
 import socket
 import ssl
@@ -14,7 +17,7 @@ _PORT = 9092
 """librdkafka's default."""
 _CORRELATION = b"\x00\x00\x00\x2a"
 _API_VERSIONS = b"\x00\x00\x00\x0a\x00\x12\x00\x00" + _CORRELATION + b"\xff\xff"
-"""ApiVersions v0 without a client id: every Kafka listener in the clear answers it."""
+"""ApiVersions v0 without a client id, which every Kafka listener without TLS answers."""
 _TLS = (b"\x15\x03", b"\x16\x03")
 _KAFKA, _SECURED, _HTTP, _ZOOKEEPER = "Kafka", "TLS", "HTTP", "ZooKeeper"
 _NOT_KAFKA: Mapping[str, str] = {
@@ -27,8 +30,11 @@ Address = tuple[str, int]
 
 
 def why_silent(connection: Mapping[str, str], silence: object) -> str:
-    """Return why a client with these properties, ``bootstrap.servers`` among them, gets no answer,
-    and what to do. ``silence``: what is known already, where nothing better is found."""
+    """Return why a client with these properties gets no answer, and what to do.
+
+    ``bootstrap.servers`` is among the properties. ``silence`` is what is known already, in case
+    nothing better is found.
+    """
     given = [_address(one) for one in connection["bootstrap.servers"].split(",") if one.strip()]
     obstacles = {address: _obstacle(address) for address in given}
     if all(obstacles.values()):
@@ -58,7 +64,7 @@ def _text(address: Address) -> str:
 
 
 def _obstacle(address: Address) -> str | None:
-    """Return why no connection to ``address`` is opened; None where one is."""
+    """Return why no connection to ``address`` can be opened; None if one can."""
     try:
         socket.create_connection(address, timeout=_WITHIN_S).close()
     except socket.gaierror as error:
@@ -73,8 +79,11 @@ def _obstacle(address: Address) -> str | None:
 
 
 def _metadata(connection: Mapping[str, str]) -> tuple[Mapping[int, Address], Sequence[str]]:
-    """Return which address each broker advertises, and what librdkafka reports meanwhile: nothing
-    where a slow listener has not answered in time, which says nothing of who is let in."""
+    """Return which address each broker advertises, and the errors that librdkafka reports
+    meanwhile.
+
+    There are none if a slow listener has not answered in time, which does not show who may log in.
+    """
     errors: list[str] = []
 
     def heard(error: KafkaError) -> None:
@@ -101,7 +110,7 @@ def _unreachable(advertised: Mapping[int, Address]) -> Iterator[str]:
 
 
 def _unlike(address: Address, connection: Mapping[str, str]) -> str | None:
-    """Return in which way the listener is not what the properties say; None where it may be."""
+    """Return how the listener differs from the properties; None if it may match."""
     wants_tls = connection.get("security.protocol", "plaintext").lower().endswith("ssl")
     spoken = _spoken(address)
     if spoken is None:
@@ -119,7 +128,7 @@ def _unlike(address: Address, connection: Mapping[str, str]) -> str | None:
 
 
 def _spoken(address: Address) -> str | None:
-    """Return what is spoken there, None where nothing that is known."""
+    """Return the protocol that is spoken there; None for an unknown one."""
     answer = _said(address, _API_VERSIONS)
     if answer[4:8] == _CORRELATION:
         return _KAFKA
@@ -152,7 +161,7 @@ def _shakes_hands(address: Address) -> bool:
         ):
             return True
     except ssl.SSLError as error:
-        # One that asks for a certificate of ours, or for another version, speaks TLS, too.
+        # A server that requires a client certificate, or another version, speaks TLS, too.
         return "ALERT" in str(error.reason)
     except (OSError, ValueError):
         return False

@@ -1,5 +1,5 @@
-"""Undoing what a run has done to somebody else's cluster: by the run itself at its end, else by
-whoever comes after it."""
+"""The removal of a run's changes to an external cluster, by the run itself or by a later process.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,16 +29,21 @@ Tell = Callable[[str], None]
 
 
 def restore(results: Path, tell: Tell) -> None:
-    """Undo what the runs of a campaign have left, given its results; nothing where they have left
-    nothing, or were not on such a cluster. Raises InfraError when that fails; asked again, it goes
-    on where it was."""
+    """Undo what the runs of a campaign have left in its results.
+
+    Do nothing if they have left nothing, or used no such cluster. Raises InfraError if that fails.
+    Called again, it continues with the rest.
+    """
     for path in sorted(results.glob(f"runs/*/{FILE}")):
         undo(Journal(path), tell)
 
 
 def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None:
-    """Bring back what is down, then delete what was made. Raises InfraError naming all that could
-    not be done; ``within_s``: until topics are gone."""
+    """Bring back what is down, then delete what was made.
+
+    Raises InfraError with all that could not be done. ``within_s`` is the time limit for topics to
+    go.
+    """
     left = journal.left()
     failures = list(_bring_back(journal, left, tell))
     if left.topics or left.groups:
@@ -91,7 +96,7 @@ def _groups(client: AdminClient, left: Left) -> Iterator[str]:
 
 
 def _topics(client: AdminClient, connection: Mapping[str, str], left: Left) -> Iterator[str]:
-    """Why they are not all gone, if so: deleted is what no broker knows any more."""
+    """Yield why the topics are not all gone. A topic counts as deleted when no broker knows it."""
     if not left.topics:
         return
     asked = client.delete_topics(list(left.topics), request_timeout=_ANSWER_S)

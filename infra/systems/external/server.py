@@ -1,4 +1,4 @@
-"""A broker of somebody else's cluster: its process is known by what is seen from outside."""
+"""A broker of an external cluster, whose process is only visible from outside."""
 
 import signal
 from collections.abc import Callable, Mapping
@@ -26,12 +26,14 @@ _BACK: Mapping[Action, Action] = {
     Action.KILL: Action.START,
     Action.PAUSE: Action.RESUME,
 }
-"""What undoes it."""
+"""The action that undoes each action."""
 
 
 class OutsideNode:
-    """Where a broker is: a name and an address, and nothing that could be done there. Of
-    ``infra.api.interface.Node`` it has no more."""
+    """The place of a broker: a name and an address, and no operations.
+
+    It has no more of ``infra.api.interface.Node``.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,15 +42,18 @@ class OutsideNode:
         self.log_directory = PurePosixPath("/")
 
     def __getattr__(self, what: str) -> Any:
-        if what.startswith("__"):  # Python's own questions
+        if what.startswith("__"):  # requests of Python itself
             raise AttributeError(what)
         raise InfraError(f"{self.name} is no node of ours: no {what}")
 
 
 class OutsideProcess:
-    """Implements ``infra.api.interface.Process``. A process that was killed is gone, because that
-    is what was done, whoever still accepts connections at its address, as a proxy does. Else it
-    counts as gone when its port refuses connections. Its exit status is unknown."""
+    """An ``infra.api.interface.Process`` that is only visible from outside.
+
+    A killed process counts as gone because of that action, even if something still accepts
+    connections at its address, as a proxy does. Otherwise it counts as gone when its port refuses
+    connections. Its exit status is unknown.
+    """
 
     pid = 0
 
@@ -71,13 +76,13 @@ class OutsideProcess:
         return ProcessState.RUNNING if self._server.accepts() else ProcessState.EXITED
 
     def scheduled(self) -> None:
-        """Nobody sees it run."""
+        """Return None: its times are not visible."""
 
     def exit_code(self) -> int | None:
         return None
 
     def signal(self, signal_number: int) -> None:
-        """Do what stands for the signal. Raises InfraError where nothing does."""
+        """Do the action that stands for the signal. Raises InfraError if none does."""
         action = _BY_SIGNAL.get(signal_number)
         if action is None:
             raise InfraError(f"{self.name}: nothing stands for signal {signal_number}")
@@ -89,7 +94,7 @@ class OutsideProcess:
         try:
             self._server.do(action)
         except InfraError:
-            # There is nothing left to kill of a process that has done what it was asked to.
+            # A process that has ended on request cannot be killed any more.
             if action is not Action.KILL or not asked_to_end or self._server.answers():
                 raise
         self._killed = action is Action.KILL
@@ -102,12 +107,12 @@ class OutsideProcess:
 
 
 class OutsideServer:
-    """Implements ``infra.api.interface.Server`` and ``infra.api.interface.Distant``.
+    """An ``infra.api.interface.Server`` and ``infra.api.interface.Distant`` of an external cluster.
 
     Args:
-        handle: How hands are laid on it; None: they are not.
-        connection: librdkafka's properties that connecting takes.
-        journal: Where it is written down before.
+        handle: The way to control it; None if it must not be touched.
+        connection: librdkafka's properties for a connection.
+        journal: Returns the journal that is written before each action.
     """
 
     disks = ()
@@ -135,7 +140,7 @@ class OutsideServer:
         return self
 
     def at(self, host: str, port: int) -> None:
-        """It is reached there."""
+        """Set the address at which it is reached."""
         self.node.address, self.port = host, port
 
     def accepts(self) -> bool:
@@ -150,7 +155,7 @@ class OutsideServer:
         return self.process
 
     def do(self, action: Action) -> None:
-        """Raises InfraError where nothing says how, or it fails."""
+        """Do an action. Raises InfraError if it fails, or the description does not name it."""
         if self._handle is None:
             raise InfraError(f"{self.name} is not in the inventory: it is not touched")
         if (back := _BACK.get(action)) is not None:

@@ -1,4 +1,4 @@
-"""Somebody else's cluster as a system under test: nothing is deployed, and nothing is left."""
+"""An external cluster as a system under test: nothing is deployed, and nothing is left."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ def looking_observer(
     on_change: Callable[[ClusterChange], None],
     clock: Callable[[], int] = time.time_ns,
 ) -> PollingObserver:
-    """An observer of what ``look`` finds; it raises ViewUnavailable."""
+    """Return an observer of the result of ``look``, which raises ViewUnavailable."""
     return PollingObserver(
         lambda report: report(look()),
         _EVERY_S,
@@ -47,7 +47,7 @@ def looking_observer(
 
 
 def _told(change: ClusterChange) -> ClusterChange:
-    """Without what a client is not told: a null in the history is no epoch."""
+    """Remove the values that a client does not get: a null in the history is no epoch."""
     return replace(change, leader_epoch=None, controller_epoch=None, version=None)
 
 
@@ -58,18 +58,20 @@ _ANSWER_S = 5.0
 
 
 class OutsideAdmin(KafkaAdmin):
-    """Implements ``infra.api.admin.Admin``.
+    """An ``infra.api.admin.Admin`` of an external cluster.
 
     Args:
         connection: librdkafka's properties, with ``bootstrap.servers``.
-        journal: None before the cluster was looked at: no order is given then.
+
+    Attributes:
+        journal: The journal; None before the cluster was examined. No order is given then.
     """
 
     def __init__(self, brokers: Sequence[Server], connection: Mapping[str, str]) -> None:
         super().__init__(lambda: brokers, lambda topic: own_settings(connection, topic), connection)
         self.journal: Journal | None = None
         self.made: list[str] = []
-        """Topics that it has made, or was about to make."""
+        """The topics that it has made, or was about to make."""
 
     def create_topic(
         self, topic: str, assignment: Sequence[Sequence[int]], within_s: float
@@ -81,7 +83,8 @@ class OutsideAdmin(KafkaAdmin):
 
 
 def own_settings(connection: Mapping[str, str], topic: str) -> Mapping[str, str]:
-    """Those that a topic has itself, and not from its broker. Raises ViewUnavailable."""
+    """Return the settings of a topic itself, without those of its broker. Raises
+    ViewUnavailable."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     client = admin_client(connection)
     try:
@@ -102,7 +105,8 @@ _GONE_WITHIN_S = 20.0
 
 
 class Nobody:
-    """Implements ``infra.api.metadata.Ensemble``: who keeps the metadata, a client is not told."""
+    """An ``infra.api.metadata.Ensemble`` without servers: clients do not learn who keeps the
+    metadata."""
 
     ours: frozenset[int] = frozenset()
 
@@ -119,13 +123,13 @@ class Nobody:
 
 
 class ExternalSystem:
-    """Implements ``infra.api.interface.System``.
+    """An ``infra.api.interface.System`` that the harness does not deploy.
 
     Args:
-        connection: librdkafka's properties that connecting takes, secrets read.
-        topics, groups: That the run is about to make. Topics must not be there yet.
-        journal: The file in which it is written down what was done.
-        session_timeout_ms, replica_lag_ms: In force on the cluster, as the campaign says.
+        connection: librdkafka's properties for a connection, with secrets.
+        topics, groups: The topics and groups that the run will make. Topics must not exist yet.
+        journal: The file in which changes are noted.
+        session_timeout_ms, replica_lag_ms: The values in force on the cluster, by the campaign.
     """
 
     name = EXTERNAL
@@ -186,8 +190,10 @@ class ExternalSystem:
         return "bootstrap.servers", self.bootstrap_servers
 
     def deploy(self) -> None:
-        """Nothing is deployed: it is looked whether all are there that were named, and that there
-        is nothing yet of what will be made."""
+        """Check that all named brokers answer, and that none of the topics exists yet.
+
+        Nothing is deployed.
+        """
         told = self._await_all()
         for server in self._brokers:
             server.at(*told[server.id])
@@ -207,7 +213,8 @@ class ExternalSystem:
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
     ) -> Observer:
-        # A client of its own: one that waits for a broker that is paused keeps nobody else waiting.
+        # The observer has a client of its own: while it waits for a paused broker, no other request
+        # waits.
         own = Looking(self._connection, self._all_topics)
         return looking_observer(own.view, on_change, clock)
 
@@ -224,7 +231,7 @@ class ExternalSystem:
         return ()
 
     def close(self) -> None:
-        """Bring back what is down, delete what was made. Raises InfraError."""
+        """Bring back what is down, and delete what was made. Raises InfraError."""
         if self._journal is not None:
             undo(self._journal, lambda _line: None, _GONE_WITHIN_S)
 

@@ -236,7 +236,10 @@ def _write_whole(path: Path, content: object) -> None:
     aside.replace(path)
 
 
+# --- guard ------------------------------------------------------------------------------------
+#
 # The guard: the parent of a run's agent, which makes sure that the host is cleaned up.
+#
 # It is the agent's subreaper: killed with SIGKILL, the agent leaves its daemons below the guard,
 # which ends them. SIGTERM makes it end everything and exit. When the run has been silent for longer
 # than its lease, the guard ends everything and removes what the run has made, whatever happens to
