@@ -1,8 +1,9 @@
-"""What a release of Apache Kafka says of itself: the properties of its brokers and topics, and how
-it encodes the records of its metadata log.
+"""Descriptions of Apache Kafka's releases by themselves: properties, and records of the metadata
+log.
 
-Two small Java programs beside this module link against the release's own jars and print both. They
-are asked once for each release, when it is first used, and the answer is kept
+Two small Java programs beside this module link against the release's own jars. They print the
+properties of its brokers and topics, and the encoding of its records. They run once for each
+release, when it is first used, and the answer is kept
 (:func:`infra.systems.kafka.releases.described`). So a release that came out after this project is
 known as well as any other.
 """
@@ -24,7 +25,7 @@ _PROPERTIES, _RECORDS = (
 )
 _WITHIN_S = 120
 _WITH_RECORDS = (3, 3)
-"""KRaft is said to be ready from this release on (KIP-833)."""
+"""The release from which on KRaft is declared ready (KIP-833)."""
 
 _TYPES: Mapping[str, Mapping[str, object]] = {
     "BOOLEAN": {"type": "boolean"},
@@ -33,18 +34,20 @@ _TYPES: Mapping[str, Mapping[str, object]] = {
     "INT": {"minimum": -(2**31), "maximum": 2**31 - 1, "type": "integer"},
     "SHORT": {"minimum": -(2**15), "maximum": 2**15 - 1, "type": "integer"},
 }
-"""Every other type is text."""
+"""The schemas of types; every other type is text."""
 _BOUND = r"(-?[0-9]+)"
 _WAITED_FOR = frozenset(
     {"zookeeper.session.timeout.ms", "broker.session.timeout.ms", "replica.lag.time.max.ms"}
 )
-"""Kafka takes any number; the harness derives from them how long it waits."""
+"""Properties for which Kafka takes any number, and from which the harness derives waits."""
 
 
 def keep_description(release: Release, tell: Callable[[str], None]) -> None:
-    """Ask a release what it is, and keep the answer, unless that is known. A machine whose Java has
-    no compiler cannot ask: then properties are not checked before a run, and ``tell`` is called
-    with a line that says so."""
+    """Ask a release for its description, and keep the answer, unless it is known.
+
+    A machine whose Java has no compiler cannot ask. Then properties are not checked before a run,
+    and ``tell`` gets a line that says so.
+    """
     if described(release) is not None:
         return
     place, kept = release.directory or place_of(release), description_of(release)
@@ -65,8 +68,10 @@ def keep_description(release: Release, tell: Callable[[str], None]) -> None:
 
 
 def asked(release: Release, jars: Iterable[Path]) -> dict[str, Any]:
-    """Return what a release says of itself: properties of ``broker`` and ``topic``, and
-    ``records``. Needs a Java with its compiler. Raises InfraError."""
+    """Return the description of a release: properties of ``broker`` and ``topic``, and ``records``.
+
+    It needs a Java with its compiler. Raises InfraError.
+    """
     jars = list(jars)
     found: dict[str, Any] = {"broker": {}, "topic": {}}
     for line in _run(_PROPERTIES, jars).splitlines():
@@ -78,7 +83,7 @@ def asked(release: Release, jars: Iterable[Path]) -> dict[str, Any]:
 
 
 def as_text(found: Mapping[str, Any]) -> str:
-    """Return what is known of a release as JSON, with a line for each record of its log."""
+    """Return the description of a release as JSON, with a line for each record of its log."""
     records = found.get("records", {})
     lines = ",\n".join(f'  "{number}": {json.dumps(one)}' for number, one in records.items())
     text = json.dumps({**found, "records": {}}, indent=1)
@@ -86,8 +91,10 @@ def as_text(found: Mapping[str, Any]) -> str:
 
 
 def schema(kind: str, takes: str, default: str) -> dict[str, object]:
-    """Return the JSON schema of a property's value, given its type as Kafka calls it, what its
-    validator says of itself, and its default."""
+    """Return the JSON schema of a property's value.
+
+    The arguments are its type in Kafka's terms, the text of its validator, and its default.
+    """
     made: dict[str, object] = dict(_TYPES.get(kind, {"type": "string"}))
     if made["type"] == "integer" and (low := re.match(rf"\[{_BOUND},", takes)):
         made["minimum"] = max(int(low[1]), int(str(made.get("minimum", low[1]))))

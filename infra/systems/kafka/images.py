@@ -1,12 +1,13 @@
-"""Apache Kafka's jars out of a container image: taken once, and kept by the image's digest.
+"""Apache Kafka's jars from a container image: copied once, and kept by the image's digest.
 
-Of the image a container is created, which is never started; its directory of jars is read through
-the Docker Engine's API, and it is removed. It is labelled as all that is ours: should this process
-be killed meanwhile, ``ackproof clean`` finds it.
+A container of the image is created and never started. Its directory of jars is read through the
+Docker Engine's API, and the container is removed. It has the label of all objects of the harness:
+if this process is killed meanwhile, ``ackproof clean`` finds it.
 
-An image that the engine does not have is not pulled. A campaign is judged by the version that it
-puts to the test, so that the image is looked into whenever a file is read, and reading one should
-not fetch some hundred megabytes; and who may pull what from which registry is Docker's matter."""
+An image that the engine does not have is not pulled. A campaign is checked against the version that
+it tests, so the image is examined whenever a file is read. Reading a file should not fetch some
+hundred megabytes. Which registries may be used is configured in Docker.
+"""
 
 import hashlib
 import io
@@ -25,15 +26,15 @@ from ackproof.infra.systems.kafka import releases
 from ackproof.infra.systems.kafka.releases import cached, put
 
 BYTES_MAX = 2 << 30
-"""Of an archive; Apache Kafka's jars are some 120 MB."""
+"""The maximum bytes of an archive; Apache Kafka's jars are some 120 MB."""
 
 
 def unpack(chunks: Iterable[bytes], directory: Path, bytes_max: int = BYTES_MAX) -> None:
-    """Put the jars that lie right in an archive's one directory into ``directory``.
+    """Put the jars that lie directly in an archive's one directory into ``directory``.
 
-    A link to another of them is left out: it is the same jar by another name. Raises ValueError
-    for links and names that lead elsewhere, for an archive that is larger than ``bytes_max``, and
-    for what is none.
+    A link to another of them is left out, since it is the same jar by another name. Raises
+    ValueError for links and names that lead elsewhere, for an archive that is larger than
+    ``bytes_max``, and for other data than an archive.
     """
     links = {}
     with _members(chunks, bytes_max) as members:
@@ -57,8 +58,10 @@ def unpack(chunks: Iterable[bytes], directory: Path, bytes_max: int = BYTES_MAX)
 def directories(
     chunks: Iterable[bytes], names: Iterable[str], bytes_max: int
 ) -> Iterator[PurePosixPath]:
-    """Those of an archive, from its root, that hold a file like each of ``names`` (patterns).
-    Raises as :func:`unpack`."""
+    """Yield the directories of an archive, from its root, that hold a match of each of ``names``.
+
+    The names are patterns. Raises the errors of :func:`unpack`.
+    """
     found: dict[str, set[PurePosixPath]] = {name: set() for name in names}
     with _members(chunks, bytes_max) as members:
         for _, member in members:
@@ -70,7 +73,7 @@ def directories(
 
 
 def _jar(name: str) -> str | None:
-    """What a jar is called that lies right in the archive's directory; None for all else."""
+    """Return the name of a jar that lies directly in the archive's directory; None for all else."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"the archive has a name that leads out of it: {name}")
@@ -78,7 +81,7 @@ def _jar(name: str) -> str | None:
 
 
 def _beside(name: str, target: str) -> str:
-    """The file that a link leads to. A hard link's is named from the archive's root."""
+    """Return the file that a link leads to. A hard link's is named from the archive's root."""
     path = PurePosixPath(target)
     if path.is_absolute() or ".." in path.parts or len(path.parts) > 2:
         raise ValueError(f"{name} is a link that leads elsewhere: to {target}")
@@ -98,7 +101,7 @@ def _members(
 
 
 class _Stream(io.RawIOBase):
-    """What comes in chunks, read as a file."""
+    """A file over data that comes in chunks."""
 
     def __init__(self, chunks: Iterable[bytes], bytes_max: int) -> None:
         self._chunks = iter(chunks)
@@ -131,7 +134,7 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
 KNOWN = ("/opt/kafka/libs", "/usr/share/java/kafka", "/opt/bitnami/kafka/libs")
-"""Where images have them: Apache Kafka's own, and those of Confluent and Bitnami."""
+"""The directories of jars in images: Apache Kafka's own, and those of Confluent and Bitnami."""
 
 _JARS = ("kafka-clients-*.jar", "kafka_2.*.jar")
 _IMAGE_BYTES_MAX = 32 << 30
@@ -150,11 +153,11 @@ class _Absent(InfraError):
 
 
 class Taken(NamedTuple):
-    """An image whose jars are here.
+    """An image whose jars are on this machine.
 
     Attributes:
-        name: Its name with its digest: that of its registry, or its id where it was in none.
-        directory: As Apache Kafka's archives are laid out, with ``libs``.
+        name: The name with the digest: that of its registry, or its id if it was in none.
+        directory: A directory with the layout of Apache Kafka's archives, with ``libs``.
     """
 
     name: str
@@ -162,13 +165,13 @@ class Taken(NamedTuple):
 
 
 def taken(name: str) -> Taken:
-    """The image of that name, ``apache/kafka:4.1.1`` or with a digest (``@sha256:...``), its jars
-    taken out of it unless they were before.
+    """Return the image of that name, with its jars copied unless they were before.
 
-    With a digest that is known here, no engine is needed. Without one the engine says which image
-    that is; where there is none, or it does not have it any more, it is the one that it was last.
-    Raises ValueError for a name that is none, for one that nobody here knows, for an image that is
-    no Apache Kafka, and for what the engine refuses.
+    The name is ``apache/kafka:4.1.1`` or has a digest (``@sha256:...``). With a known digest, no
+    engine is needed. Without one the engine identifies the image. If there is no engine, or it does
+    not have the image any more, the last known image of that name is used. Raises ValueError for an
+    invalid name, for an unknown one, for an image without Apache Kafka, and for a refusal of the
+    engine.
     """
     read = _NAME.fullmatch(name)
     if read is None:
@@ -180,8 +183,8 @@ def taken(name: str) -> Taken:
 
 
 def _looked_up(name: str, repository: str, wanted: str | None) -> str:
-    """Its digest, when its jars are here."""
-    from docker.errors import ImageNotFound  # it takes its time, and few campaigns need it
+    """Return the digest of an image, whose jars are then on this machine."""
+    from docker.errors import ImageNotFound  # it takes long to import, and few campaigns need it
 
     from ackproof.infra.backends.docker.engine import connected
 
@@ -251,7 +254,7 @@ def _take(client: "docker.DockerClient", image: "Image", place: Path) -> None:
 
 
 def _copied(container: "Container", directory: str, libs: Path) -> bool:
-    """Whether a directory of the image is that of the jars, which are then in ``libs``."""
+    """Return whether a directory of the image is that of the jars, which are then in ``libs``."""
     from docker.errors import NotFound
 
     shutil.rmtree(libs, ignore_errors=True)
@@ -265,7 +268,7 @@ def _copied(container: "Container", directory: str, libs: Path) -> bool:
 
 
 def _elsewhere(container: "Container") -> Iterator[str]:
-    """Looked for in all of the image, which takes a while."""
+    """Yield the directory of jars after a search of the whole image, which takes a while."""
     chunks: Iterable[bytes] = container.export()  # type: ignore[assignment]  # said to be text
     found = [str(one) for one in directories(chunks, _JARS, _IMAGE_BYTES_MAX)]
     if len(found) > 1:
@@ -289,7 +292,7 @@ def _note(name: str, digest: str) -> None:
 
 
 def _noted(name: str) -> str | None:
-    """Which image the name was last, where its jars are still here."""
+    """Return the last digest of a name, if its jars are still on this machine."""
     try:
         digest = _note_of(name).read_text(encoding="ascii")
     except OSError:

@@ -2,10 +2,10 @@
 
 They lie in a directory named after the version and its list of jars (below
 ``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``). The list has the SHA-256 of each
-jar. It is shipped for some releases; for any other it is written when the release is first fetched
+jar. It is shipped for some releases. For any other it is written when the release is first fetched
 (``kafka-VERSION.lock.json``). The jars are compared with it whenever a cluster is made of them, so
-that what is put to the test is that release and nothing else. A run has no network: what is missing
-is fetched before it (:func:`fetch`).
+that exactly that release is tested. A run has no network, so what is missing is fetched before it
+(:func:`fetch`).
 """
 
 import hashlib
@@ -39,13 +39,13 @@ _DOWNLOADED = re.compile(r"Downloaded from .*/([^/]+\.jar) ")
 _FROM = ".".join(map(str, FIRST))
 _TOLD_LINES = 20
 _NAMED = 3
-"""How many wrong jars a message names."""
+"""The number of wrong jars that a message names."""
 _NOT_THERE = re.compile(r"Could not find artifact org\.apache\.kafka:kafka_2\.[0-9]+:jar:(\S+)")
 _EVERY = 10
-"""How many jars come between two lines of progress."""
+"""The number of jars between two lines of progress."""
 
 _JAXB = "javax.xml.bind:jaxb-api:2.3.1"
-"""Java had it of its own before 11."""
+"""A library that was part of Java before 11."""
 _BESIDE: Sequence[tuple[tuple[int, ...], Sequence[str]]] = (
     (
         (4,),
@@ -56,8 +56,8 @@ _BESIDE: Sequence[tuple[tuple[int, ...], Sequence[str]]] = (
     ),
     ((3,), ("org.slf4j:slf4j-reload4j:1.7.36",)),
     (FIRST, ("org.slf4j:slf4j-log4j12:1.7.30",)),
-    # ZooKeeper's client that 2.0 names, 3.4.13, finds no server from Java 14 on: it takes a host
-    # out of an address's text, which reads otherwise since (JDK-8225499).
+    # ZooKeeper's client that 2.0 names, 3.4.13, finds no server from Java 14 on. It takes a host
+    # out of an address's text, whose form has changed since (JDK-8225499).
     (
         (2,),
         (_JAXB, "org.slf4j:slf4j-log4j12:1.7.25", "org.apache.zookeeper:zookeeper:3.4.12"),
@@ -65,7 +65,7 @@ _BESIDE: Sequence[tuple[tuple[int, ...], Sequence[str]]] = (
     ((1,), (_JAXB, "org.slf4j:slf4j-log4j12:1.7.25")),
     ((0,), (_JAXB,)),
 )
-"""What releases from a version on need beside what Maven finds that they need, the newest first."""
+"""Dependencies of releases from a version on that Maven does not find, the newest first."""
 
 _DEPENDENCY = """\
 <dependency>
@@ -87,9 +87,12 @@ _POM = """\
 
 
 def fetch(release: Release, tell: Callable[[str], None]) -> None:
-    """Have a release's jars on this machine, and what it says of itself. Returns at once if both
-    are there. ``tell`` is called with a line at a time of what takes long. Raises InfraError if
-    the jars cannot be had."""
+    """Bring a release's jars to this machine, and its description. Return at once if both are
+    there.
+
+    ``tell`` gets a line for each step that takes long. Raises InfraError if the jars are not
+    available.
+    """
     if release.directory is None:
         _fetch(release.version, tell)
     keep_description(release, tell)
@@ -122,8 +125,10 @@ def _fetch(version: str, tell: Callable[[str], None]) -> None:
 def resolve(
     version: str, repository: Path, maven: str, tell: Callable[[str], None]
 ) -> Mapping[str, str]:
-    """Fetch a release and all that it needs into a directory with the layout of a Maven
-    repository. Return its jars, SHA-256 by coordinates. Raises InfraError."""
+    """Fetch a release and all that it needs into a directory with the layout of a Maven repository.
+
+    Return its jars, SHA-256 by coordinates. Raises InfraError.
+    """
     repository.mkdir(parents=True)
     pom = repository / "pom.xml"
     pom.write_text(_pom(_dependency(one, alone=False) for one in needed(version)), encoding="utf-8")
@@ -159,8 +164,11 @@ def _maven(what: str) -> str:
 
 
 def needed(version: str) -> Iterator[str]:
-    """Yield what a broker of a release needs, by coordinates: the release, and what it logs with,
-    which its archives have and its dependencies do not name."""
+    """Yield the dependencies of a release's broker, by coordinates.
+
+    They are the release and its logging library, which its archives have and its dependencies do
+    not name.
+    """
     numbers = tuple(map(int, version.split(".")))
     yield f"org.apache.kafka:kafka_{'2.13' if numbers >= FIRST else '2.11'}:{version}"
     yield from next(needed for first, needed in _BESIDE if numbers >= first)
@@ -181,8 +189,10 @@ def _coordinates(path: Path) -> str:
 
 
 def jars_of(release: Release) -> Artifact:
-    """Return the jars of a release that is on this machine. Raises InfraError if it is not, or if
-    a jar is not what was released."""
+    """Return the jars of a release that is on this machine.
+
+    Raises InfraError if it is not, or if a jar differs from the release.
+    """
     title = f"Apache Kafka {release.version}"
     if release.directory is not None:
         sums = sums_of(release.directory, "*.jar")
@@ -196,7 +206,9 @@ def jars_of(release: Release) -> Artifact:
 
 def check(directory: Path, wanted: Mapping[str, str]) -> Mapping[str, str]:
     """Check that a directory holds these jars and no others, given their SHA-256 by coordinates.
-    Return the same by the names of the files. Raises InfraError naming what is wrong."""
+
+    Return the same by the names of the files. Raises InfraError with what is wrong.
+    """
     expected = {file_name(coordinates): sha256 for coordinates, sha256 in wanted.items()}
     found = sums_of(directory)
     wrong = sorted({name for name, _ in expected.items() ^ found.items()})
@@ -210,13 +222,13 @@ def check(directory: Path, wanted: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def file_name(coordinates: str) -> str:
-    """Of the jar with these coordinates."""
+    """Return the name of the jar with these coordinates."""
     _, artifact, *version = coordinates.split(":")
     return f"{'-'.join([artifact, *version])}.jar"
 
 
 def as_pom(wanted: Iterable[str]) -> str:
-    """Return a project of these jars, by coordinates, and of nothing that they need."""
+    """Return a project of these jars, by coordinates, without their dependencies."""
     return _pom(_dependency(one, alone=True) for one in wanted)
 
 

@@ -1,5 +1,5 @@
-"""Apache Kafka as a system under test: its releases, those that are unpacked in a directory, and
-those of container images."""
+"""Apache Kafka as a system under test: its releases, unpacked directories, and container images.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,22 +19,23 @@ from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum,
 from ackproof.infra.systems.properties import Known
 
 _PROPERTIES = {
-    # Kafka's defaults since 2.5: what waits are derived from is the same for all releases.
+    # These are Kafka's defaults since 2.5. The properties from which waits are derived are the same
+    # for all releases.
     "zookeeper.session.timeout.ms": "18000",
     "replica.lag.time.max.ms": "30000",
-    # As in the server.properties that it ships. The default is the session timeout: a broker that
-    # is started while ZooKeeper is paused would end before ZooKeeper is back.
+    # The value is that of the shipped server.properties. The default is the session timeout: a
+    # broker that is started while ZooKeeper is paused would end before ZooKeeper is back.
     "zookeeper.connection.timeout.ms": "18000",
-    # It makes index files of 10 MB, two for each replica, which collect would fetch whole.
+    # The default makes index files of 10 MB, two for each replica, which collect would fetch whole.
     "log.index.size.max.bytes": "1048576",
-    # The default is a third of the heap, and campaigns compact nothing of their own.
+    # The default is a third of the heap, and campaigns compact no topics of their own.
     "log.cleaner.dedupe.buffer.size": "8388608",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class _Broker:
-    """Its command line, with these jars of a release."""
+    """The command line of a broker, with these jars of a release."""
 
     release: Release
     jars: Artifact
@@ -46,13 +47,15 @@ class _Broker:
 
 
 def kafka_program(release: Release) -> Program:
-    """What its brokers run, on nodes that were given its jars (``infra.systems.artifacts``). Raises
-    InfraError when these are not here, or are not what was released."""
+    """Return the program of its brokers, on nodes that have its jars (``infra.systems.artifacts``).
+
+    Raises InfraError if the jars are not here, or differ from the release.
+    """
     return Program(
         command=_Broker(release, jars_of(release)),
         knock=knock,
         properties=_PROPERTIES,
-        # It ends when its id is taken in ZooKeeper, by whichever session.
+        # A broker ends when its id is taken in ZooKeeper, by whichever session.
         starts_beside_itself=False,
     )
 
@@ -61,13 +64,12 @@ def kafka_program(release: Release) -> Program:
 
 
 IMAGE = "image:"
-"""What follows is an image's name. No version and no directory begins like this."""
+"""The prefix of an image's name. No version and no directory begins like this."""
 
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+){1,3}")
 _IN_CONTAINERS = "docker"
 _WITH_KRAFT, _WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
-"""KRaft is said to be ready from the first of these releases on (KIP-833). From the second on there
-is nothing else."""
+"""The first release in which KRaft is declared ready (KIP-833), and the first without ZooKeeper."""
 _ZOOKEEPER = "zookeeper."
 
 
@@ -123,8 +125,8 @@ class KafkaBuild(Build):
                 clocks=layout.clocks,
                 known=self.known(layout.quorum),
             )
-        # kio takes its time, and where hypothesis is installed, that writes into the working
-        # directory: not whenever a cluster is deployed.
+        # kio takes long to import. Where hypothesis is installed, the import writes into the
+        # working directory. It is therefore imported only for a deployment with KRaft.
         from ackproof.infra.systems.kafka.kraft.system import SystemOnKRaft
 
         return SystemOnKRaft(
@@ -141,8 +143,10 @@ class KafkaBuild(Build):
 
 
 def kafka_build(which: str | None) -> KafkaBuild:
-    """Return the build for a version, an absolute directory, or ``image:NAME``. Raises ValueError
-    that says what is wrong with it."""
+    """Return the build for a version, an absolute directory, or ``image:NAME``.
+
+    Raises ValueError with what is wrong.
+    """
     if not which:
         raise ValueError(f"which Apache Kafka? {_ways()}")
     if which.startswith("/"):
@@ -167,8 +171,10 @@ def _of(which: str, release: Release) -> KafkaBuild:
 
 
 def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:
-    """Without those of brokers on ZooKeeper; but for the session timeout, so that one file is right
-    for both: see infra.systems.kafka.kraft.properties."""
+    """Return the properties without those of brokers on ZooKeeper, except for the session timeout.
+
+    One campaign file is therefore valid for both: see infra.systems.kafka.kraft.properties.
+    """
     others = {name: one for name, one in broker.items() if not name.startswith(_ZOOKEEPER)}
     return ({OF_ZOOKEEPER: broker[SESSION]} if SESSION in broker else {}) | others
 

@@ -1,4 +1,4 @@
-"""How Apache Kafka's programs are started and what they log to."""
+"""The start of Apache Kafka's programs, and their logging."""
 
 import struct
 from collections.abc import Sequence
@@ -45,7 +45,8 @@ rootLogger.appenderRef.console.ref = console
 
 
 def logging(release: Release, node: Node) -> str:
-    """Configure it on ``node``; Java's option for a program of ``release`` there."""
+    """Configure logging on ``node``, and return Java's option for a program of ``release``
+    there."""
     log4j = _FIRST if release.is_before(_LOG4J_2) else _SECOND
     where = node.directory / log4j.file
     node.write(where, log4j.content.encode())
@@ -60,13 +61,15 @@ _sizes = count(1)
 
 
 def java(node: Node, *, heap_mb: int, logging: str, jars: Artifact) -> Sequence[str]:
-    """The beginning of a command line, which ends with the main class and its arguments.
-    ``logging``: the Java option that names the logging configuration."""
+    """Return the beginning of a command line, which ends with the main class and its arguments.
+
+    ``logging`` is the Java option that names the logging configuration.
+    """
     return [
         node.software.java,
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",  # quick to start; nothing runs long enough to gain by C2
+        "-XX:TieredStopAtLevel=1",  # quick to start; no server runs long enough to gain by C2
         "-Djava.awt.headless=true",
         logging,
         "-cp",
@@ -75,7 +78,10 @@ def java(node: Node, *, heap_mb: int, logging: str, jars: Artifact) -> Sequence[
 
 
 def knock() -> tuple[bytes, str]:
-    """A request that cannot be. The server logs it as an exception that has the size that it claims
-    to have (NetworkReceive, Selector): one that no other has claimed, and no client does."""
+    """Return an invalid request, and the line that the server logs about it.
+
+    The line is about an exception with the size that the request claims (NetworkReceive, Selector).
+    No other request has claimed that size, and no client does.
+    """
     size = -next(_sizes)
     return struct.pack(">i", size), f"Invalid receive (size = {size})"

@@ -1,10 +1,11 @@
-"""Releases of Apache Kafka: those on Maven Central, and those unpacked in a directory (the jars of
-an image are one, :mod:`infra.systems.kafka.images`).
+"""Releases of Apache Kafka: those on Maven Central, and those unpacked in a directory.
 
-What is known of a release comes from the release itself (:mod:`infra.systems.kafka.asking`): its
-jars with their SHA-256, the properties of brokers and topics, and how it encodes the records of its
-metadata log. Of the releases in :data:`VERSIONS` this is shipped, as ``<version>.json``. Of any
-other it is kept beside the cached jars from the first use on."""
+The jars of an image are a directory, too (:mod:`infra.systems.kafka.images`). The description of a
+release comes from the release itself (:mod:`infra.systems.kafka.asking`): its jars with their
+SHA-256, the properties of brokers and topics, and how it encodes the records of its metadata log.
+For the releases in :data:`VERSIONS` it is shipped, as ``<version>.json``. For any other it is kept
+beside the cached jars from the first use on.
+"""
 
 import hashlib
 import json
@@ -20,13 +21,13 @@ from ackproof.infra.api.interface import InfraError
 
 
 def cached(*names: str) -> Path:
-    """A place below ``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``."""
+    """Return a place below ``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache.joinpath("ackproof", *names)
 
 
 def put(partial: Path, place: Path) -> None:
-    """Have there, at once and whole, what ``partial`` is. Somebody else may have been quicker."""
+    """Move a whole directory to its place. Another process may have been quicker."""
     try:
         partial.rename(place)
     except OSError:
@@ -38,13 +39,13 @@ def put(partial: Path, place: Path) -> None:
 
 
 VERSIONS = ("0.10.2.2", "0.11.0.3", "1.1.1", "2.0.0", "2.0.1", "3.3.2", "3.9.1", "4.1.1")
-"""The releases that are shipped with what is known of them."""
+"""The releases whose descriptions are shipped."""
 FIRST = (2, 4)
 """The first release that runs on today's Java with its own jars alone."""
 
 _CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)(-ccs)?\.jar")
 _CONFLUENT = 7, 3
-"""From Confluent Platform 7.0 on, which is Apache Kafka 3.0, the one counts as the other does."""
+"""Confluent Platform 7.0 is Apache Kafka 3.0; from there on their versions count in parallel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +62,12 @@ class Release:
 
     @property
     def links(self) -> Sequence[str]:
-        """Its jars that lie elsewhere in truth, where somebody else has put them."""
+        """Return its jars that are symbolic links to other places."""
         found = [] if self.directory is None else sorted(self.directory.glob("*.jar"))
         return [path.name for path in found if path.is_symlink()]
 
     def is_before(self, numbers: tuple[int, ...]) -> bool:
-        """Whether it was released before the one with these numbers, ``(2, 4)``."""
+        """Return whether it was released before the one with these numbers, ``(2, 4)``."""
         return _numbers(self.version) < numbers
 
 
@@ -78,8 +79,10 @@ def released(version: str) -> Release:
 
 
 def unpacked(directory: Path) -> Release:
-    """What ``directory`` holds, as Apache Kafka's archives are laid out. Raises ValueError where it
-    is none of them."""
+    """Return the release in ``directory``, which has the layout of Apache Kafka's archives.
+
+    Raises ValueError if it has not.
+    """
     libs = directory / "libs"
     if not libs.is_dir():
         raise ValueError(f"{directory} is no unpacked Apache Kafka: there is no {libs}")
@@ -92,7 +95,7 @@ def unpacked(directory: Path) -> Release:
 
 
 def _apache(confluent: str) -> str:
-    """Which Apache Kafka a version of Confluent's Community Software (``-ccs``) is."""
+    """Return the version of Apache Kafka in Confluent's Community Software (``-ccs``)."""
     major, *rest = confluent.split(".")
     first, same = _CONFLUENT
     if int(major) < first:
@@ -118,9 +121,11 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def shipped(version: str) -> Mapping[str, Any] | None:
-    """Return what is shipped of a release: its ``jars`` (SHA-256 by Maven's coordinates), the
-    properties of ``broker`` and ``topic``, and the ``records`` of its metadata log; None for a
-    release of which nothing is shipped."""
+    """Return the shipped description of a release; None if none is shipped.
+
+    It has ``jars`` (SHA-256 by Maven's coordinates), the properties of ``broker`` and ``topic``,
+    and the ``records`` of its metadata log.
+    """
     if version not in VERSIONS:
         return None
     found: Mapping[str, Any] | None = _read(Path(__file__).with_name(f"{version}.json"))
@@ -128,14 +133,20 @@ def shipped(version: str) -> Mapping[str, Any] | None:
 
 
 def lock_of(version: str) -> Path:
-    """Return the file that keeps which jars a release had when it was first fetched: their SHA-256
-    by Maven's coordinates, as JSON. It stands beside the directory of the jars."""
+    """Return the file with the jars of a release at its first fetch, beside the directory of the
+    jars.
+
+    It has their SHA-256 by Maven's coordinates, as JSON.
+    """
     return cached(f"kafka-{version}.lock.json")
 
 
 def listed(version: str) -> Mapping[str, str] | None:
-    """Return the jars of a release, SHA-256 by Maven's coordinates (``group:artifact:version``, and
-    a classifier if there is one); None for a release that is neither shipped nor locked."""
+    """Return the jars of a release; None for a release that is neither shipped nor locked.
+
+    They are SHA-256 by Maven's coordinates (``group:artifact:version``, and a classifier if there
+    is one).
+    """
     if (known := shipped(version)) is not None:
         jars: Mapping[str, str] = known["jars"]
         return jars
@@ -144,15 +155,19 @@ def listed(version: str) -> Mapping[str, str] | None:
 
 
 def name_of(version: str, sums: Mapping[str, str]) -> str:
-    """Return the name of a directory for these jars of a release, given their SHA-256. It is never
-    the name of others."""
+    """Return the name of a directory for these jars of a release, given their SHA-256.
+
+    It is never the name of others.
+    """
     content = json.dumps(sums, sort_keys=True).encode()
     return f"kafka-{version}-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def place_of(release: Release) -> Path | None:
-    """Return where a release's jars are kept, fetched or not; None for a release that is neither
-    shipped nor locked. What is unpacked by somebody else has a place for what is known of it, too.
+    """Return the directory of a release's jars, fetched or not.
+
+    Return None for a release that is neither shipped nor locked. A directory of the user also has a
+    place for its description.
     """
     if release.directory is not None:
         return cached(name_of(release.version, _sums_of(release.directory)))
@@ -161,14 +176,16 @@ def place_of(release: Release) -> Path | None:
 
 
 def description_of(release: Release) -> Path | None:
-    """Return the file that keeps what a release said of itself; None as for :func:`place_of`."""
+    """Return the file of a release's own description; None in the cases of :func:`place_of`."""
     place = place_of(release)
     return None if place is None else place.with_name(f"{place.name}.json")
 
 
 def described(release: Release) -> Mapping[str, Any] | None:
-    """Return what is known of a release: the properties of ``broker`` and ``topic``, and the
-    ``records`` of its metadata log; None if it was not asked yet."""
+    """Return the description of a release; None if it was not asked yet.
+
+    It has the properties of ``broker`` and ``topic``, and the ``records`` of its metadata log.
+    """
     if (known := shipped(release.version)) is not None:
         return known
     kept = description_of(release)

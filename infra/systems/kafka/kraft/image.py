@@ -1,4 +1,5 @@
-"""What the records of the metadata log come to: brokers, topics, partitions, settings. Pure."""
+"""The state that the records of the metadata log describe: brokers, topics, partitions, settings.
+Pure."""
 
 import uuid
 from collections.abc import Mapping
@@ -20,12 +21,12 @@ from ackproof.infra.systems.kafka.kraft.records import (
 )
 
 _TOPIC_CONFIG = 2
-"""``ConfigResource.Type.TOPIC``."""
+"""The value of ``ConfigResource.Type.TOPIC``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Broker:
-    """A registration."""
+    """The registration of a broker."""
 
     epoch: int
     fenced: bool
@@ -34,7 +35,7 @@ class _Broker:
 
 @dataclass(slots=True)
 class Image:
-    """The cluster, as the log tells it up to some offset."""
+    """The cluster by the log up to some offset."""
 
     _brokers: dict[int, _Broker] = field(default_factory=dict)
     _topics: dict[uuid.UUID | None, str] = field(default_factory=dict)
@@ -44,13 +45,18 @@ class Image:
 
     @property
     def fenced_unasked(self) -> frozenset[int]:
-        """The broker epochs of those that were fenced last without a controlled shutdown: nobody
-        heard of them, or they were let go at once (:mod:`infra.systems.kafka.kraft.system`)."""
+        """Return the broker epochs of those that were last fenced without a controlled shutdown.
+
+        The controllers did not hear from them, or let them go at once
+        (:mod:`infra.systems.kafka.kraft.system`).
+        """
         return frozenset(self._fenced_unasked)
 
     def view(self, controller: int | None, controller_epoch: int) -> ClusterView:
-        """At this moment, with the active controller, which the log does not tell. Registered are
-        the brokers that are not fenced, with their broker epochs."""
+        """Return the view of this moment, given the active controller, which is not in the log.
+
+        The brokers that are not fenced count as registered, with their broker epochs.
+        """
         return ClusterView(
             brokers={n: one.epoch for n, one in self._brokers.items() if not one.fenced},
             controller=controller,
@@ -59,11 +65,11 @@ class Image:
         )
 
     def config(self, topic: str) -> Mapping[str, str]:
-        """The topic's own settings."""
+        """Return the topic's own settings."""
         return dict(self._configs.get(topic, {}))
 
     def apply(self, written: Written) -> None:
-        """Go on by one batch."""
+        """Apply one batch."""
         for record in written.records:
             self._apply(record, written.epoch)
 

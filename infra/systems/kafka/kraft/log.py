@@ -1,5 +1,7 @@
-"""The metadata log, fetched as a broker fetches it: from the active controller, up to its high
-watermark, over one connection."""
+"""The metadata log, fetched as by a broker: from the active controller, up to its high watermark.
+
+All requests use one connection.
+"""
 
 import socket
 import threading
@@ -30,31 +32,31 @@ from ackproof.infra.systems.observer import PollingObserver, Report
 from ackproof.infra.systems.wire import ask
 
 _METADATA = uuid.UUID(int=1)
-"""``Uuid.METADATA_TOPIC_ID``."""
+"""The value of ``Uuid.METADATA_TOPIC_ID``."""
 _BYTES_MAX = 8 * 1024 * 1024
 _BEGINNING_EPOCH = 0
-"""Said to have been fetched last before anything was: less is an INVALID_REQUEST."""
+"""The last fetched epoch in a request before anything was fetched. Less is an INVALID_REQUEST."""
 
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Who was asked. ``controller``: its ``node.id``; ``epoch``: as which it is active."""
+    """The origin of a reading: the ``node.id`` of the active controller, and its epoch."""
 
     controller: int
     epoch: int
 
 
 class MetadataLog:
-    """Follows the log. Thread-safe.
+    """A reader of the log. Thread-safe.
 
-    Not followed: a log that begins with a snapshot. Controllers keep all of it for at least seven
+    Not handled: a log that begins with a snapshot. Controllers keep all of it for at least seven
     days, or 100 MB (``metadata.max.retention.*``).
 
     Args:
-        controllers: Where each one listens, by ``node.id``.
-        schemas: How the release encodes the log's records.
+        controllers: The address of each controller, by ``node.id``.
+        schemas: The release's encoding of the log's records.
     """
 
     def __init__(self, controllers: Mapping[int, Address], schemas: RecordSchemas) -> None:
@@ -71,9 +73,12 @@ class MetadataLog:
     def read(
         self, timeout_s: float, on_batch: Callable[[Image, Moment], None] = lambda *_: None
     ) -> tuple[Image, Moment]:
-        """Read up to the high watermark of this moment; what it comes to, until the next reading.
+        """Read up to the present high watermark, and return the image, which is valid until the
+        next reading.
+
         ``on_batch`` is called after each batch. Raises ViewUnavailable, and ViewUnsupported for a
-        record that can never be read."""
+        record that can never be read.
+        """
         deadline = monotonic() + timeout_s
         with self._lock:
             while True:
@@ -101,7 +106,7 @@ class MetadataLog:
             raise ViewUnavailable(f"the metadata log cannot be read from offset {before} on")
 
     def _committed(self, found: PartitionData) -> Iterator[Written]:
-        """What was fetched and is below the high watermark: no other leader takes it back."""
+        """Yield what was fetched below the high watermark: no other leader truncates it."""
         try:
             for written in batches(bytes(found.records or b""), self._schemas):
                 if self._end < written.end <= found.high_watermark:
@@ -110,7 +115,7 @@ class MetadataLog:
             raise ViewUnsupported(str(unknown)) from unknown
 
     def _fetched(self, deadline: float) -> tuple[Moment, PartitionData]:
-        """From the active controller, whichever it is."""
+        """Fetch from the active controller, whichever it is."""
         refusals: dict[int, str] = {}
         asked = [self._active, *(n for n in self._controllers if n != self._active)]
         share_s = max(deadline - monotonic(), 0.0) / len(asked)
@@ -130,8 +135,10 @@ class MetadataLog:
         raise ViewUnavailable(f"no controller answers as the active one ({told})")
 
     def _from_active(self, deadline: float) -> PartitionData:
-        """What the controller answers to whom we are connected; asked again where it knows of a
-        later epoch of the quorum than we did."""
+        """Return the answer of the connected controller.
+
+        It is asked again if it knows a later epoch of the quorum than the request had.
+        """
         found = self._exchange(deadline)
         if found.current_leader.leader_epoch > self._quorum_epoch:
             self._quorum_epoch = found.current_leader.leader_epoch
@@ -159,8 +166,10 @@ class MetadataLog:
 
 
 def leader_told(address: Address, timeout_s: float) -> int | None:
-    """Whom the controller there takes for the active one, by ``node.id``; -1 for nobody, None where
-    it does not answer."""
+    """Return the ``node.id`` of the controller that this one takes for the active one.
+
+    Return -1 if it knows none, and None without an answer.
+    """
     deadline = monotonic() + timeout_s
     try:
         with socket.create_connection(address, timeout_s) as connection:
@@ -172,14 +181,14 @@ def leader_told(address: Address, timeout_s: float) -> int | None:
 
 
 def _refusal(found: PartitionData) -> str | None:
-    """Why nothing can be read of an answer; None: it can."""
+    """Return why an answer cannot be used, or None if it can."""
     if found.error_code is not ErrorCode.none:
         return found.error_code.name
     if found.diverging_epoch.epoch >= 0:
         return "its log is another one than was read until now"
     if found.snapshot_id.end_offset >= 0:
         return f"its log begins with a snapshot, at offset {found.snapshot_id.end_offset}"
-    # Who is new in office has to commit something of its own first.
+    # A new active controller must first commit a record of its own.
     return None if found.high_watermark >= 0 else "it does not know yet what is committed"
 
 
@@ -201,7 +210,7 @@ def _request(offset: int, offset_epoch: int, quorum_epoch: int) -> FetchRequest:
 
 
 def _partition(answer: FetchResponse) -> PartitionData:
-    """Raises OSError for an answer without the metadata log's one partition."""
+    """Return the metadata log's one partition. Raises OSError for an answer without it."""
     found = [one for topic in answer.responses for one in topic.partitions]
     if len(found) != 1:
         raise OSError(f"a fetch of the metadata log was answered with {answer.error_code.name}")
@@ -210,10 +219,10 @@ def _partition(answer: FetchResponse) -> PartitionData:
 
 # --- observing the log ------------------------------------------------------------------------
 #
-# Follows the metadata log and reports what changes.
+# The observer of the metadata log.
 #
-# Nothing goes unseen, but some of it late: while the active controller does not answer, and before
-# another one is elected.
+# It misses nothing, but sees some of it late: while the active controller does not answer, and
+# before another one is elected.
 
 
 _EVERY_S = 0.1
@@ -225,7 +234,7 @@ def log_observer(
     on_change: Callable[[ClusterChange], None],
     clock: Callable[[], int] = time.time_ns,
 ) -> PollingObserver:
-    """An observer of ``log``, which is nobody else's and is closed with it."""
+    """Return an observer of ``log``, which has no other user and is closed with it."""
 
     def ask(report: Report) -> None:
         def on_batch(image: Image, moment: Moment) -> None:
@@ -244,10 +253,10 @@ _WITHIN_S = 1.0
 
 
 class Quorum:
-    """Implements ``infra.api.metadata.Ensemble``.
+    """An ``infra.api.metadata.Ensemble`` of KRaft's controllers.
 
     Args:
-        controllers: ``node.id`` and address of each, by its name.
+        controllers: The ``node.id`` and address of each, by its name.
     """
 
     def __init__(self, controllers: Mapping[str, tuple[int, Address]]) -> None:
@@ -258,7 +267,7 @@ class Quorum:
         return frozenset()
 
     def modes(self) -> Mapping[str, str]:
-        """``leader`` or ``follower``. One that follows nobody is left out."""
+        """Return ``leader`` or ``follower`` for each. One that follows no leader is left out."""
         told = on_all(_told, list(self._controllers.values()))
         return {
             name: LEADER if leader == number else FOLLOWER

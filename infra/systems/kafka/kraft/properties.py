@@ -1,4 +1,4 @@
-"""What a campaign's broker properties are with KRaft."""
+"""A campaign's broker properties with KRaft."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -10,19 +10,20 @@ OF_ZOOKEEPER = "zookeeper.session.timeout.ms"
 SESSION_DEFAULT_MS = 9_000
 _HEARTBEAT = "broker.heartbeat.interval.ms"
 _DEFAULTS = {
-    # Waits are derived from it.
+    # Waits are derived from this property.
     "replica.lag.time.max.ms": "30000",
-    # It makes index files of 10 MB, two for each replica, which collect would fetch whole.
+    # The default makes index files of 10 MB, two for each replica, which collect would fetch whole.
     "log.index.size.max.bytes": "1048576",
-    # The default does not go into the heap, and campaigns compact nothing of their own.
+    # The default does not fit into the heap, and campaigns compact no topics of their own.
     "log.cleaner.dedupe.buffer.size": "8388608",
 }
 
 
 def session_as_here(properties: Mapping[str, V]) -> dict[str, V]:
-    """``properties``, where the session timeout is called what it is called with ZooKeeper, with
-    KRaft's name for it: what a campaign says for both, it says once. Where both are there, KRaft's
-    own counts."""
+    """Return ``properties`` with KRaft's name for the session timeout instead of ZooKeeper's.
+
+    A campaign can therefore set it once for both. If both names are there, KRaft's own counts.
+    """
     rest = {name: value for name, value in properties.items() if name != OF_ZOOKEEPER}
     if OF_ZOOKEEPER in properties:
         rest.setdefault(SESSION, properties[OF_ZOOKEEPER])
@@ -30,9 +31,9 @@ def session_as_here(properties: Mapping[str, V]) -> dict[str, V]:
 
 
 def in_force(properties: Mapping[str, str]) -> dict[str, str]:
-    """All that are given to every server, for those that a campaign sets."""
+    """Return all properties of every server, given those that a campaign sets."""
     given = {**_DEFAULTS, SESSION: str(SESSION_DEFAULT_MS), **session_as_here(properties)}
-    # In Kafka's own proportion, 2 s of 9 s: with less than two heartbeats in a session it does not
-    # start.
+    # The proportion is Kafka's own, 2 s of 9 s. With less than two heartbeats in a session it does
+    # not start.
     given.setdefault(_HEARTBEAT, str(max(int(given[SESSION]) * 2 // 9, 1)))
     return given

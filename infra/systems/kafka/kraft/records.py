@@ -1,12 +1,11 @@
 """The records of KRaft's metadata log that describe brokers, topics, partitions and settings.
 
-Each release of Apache Kafka says itself how it encodes its records: the schemas of its generated
+Each release of Apache Kafka defines how it encodes its records. The schemas of its generated
 classes are listed once, when the release is fetched (``infra/systems/kafka/ListRecords.java``). A
-record of a release that this module has never heard of is therefore read as that release writes it.
-This module knows the names of the fields that it needs. Fields that a release adds are skipped.
-
-The names and meanings of the fields are those of
-``metadata/src/main/resources/common/metadata/*.json`` in Apache Kafka 4.1.1. Pure.
+record of an unknown release is therefore read as that release writes it. This module knows the
+names of the fields that it needs. Fields that a release adds are skipped. The names and meanings of
+the fields are those of ``metadata/src/main/resources/common/metadata/*.json`` in Apache Kafka
+4.1.1. Pure.
 """
 
 import uuid
@@ -20,12 +19,14 @@ from kio.serial.errors import SerialError
 from kio.serial.readers import read_unsigned_varint
 
 _CONTROL = 0x20
-"""The bit of a batch's attributes that marks records which the quorum writes for itself: a new
-leader, the ends of a snapshot."""
+"""The bit of a batch's attributes that marks records of the quorum for itself.
+
+Such records are about a new leader, or the ends of a snapshot.
+"""
 _BATCH_OVERHEAD = 12
 _FRAME_VERSION = 1
 NO_LEADER_CHANGE = -2
-"""``PartitionChangeRecord.leader`` when the leader stays."""
+"""The value of ``PartitionChangeRecord.leader`` when the leader stays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChange:
-    """What has changed in a partition. None stands for what stays as it was."""
+    """The changes in a partition. None stands for what stays as it was."""
 
     partition_id: int
     topic_id: uuid.UUID | None
@@ -128,8 +129,10 @@ _KINDS: Mapping[str, type[Any]] = {
     "RemoveTopicRecord": RemoveTopic,
     "BrokerRegistrationChangeRecord": BrokerRegistrationChange,
 }
-"""By the name of Kafka's class. (FenceBrokerRecord and UnfenceBrokerRecord are no longer written
-since 3.3.)"""
+"""The classes by the names of Kafka's.
+
+FenceBrokerRecord and UnfenceBrokerRecord are no longer written since 3.3.
+"""
 
 
 class UnknownRecord(ValueError):
@@ -145,7 +148,7 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 
 _Read: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-"""Reads a value at an offset; returns it, and the offset behind it."""
+"""A function that reads a value at an offset, and returns it and the offset behind it."""
 
 
 def _fixed(read: _Read) -> _Read:
@@ -189,13 +192,18 @@ _PRIMITIVES: Mapping[str, _Read] = {
     "COMPACT_BYTES": _sized,
     "COMPACT_NULLABLE_BYTES": _sized,
 }
-"""By the names of ``org.apache.kafka.common.protocol.types.Type``. Records are flexible in all
-versions, so that there are compact strings and arrays only."""
+"""The readers by the names of ``org.apache.kafka.common.protocol.types.Type``.
+
+Records are flexible in all versions, so that there are compact strings and arrays only.
+"""
 
 
 def _value(kind: Any, content: bytes, at: int) -> tuple[Any, int]:
-    """Read a value of a type, as ``ListRecords.java`` writes types: a primitive type's name, or a
-    JSON object with ``fields`` (a structure) or ``array`` (of what)."""
+    """Read a value of a type, as ``ListRecords.java`` writes types.
+
+    A type is a primitive type's name, or a JSON object with ``fields`` (a structure) or ``array``
+    (the type of its elements).
+    """
     if isinstance(kind, str):
         if kind not in _PRIMITIVES:
             raise UnknownRecord(f"type {kind} is not supported")
@@ -243,7 +251,7 @@ def _tagged(tags: Mapping[str, Any], content: bytes, at: int) -> tuple[dict[str,
 
 @dataclass(frozen=True, slots=True)
 class RecordSchemas:
-    """How one release encodes the records of its metadata log.
+    """The encoding of the records of one release's metadata log.
 
     Attributes:
         release: The release, as messages name it.
@@ -254,8 +262,10 @@ class RecordSchemas:
     records: Mapping[str, Any]
 
     def decoded(self, value: bytes) -> Record | None:
-        """Return a record of the log, or None for one of a kind that is not needed. Raises
-        UnknownRecord."""
+        """Return a record of the log, or None for one of a kind that is not needed.
+
+        Raises UnknownRecord.
+        """
         try:
             return self._decoded(value)
         except (SerialError, KeyError, ValueError, TypeError, OverflowError) as error:
@@ -297,8 +307,8 @@ class Written:
 
     Attributes:
         end: The offset behind it.
-        epoch: That of the active controller that wrote it.
-        records: Those that are needed, in their order.
+        epoch: The epoch of the active controller that wrote it.
+        records: The needed records, in their order.
     """
 
     end: int
@@ -307,7 +317,7 @@ class Written:
 
 
 def batches(content: bytes, schemas: RecordSchemas) -> Iterator[Written]:
-    """Yield the whole batches of what was fetched. Raises UnknownRecord."""
+    """Yield the whole batches of a fetched piece. Raises UnknownRecord."""
     start = 0
     while (size := _whole(content, start)) is not None:
         piece = content[start : start + size]
@@ -326,7 +336,7 @@ def batches(content: bytes, schemas: RecordSchemas) -> Iterator[Written]:
 
 
 def _whole(content: bytes, start: int) -> int | None:
-    """Return the size of the batch that begins there, or None if it is not there to its end."""
+    """Return the size of the batch that begins there, or None if its end is missing."""
     if len(content) - start < _BATCH_OVERHEAD:
         return None
     size = _BATCH_OVERHEAD + int.from_bytes(content[start + 8 : start + 12], "big")

@@ -1,8 +1,9 @@
-"""Apache Kafka with KRaft: controllers and brokers, each server on a node of its own; or the first
-brokers are the controllers, too.
+"""Apache Kafka with KRaft: controllers and brokers, each server on a node of its own.
 
-The node of each holds ``server.properties``, ``metadata`` (``metadata.log.dir``) and ``data``
-(``log.dirs``), or disks with a log directory each: with these empty, the machine is a new one."""
+The first brokers may also be the controllers. The node of each holds ``server.properties``,
+``metadata`` (``metadata.log.dir``) and ``data`` (``log.dirs``), or disks with a log directory each.
+With these empty, the machine counts as new.
+"""
 
 import base64
 import re
@@ -48,9 +49,9 @@ from ackproof.infra.systems.properties import RESERVED, own_rack
 from ackproof.infra.systems.server import NodeServer, stop_all
 
 _AFTER = 5
-"""In so many lines behind the grant a controller tells what became of it."""
+"""The number of lines behind a grant in which a controller logs its result."""
 _OF_CONTROLLERS = re.compile(rb"^.* \[(?:Quorum)?Controller (?:id=)?\d+\] .*$", re.MULTILINE)
-"""Lines of a log; the other ones are of the broker that the controller is, too."""
+"""The lines of a log by the controller; the others are of a broker in the same process."""
 _GRANTED = re.compile(rb"broker (\d+) has requested and been granted an immediate shutdown")
 _REGISTERED = re.compile(rb"RegisterBrokerRecord\(brokerId=(\d+), .*?brokerEpoch=(\d+)\b")
 _CHANGED = re.compile(
@@ -60,7 +61,8 @@ _RESIGNED = re.compile(rb"\bRenounc", re.IGNORECASE)
 
 
 def let_go(logs: Iterable[bytes]) -> frozenset[int]:
-    """Their broker epochs, by the logs of all controllers."""
+    """Return the broker epochs of immediate shutdowns that were granted, by the logs of all
+    controllers."""
     return frozenset(epoch for log in logs for epoch in _of(_OF_CONTROLLERS.findall(log)))
 
 
@@ -92,9 +94,12 @@ def _fenced(broker: bytes, lines: list[bytes]) -> Iterator[int]:
 
 
 def schemas_of(release: Release) -> RecordSchemas:
-    """Return how a release encodes the records of its metadata log. A release that could not be
-    asked (:mod:`infra.systems.kafka.asking`) is taken to encode them as the newest shipped release
-    does; a record that this one does not know is then refused by name."""
+    """Return the encoding of the records of a release's metadata log.
+
+    A release that could not be asked (:mod:`infra.systems.kafka.asking`) is assumed to encode them
+    as the newest shipped release does. A record that this one does not know is then refused by
+    name.
+    """
     own, newest = described(release), shipped(VERSIONS[-1])
     assert newest is not None
     known = newest if own is None or "records" not in own else own
@@ -112,11 +117,11 @@ _TOOL_HEAP_MB = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProgram:
-    """What all servers run.
+    """The program of all servers.
 
     Attributes:
-        jars: Of the ``release``.
-        cluster_id: Of the cluster; 22 characters (``Uuid.randomUuid``).
+        jars: The jars of the ``release``.
+        cluster_id: The id of the cluster; 22 characters (``Uuid.randomUuid``).
     """
 
     release: Release
@@ -124,18 +129,20 @@ class ServerProgram:
     cluster_id: str
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> Command:
-        """Write the configuration of the server on ``node``; what starts it."""
+        """Write the configuration of the server on ``node``, and return the command that starts
+        it."""
         node.write(_config(node), server_properties(settings))
         return Command(name=node.name, argv=[*self._java(node, _HEAP_MB), MAIN, str(_config(node))])
 
     def format(self, node: Node, directories: Sequence[PurePosixPath], *, votes: bool) -> None:
-        """Make the log ``directories`` ready, and the metadata log's, where they are all as of a
-        new machine: before the first start, and when a broker was replaced. One alone that is
-        emptied the server makes ready itself. Raises DeploymentError.
+        """Format the log ``directories`` and the metadata log's, if all are as on a new machine.
 
-        ``votes``: whether the server is of the quorum. Then its metadata log is kept: it is beside
-        the directories that were replaced, and a voter that has forgotten it would elect one who
-        lacks what it had confirmed.
+        That is so before the first start, and after a broker was replaced. The server itself
+        formats a single emptied directory. Raises DeploymentError.
+
+        ``votes`` is whether the server is in the quorum. Its metadata log is then kept. It is
+        beside the directories that were replaced, and a voter without it would elect a controller
+        that lacks what the voter had confirmed.
         """
         if any(map(node.entries, directories)):
             return
@@ -159,8 +166,11 @@ class ServerProgram:
 
 
 def metadata(node: Node) -> PurePosixPath:
-    """Where the metadata log is (``metadata.log.dir``): beside the log directories, which hold
-    replicas alone, and are collected whole; its index files have 10 MB each, whatever is set."""
+    """Return the directory of the metadata log (``metadata.log.dir``), beside the log directories.
+
+    Those hold only replicas, and are collected whole. The index files of the metadata log have 10
+    MB each, whatever is set.
+    """
     return node.directory / "metadata"
 
 
@@ -183,22 +193,22 @@ _CONTROLLERS_UP_S = 60.0
 
 
 class SystemOnKRaft(DeployedSystem):
-    """Implements ``infra.api.interface.System``. Its controllers stand where ZooKeeper's servers
-    stand elsewhere: they keep the metadata.
+    """An ``infra.api.interface.System`` with KRaft. Its controllers take the place of ZooKeeper's
+    servers.
 
     Args:
-        name: As a campaign names it.
-        release: What is deployed, on nodes that were given its jars (``infra.systems.artifacts``).
-        brokers: How many; ids from 1.
-        controllers: How many; 1, or 3 and more for a quorum. Their ids begin behind
-            :data:`infra.api.metadata.CONTROLLER_IDS`, where they are no brokers.
-        combined: Whether they are brokers, the first of them.
-        properties: Kafka's properties, the same for every server. Those that say who and where it
-            is (``RESERVED``) are not the caller's: ValueError.
-        disks: What the brokers' logs lie on; None: directories of their nodes.
-        clocks: Whether every server goes by a fake clock of its node.
+        name: The name in campaigns.
+        release: The release, deployed on nodes that have its jars (``infra.systems.artifacts``).
+        brokers: The number of brokers; ids from 1.
+        controllers: The number of controllers; 1, or 3 and more for a quorum. Unless they are
+            brokers, their ids begin behind :data:`infra.api.metadata.CONTROLLER_IDS`.
+        combined: Whether the first brokers are the controllers.
+        properties: Kafka's properties, the same for every server. Those that identify a server and
+            its address (``RESERVED``) raise ValueError.
+        disks: The disks of the brokers' logs; None for directories of their nodes.
+        clocks: Whether every server uses a fake clock of its node.
 
-    Raises InfraError when the jars are not here, or not what was released.
+    Raises InfraError if the jars are not here, or differ from the release.
     """
 
     def __init__(
@@ -259,7 +269,7 @@ class SystemOnKRaft(DeployedSystem):
     def deploy(self) -> None:
         on_all(NodeServer.start, self._controllers)
         others = [one for one in self._brokers if one.id not in self._voters]
-        # A JVM each, of seconds on a busy machine, in which the controllers come up.
+        # Each is a JVM that takes seconds on a busy machine. Meanwhile the controllers start.
         on_all(
             lambda one: self._program.format(one.node, self.log_directories(one), votes=False),
             others,
