@@ -1,4 +1,4 @@
-"""The node's files."""
+"""The files of the node."""
 
 import os
 import stat
@@ -15,14 +15,15 @@ def mkdir(path: str) -> None:
 
 
 def read(path: str) -> Iterator[bytes]:
-    """A file's content up to its end as it is when we get there. Raises FileNotFoundError."""
+    """Yield a file's content up to the end that it has when that is reached. Raises
+    FileNotFoundError."""
     with open(path, "rb", buffering=0) as file:
         while chunk := file.read(CHUNK):
             yield chunk
 
 
 def write(path: str, chunks: Iterable[bytes]) -> None:
-    """Write a file, which appears as a whole, making its directories."""
+    """Write a file, which appears as a whole, and make its directories."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     aside = f"{path}.{threading.get_ident()}.part"
     try:
@@ -36,8 +37,11 @@ def write(path: str, chunks: Iterable[bytes]) -> None:
 
 
 def empty(path: str) -> None:
-    """Remove everything in a directory, which stays itself: it may be where a disk is mounted. One
-    that is not there is empty. What cannot be removed is raised; the rest may be gone then."""
+    """Remove everything in a directory, and keep the directory: a disk may be mounted there.
+
+    A directory that does not exist is empty. Raises the error for what cannot be removed; the rest
+    may be gone then.
+    """
     for directory, directories, files in os.walk(path, topdown=False):
         for name in files:
             os.unlink(os.path.join(directory, name))
@@ -47,8 +51,11 @@ def empty(path: str) -> None:
 
 
 def tree(path: str) -> list[dict[str, object]]:
-    """Everything below a directory, parents first; of a file, itself alone under the name ``""``.
-    ``stamp`` changes whenever the content may have. Raises FileNotFoundError."""
+    """Return everything below a directory, parents first; for a file, itself alone under the name
+    ``""``.
+
+    ``stamp`` changes whenever the content may have. Raises FileNotFoundError.
+    """
     found = [_entry(path, "")]
     pending = [""] if found[0]["kind"] == "directory" else []
     while pending:
@@ -57,7 +64,7 @@ def tree(path: str) -> list[dict[str, object]]:
             name = os.path.join(directory, child)
             try:
                 entry = _entry(os.path.join(path, name), name)
-            except FileNotFoundError:  # gone since
+            except FileNotFoundError:  # removed meanwhile
                 continue
             found.append(entry)
             if entry["kind"] == "directory":

@@ -1,4 +1,4 @@
-"""Doing what only root may do, where we are allowed to."""
+"""Execution of programs as root, where that is allowed."""
 
 import os
 import pwd
@@ -8,17 +8,18 @@ from ackproof.infra.agent.children import carry_out
 from ackproof.infra.agent.wire import Refused
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Of users too: a login over SSH as a rule lacks the sbin directories."""
+"""The directories of programs, for users too: a login over SSH as a rule lacks the sbin
+directories."""
 _NOT_FOUND = 127
 
 
 def search_path() -> str:
-    """PATH of this process, and what it may lack."""
+    """Return the PATH of this process with the directories that it may lack."""
     return f"{os.environ.get('PATH', '')}:{_PATH}"
 
 
 def obstacle() -> str | None:
-    """None when we are root, or sudo makes us root without asking; else what sudo says."""
+    """Return sudo's complaint, or None if this is root or sudo makes it root without a password."""
     try:
         as_root(["true"])
     except Refused as refused:
@@ -27,8 +28,10 @@ def obstacle() -> str | None:
 
 
 def as_root(argv: Sequence[str], text: str = "") -> str:
-    """Run a program as root with ``text`` on its standard input; what it wrote. Raises Refused
-    with the complaint when it fails or we may not."""
+    """Run a program as root with ``text`` on its standard input, and return its output.
+
+    Raises Refused with the complaint if it fails or is not allowed.
+    """
     command = [*(() if os.geteuid() == 0 else ("sudo", "-n", "--")), *argv]
     env = {**os.environ, "PATH": search_path(), "LC_ALL": "C"}
     status, output, complaint = carry_out(command, text, env)

@@ -1,4 +1,4 @@
-"""The node's processes: started, looked at, signalled, ended. Each is known by a number of ours."""
+"""The node's processes: start, state, signals and end. Each is known by a number of the agent."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,10 @@ _started: list[Child] = []
 
 
 def start(argv: Sequence[str], env: Mapping[str, str], directory: str, log: str) -> dict[str, int]:
-    """Start a program with ``env`` added to our environment; ``log`` gets what it writes. Its
-    ``number`` and its ``pid``."""
+    """Start a program with ``env`` added to the agent's environment, and its output in ``log``.
+
+    Return its ``number`` and its ``pid``.
+    """
 
     def start_it() -> dict[str, int]:
         os.makedirs(os.path.dirname(log), exist_ok=True)
@@ -31,14 +33,17 @@ def start(argv: Sequence[str], env: Mapping[str, str], directory: str, log: str)
 
 
 def limit(what: str, amount: int) -> None:
-    """Let the processes that run have no more of ``what``, together; see ``cgroups.limit``."""
+    """Limit ``what`` for the running processes together; see ``cgroups.limit``."""
     cgroups.limit(what, amount, [child.pid for child in tuple(_started) if child.code is None])
 
 
 def state(number: int) -> dict[str, object]:
-    """``state``: of infra.api.interface.ProcessState; ``exit_code``: negative for a signal, None
-    while it lives. It has exited once its exit code is known: of a process that is killed the first
-    thread may be gone (a zombie in ``/proc``) while others still write."""
+    """Return the ``state`` (infra.api.interface.ProcessState) and the ``exit_code`` of a process.
+
+    The exit code is negative for a signal, and None while the process lives. A process has exited
+    once its exit code is known: after a kill, its first thread may be gone (a zombie in ``/proc``)
+    while others still write.
+    """
 
     def look() -> dict[str, object]:
         children.reap()
@@ -52,9 +57,11 @@ def state(number: int) -> dict[str, object]:
 
 
 def scheduled(number: int) -> dict[str, int] | None:
-    """Nanoseconds since its start that its threads ran, and waited for a processor, together; None
-    where the kernel does not tell, or the process has exited. Threads that have ended are left
-    out: a sum may be smaller than the one before."""
+    """Return the nanoseconds that its threads ran, and waited for a processor, since its start.
+
+    Return None if the kernel does not count, or the process has exited. Threads that have ended are
+    left out, so a sum may be smaller than the one before.
+    """
 
     def look() -> dict[str, int] | None:
         child = _started[number]
@@ -70,13 +77,15 @@ def scheduled(number: int) -> dict[str, int] | None:
 
 
 def send(number: int, signal_number: int) -> None:
-    """Send a signal. Raises ProcessLookupError when it has exited."""
+    """Send a signal. Raises ProcessLookupError if the process has exited."""
     in_main_thread(lambda: children.signal_child(_started[number], signal_number))
 
 
 def end_all() -> list[int | None]:
-    """Kill every process and all that it has started; the exit codes of all that were ever started,
-    by number."""
+    """Kill every process and all that it has started.
+
+    Return the exit codes of all that were ever started, by number.
+    """
 
     def end() -> list[int | None]:
         children.end_all()

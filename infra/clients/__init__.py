@@ -1,1 +1,1 @@
-"""Client programs: which there are, and how they are built."""
+"""Client programs: their names, and their builds."""

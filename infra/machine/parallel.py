@@ -1,4 +1,4 @@
-"""Doing the same to many things at once, each of which takes its time."""
+"""Calls on many items at once, each of which takes long."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ R = TypeVar("R")
 
 
 class SeveralFailed(InfraError):
-    """Some of many failed, a line each. ``errors``: what they raised."""
+    """Some of many calls failed, a line each. ``errors`` has their errors."""
 
     def __init__(self, errors: Sequence[BaseException]) -> None:
         self.errors = errors
@@ -19,10 +19,10 @@ class SeveralFailed(InfraError):
 
 
 def on_all(act: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """``act`` on every item at once; the results in order.
+    """Call ``act`` on every item at once, and return the results in order.
 
-    Raises SeveralFailed when every item was tried and some failed. What is no InfraError or OSError
-    is raised as it is.
+    Raises SeveralFailed when every item was tried and some failed. An error that is neither
+    InfraError nor OSError is raised as it is.
     """
     with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
         futures = [pool.submit(act, item) for item in items]

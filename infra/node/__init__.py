@@ -1,1 +1,1 @@
-"""Nodes as the harness sees them. What is done on a node is done by its agent."""
+"""Nodes from the harness's side. The agent of a node does the work there."""

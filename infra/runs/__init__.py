@@ -1,1 +1,1 @@
-"""Starting runs that need no namespaces, ending runs, and removing what dead runs left."""
+"""The start of runs without namespaces, the end of runs, and the removal of what dead runs left."""

@@ -1,4 +1,4 @@
-"""Ending runs from outside, and removing what dead ones left on this machine."""
+"""The end of runs from outside, and the removal of what dead runs left on this machine."""
 
 import signal
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def _nobody(_line: str) -> None: ...
 
 
 def leftovers(registry: Registry) -> list[Entry]:
-    """The runs whose outer process is dead: it can remove nothing any more."""
+    """Return the runs whose outer process is dead, and cannot remove anything any more."""
     return [entry for entry in registry.entries() if not entry.alive]
 
 
@@ -33,10 +33,10 @@ def clean(
     """Remove what dead runs left; with ``everything``, end the living ones first.
 
     Args:
-        report: Told, a line at a time, what was done and what could not be done.
-        grace_s: Given to a living run to end by itself, seconds.
+        report: Gets a line for each thing that was done or could not be done.
+        grace_s: The time for a living run to end by itself, seconds.
 
-    Returns whether nothing is left of what was to be removed.
+    Return whether everything that must go is gone.
     """
     clean_runs = [
         _clean_one(registry, run_id, report, everything=everything, grace_s=grace_s)
@@ -46,15 +46,16 @@ def clean(
 
 
 def restore_dead(registry: Registry, report: Callable[[str], None]) -> None:
-    """Undo what dead runs have done to clusters that are not their own. Raises InfraError."""
+    """Undo what dead runs have done to external clusters. Raises InfraError."""
     for entry in leftovers(registry):
         _restore(entry.results, report)
 
 
 def restore_results(registry: Registry, results: Path, report: Callable[[str], None]) -> bool:
-    """Undo what runs have done to clusters that are not their own, and what commands have left,
-    given their ``results``: of a machine that was restarted since, no registry knows them. Returns
-    whether nothing is left."""
+    """Undo the changes of runs to external clusters and of their commands, given their ``results``.
+
+    After a restart of the machine, no registry knows those runs. Return whether nothing is left.
+    """
     there = results.absolute()
     for entry in registry.entries():
         if entry.alive and entry.results == there:
@@ -74,17 +75,19 @@ def stop(
     grace_s: float = 30.0,
     report: Callable[[str], None] = _nobody,
 ) -> None:
-    """End a run: ask it with SIGTERM, after ``grace_s`` seconds kill it; then remove what it
-    left. ``report``: told what of a cluster or by a command was undone. Raises InfraError when it
-    cannot be done."""
+    """End a run: send SIGTERM, kill it after ``grace_s`` seconds, then remove what it left.
+
+    ``report`` gets a line for each change to a cluster or by a command that was undone. Raises
+    InfraError if it cannot be done.
+    """
     try:
         if not entry.outer.end(signal.SIGTERM, grace_s):
             _kill(entry.outer)
-        if entry.scratch is not None:  # who waits for a slow disk does not end before that
+        if entry.scratch is not None:  # a process that waits for a slow disk does not end
             throttle.lift_below(str(entry.scratch))
         for process in entry.processes:
             _kill(process)
-        if entry.run_id in registry.run_ids():  # else it has done so itself
+        if entry.run_id in registry.run_ids():  # otherwise the run has done so itself
             _restore(entry.results, report)
             registry.remove(entry.run_id)
     except (OSError, Refused) as error:
@@ -113,13 +116,15 @@ def _clean_one(
 
 
 def _restore(results: Path | None, report: Callable[[str], None]) -> None:
-    """Undo what commands of the user's own have left, and what was done to a cluster that was there
-    before. Raises InfraError: a registry keeps the run, so that it is tried again."""
+    """Undo what the user's own commands have left, and the changes to an external cluster.
+
+    Raises InfraError: a registry keeps the run, so that it is tried again.
+    """
     if results is None:
         return
     own_commands.restore(results, report)
     if any(results.glob(f"runs/*/{JOURNAL}")):
-        # librdkafka takes its time, and few runs have left anything there.
+        # librdkafka takes long to import, and few runs have left anything there.
         from ackproof.infra.systems.external.restoration import restore
 
         restore(results, report)

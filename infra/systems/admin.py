@@ -1,8 +1,7 @@
-"""Orders to a cluster that speaks Kafka's protocol: through librdkafka, and where it does not speak
-a request, by that request alone.
+"""Orders to a cluster by Kafka's protocol: through librdkafka, or by a direct request.
 
-A client is made for each attempt: one that has met a cluster without a controller believes for
-minutes that there is none.
+A direct request is used for what librdkafka does not support. Each attempt has a new client: one
+that has met a cluster without a controller believes for minutes that there is none.
 """
 
 import time
@@ -25,9 +24,9 @@ from ackproof.infra.api.admin import Election, NoAnswer, NoSuchTopic, OrderRefus
 from ackproof.infra.api.interface import Server
 
 _ATTEMPT_S = 10.0
-"""A broker that was paused answers no sooner for being waited for."""
+"""The limit of an attempt: a paused broker does not answer sooner if a client waits longer."""
 _ANSWER_MS = 30_000
-"""Three attempts."""
+"""The time for three attempts."""
 _PAUSE_S = 0.3
 _VALUE = bytes(100)
 _QUIET = {"log_level": 0}
@@ -38,16 +37,16 @@ _KINDS = {
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 Attempt = Callable[[float], None]
-"""Gives an order once, within so many seconds. Raises KafkaException."""
+"""A function that gives an order once, within so many seconds. Raises KafkaException."""
 
 
 class KafkaAdmin:
-    """Implements ``infra.api.admin.Admin``.
+    """An ``infra.api.admin.Admin`` by Kafka's protocol.
 
     Args:
-        brokers: All that there are at the moment, those that are down, too.
-        topic_config: Reads a topic's own settings from where the metadata are.
-        connection: Further properties of librdkafka's that connecting takes.
+        brokers: Returns all present brokers, those that are down, too.
+        topic_config: Returns a topic's own settings from the metadata.
+        connection: Further properties of librdkafka for a connection.
     """
 
     def __init__(
@@ -67,8 +66,8 @@ class KafkaAdmin:
     def reassign(
         self, topic: str, partition: int, replicas: Sequence[int], within_s: float
     ) -> None:
-        # kio takes its time, and where hypothesis is installed, that writes into the working
-        # directory: not whenever a cluster is deployed.
+        # kio takes long to import. Where hypothesis is installed, the import writes into the
+        # working directory. It is therefore imported only for a reassignment.
         from ackproof.infra.systems.wire import connector, reassign
 
         try:
@@ -98,7 +97,7 @@ class KafkaAdmin:
                 raise KafkaException(_kafka_error(error))
 
         _ordered(attempt, within_s, done={KafkaError.ELECTION_NOT_NEEDED})
-        # Of what was asked twice, the first may have been heard and its answer lost.
+        # If the order was sent twice, the first may have been executed and its answer lost.
         return codes != [KafkaError.ELECTION_NOT_NEEDED]
 
     def create_topic(
@@ -119,7 +118,7 @@ class KafkaAdmin:
             client = self._client(left_s)
             client.create_partitions([more])[topic].result()
 
-        # That there are as many already, Kafka calls INVALID_PARTITIONS.
+        # INVALID_PARTITIONS is Kafka's error when there are as many already.
         _ordered(attempt, within_s, done={KafkaError.INVALID_PARTITIONS})
 
     def delete_topic(self, topic: str, within_s: float) -> None:
@@ -179,7 +178,7 @@ class KafkaAdmin:
             client = self._client(left_s)
             told = client.list_offsets({asked: OffsetSpec.earliest()})
             offset = told[asked].result().offset
-            if offset < 0:  # what librdkafka (2.16) tells of a leader that does not answer
+            if offset < 0:  # librdkafka's result (2.16) without an answer of the leader
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             found[:] = [offset]
 
@@ -187,8 +186,8 @@ class KafkaAdmin:
         return found[0]
 
     def _client(self, timeout_s: float) -> AdminClient:
-        # What requests take their own limits from. Those that can be given with a request cannot be
-        # given to elect_leaders (confluent-kafka 2.16).
+        # Requests take their limits from this property. A limit that is given with a request cannot
+        # be given to elect_leaders (confluent-kafka 2.16).
         return AdminClient({**self._connect(), "socket.timeout.ms": int(timeout_s * 1000)})
 
     def _connect(self) -> dict[str, Any]:
@@ -202,8 +201,11 @@ def _ordered(
     done: "frozenset[int] | set[int]" = frozenset(),
     given_up: frozenset[int] = frozenset(),
 ) -> None:
-    """Give an order until it is carried out. ``done``: refusals that say that it is so already;
-    ``given_up``: those that will not change. Raises OrderRefused, NoAnswer."""
+    """Give an order until it is executed.
+
+    ``done`` has the refusals that mean that it is already executed, and ``given_up`` those that
+    will not change. Raises OrderRefused, NoAnswer.
+    """
     end = time.monotonic() + within_s
     unknown = False
     while True:
@@ -215,8 +217,8 @@ def _ordered(
             return
         if error.code() in done:
             return
-        # Asked again, a cluster that has no controller by now refuses what the last one may have
-        # carried out.
+        # A cluster that has lost its controller may refuse a repeated order that the former
+        # controller has executed.
         unknown = unknown or _unanswered(error)
         if error.code() in given_up or time.monotonic() + _PAUSE_S >= end:
             kind = NoAnswer if unknown else OrderRefused
@@ -225,7 +227,7 @@ def _ordered(
 
 
 def _unanswered(error: KafkaError) -> bool:
-    """Whether it may have been carried out: librdkafka's own errors are negative."""
+    """Return whether it may have been executed: librdkafka's own errors are negative."""
     return bool(error.code() < 0 or error.code() == KafkaError.REQUEST_TIMED_OUT)
 
 

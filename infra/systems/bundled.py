@@ -22,13 +22,16 @@ _sizes = count(1)
 
 
 def bundled_broker(node: Node, config: PurePosixPath) -> Sequence[str]:
-    """The bundled broker's command line on its node, given its ``server.properties``."""
+    """Return the bundled broker's command line on its node, given its ``server.properties``."""
     return [node.software.python, "-P", "-m", "ackproof.broker", "--config", str(config)]
 
 
 def knock() -> tuple[bytes, str]:
-    """A request that cannot be. The broker logs it with the size that it claims to have
-    (``broker.wire.framing``): one that no other has claimed, and no client does."""
+    """Return an invalid request, and the end of the line that the broker logs about it.
+
+    The line has the size that the request claims (``broker.wire.framing``). No other request has
+    claimed that size, and no client does.
+    """
     size = -next(_sizes)
     return struct.pack(">i", size), f": frame of {size} bytes"
 
@@ -67,11 +70,11 @@ BUNDLED_BROKER = Product(
 
 
 class BundledSystem(SystemOnZooKeeper):
-    """Implements ``infra.api.interface.System``; see :class:`SystemOnZooKeeper`.
+    """An ``infra.api.interface.System`` of the bundled broker; see :class:`SystemOnZooKeeper`.
 
     Args:
-        broker_command: Given the node and the path of ``server.properties`` there, the command
-            line.
+        broker_command: Returns the command line for the node and the path of ``server.properties``
+            there.
     """
 
     def __init__(

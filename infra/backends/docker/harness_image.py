@@ -1,7 +1,6 @@
-"""The image of the harness itself: ``python -P -m ackproof.infra.backends.docker.harness_image
-[BASE]``.
+"""The image of the harness: ``python -P -m ackproof.infra.backends.docker.harness_image [BASE]``.
 
-It is what ``docker build -t ackproof .`` makes in the root of a checkout. Besides, it takes the
+It is what ``docker build -t ackproof .`` makes in the root of a checkout. In addition, it uses the
 base that ``make docker-base`` made, and the certificates that this machine trusts.
 """
 
@@ -26,13 +25,13 @@ _FILES = (
 def ensure_harness_image(
     client: docker.DockerClient, progress: Callable[[str], None], base: str | None = None
 ) -> str:
-    """Build the image, of which the engine keeps the layers that have not changed; return its name.
+    """Build the image, and return its name. The engine keeps the layers that have not changed.
 
     Args:
-        progress: Is given a line at a time while the image is built.
+        progress: Gets the output line by line while the image is built.
         base: A Debian image; by default as for the image of a node.
 
-    Raises InfraError with the engine's last words if it cannot be built.
+    Raises InfraError with the engine's last messages if it cannot be built.
     """
     ensure_base(client, progress)
     files = list(_sources(PROJECT))

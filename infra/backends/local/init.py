@@ -1,10 +1,10 @@
 """The first process of a run's PID namespace (``... infra.backends.local.init [scratch] --
 <command>``).
 
-It starts the command, hands signals down to it, reaps whatever processes are orphaned, and ends
-with the command's status. With it ends the namespace: the kernel kills every process in it. One
-that waits for a slow disk ends when its last bytes are written; so the limits to disks below
-``scratch`` are lifted before.
+It starts the command, forwards signals to it, reaps orphaned processes, and ends with the command's
+status. The namespace ends with it: the kernel kills every process in it. A process that waits for a
+slow disk ends when its last bytes are written. The limits to disks below ``scratch`` are therefore
+lifted first.
 """
 
 import os
@@ -27,11 +27,13 @@ _BLOCK = "--block-signal="
 
 
 def main(command: Sequence[str], scratch: str | None = None) -> int:
-    """Run ``command``; its exit status, 128 + n when signal n ended it, 127 when it did not
-    start."""
+    """Run ``command``, and return its exit status.
+
+    It is 128 + n when signal n ended it, and 127 when it did not start.
+    """
     forwarder = Forwarder()
-    # Blocked by our parent: a first process never gets a signal it has no handler for, and one
-    # that came while we started would be lost.
+    # The parent has blocked the signals. A first process never gets a signal without a handler, and
+    # one that came during the start would be lost.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     try:
         child = os.posix_spawnp(
@@ -55,8 +57,9 @@ def main(command: Sequence[str], scratch: str | None = None) -> int:
 def _blocked_by(command: Sequence[str]) -> Sequence[signal.Signals]:
     """Return the signals that a command blocks before anything else (``env --block-signal=INT``).
 
-    They must be blocked when it starts. A SIGINT that came before it was started is handed down at
-    once, and would end ``env`` before it has blocked anything."""
+    They must be blocked when it starts. A SIGINT that came before the start is forwarded at once,
+    and would end ``env`` before it has blocked anything.
+    """
     options = [word.partition("=") for word in command if word.startswith(_BLOCK)]
     return [signal.Signals[name] for _, _, name in options] if command[0] == "env" else []
 

@@ -1,8 +1,10 @@
-"""Making a host fit to carry a node: what is missing is installed, the software brought there.
+"""The preparation of a host for a node: missing packages are installed, and software is copied.
 
-Everything of ours lies below one directory of the user's (``directory`` of the inventory): the
-agent, ``software/`` (kept from run to run, each thing named after its content), ``run/`` (while a
-run has the host). From packages of the distribution: ``python3-venv``, a Java, ``nftables``."""
+Everything of the harness lies below one directory of the user (``directory`` of the inventory). It
+holds the agent, ``software/`` (kept from run to run, each part named after its content), and
+``run/`` (while a run has the host). Packages of the distribution are ``python3-venv``, a Java,
+``nftables``.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +25,11 @@ _INSTALL_WITHIN_S = 600.0
 _SUMMED_WITHIN_S = 60.0
 
 Report = Callable[[str], None]
-"""Told, a line at a time, what takes a while."""
+"""A function that gets a line for each step that takes a while."""
 
 
 def bring(agent: AgentClient, package: bundle.Package, directory: PurePosixPath) -> None:
-    """A zip file, unpacked."""
+    """Copy a zip file to the host and unpack it there."""
     if not agent.ask("has", directory=str(directory)):
         archive = directory.with_name(f"{package.name}.zip")
         agent.write(archive, package.content)
@@ -37,7 +39,7 @@ def bring(agent: AgentClient, package: bundle.Package, directory: PurePosixPath)
 def bring_libraries(
     agent: AgentClient, platform: libraries.Platform, directory: PurePosixPath, report: Report
 ) -> None:
-    """A virtual environment."""
+    """Make a virtual environment on the host."""
     if agent.ask("has", directory=str(directory)):
         return
     wheels = libraries.wheels(platform)
@@ -57,9 +59,12 @@ def bring_libraries(
 def bring_artifact(
     agent: AgentClient, artifact: Artifact, there: PurePosixPath, machine: str, report: Report
 ) -> None:
-    """Each file of it that is not there, or is another one than here. ``machine``: the host's, as
-    ``uname -m`` calls it. Raises InfraError for a program that is for another machine, and for a
-    file that is there and not here: Java would take it, too."""
+    """Copy each file of an artifact that is missing on the host, or differs there.
+
+    ``machine`` is the host's, in the terms of ``uname -m``. Raises InfraError for a program of
+    another machine. Raises it also for a file that is only on the host, since Java would load that,
+    too.
+    """
     if artifact.is_program and (made_for := machine_of(artifact.path)) not in (None, machine):
         raise InfraError(
             f"{agent.who}: {artifact.title} was compiled for {made_for}, and this is {machine}"
@@ -77,7 +82,7 @@ def bring_artifact(
     for name in missing:
         agent.write(there / name, (artifact.path / name).read_bytes())
     if artifact.is_program:
-        # Whether it was there or not: the connection may have been lost between the two.
+        # It is done in each case: the connection may have been lost between the two steps.
         agent.ask("allow_execution", path=str(there))
 
 
@@ -101,7 +106,7 @@ base = os.path.expanduser(sys.argv[1])
 agent = os.path.exists(os.path.join(base, sys.argv[2]))
 print(json.dumps({"python": sys.version_info[:2], "base": base, "agent": agent}))
 """
-"""All that must be known before the agent is there, asked in one round trip."""
+"""A program that finds everything that must be known before the agent runs, in one round trip."""
 
 _PUT = """\
 import os, sys
@@ -112,7 +117,7 @@ with open(aside, "wb") as file:
     file.write(sys.stdin.buffer.read())
 os.replace(aside, path)
 """
-"""Brings the agent itself."""
+"""A program that writes the agent itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,13 +125,12 @@ class Prepared:
     """A host that can carry a node.
 
     Attributes:
-        base: All of ours lies below it.
-        program, agent: See :class:`Brought`.
-        sources: For PYTHONPATH.
-        artifacts: Where those lie that were brought there.
-        obstacles: Why its links cannot be treated as a capability says.
-        unlimited: Why processes cannot be given too little of something, by what it is; None
-            where they can.
+        base: The directory of everything that belongs to the harness.
+        program, agent: The attributes of :class:`Brought`.
+        sources: The directory for PYTHONPATH.
+        artifacts: The places of the artifacts that were copied there.
+        obstacles: The reasons why its links lack a capability.
+        unlimited: The reason why processes cannot be limited, by resource; None if they can.
     """
 
     base: PurePosixPath
@@ -141,8 +145,11 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """The agent on a host. ``base``: the directory for all of ours. ``program``: its command line
-    without its role. ``agent``: asked to prepare or release the host; no run's."""
+    """The agent on a host.
+
+    ``base`` is the directory of the harness. ``program`` is the agent's command line without its
+    role. ``agent`` prepares or releases the host, and belongs to no run.
+    """
 
     base: PurePosixPath
     program: Sequence[str]
@@ -150,8 +157,10 @@ class Brought:
 
 
 def bring_agent(connection: Connection, directory: str) -> Brought:
-    """Bring the agent to the host. ``directory``: as in the inventory. Raises InfraError without a
-    fitting Python."""
+    """Copy the agent to the host. Raises InfraError without a suitable Python.
+
+    ``directory`` is that of the inventory.
+    """
     package = bundle.agent()
     look = [*_PYTHON, "-c", _LOOK, directory, package.name]
     looked = connection.run(look)
@@ -160,7 +169,7 @@ def bring_agent(connection: Connection, directory: str) -> Brought:
         looked = connection.run(look)
     if looked.status != 0:
         raise InfraError(f"{connection.host}: its Python does not run: {looked.output.strip()}")
-    seen = json.loads(looked.output.splitlines()[-1])  # before it, whatever a login says there
+    seen = json.loads(looked.output.splitlines()[-1])  # a login may print lines before it
     _check_python(connection, seen["python"])
     base = PurePosixPath(seen["base"])
     path = base / package.name
@@ -184,14 +193,14 @@ def _check_python(connection: Connection, version: Sequence[int]) -> None:
 def prepare(
     connection: Connection, directory: str, report: Report, artifacts: Sequence[Artifact]
 ) -> Prepared:
-    """Install what is missing and bring the software; quick where nothing is.
+    """Install what is missing and copy the software; quick if nothing is missing.
 
     Args:
-        directory: As in the inventory.
-        report: Told, a line at a time, what takes a while.
-        artifacts: To bring besides.
+        directory: The directory of the inventory.
+        report: Gets a line for each step that takes a while.
+        artifacts: Files to copy in addition.
 
-    Raises InfraError naming host, what is missing and why it cannot be had.
+    Raises InfraError with the host, what is missing and why it cannot be installed.
     """
     brought = bring_agent(connection, directory)
     agent = brought.agent
@@ -246,7 +255,7 @@ def _facts_after_installing(
 
 
 def _missing(facts: dict[str, Any]) -> list[str]:
-    """Packages. Without root, links are not cut: nftables is of no use then."""
+    """Return the missing packages. Without root, links are not cut, and nftables is of no use."""
     java = facts["java"]
     found = {
         "python3-venv": facts["venv"],

@@ -1,2 +1,2 @@
-"""A cluster that was there before, and stays: what of it is looked at, what may be done to it, and
-how that is undone."""
+"""External clusters, which exist before a run and stay: observation, control, and its undoing.
+"""

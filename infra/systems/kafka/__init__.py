@@ -1,1 +1,1 @@
-"""Apache Kafka: its releases, their jars, and how its brokers are run."""
+"""Apache Kafka: its releases, their jars, and the start of its brokers."""

@@ -1,10 +1,10 @@
-"""The agent as it is put on hosts, with what they need besides: one zip file that Python runs.
+"""The agent on hosts, with all that they also need: one zip file that Python runs.
 
-``serve`` and ``connect PATH`` are started over SSH, ``guard BASE`` is by ``acquire``, and ``listen
+``serve`` and ``connect PATH`` are started over SSH, ``guard BASE`` by ``acquire``, and ``listen
 PATH`` by the guard:
 
     sshd ── serve                       one conversation, while the host is prepared or released
-    sshd ── connect ──socket──┐         the way to the agent of the run, as often as there is need
+    sshd ── connect ──socket──┐         a connection to the run's agent, as often as needed
     init ── guard ── listen ──┴── ...   outlives every connection; the run's processes below it
 
 Nothing of it passes through a shell.
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     from ackproof.infra.backends.ssh.remote import (
         tenancy,
-        verbs,  # a way needs none of it
+        verbs,  # connecting needs none of it
     )
 
     if role == "guard":
