@@ -100,7 +100,7 @@ class _Answer:
 def _told(act: Callable[[], Any]) -> dict[str, Any]:
     try:
         return {"result": act()}
-    except Exception as error:  # noqa: BLE001 - told to who has asked, who raises it
+    except Exception as error:  # noqa: BLE001 - reported to the caller, which raises it
         return error_of(error)
 
 
@@ -109,7 +109,7 @@ def _sent(wire: Wire, path: str) -> dict[str, Any]:
     while True:
         try:
             chunk = next(chunks, b"")
-        except Exception as error:  # noqa: BLE001 - told to who has asked, who raises it
+        except Exception as error:  # noqa: BLE001 - reported to the caller, which raises it
             return error_of(error)
         if not chunk:
             return {"result": None}

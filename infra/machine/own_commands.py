@@ -197,7 +197,7 @@ def run(command: OwnCommand, secrets: Collection[str] = (), *, dies_with_us: boo
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # it must not hear our Ctrl-C
+            start_new_session=True,  # it must not get this terminal's Ctrl-C
         )
         status: int | None
         try:

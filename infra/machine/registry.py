@@ -84,7 +84,7 @@ class Registry:
     def open(cls) -> "Registry":
         """Return the user's own registry, and make it at the first call.
 
-        Raises InfraError if its directory is open to other users or belongs to one.
+        Raises InfraError if its directory is not the user's, or is open to other users.
         """
         directory = _state_directory()
         directory.mkdir(mode=0o700, exist_ok=True)

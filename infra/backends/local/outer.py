@@ -1,12 +1,12 @@
-"""The process that the user sees (``python -m ackproof.infra.backends.local.outer <run id> --
+"""The outer process of a run (``python -m ackproof.infra.backends.local.outer <run id> --
 <command>``).
 
-It starts the run's first process, hands signals down to it, and when all is over removes the
-run's scratch directory and its entry in the registry. Killed with SIGKILL, it takes the run along
-but leaves these two to ``ackproof clean``.
+It is the process that the user started. It starts the run's first process, forwards signals to it,
+and at the end removes the run's scratch directory and its entry in the registry. Killed with
+SIGKILL, it takes the run along, but leaves these two to ``ackproof clean``.
 
-The run is in a process group of its own, so that Ctrl-C reaches it once, from here, and not once
-from the terminal and once from here.
+The run is in a process group of its own, so that Ctrl-C reaches it once, from here, and not also
+from the terminal.
 """
 
 import signal
@@ -23,10 +23,11 @@ _AS_FIRST_PROCESS = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount-proc"
 
 
 def main(run_id: str, command: Sequence[str]) -> int:
-    """Run ``command`` to its end; its exit status."""
+    """Run ``command`` to its end, and return its exit status."""
     registry = Registry.open()
     forwarder = Forwarder()
-    # Init unblocks them once it can handle them; nothing sent in between is lost.
+    # The first process unblocks the signals once it can handle them; none that is sent in between
+    # is lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     entry = registry.get(run_id)
     scratch = entry.scratch
@@ -40,7 +41,7 @@ def main(run_id: str, command: Sequence[str]) -> int:
             "ackproof.infra.backends.local.init",
             *arguments,
         ],
-        close_fds=False,  # the caller's descriptors are the command's, as without us
+        close_fds=False,  # the command inherits the caller's descriptors
         process_group=0,
     )
     forwarder.attach(init.pid)
@@ -49,7 +50,7 @@ def main(run_id: str, command: Sequence[str]) -> int:
     code = init.wait()
     try:
         if entry.results is not None:
-            # Its PID namespace has ended, so that no process can be started from here.
+            # The PID namespace has ended, so that no process can be started from here.
             own_commands.require_nothing_left(entry.results)
         registry.remove(run_id)
     except (InfraError, OSError) as error:

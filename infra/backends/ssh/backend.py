@@ -1,6 +1,6 @@
 """The SSH backend: each node is a host of an inventory.
 
-The harness's own SSH connections are never cut. Its other traffic is, even if the harness runs on a
+The harness's own SSH connections are never cut. Its other traffic is cut if the harness runs on a
 host of its own cluster.
 """
 
@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """A thread that renews the claim of one node's host until :meth:`close`.
+    """A thread that renews the claim of one node's host and copies its shared files until
+    :meth:`close`.
 
     A host that does not answer is logged and tried again. ``base`` is the directory of the harness
     there.
@@ -50,7 +51,7 @@ class Keeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop renewing. Idempotent."""
+        """Stop the thread. Idempotent."""
         self._ended.set()
         self._thread.join()
 

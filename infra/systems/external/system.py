@@ -190,7 +190,8 @@ class ExternalSystem:
         return "bootstrap.servers", self.bootstrap_servers
 
     def deploy(self) -> None:
-        """Check that all named brokers answer, and that none of the topics exists yet.
+        """Check that all named brokers answer, and that none of the topics exists yet; begin the
+        journal.
 
         Nothing is deployed.
         """

@@ -60,7 +60,7 @@ def _of_interfaces() -> list[str]:
     return [str(address) for address in found if not (address.is_loopback or address.is_link_local)]
 
 
-# --- who has this host ------------------------------------------------------------------------
+# --- the claim of this host -------------------------------------------------------------------
 
 
 SOCKET = "agent.sock"
