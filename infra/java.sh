@@ -1,5 +1,5 @@
 #!/bin/sh
-# Whether there is Java 17 or newer, which Spark and ZooKeeper need; else says what to install.
+# Checks that there is Java 17 or newer, which Spark and ZooKeeper need; else says what to install.
 version() {
     "$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1
 }

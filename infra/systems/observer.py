@@ -1,11 +1,11 @@
 """Observers of the cluster's metadata in ZooKeeper that report changes.
 
-Whenever a watch fires, and whenever the connection is back, the whole view is read (which sets the
-watches again) and compared with the one before. No lasting change is therefore missed, whatever
-happened to the session meanwhile. ZooKeeper's watches report that something changed, but not how
-often: the first of two quick changes may remain unseen. The version of a partition's znode then
-shows that there was one. While the observer cannot read, or reads late, it is blind, and reports
-that.
+Whenever a watch fires, and whenever the connection is back, the whole view is read and compared
+with the one before. The reading sets the watches again. No lasting change is therefore missed,
+whatever happened to the session meanwhile. ZooKeeper's watches report that something changed, but
+not how often: the first of two quick changes may remain unseen. The version of a partition's znode
+then shows that there was one. While the observer cannot read, or reads late, it is blind, and
+reports that.
 
 Not reported: topics that are deleted.
 """

@@ -149,8 +149,8 @@ class NodeServer:
 def stop_all(servers: Iterable[NodeServer], grace_s: float) -> None:
     """Stop servers together: gently first, by SIGKILL after ``grace_s``.
 
-    When all brokers hand over their leaders, the last has no other broker to hand them to, and
-    tries again until its retries are used up. The wait for the last one is therefore shorter.
+    When all brokers hand over their leaders, the last has no other broker to hand them to. It tries
+    again until its retries are used up. The wait for the last one is therefore shorter.
     """
     started = [server for server in servers if server.started]
     for server in started:

@@ -84,8 +84,8 @@ def outermost(code: int) -> int:
     """Return the status for the user's shell after a command inside.
 
     1 means that a guarantee was broken. It is also the status of Python, unshare, setpriv and
-    nsenter when they fail themselves, so a run that could not begin would look like a loss. Inside,
-    1 therefore has a number of its own.
+    nsenter when they fail themselves. A run that could not begin would look like a loss. Inside, 1
+    therefore has a number of its own.
     """
     if code == MEANT_AS_1:
         return _FAILURE

@@ -30,7 +30,7 @@ public class ListProperties {
         }
     }
 
-    /** Scala's objects had theirs for themselves, under a name that has the class in it, or not. */
+    /** Return a method of a Scala object, whose name may or may not contain the class. */
     private static Method own(Class<?> object, String holder, String method) throws Exception {
         try {
             return object.getMethod(holder.replace('.', '$') + "$$" + method);
@@ -45,7 +45,7 @@ public class ListProperties {
             if (key.internalConfig) {
                 continue;
             }
-            // Others take more than they say of themselves: versions without their "-IV0".
+            // Other validators accept more than their text says: versions without their "-IV0".
             boolean says = key.validator instanceof ConfigDef.Range
                 || key.validator instanceof ConfigDef.ValidString;
             String takes = says ? key.validator.toString() : "";

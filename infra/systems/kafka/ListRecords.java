@@ -60,7 +60,7 @@ public class ListRecords {
         return "[\"" + name + "\", " + described(type) + "]";
     }
 
-    /** The fields by tag. They have an accessor since Apache Kafka 4.0 only. */
+    /** Return the fields by tag. They only have an accessor since Apache Kafka 4.0. */
     private static Map<Integer, ?> tagged(TaggedFields type) throws Exception {
         Field fields = TaggedFields.class.getDeclaredField("fields");
         fields.setAccessible(true);
