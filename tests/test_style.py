@@ -29,7 +29,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "examples": (0, 2, 0, 0),
     "harness": (262, 192, 0, 0),
     "history": (0, 0, 0, 0),
-    "infra": (215, 144, 0, 0),
+    "infra": (0, 8, 0, 0),
     "nemesis": (0, 7, 0, 0),
     "plugins": (0, 0, 0, 0),
     "protocol": (0, 0, 0, 0),
