@@ -1,5 +1,4 @@
-"""Clocks: the part of :mod:`infra.api.interface` on the time of nodes and of their servers.
-"""
+"""Clocks: the part of :mod:`infra.api.interface` on the time of nodes and of their servers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,4 @@
-"""A node of any backend: its processes, disks, clock and limits, all by way of its agent.
-"""
+"""A node of any backend: its processes, disks, clock and limits, all by way of its agent."""
 
 import signal
 import threading

@@ -1,2 +1,1 @@
-"""External clusters, which exist before a run and stay: observation, control, and its undoing.
-"""
+"""External clusters, which exist before a run and stay: observation, control, and its undoing."""

@@ -1,5 +1,4 @@
-"""The removal of a run's changes to an external cluster, by the run itself or by a later process.
-"""
+"""The removal of a run's changes to an external cluster, by the run or by a later process."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

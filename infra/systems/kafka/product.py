@@ -1,5 +1,4 @@
-"""Apache Kafka as a system under test: its releases, unpacked directories, and container images.
-"""
+"""Apache Kafka as a system under test: its releases, unpacked directories, and container images."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
