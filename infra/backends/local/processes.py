@@ -1,4 +1,4 @@
-"""Processes around a run in namespaces: the mark of being inside, forwarded signals, exit status."""
+"""Processes around a run in namespaces: the mark of being inside, forwarded signals, status."""
 
 import os
 import signal
