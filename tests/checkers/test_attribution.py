@@ -67,7 +67,7 @@ OVERLAPPING = [
 ]
 
 
-def test_what_is_known_of_one_of_an_unbroken_run_is_known_of_all() -> None:
+def test_evidence_on_one_record_applies_to_its_whole_unbroken_run() -> None:
     found = groups(lost([10, 11, 12], [90, 120, 130]), OVERLAPPING, [])
     assert told(found) == [([0, 1, 2], 0, 0, 1)]
 
@@ -77,12 +77,12 @@ def test_behind_a_hole_either_leader_may_have_acked() -> None:
     assert told(found) == [([0], 0, 0, 1), ([1], 0, 1, 1)]
 
 
-def test_an_epoch_whose_own_record_stands_there_is_not_the_one() -> None:
+def test_epoch_with_a_surviving_record_at_the_offset_is_not_the_acked_epoch() -> None:
     leadership_terms = [*OVERLAPPING[:1], term(1, 2, since=100, log_end=10)]
     assert told(groups(lost([12], [120], stands=1), leadership_terms, [])) == [([0], 0, 0, 1)]
 
 
-def test_it_was_not_acked_in_an_earlier_epoch_than_what_stands_right_below() -> None:
+def test_acked_epoch_is_no_earlier_than_the_epoch_of_the_record_below() -> None:
     leadership_terms = [*OVERLAPPING[:2], term(2, 3, since=250, log_end=12)]
     assert told(groups(lost([12], [160]), leadership_terms, [])) == [([0], 0, 1, 1)]
     assert told(groups(lost([12], [160], behind=1), leadership_terms, [])) == [([0], 1, 1, 2)]
@@ -109,7 +109,7 @@ def test_a_broker_that_lost_its_disk_and_led_on_came_without_it() -> None:
     assert told(groups(lost([30], [80]), LED_ON, [])) == [([0], NONE, NONE, NONE)]
 
 
-def test_a_leader_of_whom_nobody_knows_where_it_began_may_have_come_without_it() -> None:
+def test_leader_with_unknown_log_end_may_have_started_without_the_record() -> None:
     leadership_terms = [term(0, 1, since=0, until=200, log_end=0), term(1, 2, since=100)]
     assert told(groups(lost([10], [50]), leadership_terms, [])) == [([0], 0, 0, LOG_END_UNKNOWN)]
 
@@ -130,20 +130,20 @@ def test_an_elected_one_that_never_heard_of_it_hides_no_later_leader() -> None:
     assert told(groups(some, elected(2, unaware=True, end=11), [])) == [([0], 0, 0, NONE)]
 
 
-def test_who_led_before_an_elected_one_that_never_heard_of_it_may_have_followed_that_one() -> None:
+def test_log_end_is_unknown_of_a_leader_that_may_have_followed_an_unaware_leader() -> None:
     """Its log may have shrunk: where it ended when it led again tells nothing of before."""
     some = lost([10], [50])
     assert told(groups(some, elected(2, True, then=1, end=8), [])) == [([0], 0, 0, 2)]
     assert told(groups(some, elected(2, True, then=1), [])) == [([0], 0, 0, LOG_END_UNKNOWN)]
 
 
-def test_who_never_heard_that_it_was_elected_again_acked_in_the_epoch_before() -> None:
+def test_unaware_reelected_leader_acked_in_its_earlier_epoch() -> None:
     some = lost([10], [150])
     assert told(groups(some, elected(1, unaware=True, end=8), [])) == [([0], 0, 0, 2)]
     assert told(groups(some, elected(1, unaware=False, end=8), [])) == [([0], 1, 1, 2)]
 
 
-def test_who_acked_is_not_in_doubt_for_one_that_never_heard_that_it_was_elected() -> None:
+def test_acking_leader_is_certain_despite_an_unaware_elected_leader() -> None:
     """Broker 1 may have acked it before that one, or after: it led both times."""
     leadership_terms = [*elected(2, unaware=True, then=1, end=8), term(3, 3, since=400, log_end=9)]
     some = lost([10], [350])
@@ -156,7 +156,7 @@ def test_who_acked_is_not_in_doubt_for_one_that_never_heard_that_it_was_elected(
 
 
 @pytest.mark.parametrize(("leader", "late"), [(1, 150 - 310), (2, 150 - 110)])
-def test_nobody_is_deposed_by_its_own_election(leader: int, late: int) -> None:
+def test_leader_is_not_deposed_by_its_own_election(leader: int, late: int) -> None:
     """Which it never hears of, either."""
     some, leadership_terms = lost([10], [150]), elected(leader, unaware=True, end=8)
     (group,) = groups(some, leadership_terms, [])
@@ -166,7 +166,7 @@ def test_nobody_is_deposed_by_its_own_election(leader: int, late: int) -> None:
     )
 
 
-def test_of_what_has_no_offset_it_is_the_next_that_led() -> None:
+def test_lost_record_without_an_offset_is_attributed_to_the_next_leader() -> None:
     first, *others = elected(2, unaware=True, end=8)
     leadership_terms = [replace(first, failing=40), *others]
     assert told(groups(lost([NONE, NONE], [30, 50]), leadership_terms, [])) == [
@@ -175,6 +175,6 @@ def test_of_what_has_no_offset_it_is_the_next_that_led() -> None:
     ]
 
 
-def test_nobody_led_is_nobody_s_epoch() -> None:
+def test_lost_record_without_leadership_terms_has_no_epoch() -> None:
     assert told(groups(lost([1], [5]), [], [])) == [([0], NONE, NONE, NONE)]
     assert groups(lost([], []), OVERLAPPING, []) == []

@@ -79,7 +79,7 @@ def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
     assert (row["let_in"], row["let_in_by"]) == (world.rows[3]["time"], 3)
 
 
-def test_a_follower_that_had_what_the_epoch_began_with_was_not_let_in_too_early() -> None:
+def test_follower_that_held_the_start_of_the_epoch_did_not_join_the_isr_too_early() -> None:
     """Its leader's epoch began where its own did, and nobody knows why the record is gone."""
     world = World(acks="all")
     lose(world, CauseKind.ISR_EXPANDED_TOO_EARLY, 1, 3)
@@ -170,7 +170,7 @@ def test_one_that_may_have_heard_that_it_was_elected_may_have_led(
     assert is_untold(only(world))
 
 
-def test_of_an_election_outside_the_isr_more_follows_than_of_who_hears_of_it() -> None:
+def test_unaware_leader_explains_the_loss_in_spite_of_an_election_outside_the_isr() -> None:
     assert is_untold(only(elected_and_killed(isr=(1, 2))))
 
 
@@ -189,7 +189,7 @@ def test_a_disk_that_lost_data_before_or_elsewhere_is_no_doubt(
     assert "broker-3 was elected in epoch 1 and never heard of it" in only(world).sentence
 
 
-def test_who_stands_in_the_log_has_led_whatever_its_own_log_lacks() -> None:
+def test_broker_with_records_in_the_log_has_led_despite_a_shorter_log() -> None:
     """The first that broker-2 appended is of broker-3's epoch."""
     world = elected_and_killed()
     world.log[5] = replace(world.log[5], leader_epoch=1)
@@ -207,7 +207,7 @@ def test_a_leader_is_deposed_by_one_that_never_hears_of_it() -> None:
     assert "up to 3.0 s after broker-3 was seen to lead; broker-3 was elected in" in cause.sentence
 
 
-def test_who_acked_is_told_by_what_its_producer_sent_before() -> None:
+def test_acking_leader_is_identified_by_earlier_sends_of_the_producer() -> None:
     """Both leaders may have acked offset 7: nobody says when broker-1 heard of broker-2, and of
     both later leaders began without it. What stands at offset 6 is of epoch 1."""
     world = World(acks="all")
@@ -225,7 +225,7 @@ def test_who_acked_is_told_by_what_its_producer_sent_before() -> None:
     assert only(world).epochs == (0, 1)
 
 
-def test_what_nothing_explains_says_so() -> None:
+def test_unexplained_loss_says_that_nothing_explains_it() -> None:
     world = World(acks="all")
     lose(world, CauseKind.UNEXPLAINED, 2, 3)
     cause = only(world)
@@ -266,7 +266,7 @@ def test_records_that_no_broker_answered_for_are_called_that() -> None:
     assert "broker-2 led epoch 1" in cause.sentence
 
 
-def test_no_more_causes_are_told_than_a_driver_can_take() -> None:
+def test_excess_causes_are_merged_into_one_entry() -> None:
     cause = only_of(1)
     made = [only_of(number) for number in range(1, REPORTED_MAX + 4)]
     kept = reported(made)
@@ -313,7 +313,7 @@ def lost_in_an_election(tmp_path: Path, told: str = "") -> Path:
 
 # A session of Spark for two tests: test_check.py compares checks in Spark with those in process.
 @pytest.mark.long
-def test_what_brokers_were_told_is_read_of_their_logs(tmp_path: Path, spark: SparkSession) -> None:
+def test_orders_to_brokers_are_read_from_their_logs(tmp_path: Path, spark: SparkSession) -> None:
     """Broker-3 is elected in epoch 1 and never hears of it, broker-2 leads epoch 2."""
     directory = lost_in_an_election(tmp_path, told=order_line(0) + order_line(2))
     (cause,) = check(directory, spark=spark).causes
@@ -413,7 +413,7 @@ def test_kafka_s_own_words(said: str, due_to: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ['{"change": "Truncate"}\n', '"Truncate"\n', "Truncating\n"])
-def test_what_cannot_be_understood_is_left_out(said: str, tmp_path: Path) -> None:
+def test_truncations_skip_unreadable_lines(said: str, tmp_path: Path) -> None:
     assert truncations_of(log_of(tmp_path, said)) == {}
     assert truncations_of(tmp_path / "nowhere") == {}
 

@@ -86,7 +86,7 @@ def one_taken() -> World:
     return world
 
 
-def test_it_is_told_in_one_sentence() -> None:
+def test_deduplicated_loss_is_described_in_one_sentence() -> None:
     world = one_taken()
     cause = only(world)
     assert cause.sentence == (
@@ -108,7 +108,7 @@ def test_of_no_other_library_it_is_said_that_it_is_known_for_it() -> None:
     assert "librdkafka" not in cause.sentence
 
 
-def test_several_leaders_that_may_have_acked_it_are_told() -> None:
+def test_deduplicated_loss_names_each_leader_that_may_have_acked_it() -> None:
     """Cut off, the first one may not have heard of the second; the record stands in its epoch."""
     world = World()
     world.strike("cut", 1, until=4_000)
@@ -280,13 +280,13 @@ def test_it_takes_no_more(changed: Callable[[World], None]) -> None:
     assert only(world).kind == CauseKind.DEDUPLICATED
 
 
-def test_outside_of_transactions_nothing_is_told() -> None:
+def test_loss_outside_transactions_is_not_explained_by_deduplication() -> None:
     history, context = known(one_taken())
     (cause,) = explain_lost(replace(history, transactional=False), context, ALWAYS_VALID).causes
     assert cause.kind != CauseKind.DEDUPLICATED
 
 
-def test_by_clocks_that_nobody_compared_nothing_is_told() -> None:
+def test_uncompared_clocks_prevent_explanation_by_deduplication() -> None:
     history, context = known(one_taken())
     history = replace(history, timeline=replace(history.timeline, clock_bound_ns=None))
     (cause,) = explain_lost(history, context, ALWAYS_VALID).causes
@@ -300,7 +300,7 @@ def test_an_epoch_that_two_led_had_two_logs() -> None:
         assert (cause.kind == CauseKind.DEDUPLICATED) == is_one
 
 
-def test_what_a_replica_still_holds_somebody_had() -> None:
+def test_record_held_by_a_replica_is_not_explained_by_deduplication() -> None:
     history, context = known(one_taken())
     lost = LostRecords(
         producer=history.producer[history.lost],

@@ -80,7 +80,7 @@ def made(planted: Losses, acks: str) -> World:
 @given(st.lists(ONE, min_size=1, max_size=3), st.sampled_from(["1", "all"]))
 @example([(kind, 2, 0) for kind in OF_ALL], "all")
 @example([(kind, 2, 3) for kind in OF_ALL], "1")
-def test_what_was_shown_and_is_gone_is_laid_to_what_was_planted(planted: Losses, acks: str) -> None:
+def test_vanished_reads_are_attributed_to_the_planted_cause(planted: Losses, acks: str) -> None:
     """Whatever acks ask for: what consumers are shown all in sync have."""
     world = made(planted, acks)
     by_sequence = {sequence: one for one in world.planted for sequence in one.sequences}
@@ -127,7 +127,7 @@ def test_a_deposed_leader_that_showed_them_in_one_sentence() -> None:
     )
 
 
-def test_what_a_leader_said_to_be_committed_is_told_to_have_been() -> None:
+def test_vanished_read_below_a_reported_high_watermark_is_reported_so() -> None:
     world = made([(CauseKind.UNEXPLAINED, 2, 0)], "all")
     first = world.words[0]
     object.__setattr__(first, "high_watermark", 7)
@@ -150,13 +150,13 @@ def shown_after_an_election(epoch: int) -> list[dict[str, Any]]:
     return found.of_records.to_pylist()
 
 
-def test_who_never_heard_that_it_was_elected_showed_nothing() -> None:
+def test_vanished_read_is_not_attributed_to_an_unaware_elected_leader() -> None:
     for row in shown_after_an_election(epoch=0):
         assert (row["shown_by"], row["shown_epoch"]) == (1, 0)
         assert (row["kind"], row["next_leader"]) == (CauseKind.DEPOSED_LEADER, 2)
 
 
-def test_whoever_appended_what_was_shown_has_led() -> None:
+def test_vanished_read_is_attributed_to_the_leader_that_appended_it() -> None:
     for row in shown_after_an_election(epoch=1):
         assert (row["shown_by"], row["shown_epoch"], row["epochs"]) == (3, 1, [1])
 

@@ -56,7 +56,7 @@ def holds(world: World) -> None:
 @ANY_MACHINE
 @given(bursts(OF_NO_IDEMPOTENCE))
 @example([(way, 2, 1) for way in OF_NO_IDEMPOTENCE])
-def test_without_idempotence_a_retry_is_told_where_there_can_have_been_one(planted: Bursts) -> None:
+def test_copies_without_idempotence_are_explained_by_possible_retries(planted: Bursts) -> None:
     holds(made(planted, idempotent=False))
 
 
@@ -77,7 +77,7 @@ def test_without_raw_logs_an_idempotent_producer_s_are_unknown(planted: Bursts) 
 
 @ANY_MACHINE
 @given(bursts(EXPECTED))
-def test_who_never_sends_again_explains_no_copy(planted: Bursts) -> None:
+def test_copies_of_a_producer_without_retries_are_unexplained(planted: Bursts) -> None:
     world = made(planted, idempotent=False, retries=0)
     assert {cause.kind for cause in world.autopsies().causes} == {CauseKind.UNEXPLAINED}
 
@@ -105,7 +105,7 @@ def test_a_client_that_begins_another_session_is_named() -> None:
     )
 
 
-def test_what_a_log_should_have_known_again_is_not_explained() -> None:
+def test_copies_that_a_log_should_have_deduplicated_are_unexplained() -> None:
     told = only(NUMBERED[4], idempotent=True).sentence
     assert "nothing that was recorded explains it: they have the same producer id, epoch" in told
 

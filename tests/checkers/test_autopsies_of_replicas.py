@@ -103,7 +103,7 @@ def performed(
     st.lists(st.integers(1, 20), min_size=1, max_size=5),
     st.booleans(),
 )
-def test_what_was_planted_is_found(kind: CauseKind, counts: list[int], bare: bool) -> None:
+def test_planted_divergences_are_explained(kind: CauseKind, counts: list[int], bare: bool) -> None:
     one, other, context = PLANTED[kind]
     expected = BARE[kind] if bare else kind
     if bare:
@@ -123,7 +123,7 @@ def test_what_was_planted_is_found(kind: CauseKind, counts: list[int], bare: boo
     assert rows[0]["crcs"] == [side and side.crc for side in (one, other)]
 
 
-def test_several_stories_are_told_apart() -> None:
+def test_divergences_with_different_causes_are_reported_apart() -> None:
     known = [
         parting(*PLANTED[kind][:2], 40, 2)
         for kind in (CauseKind.NOT_TRUNCATED, CauseKind.NOT_FETCHED)
@@ -144,7 +144,7 @@ def test_a_follower_that_was_not_cut_in_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("reached", [2_475, 10])
-def test_who_did_cut_its_log_there_is_not_explained(reached: int) -> None:
+def test_divergence_of_a_replica_that_truncated_there_is_unexplained(reached: int) -> None:
     context = replace(SCENE, truncations=[truncation(2, reached, 4)])
     _, (cause,) = performed(context, [parting(LATER, OTHER, 2_475, 3)])
     assert cause.kind == CauseKind.UNEXPLAINED

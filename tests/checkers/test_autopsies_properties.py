@@ -55,7 +55,7 @@ def agrees(planted: Planted, row: dict[str, object]) -> None:
 @ANY_MACHINE
 @given(losses(OF_ALL))
 @example([(kind, 2, 3) for kind in OF_ALL])
-def test_what_all_in_sync_had_acked_is_laid_to_what_was_planted(
+def test_losses_with_acks_all_are_attributed_to_the_planted_causes(
     planted: list[tuple[CauseKind, int, int]],
 ) -> None:
     world = World(acks="all")
@@ -67,7 +67,7 @@ def test_what_all_in_sync_had_acked_is_laid_to_what_was_planted(
 @ANY_MACHINE
 @given(losses(OF_ONE), st.booleans())
 @example([(kind, 2, 3) for kind in OF_ONE], False)
-def test_what_the_leader_alone_had_acked_is_laid_to_what_was_planted(
+def test_losses_with_acks_1_are_attributed_to_the_planted_causes(
     planted: list[tuple[CauseKind, int, int]], speaks: bool
 ) -> None:
     """Whether brokers' logs tell anything or not: the final log has where each epoch began."""
@@ -82,7 +82,7 @@ def test_what_the_leader_alone_had_acked_is_laid_to_what_was_planted(
     losses((CauseKind.TRUNCATED_BEFORE_LEADING, CauseKind.DEPOSED_LEADER, CauseKind.UNEXPLAINED))
 )
 @example([(CauseKind.TRUNCATED_BEFORE_LEADING, 2, 3), (CauseKind.TRUNCATED_BEFORE_LEADING, 2, 3)])
-def test_who_never_heard_that_it_was_elected_hides_no_later_leader(
+def test_unaware_elected_leader_does_not_hide_a_later_leader(
     planted: list[tuple[CauseKind, int, int]],
 ) -> None:
     world = World(acks="all")

@@ -86,7 +86,7 @@ def test_a_kept_promise_passes(tmp_path: Path, spark: SparkSession) -> None:
     assert result == checked(tmp_path)
 
 
-def test_a_lost_record_fails_and_is_told_in_full(tmp_path: Path, spark: SparkSession) -> None:
+def test_lost_record_fails_and_is_reported_in_full(tmp_path: Path, spark: SparkSession) -> None:
     torn = WELL.but(log=WELL.log[:1], end=1)
     result = check(write_campaign(tmp_path, run(), run(torn)), spark=spark)
     assert result.verdict is Verdict.FAIL
@@ -111,7 +111,7 @@ def test_a_lost_record_fails_and_is_told_in_full(tmp_path: Path, spark: SparkSes
     assert (second["time"], second["fault"]) == (at(AFTER), None)
 
 
-def test_a_run_that_nobody_planned_is_a_finding(tmp_path: Path, spark: SparkSession) -> None:
+def test_unplanned_run_is_a_finding(tmp_path: Path, spark: SparkSession) -> None:
     directory = write_campaign(tmp_path, run())
     (directory / "runs" / "7").mkdir()
     result = check(directory, spark=spark)
@@ -317,7 +317,7 @@ def test_a_rule_that_throws_leaves_the_others_alone(tmp_path: Path) -> None:
     assert "lost" not in totals.counts
 
 
-def test_what_was_never_recorded_is_judged_without_a_session(
+def test_missing_history_is_judged_without_a_spark_session(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     """It would take seconds to start, to read nothing; what is found is the same."""

@@ -103,7 +103,7 @@ def test_declared_loss_excuses_nothing_where_the_fault_is_not_proven(tmp_path: P
     assert "is not proven to have bitten: verify ended with 1: no such pod" in told
 
 
-def test_command_that_could_not_be_run_is_told_with_its_last_lines(tmp_path: Path) -> None:
+def test_command_that_failed_to_start_is_reported_with_its_last_lines(tmp_path: Path) -> None:
     said = '{"error": "InfraError: kubectl apply ended with 1: forbidden"}'
     (inject, *_) = struck(None)
     rows = [inject, {**inject, "event": "failed", "time": inject["time"] + 1, "evidence": said}]
@@ -111,7 +111,7 @@ def test_command_that_could_not_be_run_is_told_with_its_last_lines(tmp_path: Pat
     assert "was not injected: InfraError: kubectl apply ended with 1: forbidden" in told
 
 
-def test_fault_without_rows_may_have_done_what_is_declared_and_no_more() -> None:
+def test_fault_without_rows_may_have_had_its_declared_effect_only() -> None:
     assert possible(planned()).destroys is None
     assert possible(planned("stops")).destroys is None
     assert possible(planned("loses-unsynced")).destroys == "unsynced"

@@ -109,7 +109,7 @@ def test_without_consumers_there_is_nothing(tmp_path: Path) -> None:
     assert result.consumption.clients == result.consumption.groups == ()
 
 
-def test_a_final_read_that_broke_off_leaves_unknown_what_rests_on_it(tmp_path: Path) -> None:
+def test_incomplete_final_read_leaves_dependent_results_unknown(tmp_path: Path) -> None:
     made = consumed(partitions={("t", 0): WELL.but(complete=False, log=WELL.log[:2])})
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is INCONCLUSIVE
@@ -133,7 +133,7 @@ def halved(path: Path) -> None:
 
 @pytest.mark.parametrize("table", sorted(CONSUMPTION))
 @pytest.mark.parametrize("spoil", [Path.unlink, halved, lambda path: path.write_bytes(b"")])
-def test_what_is_missing_or_damaged_is_told_and_costs_no_cell_its_verdict(
+def test_missing_or_damaged_consumer_table_is_a_finding_and_keeps_the_verdict(
     tmp_path: Path, table: str, spoil: Callable[[Path], object]
 ) -> None:
     directory = write_campaign(tmp_path, consumed())
@@ -149,7 +149,7 @@ def test_what_is_missing_or_damaged_is_told_and_costs_no_cell_its_verdict(
     assert clients(result)["reader-0"] == READ
 
 
-def test_a_closing_that_is_missing_is_told(tmp_path: Path) -> None:
+def test_missing_closing_is_a_finding(tmp_path: Path) -> None:
     directory = write_campaign(tmp_path, consumed())
     (path,) = history_of(directory).glob("closings.polls-reader-0*")
     path.unlink()
@@ -161,7 +161,7 @@ def test_a_closing_that_is_missing_is_told(tmp_path: Path) -> None:
     assert unknown(clients(result)["reader-0"]) >= {"vanished", "skipped", "unseen", "unread"}
 
 
-def test_files_that_nobody_planned_are_findings(tmp_path: Path) -> None:
+def test_unplanned_consumer_files_are_findings(tmp_path: Path) -> None:
     directory = write_campaign(tmp_path, consumed())
     history = history_of(directory)
     stray = TableWriter(history, "polls", "stranger", partition=("t", 0))

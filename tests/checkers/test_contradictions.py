@@ -92,7 +92,7 @@ def with_logs(tmp_path: Path, *logs: Any, **changes: Any) -> CampaignResult:
     return checked(directory)
 
 
-def test_final_read_that_ends_before_what_all_raw_logs_hold_is_inconclusive(tmp_path: Path) -> None:
+def test_final_read_shorter_than_all_raw_logs_is_inconclusive(tmp_path: Path) -> None:
     result = with_logs(tmp_path, LOG, LOG, LOG)
     assert result.verdict is INCONCLUSIVE
     assert (result.anomalies["lost"], lost(result)) == (0, None)

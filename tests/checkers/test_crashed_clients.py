@@ -67,7 +67,7 @@ def crashed(
     return MadeRun(partitions={("t", 0): ours}, **{**given, **changes})
 
 
-def test_what_it_recorded_counts_and_others_go_on(tmp_path: Path) -> None:
+def test_records_of_a_crashed_client_count_and_other_clients_continue(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, crashed()))
     (found,) = result.cells
     assert found.verdict is PASS, told(result)
@@ -77,7 +77,7 @@ def test_what_it_recorded_counts_and_others_go_on(tmp_path: Path) -> None:
     assert result.findings == (f"run 1: {recorded}",)
 
 
-def test_a_loss_of_what_it_was_acked_is_a_loss(tmp_path: Path) -> None:
+def test_loss_of_a_record_acked_to_a_crashed_client_fails(tmp_path: Path) -> None:
     gone = [entry(3, 2, 0), entry(4, 1, 0)]
     result = checked(write_campaign(tmp_path, crashed(log=gone)))
     assert result.cells[0].verdict is FAIL
@@ -85,7 +85,7 @@ def test_a_loss_of_what_it_was_acked_is_a_loss(tmp_path: Path) -> None:
     assert "no-acked-record-lost" in told(result)
 
 
-def test_nobody_else_sends_to_its_cell(tmp_path: Path) -> None:
+def test_cell_without_another_producer_after_a_crash_is_inconclusive(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, crashed(others=False)))
     assert result.cells[0].verdict is INCONCLUSIVE
     assert "nobody sends to this cell after crash-client#2" in told(result)
@@ -118,7 +118,7 @@ def test_another_in_its_place_goes_on(tmp_path: Path) -> None:
     assert result.cells[0].indeterminate == 1, "what was under way at its death"
 
 
-def test_what_was_under_way_at_its_death_may_come_in_behind(tmp_path: Path) -> None:
+def test_records_in_flight_at_a_crash_may_be_appended_late(tmp_path: Path) -> None:
     late = [*ITS_LOG, entry(5, 4, 0), entry(6, 2, 2), entry(7, 2, 3)]
     without_before = [row for row in returned().faults if row["fault_id"] == 2]
     run = returned(log=late, faults=without_before, plan=RETURN[1:])
@@ -140,7 +140,7 @@ def test_one_that_should_have_come_and_did_not_is_missed(tmp_path: Path) -> None
     assert "c-6" not in told(result)
 
 
-def test_what_it_sent_last_and_could_not_record_is_no_phantom(tmp_path: Path) -> None:
+def test_unrecorded_last_record_of_a_crashed_client_is_no_phantom(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, crashed(log=[*ITS_LOG, UNRECORDED])))
     assert result.cells[0].verdict is PASS, told(result)
     assert result.anomalies["phantom"] == 0
@@ -151,7 +151,7 @@ def test_what_it_sent_last_and_could_not_record_is_no_phantom(tmp_path: Path) ->
     [entry(5, 1, 9), entry(5, 3, 0), entry(5), entry(5, 2, -1)],
     ids=["of who lives on", "of nobody", "no payload of ours", "before the last it recorded"],
 )
-def test_everything_else_that_nobody_sent_is_one(tmp_path: Path, strange: Entry) -> None:
+def test_other_record_that_was_never_sent_is_a_phantom(tmp_path: Path, strange: Entry) -> None:
     result = checked(write_campaign(tmp_path, crashed(log=[*ITS_LOG, strange])))
     assert result.cells[0].verdict is FAIL
     assert result.anomalies["phantom"] == 1
@@ -234,7 +234,7 @@ def test_a_crash_cuts_one_part_short_and_not_two(tmp_path: Path) -> None:
     assert parts(directory)[-2].name in told(result)
 
 
-def test_who_left_nothing_at_all_is_missed(tmp_path: Path) -> None:
+def test_crashed_client_without_any_records_is_inconclusive(tmp_path: Path) -> None:
     directory = write_campaign(tmp_path, crashed())
     for part in parts(directory):
         part.unlink()

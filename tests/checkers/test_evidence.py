@@ -39,7 +39,7 @@ from tests.support.builders.histories import (
 )
 
 
-def test_a_whole_history_passes_and_says_what_it_rests_on(tmp_path: Path) -> None:
+def test_complete_history_passes_and_names_its_evidence(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, two_cells()))
     assert verdicts(result) == {"c": PASS, "d": PASS}
     assert result.verdict is PASS
@@ -81,7 +81,7 @@ def test_a_partition_without_a_final_read_costs_its_cell(tmp_path: Path) -> None
     assert result.cells[0].lost is None
 
 
-def test_what_was_not_read_is_unknown_and_never_0(tmp_path: Path) -> None:
+def test_unread_partition_has_unknown_counts_instead_of_0(tmp_path: Path) -> None:
     """Ctrl-C in the middle: parts only, no final read, no row behind the heal."""
     made = run(closed=False, reads=False, phases=FINISHED[:9], recovery=())
     directory = write_campaign(tmp_path, made)
@@ -139,7 +139,7 @@ def test_listed_end_from_before_the_last_ack_breaks_nothing(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("bounds", [(600_000_000, 0), (-450_000_000, 100_000_000)])
-def test_a_clock_beyond_what_is_allowed_is_a_finding(
+def test_clock_beyond_its_allowed_bound_is_a_finding(
     tmp_path: Path, bounds: tuple[int, int]
 ) -> None:
     result = checked(write_campaign(tmp_path, run(bounds=bounds)))

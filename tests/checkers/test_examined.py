@@ -33,7 +33,7 @@ def test_tail_reader_that_was_shown_nothing_checks_nothing(tmp_path: Path) -> No
         assert (found[name].held, found[name].checked) == (None, False)
 
 
-def test_partition_that_a_tail_reader_never_read_leaves_open_what_it_was_to_see(
+def test_partition_unread_by_its_tail_reader_leaves_no_unseen_open(
     tmp_path: Path,
 ) -> None:
     keys = (("t", 0), ("t", 1))

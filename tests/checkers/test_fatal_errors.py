@@ -60,14 +60,14 @@ def ended(log: Any = ITS_LOG, **changes: Any) -> MadeRun:
     return MadeRun(partitions={("t", 0): ours}, **{"clients": [ENDED], **changes})
 
 
-def test_where_everything_is_promised_it_leaves_open_what_happened(tmp_path: Path) -> None:
+def test_fatal_error_under_full_guarantees_is_inconclusive(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, ended()))
     assert result.cells[0].verdict is INCONCLUSIVE
     assert WORDS in told(result)
     assert any(WORDS in finding for finding in result.findings)
 
 
-def test_where_acked_records_may_be_lost_it_is_told_and_no_more(tmp_path: Path) -> None:
+def test_fatal_error_where_acked_records_may_be_lost_is_only_a_finding(tmp_path: Path) -> None:
     seen = [state(-5, 1, 0, (1,)), state(24, 2, 1, (2,))]
     unclean = ended(cluster=seen, cells=(UNCLEAN,))
     result = checked(write_campaign(tmp_path, unclean))
@@ -76,7 +76,7 @@ def test_where_acked_records_may_be_lost_it_is_told_and_no_more(tmp_path: Path) 
     assert any(WORDS in finding for finding in result.findings)
 
 
-def test_where_it_is_the_librarys_matter_alone_it_is_told_and_no_more(tmp_path: Path) -> None:
+def test_fatal_error_of_the_library_alone_is_only_a_finding(tmp_path: Path) -> None:
     """Else every cell of a campaign in which all brokers were fenced would be left open."""
     result = checked(write_campaign(tmp_path, ended(clients=[{**ENDED, "detail": NO_BROKERS}])))
     assert result.cells[0].verdict is PASS, told(result)
@@ -85,7 +85,7 @@ def test_where_it_is_the_librarys_matter_alone_it_is_told_and_no_more(tmp_path: 
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_what_was_under_way_is_in_the_log_or_not(tmp_path: Path, late: bool) -> None:
+def test_records_in_flight_at_a_fatal_error_may_be_in_the_log(tmp_path: Path, late: bool) -> None:
     """Behind the first record of the next session, too: that is another producer to the log."""
     if not late:
         well = ended(clients=[])
@@ -101,7 +101,7 @@ def test_what_was_under_way_is_in_the_log_or_not(tmp_path: Path, late: bool) -> 
     assert (found.lost, found.duplicated, found.reordered, found.indeterminate) == (0, 0, 0, 1)
 
 
-def test_a_loss_of_what_the_next_session_was_acked_is_a_loss(tmp_path: Path) -> None:
+def test_loss_of_a_record_acked_to_the_next_session_fails(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, ended(log=[entry(2, SECOND, 3), entry(3)])))
     assert result.cells[0].verdict is FAIL
     assert result.cells[0].lost == 1

@@ -160,7 +160,7 @@ def test_no_acks_are_wanted_where_a_leader_waits_for_another_partition(tmp_path:
         assert result.verdict is verdict, told(result)
 
 
-def test_no_acks_are_wanted_where_a_new_leader_is_told_behind_another_partition(
+def test_acks_are_not_required_while_the_next_leader_waits_for_another_partition(
     tmp_path: Path,
 ) -> None:
     """1 is killed, which led t-0; since then 2 leads it. With t-1, 3 waits for 1, too, and who asks
@@ -214,7 +214,7 @@ def test_clients_take_their_time_to_notice_that_a_leader_is_silent(
         (3, 9.9, 19, INCONCLUSIVE),
     ],
 )
-def test_who_was_elected_by_a_controller_that_died_at_once_may_not_know(
+def test_leader_elected_by_a_controller_that_died_at_once_may_not_know(
     tmp_path: Path, controller: int, elected: float, next_one: float, verdict: Verdict
 ) -> None:
     """t-0 is led by 2, with all that the kill of 1 has left."""
@@ -256,7 +256,7 @@ def deleting(before: int, begun: Made, partitions: tuple[str, ...] = ("t-0",)) -
     return run(partitions={("t", 0): begun}, faults=[*KILL, *ordering], plan=[kill, planned])
 
 
-def test_what_was_deleted_by_order_is_not_lost_and_no_more_than_that(tmp_path: Path) -> None:
+def test_records_deleted_by_order_are_not_lost_and_further_records_are(tmp_path: Path) -> None:
     whole = kept(BEFORE, BEFORE + 1, DURING, AFTER)
     begun = whole.but(log=whole.log[2:], start=2)
     assert checked(write_campaign(tmp_path / "all", deleting(2, begun))).verdict is PASS
@@ -269,7 +269,7 @@ def test_what_was_deleted_by_order_is_not_lost_and_no_more_than_that(tmp_path: P
         assert "records lost" in told(result)
 
 
-def test_what_was_lost_or_deleted_by_order_is_inconclusive(tmp_path: Path) -> None:
+def test_record_without_offset_that_is_lost_or_deleted_is_inconclusive(tmp_path: Path) -> None:
     whole = kept(BEFORE, BEFORE + 1, DURING, AFTER)
     unnamed = [replace(s, offset=None) if s.offset == 1 else s for s in whole.sends]
     begun = whole.but(sends=unnamed, log=whole.log[2:], start=2)
@@ -369,7 +369,7 @@ def test_a_fault_that_is_not_proven_costs_the_cells_it_touched(
     assert "kill#1 on leader(t, 0)" in told(result)
 
 
-def test_a_fault_whose_target_named_nobody_costs_every_cell(tmp_path: Path) -> None:
+def test_fault_with_an_unresolved_target_leaves_every_cell_inconclusive(tmp_path: Path) -> None:
     failed = fault_rows(("failed", 30, None), fault_id=2, servers=None, partitions=None)
     made = two_cells(faults=[*a_fault(partitions=("t-0", "u-0")), *failed])
     result = checked(write_campaign(tmp_path, made))

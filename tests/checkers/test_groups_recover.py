@@ -134,7 +134,7 @@ def of(result: CampaignResult) -> Guarantee:
 
 @ON_DISK
 @given(worlds())
-def test_where_members_are_shown_what_is_acked_nothing_is_found(world: World) -> None:
+def test_group_with_members_that_read_acked_records_recovers(world: World) -> None:
     result, found = judged(world)
     assert result.verdict is PASS, told(result)
     went_on = any(
@@ -148,7 +148,7 @@ def test_where_members_are_shown_what_is_acked_nothing_is_found(world: World) ->
 
 @ON_DISK
 @given(worlds(), st.data())
-def test_a_partition_that_is_left_to_nobody_and_a_member_that_is_shown_nothing_are_found(
+def test_unassigned_partition_or_member_without_reads_violates_groups_recover(
     world: World, data: st.DataObject
 ) -> None:
     end = data.draw(st.integers(200, 400))
@@ -189,7 +189,7 @@ def of_members(row: dict[str, Any], *numbers: int) -> list[dict[str, Any]]:
     return [{"time": at(150), "client": f"member-{number}", **row} for number in numbers]
 
 
-def test_for_how_long_is_told() -> None:
+def test_duration_without_reads_is_reported() -> None:
     result, _ = judged(STUCK)
     # Owed since 71.5 s; of the clocks a second is allowed for.
     assert "shown nothing for 127,500 ms" in told(result)
@@ -248,14 +248,14 @@ SEEN_AT_70 = [recovered(seconds=PEACE, whole=False, isr=(1, 2))]
         {"bounds": (0, 900_000_000)},
     ],
 )
-def test_what_excuses_it_or_leaves_it_open(changes: dict[str, Any]) -> None:
+def test_excused_or_unknown_stall_is_no_violation(changes: dict[str, Any]) -> None:
     _, found = judged(STUCK, **changes)
     assert found.broken == 0, found.reason
     # Shown what was sent at 67.5 s it had gone on, and nobody knows better.
     assert found.held is not False
 
 
-def test_who_passes_over_a_record_goes_on() -> None:
+def test_member_that_passes_over_a_record_counts_as_progress() -> None:
     """As a group may that commits before it processes: that is for other promises."""
     reader, idle = replace(STUCK, mute_from=10_000).members
     passed = next(n for n, acked in enumerate(STUCK.acks) if acked > PEACE + 2)
@@ -265,7 +265,7 @@ def test_who_passes_over_a_record_goes_on() -> None:
     assert found.held
 
 
-def test_a_group_that_nobody_saw_go_on_is_no_pass() -> None:
+def test_group_without_observed_progress_is_unknown() -> None:
     _, found = judged(replace(STUCK, mute_from=PEACE), cells=(timed(None),))
     assert found.held is None
 
@@ -274,7 +274,7 @@ Spoil = Callable[[Path], object]
 
 
 @pytest.mark.parametrize("table", ["polls", "assignments", "commits"])
-def test_of_a_member_whose_tables_are_missing_nobody_knows(tmp_path: Path, table: str) -> None:
+def test_group_with_missing_member_tables_is_unknown(tmp_path: Path, table: str) -> None:
     directory = write_campaign(tmp_path, made(STUCK))
     for path in history_of(directory).glob(f"closings.{table}*member-0*"):
         path.unlink()

@@ -121,7 +121,7 @@ def test_a_checker_that_threw_leaves_its_guarantee_open(anomaly: str) -> None:
     assert [g.held for g in judged(given)[0]].count(None) == 1
 
 
-def test_held_is_what_was_seen_promised_or_not() -> None:
+def test_held_reports_the_observation_whether_guaranteed_or_not() -> None:
     lost = facts(ACKS_0, counts=VOIDED | {"lost": 1, "lost unpromised": 1})
     assert (named(lost, NO_LOSS).promised, named(lost, NO_LOSS).held) == (False, False)
     assert named(facts(ACKS_0, counts=VOIDED), NO_LOSS).held is True
@@ -134,7 +134,7 @@ def test_a_promise_that_was_broken_was_one() -> None:
     assert (given.promised, given.held, given.broken) == (True, False, 1)
 
 
-def test_what_is_suspended_is_not_promised() -> None:
+def test_suspended_guarantee_is_not_guaranteed() -> None:
     recovers = named(
         facts(recovers=LivenessResult(suspended=("kill#1 is not healed",))), "recovers"
     )
@@ -167,7 +167,7 @@ def test_fail_beats_everything(others: tuple[Verdict, ...]) -> None:
 
 
 @pytest.mark.parametrize(("actual", "expected"), list(product(Verdict, repeat=2)))
-def test_what_was_expected_passes_if_it_came_and_fails_if_not(
+def test_expected_verdict_passes_if_it_occurs_and_fails_otherwise(
     actual: Verdict, expected: Verdict
 ) -> None:
     found = cell_result(verdict=actual, expected=(expected,))

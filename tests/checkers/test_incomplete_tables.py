@@ -238,7 +238,7 @@ def test_unplanned_fault_costs_the_cells_that_it_touches(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("table", ["log", "sends"])
-def test_file_of_a_writer_that_nobody_planned_costs_its_cell(tmp_path: Path, table: str) -> None:
+def test_file_of_an_unplanned_writer_prevents_a_pass(tmp_path: Path, table: str) -> None:
     """It may hold the only copy of a record."""
     directory = write_campaign(tmp_path, made(WELL))
     row = {"cell": "c", "topic": "t", "partition": 0, "offset": 9, "producer": 1, "sequence": 9}

@@ -31,7 +31,7 @@ SOUND = st.lists(st.sampled_from(["ok", "fail", "info", None]), max_size=5).map(
 
 @settings(deadline=None)
 @given(rows=EVENTS | SOUND)
-def test_contradictory_is_who_has_events_twice_or_was_never_sent(
+def test_record_with_repeated_or_unsent_events_is_contradictory(
     rows: list[tuple[int, str]],
 ) -> None:
     sends = tuple(

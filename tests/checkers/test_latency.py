@@ -64,7 +64,7 @@ def test_nothing_acknowledged_has_none() -> None:
     assert acks_per_second([of_acks(history(*record(0, 1, 1, None)))]) is None
 
 
-def test_a_stall_is_told_of_all_that_was_due_meanwhile() -> None:
+def test_stall_counts_for_every_record_due_during_it() -> None:
     """Ten a second, each acked within 1 ms of being sent; after the first the client was held up
     for a second, and sent the ten that had become due at once. Since they were sent, none of them
     took longer than any other."""
@@ -92,7 +92,7 @@ def test_acks_a_second_are_between_the_first_and_the_last_of_all_partitions() ->
     assert acks_per_second([]) is None
 
 
-def test_a_reader_counts_the_first_time_and_what_it_was_not_meant_to_see_not_at_all() -> None:
+def test_read_latency_counts_first_reads_of_scheduled_records_only() -> None:
     made = history(*record(0, 100, 150, 160), *record(1, None, 200, 210))
     rows = [
         seen(1, 0, 1, 0, at(0.130)),
@@ -165,6 +165,6 @@ def test_a_checked_cell_has_them_and_without_readers_nothing_was_shown(tmp_path:
     assert read.shown_latency.records == len(rows)
 
 
-def test_where_sends_are_missing_nothing_is_told_of_them(tmp_path: Path) -> None:
+def test_missing_sends_leave_latencies_unknown(tmp_path: Path) -> None:
     (cell,) = checked_run(tmp_path / "open", run(closed=False)).cells
     assert (cell.acks_per_second, cell.ack_latency, cell.shown_latency) == (None, None, None)

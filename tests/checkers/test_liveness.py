@@ -54,7 +54,7 @@ def test_an_isr_that_never_fills_again_fails_with_its_state(tmp_path: Path) -> N
         [recovered(seconds=19)],
     ],
 )
-def test_recovery_that_nobody_saw_is_inconclusive(
+def test_unobserved_recovery_is_inconclusive(
     tmp_path: Path, recovery: list[dict[str, Any]]
 ) -> None:
     result = checked(write_campaign(tmp_path, run(recovery=recovery)))
@@ -116,7 +116,7 @@ def test_a_system_that_does_not_answer_when_nothing_of_a_fault_is_left_has_to_re
         ([state(-5, 1, 0, (1, 2, 3)), state(12, 2, 1, (2, 3))], INCONCLUSIVE),
     ],
 )
-def test_a_late_look_goes_by_what_was_observed(
+def test_late_probe_is_judged_by_observed_states(
     tmp_path: Path, cluster: list[dict[str, Any]], expected: Verdict
 ) -> None:
     made = run(recovery=[recovered(seconds=200)], cluster=cluster)
@@ -159,7 +159,7 @@ def test_a_server_concerns_the_cells_that_have_replicas_on_it(tmp_path: Path) ->
         assert verdicts(result) == expected
 
 
-def test_a_server_of_which_nobody_knows_whose_replicas_it_held(tmp_path: Path) -> None:
+def test_ended_server_with_unknown_replicas_is_inconclusive(tmp_path: Path) -> None:
     cluster = [state(-5, 1, 0, (1, 2))]
     made = run(
         cluster=cluster,
@@ -171,7 +171,7 @@ def test_a_server_of_which_nobody_knows_whose_replicas_it_held(tmp_path: Path) -
     assert "whether it held a replica of this cell was not seen" in told(result)
 
 
-def test_servers_that_nobody_watched_are_inconclusive(tmp_path: Path) -> None:
+def test_unwatched_servers_are_inconclusive(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, run(servers=())))
     assert result.verdict is INCONCLUSIVE
     assert "servers-stay-up: nobody watched" in told(result)

@@ -78,12 +78,12 @@ def test_acks_that_came_at_once_are_no_outage(tmp_path: Path) -> None:
     assert found.unavailable.by_fault == ()
 
 
-def test_of_acks_0_nobody_knows(tmp_path: Path) -> None:
+def test_unavailability_with_acks_0_is_unknown(tmp_path: Path) -> None:
     (found,) = checked(write_campaign(tmp_path, run(cells=(cell(ACKS_0),)))).cells
     assert found.unavailable is None
 
 
-def test_with_sends_missing_nobody_knows(tmp_path: Path) -> None:
+def test_unavailability_with_missing_sends_is_unknown(tmp_path: Path) -> None:
     directory = write_campaign(tmp_path, run())
     (path,) = history_of(directory).glob("sends.*")
     path.unlink()
@@ -91,14 +91,14 @@ def test_with_sends_missing_nobody_knows(tmp_path: Path) -> None:
     assert found.unavailable is None
 
 
-def test_of_a_cell_with_a_partition_that_was_not_counted_nobody_knows() -> None:
+def test_unavailability_with_an_uncounted_partition_is_unknown() -> None:
     counted = {"unavailable": 5, "unavailable at most": 5, "traffic": 9}
     assert outages.unavailable({"t-0": counted, "t-1": counted}) is not None
     assert outages.unavailable({"t-0": counted, "t-1": {"acked": 3}}) is None
     assert outages.unavailable({}) is None
 
 
-def test_what_zookeeper_was_asked(tmp_path: Path) -> None:
+def test_zookeeper_requests_are_counted(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, run(named={"cluster": "lazy"})))
     assert result.runs[0].cluster == {"cluster": "lazy"}
     assert result.runs[0].zookeeper == ZooKeeperWork(
@@ -120,7 +120,7 @@ def test_an_ensembles_watches_are_those_of_all_its_servers(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("missing", ["deployed", "ready", "faults", "recovered"])
-def test_a_moment_that_is_missing_makes_what_rests_on_it_unknown(
+def test_missing_zookeeper_sample_leaves_dependent_counts_unknown(
     tmp_path: Path, missing: str
 ) -> None:
     rows = [row for row in COUNTED if row["moment"] != missing]

@@ -40,7 +40,7 @@ def test_addresses_are_of_the_same_rows_as_hashes(rows: list[tuple[int, int]]) -
 
 @pytest.mark.parametrize("stride", [1, 3, 300])
 @pytest.mark.parametrize("begins", [0, -(2**40)])
-def test_what_producers_of_ours_write_is_addressed(stride: int, begins: int) -> None:
+def test_producer_numbering_gets_addresses(stride: int, begins: int) -> None:
     """Two of them, of whose records every other one was sent elsewhere after a while."""
     sequence = begins + stride * np.tile(np.arange(10_000), 2)
     stream = np.repeat([0, 1], 10_000)

@@ -229,7 +229,7 @@ def campaign(directory: Path) -> Path:
     return write_campaign(directory, made)
 
 
-def test_it_finds_there_what_it_finds_here(
+def test_check_on_a_cluster_finds_the_same_anomalies_as_a_local_check(
     tmp_path: Path, cluster: Cluster, spark: SparkSession
 ) -> None:
     directory = campaign(tmp_path / "results")
@@ -274,7 +274,7 @@ def test_partitions_in_a_store_are_split_there(
     assert by_itself(IN_SLICES, cluster, uri, scratch).splitlines() == SPLIT
 
 
-def test_workers_run_what_was_shipped(tmp_path: Path, cluster: Cluster) -> None:
+def test_workers_run_the_shipped_code(tmp_path: Path, cluster: Cluster) -> None:
     """And not what happens to be installed there."""
     assert "ackproof.zip" in by_itself(WHERE, cluster, tmp_path)
 

@@ -53,7 +53,7 @@ def test_a_record_that_was_under_way_at_the_last_ack_has_waited_since_that() -> 
     assert told(*record(0, 1, 4.0), *record(1, 1, 1.1)) == [(1.1, 2900)]
 
 
-def test_an_error_is_no_ack_and_who_gave_up_does_not_wait() -> None:
+def test_error_does_not_end_an_outage_and_abandoned_send_does_not_extend_it() -> None:
     sends = (*record(0, 1, 1.01), *record(1, 2, 3, "info"), *record(2, 6, 7, "fail"))
     assert told(*sends, *record(3, 8, 8.1)) == [(2.0, 2100)]
 
@@ -67,7 +67,7 @@ def test_it_begins_with_the_first_ack_or_where_there_is_none_with_the_first_reco
     assert told(*record(0, 1, None), *record(1, 4, 6, "info")) == [(1.0, 5000)]
 
 
-def test_it_is_told_by_the_fault_within_whose_reach_it_began() -> None:
+def test_outage_is_attributed_to_the_fault_at_its_beginning() -> None:
     windows = FaultWindows(bounds=(at(10), at(20)), labels=(None, "kill#1", None))
     sends = (
         *record(0, 1, 1.1),
@@ -84,7 +84,7 @@ def test_it_is_told_by_the_fault_within_whose_reach_it_began() -> None:
     assert parts == {None: (1500, 1500), "kill#1": (6000, 10000)}
 
 
-def test_what_was_not_counted_is_not_0() -> None:
+def test_uncounted_outages_are_not_0() -> None:
     assert spent({}) is None
     assert spent(counts(asked(indexed(Made(sends=(), log=(), end=0))), NO_FAULTS)) is not None
 
@@ -140,7 +140,7 @@ def test_it_agrees_with_going_step_by_step(events: list[tuple[int, int | None, s
 
 @settings(deadline=None)
 @given(events=records, data=st.data())
-def test_slices_tell_what_the_whole_tells(
+def test_outages_of_slices_equal_outages_of_the_whole(
     events: list[tuple[int, int | None, str]], data: st.DataObject
 ) -> None:
     """However records are dealt out."""

@@ -50,7 +50,7 @@ def test_with_acks_all_nothing_rests_on_epochs(leaders: tuple[int, ...]) -> None
     assert ack_window(cell("all"), PARTITION, around(*leaders)) == ALWAYS_VALID
 
 
-def test_what_is_not_checked_is_said_to_be() -> None:
+def test_unchecked_guarantees_of_an_external_cluster_are_named() -> None:
     planned = PlannedRun(
         number=1,
         seed=1,

@@ -102,7 +102,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, time=TIMES, duration=st.integers(0, 10**11))
-def test_span_less_what_was_lost_is_the_time_of_its_own(
+def test_span_minus_lost_time_is_the_requested_duration(
     rows: list[dict[str, Any]], time: int, duration: int
 ) -> None:
     pace = pace_of(rows)
@@ -171,7 +171,7 @@ def test_recovery_of_servers_that_had_to_wait_has_more_time(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("share", "is_told"), [(0.3, False), (0.7, True)])
-def test_run_whose_servers_waited_most_of_the_time_has_a_finding(
+def test_run_with_servers_that_mostly_waited_for_a_processor_has_a_finding(
     tmp_path: Path, share: float, is_told: bool
 ) -> None:
     ended = {"time": at(300)}

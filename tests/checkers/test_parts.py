@@ -40,7 +40,7 @@ def made(records: list[tuple[int, int]], log: list[tuple[int, int]]) -> Partitio
     log=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), max_size=20),
     most=st.integers(1, 5),
 )
-def test_the_parts_tell_what_the_whole_tells(
+def test_parts_yield_the_same_rows_as_the_whole(
     rule: Callable[[PartitionHistory], pa.Table],
     of: Callable[[PartitionHistory], Array],
     records: list[tuple[int, int]],

@@ -66,7 +66,7 @@ def no_loss(result: CampaignResult) -> Guarantee:
 
 
 @pytest.mark.parametrize("offset", [FIRST, SECOND_, THIRD, LAST])
-def test_acks_all_is_promised_whoever_leads(tmp_path: Path, offset: int) -> None:
+def test_acks_all_guarantee_is_valid_after_a_leader_change(tmp_path: Path, offset: int) -> None:
     result = concluded(tmp_path, ALL, losing(WELL, offset), TAKEN)
     assert result.verdict is FAIL
     assert no_loss(result).broken == 1
@@ -97,7 +97,7 @@ def test_a_loss_of_the_last_of_the_isr_is_not_promised(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("struck", "verdict"), [("broker-1", NOT_GUARANTEED), ("broker-2", FAIL)])
-def test_who_left_an_empty_isr_behind_was_the_last_of_it(
+def test_last_leader_of_an_empty_isr_was_its_last_member(
     tmp_path: Path, struck: str, verdict: Verdict
 ) -> None:
     """KIP-966: it is killed, the ISR is empty, and then power fails, of it or of another; it is
@@ -108,7 +108,7 @@ def test_who_left_an_empty_isr_behind_was_the_last_of_it(
     assert result.verdict is verdict
 
 
-def test_what_was_acked_after_the_loss_is_promised_again(tmp_path: Path) -> None:
+def test_record_acked_after_the_loss_is_guaranteed_again(tmp_path: Path) -> None:
     result = concluded(tmp_path, ALL, losing(kept(BEFORE, 8, AFTER, 100), 2), ALONE, strike())
     assert result.verdict is FAIL
     assert no_loss(result).broken == 1
@@ -199,7 +199,7 @@ FLUSHED = {"topic.flush.messages": 1}
 
 
 @pytest.mark.parametrize("settings", [ALL, ACKS_1], ids=["all", "1"])
-def test_what_was_flushed_before_the_ack_outlives_the_power(tmp_path: Path, settings: Any) -> None:
+def test_record_flushed_before_its_ack_survives_power_loss(tmp_path: Path, settings: Any) -> None:
     everybody = strike(servers=("broker-1", "broker-2", "broker-3"))
     made = losing(kept(BEFORE, AFTER, 100), 0)
     for own, verdict in ((FLUSHED, FAIL), ({}, NOT_GUARANTEED)):
@@ -218,13 +218,13 @@ def flipped(broker: int, **changes: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("settings", [ALL, ACKS_1], ids=["all", "1"])
-def test_what_a_leader_has_damaged_is_not_promised(tmp_path: Path, settings: Any) -> None:
+def test_record_damaged_on_its_leader_is_not_guaranteed(tmp_path: Path, settings: Any) -> None:
     result = concluded(tmp_path, settings, losing(WELL, FIRST), STAYS, flipped(1))
     assert result.verdict is NOT_GUARANTEED
     assert "bit-flip#1 damaged what one that led it had synced" in no_loss(result).reason
 
 
-def test_what_was_acked_after_the_damage_is_promised(tmp_path: Path) -> None:
+def test_record_acked_after_the_damage_is_guaranteed(tmp_path: Path) -> None:
     assert concluded(tmp_path, ALL, losing(WELL, LAST), STAYS, flipped(1)).verdict is FAIL
 
 
@@ -252,7 +252,7 @@ def test_damage_that_is_not_proven_is_inconclusive(tmp_path: Path) -> None:
     assert "nobody knows whether that was promised" in "".join(result.cells[0].reasons)
 
 
-def test_a_loss_that_nobody_could_see_the_isr_of_is_inconclusive(tmp_path: Path) -> None:
+def test_loss_with_unobserved_isr_is_inconclusive(tmp_path: Path) -> None:
     blind = [*STAYS, connection(8, "zookeeper-lost"), connection(18, "zookeeper-back")]
     result = concluded(tmp_path / "lost", ALL, losing(WELL, FIRST), blind, strike())
     assert result.verdict is INCONCLUSIVE
@@ -293,7 +293,7 @@ def test_unclean_election_allowed_and_none_took_place(tmp_path: Path) -> None:
     assert result.verdict is FAIL
 
 
-def test_an_unclean_election_ends_the_promise_for_what_was_acked_before(tmp_path: Path) -> None:
+def test_unclean_election_ends_the_guarantee_for_earlier_acks(tmp_path: Path) -> None:
     result = concluded(tmp_path / "before", MINIMAL, losing(WELL, FIRST), elected(1))
     assert result.verdict is NOT_GUARANTEED
     assert "broker-2 was elected outside the ISR [1] in epoch 1" in result.cells[0].reasons[0]
@@ -319,7 +319,7 @@ def test_the_deposed_leader_acks_until_it_hears(tmp_path: Path) -> None:
         ([], "nobody watched"),
     ],
 )
-def test_an_election_that_nobody_saw_may_have_been_unclean(
+def test_unobserved_election_may_have_been_unclean(
     tmp_path: Path, cluster: Any, why: str
 ) -> None:
     result = concluded(tmp_path / "lost", MINIMAL, losing(WELL, FIRST), cluster)
@@ -345,7 +345,7 @@ def versions(*numbers: int, controller_epoch: int | None = 1) -> list[dict[str, 
     ]
 
 
-def test_an_unclean_election_that_nobody_saw_is_told_by_versions(tmp_path: Path) -> None:
+def test_unobserved_unclean_election_is_detected_by_znode_versions(tmp_path: Path) -> None:
     cluster = versions(5, 6, 7, 8)
     before = concluded(tmp_path / "before", MINIMAL, losing(WELL, FIRST), cluster)
     assert before.verdict is NOT_GUARANTEED
@@ -355,7 +355,7 @@ def test_an_unclean_election_that_nobody_saw_is_told_by_versions(tmp_path: Path)
 @pytest.mark.parametrize(
     "cluster", [versions(5, 6, 8, 9), versions(5, 6, 7, 8, controller_epoch=None)]
 )
-def test_versions_tell_nothing_of_what_was_written_in_between_or_elsewhere(
+def test_znode_versions_prove_nothing_about_intermediate_or_other_znodes(
     tmp_path: Path, cluster: Any
 ) -> None:
     """1 may have let 2 into the ISR before it was elected; or leader and ISR be in two znodes."""
@@ -406,7 +406,7 @@ def test_an_isr_that_grew_before_its_leader_was_gone_is_no_election(tmp_path: Pa
     assert result.verdict is FAIL
 
 
-def test_what_is_acked_after_an_ordered_election_is_promised(tmp_path: Path) -> None:
+def test_record_acked_after_an_ordered_election_is_guaranteed(tmp_path: Path) -> None:
     result = concluded(tmp_path, PLAIN, losing(WELL, LAST), elected(1), ordered())
     assert result.verdict is FAIL
 
@@ -426,7 +426,7 @@ def test_an_order_excuses_no_election_but_its_own(tmp_path: Path, faults: Any) -
     assert result.verdict is FAIL
 
 
-def test_an_order_by_which_nobody_outside_the_isr_was_elected_excuses_nothing(
+def test_ordered_election_within_the_isr_excuses_no_loss(
     tmp_path: Path,
 ) -> None:
     assert concluded(tmp_path, PLAIN, losing(WELL, FIRST), TAKEN, ordered()).verdict is FAIL
@@ -439,7 +439,7 @@ def test_an_order_by_which_nobody_outside_the_isr_was_elected_excuses_nothing(
         elected(1, connection(9, "zookeeper-lost"), connection(12, "zookeeper-back")),
     ],
 )
-def test_an_ordered_election_that_nobody_saw_is_inconclusive(tmp_path: Path, cluster: Any) -> None:
+def test_unobserved_ordered_election_is_inconclusive(tmp_path: Path, cluster: Any) -> None:
     result = concluded(tmp_path, PLAIN, losing(WELL, FIRST), cluster, ordered())
     assert result.verdict is INCONCLUSIVE
 
@@ -560,7 +560,7 @@ def test_a_killed_leader_keeps_its_page_cache_and_a_struck_one_does_not(tmp_path
 
 
 @pytest.mark.parametrize("cluster", [[], [*STAYS, connection(8, "zookeeper-lost")]])
-def test_a_leader_that_nobody_watched_may_have_changed(tmp_path: Path, cluster: Any) -> None:
+def test_unwatched_leader_may_have_changed(tmp_path: Path, cluster: Any) -> None:
     lost = concluded(tmp_path, ACKS_1, losing(WELL, FIRST), cluster)
     assert lost.verdict is INCONCLUSIVE
 
@@ -572,7 +572,7 @@ def test_a_hole_through_which_nothing_changed_is_none(tmp_path: Path) -> None:
     assert lost.verdict is FAIL
 
 
-def test_a_clock_that_is_not_known_excuses_what_has_a_boundary(tmp_path: Path) -> None:
+def test_unknown_clock_leaves_a_loss_near_a_boundary_inconclusive(tmp_path: Path) -> None:
     """The client's clock may be an hour off: then nobody knows what was acked after the change."""
     directory = write_campaign(
         tmp_path,
@@ -615,7 +615,7 @@ AFTERWARDS = {
 
 
 @pytest.mark.parametrize("name", AFTERWARDS)
-def test_what_came_after_the_final_read_excuses_no_loss(tmp_path: Path, name: str) -> None:
+def test_change_after_the_final_read_excuses_no_loss(tmp_path: Path, name: str) -> None:
     settings, cluster, faults = AFTERWARDS[name]
     made = losing(WELL, FIRST)
     phases = read_from_to(READ_FROM_TO)
@@ -729,7 +729,7 @@ def test_acks_0_is_promised_nothing(tmp_path: Path) -> None:
         assert concluded(tmp_path / name, ACKS_0, made, STAYS).verdict is NOT_GUARANTEED
 
 
-def test_without_evidence_what_is_not_promised_is_inconclusive_too(tmp_path: Path) -> None:
+def test_loss_without_evidence_is_inconclusive_even_if_not_guaranteed(tmp_path: Path) -> None:
     torn = losing(WELL, FIRST).but(complete=False)
     assert concluded(tmp_path, ACKS_0, torn, STAYS).verdict is INCONCLUSIVE
 
@@ -768,7 +768,7 @@ ANYHOW = {**ALL, "enable.idempotence": False}
         (ACKS_1, PASS, PASS),
     ],
 )
-def test_what_producers_are_promised(
+def test_producer_guarantees_depend_on_settings(
     tmp_path: Path, settings: Any, duplicate: Verdict, order: Verdict
 ) -> None:
     again = concluded(tmp_path / "duplicate", settings, doubled(WELL, FIRST), STAYS)
@@ -785,7 +785,7 @@ def test_order_with_one_in_flight_is_promised_of_acked_records_alone(tmp_path: P
     assert (result.verdict, result.cells[0].reordered) == (PASS, 1)
 
 
-def test_where_the_log_may_be_gone_so_may_what_it_remembers_of_producers(tmp_path: Path) -> None:
+def test_possible_log_loss_voids_producer_guarantees(tmp_path: Path) -> None:
     made = kept(BEFORE, 8, AFTER, 100)
     for name, changed in (("duplicate", doubled(made, 0)), ("order", swapped(made))):
         result = concluded(tmp_path / name, ALL, changed, ALONE, strike())

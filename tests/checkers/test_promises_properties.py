@@ -81,7 +81,7 @@ def lived(draw: st.DrawFn, acks: str, unclean: bool) -> ModelPartition:
 )
 @ANY_MACHINE
 @given(data=st.data())
-def test_what_an_honest_partition_loses_was_never_promised(
+def test_loss_of_an_honest_partition_was_never_guaranteed(
     values: dict[str, Value], acks: str, unclean: bool, data: st.DataObject
 ) -> None:
     model = data.draw(lived(acks, unclean))
@@ -174,7 +174,7 @@ def standing(found: ValidityWindow, time: int) -> bool | None:
 
 @ANY_MACHINE
 @given(far_apart())
-def test_what_is_promised_is_what_the_definitions_say(events: list[Seen | Struck]) -> None:
+def test_validity_of_guarantees_follows_their_definitions(events: list[Seen | Struck]) -> None:
     moments = [b.time - FAR // 2 for _, b in pairwise(events)] + [events[-1].time + FAR // 2]
     faults, view = losses(events), observed(events)
     for time in moments:
@@ -188,7 +188,7 @@ def test_what_is_promised_is_what_the_definitions_say(events: list[Seen | Struck
 
 @ANY_MACHINE
 @given(data=st.data())
-def test_of_what_went_unseen_nothing_is_certain_that_is_not_so(data: st.DataObject) -> None:
+def test_certainty_with_unobserved_states_is_never_wrong(data: st.DataObject) -> None:
     whole = raised(observed(data.draw(far_apart())))
     part = data.draw(with_a_hole(whole))
     all_seen, found = given_terms(UNCLEAN, whole, ()), given_terms(UNCLEAN, part, ())
@@ -201,7 +201,7 @@ DISTURBANCES = ("pause", "isolate", "kill", "slow-disk", "slow", "pause-client",
 
 @ANY_MACHINE
 @given(events=far_apart(), data=st.data())
-def test_fault_on_a_follower_changes_nothing_of_what_acks_1_promises(
+def test_fault_on_a_follower_does_not_change_the_acks_1_guarantee(
     events: list[Seen | Struck], data: st.DataObject
 ) -> None:
     view, faults = observed(events), losses(events)

@@ -51,7 +51,7 @@ def blamed(directory: Path, moment: float, **changes: Any) -> str | None:
         (33, None),
     ],
 )
-def test_a_record_is_laid_to_the_fault_within_whose_reach_it_was_acked(
+def test_lost_record_is_attributed_to_the_fault_in_effect_at_its_ack(
     tmp_path: Path, moment: float, fault: str | None
 ) -> None:
     assert blamed(tmp_path, moment) == fault
@@ -88,7 +88,7 @@ def test_windows() -> None:
 
 
 @pytest.mark.parametrize("time", [-(2**63), 2**63 - 1])
-def test_times_at_the_edge_of_what_can_be_written(tmp_path: Path, time: int) -> None:
+def test_times_at_the_edge_of_the_range_cause_no_check_errors(tmp_path: Path, time: int) -> None:
     rows = [{**row, "time": time} for row in KILL]
     directory = write_campaign(
         tmp_path, MadeRun(partitions={("t", 0): kept(5)}, faults=rows, cells=[cell()])

@@ -76,7 +76,7 @@ def rows_of(directory: Path) -> list[dict[str, Any]]:
     ],
     ids=["nobody", "a tail reader", "at-least-once", "at-most-once"],
 )
-def test_only_what_concerns_a_cell_is_promised(
+def test_cell_has_only_the_guarantees_of_its_consumers(
     tmp_path: Path, consumers: Any, groups: Mapping[str, str], expected: set[str]
 ) -> None:
     made = run(consumers=consumers, cells=(cell(groups=groups),))
@@ -142,7 +142,7 @@ UNPROVEN = fault_rows(
         *("perhaps read before", "read after", "others had it", "nobody had it", "perhaps nobody"),
     ],
 )
-def test_a_vanished_read_is_judged_by_what_was_promised_when_it_was_read(
+def test_vanished_read_is_judged_by_the_guarantee_at_its_time(
     tmp_path: Path, changes: dict[str, Any], expected: Verdict
 ) -> None:
     result = with_a_vanished_read(tmp_path, **changes)
@@ -157,7 +157,7 @@ def test_a_vanished_read_is_judged_by_what_was_promised_when_it_was_read(
         assert "reads-stay: " in told(result)
 
 
-def test_a_vanished_read_says_who_was_shown_what_and_what_became_of_it(tmp_path: Path) -> None:
+def test_vanished_read_names_its_reader_and_the_fate_of_the_record(tmp_path: Path) -> None:
     directory = tmp_path / "results"
     with_a_vanished_read(directory)
     (row,) = rows_of(directory)
@@ -167,7 +167,7 @@ def test_a_vanished_read_says_who_was_shown_what_and_what_became_of_it(tmp_path:
     )
 
 
-def test_what_is_below_the_start_of_the_log_may_have_been_deleted(tmp_path: Path) -> None:
+def test_read_below_the_log_start_may_have_been_deleted(tmp_path: Path) -> None:
     kept = WELL.but(start=1, log=WELL.log[1:])
     made = run(consumers=(READER,), partitions={("t", 0): kept})
     result = checked(write_campaign(tmp_path, made))
@@ -179,7 +179,7 @@ def test_what_is_below_the_start_of_the_log_may_have_been_deleted(tmp_path: Path
     assert result.verdict is FAIL
 
 
-def test_a_compacted_log_tells_nothing_of_what_it_lacks(tmp_path: Path) -> None:
+def test_compacted_log_leaves_vanished_reads_unknown(tmp_path: Path) -> None:
     compacted = cell({**ALL, "topic.cleanup.policy": "compact"})
     result = with_a_vanished_read(tmp_path, cells=[compacted])
     assert result.anomalies["vanished-read"] == 0
@@ -199,7 +199,7 @@ def acked_twice(seconds: float) -> Made:
     [(ALL, None, FAIL), (ACKS_1, CHANGED, NOT_GUARANTEED)],
     ids=["acks=all", "acks=1"],
 )
-def test_a_read_that_overrules_an_ack_is_judged_by_what_that_was_promised(
+def test_read_that_overrules_an_ack_is_judged_by_the_guarantee_of_the_ack(
     tmp_path: Path, settings: Any, cluster: Any, expected: Verdict
 ) -> None:
     made = run(
@@ -232,7 +232,7 @@ SEEN = seen(4, 3, 1, 3, at(32))
     ],
     ids=["nobody looked", "nobody was shown it", "the reader was", "a member was"],
 )
-def test_of_a_lost_record_is_told_whether_anybody_was_shown_it(
+def test_lost_record_reports_whether_a_consumer_read_it(
     tmp_path: Path, consumers: Any, expected: bool | None
 ) -> None:
     made = run(consumers=consumers, partitions={("t", 0): LOST}, cells=[cell(groups=GROUPS)])
@@ -241,7 +241,7 @@ def test_of_a_lost_record_is_told_whether_anybody_was_shown_it(
     assert row["seen"] is expected
 
 
-def test_without_all_polls_nobody_knows_that_nobody_was_shown_it(tmp_path: Path) -> None:
+def test_missing_polls_leave_unknown_whether_a_lost_record_was_read(tmp_path: Path) -> None:
     made = run(consumers=(READER, MEMBER), partitions={("t", 0): LOST}, cells=[cell(groups=GROUPS)])
     directory = write_campaign(tmp_path, made)
     (path,) = history_of(directory).glob("polls.*member-0.parquet")
@@ -250,7 +250,7 @@ def test_without_all_polls_nobody_knows_that_nobody_was_shown_it(tmp_path: Path)
     assert row["seen"] is None
 
 
-def test_what_is_missing_of_polls_leaves_open_what_was_promised_to_readers(tmp_path: Path) -> None:
+def test_missing_polls_leave_reader_guarantees_open(tmp_path: Path) -> None:
     made = run(consumers=(READER, MEMBER), cells=[cell(groups=GROUPS)])
     directory = write_campaign(tmp_path, made)
     (path,) = history_of(directory).glob("polls.*member-0.parquet")
@@ -351,7 +351,7 @@ def test_an_answered_commit_is_known_later(
     ],
     ids=["watched", "not watched", "long before", "meanwhile", "after", "unclean"],
 )
-def test_a_coordinator_that_was_deposed_may_tell_what_it_remembers(
+def test_deposed_coordinator_may_report_remembered_commits(
     tmp_path: Path, offsets: Sequence[dict[str, Any]], expected: Verdict
 ) -> None:
     result = coordinated(tmp_path, FORGOTTEN, offsets=offsets)
@@ -417,7 +417,7 @@ def test_commits_go_with_the_disks_that_kept_them(
     assert ("took data from the last of the ISR" in kept.reason) is excused
 
 
-def test_a_commit_behind_what_nobody_was_shown(tmp_path: Path) -> None:
+def test_commit_beyond_an_unread_record_is_skipped_by_commit(tmp_path: Path) -> None:
     shown = MEMBER.but(polls=[SHOWN[0], SHOWN[2]], assigned=[given(0, at(0)), given(1, at(40), 2)])
     for name, groups in (("all", GROUPS), ("some", {"t-g": "at-most-once"})):
         made = run(consumers=(shown,), cells=[cell(groups=groups)])

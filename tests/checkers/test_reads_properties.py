@@ -323,7 +323,7 @@ PLANTS = (
 @pytest.mark.parametrize("plant", PLANTS)
 @ANY_MACHINE
 @given(world=sound(), data=st.data())
-def test_what_is_planted_is_found_and_nothing_else(
+def test_planted_consumer_anomalies_are_found_and_no_others(
     plant: Callable[[World, Choose], Planted], world: World, data: st.DataObject
 ) -> None:
     def choose(among: Sequence[Any]) -> Any:
@@ -360,7 +360,7 @@ def leave_a_commit_open(world: World, choose: Choose) -> World:
 @pytest.mark.parametrize("change", [delete, leave_a_commit_open])
 @ANY_MACHINE
 @given(world=sound(), data=st.data())
-def test_what_is_as_it_may_be_is_no_anomaly(
+def test_permitted_consumer_behaviour_is_no_anomaly(
     change: Callable[[World, Choose], World], world: World, data: st.DataObject
 ) -> None:
     def choose(among: Sequence[Any]) -> Any:
@@ -470,7 +470,7 @@ def test_whatever_comes_is_judged_as_by_the_plain_implementation(world: World) -
 
 @ANY_MACHINE
 @given(arbitrary())
-def test_counts_are_of_what_was_found(world: World) -> None:
+def test_consumer_counts_equal_the_anomalies_found(world: World) -> None:
     """Client by client and group by group; but for what two of them together disagree on."""
     result = consumed(world)
     of = {

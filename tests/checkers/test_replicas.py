@@ -169,7 +169,7 @@ def test_a_difference_that_nothing_excuses_fails(tmp_path: Path, changes: Any) -
     ],
     ids=["led on", "leads as it is", "a disk", "bits", "unclean election", "ordered election"],
 )
-def test_a_difference_that_is_excused_is_told_and_fails_nothing(
+def test_excused_divergence_is_reported_and_does_not_fail(
     tmp_path: Path, changes: Any, why: str
 ) -> None:
     result = checked(made(tmp_path, LOG, LOG, SPLIT, **changes))
@@ -202,7 +202,7 @@ def test_a_difference_that_is_excused_is_told_and_fails_nothing(
     ],
     ids=["damage not proven", "elections unseen", "perhaps led", "perhaps led by it"],
 )
-def test_where_nobody_knows_what_happened_nothing_is_concluded(
+def test_divergence_under_unknown_circumstances_is_inconclusive(
     tmp_path: Path, changes: Any
 ) -> None:
     result = checked(made(tmp_path, LOG, LOG, SPLIT, **changes))
@@ -320,7 +320,7 @@ def unread(tmp_path: Path) -> Path:
         *("an election", "unobserved", "no final read", "all empty", "all short", "no states"),
     ],
 )
-def test_what_cannot_be_compared_is_unknown_and_told(
+def test_incomparable_replicas_are_unknown_and_a_finding(
     tmp_path: Path, results: Callable[[Path], Path], finding: str
 ) -> None:
     result = checked(results(tmp_path))
@@ -332,7 +332,7 @@ def test_what_cannot_be_compared_is_unknown_and_told(
 
 
 @pytest.mark.parametrize(("before", "held"), [(2, True), (1, None)])
-def test_below_what_was_deleted_by_order_nothing_is_compared_nor_told(
+def test_replicas_are_not_compared_below_offsets_deleted_by_order(
     tmp_path: Path, before: int, held: bool | None
 ) -> None:
     kill = PlannedFault(fault_id=1, fault="kill", target="leader(t, 0)", start_ms=0, hold_ms=0)
@@ -352,7 +352,7 @@ def test_a_run_from_former_days_is_asked_for_nothing_and_compared_if_it_can_be(
     assert checked(made(tmp_path, LOG, LOG, SPLIT, replicas=False)).verdict is FAIL
 
 
-def test_what_is_out_of_the_isr_differs_and_the_others_are_compared(tmp_path: Path) -> None:
+def test_replicas_in_the_isr_are_compared_despite_one_outside_it(tmp_path: Path) -> None:
     shrunk = [state(-5, 1, 0, (1, 2, 3)), state(40, 1, 0, (1, 2))]
     result = checked(made(tmp_path, LOG, SPLIT, SPLIT, cluster=shrunk))
     assert agreement(result).broken == 1
@@ -526,7 +526,7 @@ def test_a_copy_of_another_session_breaks_no_promise_of_the_log(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("epochs", [(0, 0), (1, 1), (1,)])
-def test_a_copy_of_the_same_session_or_of_one_that_is_not_told_does(
+def test_copy_from_the_same_or_an_unknown_session_is_a_duplicate(
     tmp_path: Path, epochs: tuple[int, ...]
 ) -> None:
     result = doubled(tmp_path, *epochs)

@@ -115,7 +115,7 @@ def placed(found: Sequence[Difference]) -> list[Planted]:
 
 @EXAMPLES
 @given(made=replicas())
-def test_what_is_alike_up_to_the_bound_is_clean(fresh: Callable[[], Path], made: Replicas) -> None:
+def test_replicas_equal_up_to_the_bound_are_clean(fresh: Callable[[], Path], made: Replicas) -> None:
     top = fresh()
     for broker, tail in enumerate(made.tails):
         # Where a log is cut into segments is each broker's own.
@@ -171,7 +171,7 @@ def test_nothing_is_found_from_the_bound_on(
 
 @EXAMPLES
 @given(made=replicas(), data=st.data())
-def test_torn_log_lacks_nothing_and_says_what_could_not_be_read(
+def test_torn_log_lacks_nothing_and_reports_the_unreadable_range(
     fresh: Callable[[], Path], made: Replicas, data: st.DataObject
 ) -> None:
     sound, torn, path = with_a_copy(fresh(), made.common)

@@ -30,7 +30,7 @@ def test_whole_columns(log: dict[int, tuple[int | None, int | None]], offsets: l
     assert names(other, records).to_pylist() == names(history, records).to_pylist()
 
 
-def test_whose_cell_it_is_is_said_where_it_is_not_the_topic_s() -> None:
+def test_foreign_cell_is_named_with_its_record() -> None:
     history = indexed(Made(sends=[send("invoke", 0, 0, 1)], log=[entry(0, 0, 0)], end=1))
     foreign = replace(history, cell_names=("another",))
     assert names(foreign, np.array([0])).to_pylist() == ["cell another producer 0 sequence 0"]

@@ -69,7 +69,7 @@ def test_lost_without_an_offset_as_with_acks_0() -> None:
     assert found(made(sends, [])) == [("lost", None, 1, 0, "acked without an offset")]
 
 
-def test_what_was_deleted_by_order_is_not_lost_and_what_lay_above_it_is() -> None:
+def test_record_deleted_by_order_is_not_lost_and_records_above_are() -> None:
     begun = made(SENT_TWO_ACKED, [], 2, start=2)
     assert [row[:2] for row in found(begun)] == [("lost", 0), ("lost", 1)]
     assert found(begun, deleted_before=1) == [
@@ -89,7 +89,7 @@ def test_a_copy_that_was_deleted_by_order_may_have_been_the_one_that_was_acked()
     assert moved == [("offset-mismatch", 1, 1, 1)]
 
 
-def test_of_an_ack_without_an_offset_nobody_knows_whether_its_record_was_deleted() -> None:
+def test_ack_without_offset_may_be_of_a_deleted_record() -> None:
     sends = [*SENT_TWO_ACKED, send("invoke", 1, 2, 14), send("ok", 1, 2, 15)]
     begun = made(sends, [], 3, start=3)
     assert found(begun, deleted_before=3) == []
@@ -178,7 +178,7 @@ def test_failed_but_present() -> None:
     ]
 
 
-def test_offset_mismatch_tells_who_stands_there_now() -> None:
+def test_offset_mismatch_names_the_record_at_the_acked_offset() -> None:
     sends = [send("invoke", 1, 0, 1), send("invoke", 1, 1, 2), send("ok", 1, 0, 3, 1)]
     assert found(made(sends, TWO_ENTRIES)) == [
         (

@@ -227,7 +227,7 @@ def test_any_history_is_judged_as_by_the_plain_implementation(made: Made) -> Non
 
 @ANY_MACHINE
 @given(consistent(), st.data())
-def test_a_loss_is_told_above_what_was_deleted_by_order_and_not_below(
+def test_loss_is_reported_only_above_offsets_deleted_by_order(
     made: Made, data: st.DataObject
 ) -> None:
     def choose(count: int) -> int:

@@ -202,7 +202,7 @@ except SparkUnavailable as error:
 
 
 @pytest.mark.spark
-def test_session_without_java_names_what_it_needs(tmp_path: Path) -> None:
+def test_session_without_java_names_the_required_version(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", START, tmp_path / "spark"],
         env={**os.environ, "JAVA_HOME": "/nowhere"},

@@ -220,7 +220,7 @@ def _told(rows: Iterator[dict[str, Any]] | Any) -> list[str]:
 
 @SLOW
 @given(data=st.data())
-def test_slices_give_what_the_whole_gives(
+def test_slices_yield_the_same_results_as_the_whole_partition(
     tmp_path_factory: pytest.TempPathFactory, item: WorkItem, data: st.DataObject
 ) -> None:
     """Rows, autopsies and counts, whatever happened."""
@@ -262,7 +262,7 @@ def test_slices_give_what_the_whole_gives(
 
 @SLOW
 @given(partition=partitions(), anomalous_max=st.integers(1, 4), slice_rows=st.integers(3, 12))
-def test_what_is_rare_may_be_judged_part_by_part(
+def test_rare_anomalies_may_be_judged_by_slices(
     tmp_path_factory: pytest.TempPathFactory,
     item: WorkItem,
     partition: Partition,
@@ -332,7 +332,7 @@ def planted() -> Partition:
 
 
 @pytest.mark.parametrize("slice_rows", [1, 3, 10, 40, 60])
-def test_every_rule_finds_what_it_finds_in_the_whole(
+def test_each_rule_finds_the_same_in_slices_as_in_the_whole(
     tmp_path: Path, item: WorkItem, slice_rows: int
 ) -> None:
     timeline = PartitionTimeline(
@@ -353,7 +353,7 @@ def test_every_rule_finds_what_it_finds_in_the_whole(
     assert in_slices(given_item, tmp_path, slice_rows) == (rows, totals)
 
 
-def test_a_file_that_cannot_be_read_is_told_by_the_whole(tmp_path: Path, item: WorkItem) -> None:
+def test_unreadable_file_is_reported_by_the_whole_check(tmp_path: Path, item: WorkItem) -> None:
     given_item = with_files(item, planted(), tmp_path, 4)
     damaged = Path(given_item.sends[0])
     damaged.write_bytes(damaged.read_bytes()[:-9])
@@ -374,7 +374,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> list[WorkItem]:
 
 
 @pytest.mark.spark
-def test_spark_gives_of_slices_what_it_gives_of_the_whole(
+def test_spark_yields_the_same_for_slices_as_for_the_whole(
     tmp_path: Path, several: list[WorkItem], spark: SparkSession
 ) -> None:
     told = {}

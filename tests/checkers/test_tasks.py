@@ -95,7 +95,7 @@ def test_files_that_are_not_there_weigh_nothing(items: list[WorkItem]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_grouped_items_give_what_each_gives_alone(
+def test_grouped_items_yield_the_same_as_single_items(
     tmp_path: Path, items: list[WorkItem], seed: int
 ) -> None:
     """Whatever the groups are."""

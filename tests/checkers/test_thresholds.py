@@ -138,7 +138,7 @@ def test_incomplete_evidence_meets_no_threshold(measure: str) -> None:
         ("failed <= 0", None),
     ],
 )
-def test_incomplete_evidence_fails_what_more_of_it_could_only_exceed(
+def test_incomplete_evidence_fails_a_threshold_that_is_already_exceeded(
     text: str, met: bool | None
 ) -> None:
     found = one(text, replace(WHOLE, complete=False))
@@ -158,7 +158,7 @@ def test_incomplete_evidence_fails_what_more_of_it_could_only_exceed(
         ("failed <= 5", {"ended": False, "complete": False}, "come to its end"),
     ],
 )
-def test_what_was_not_measured_says_why(text: str, evidence: dict[str, Any], why: str) -> None:
+def test_unmeasured_threshold_gives_its_reason(text: str, evidence: dict[str, Any], why: str) -> None:
     found = one(text, replace(WHOLE, **evidence))
     assert (found.measured, found.met, found.status) == (None, None, "undecided")
     assert why in found.reason

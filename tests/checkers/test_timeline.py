@@ -112,7 +112,7 @@ def test_where_a_witness_is_missing_its_promise_is_unknown_and_no_verdict_waits(
     assert unknown(result) == {"replicas-agree", "min-isr-kept", "one-leader-an-epoch"}
 
 
-def test_nobody_who_watched_is_no_witness(tmp_path: Path) -> None:
+def test_unwatched_cluster_leaves_timeline_guarantees_unknown(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, run(cluster=())))
     assert {"min-isr-kept", "one-leader-an-epoch", "epochs-rise"} <= unknown(result)
 
@@ -188,7 +188,7 @@ def test_acks_ascend_where_the_producer_s_settings_keep_order(
     assert (found.promised, found.held, bool(found.broken)) == (promised, False, promised)
 
 
-def test_a_client_that_is_told_no_offset_is_promised_no_order(tmp_path: Path) -> None:
+def test_client_without_offsets_has_no_order_guarantee(tmp_path: Path) -> None:
     assert not guarantees(checked(made(tmp_path, cells=[cell(ACKS_0)])))["acks-in-order"].promised
 
 
@@ -208,7 +208,7 @@ def one(producer: int, asked: float, answered: float, offset: int) -> Sequence[A
     )
 
 
-def test_an_ack_beside_the_leader_breaks_what_it_breaks(tmp_path: Path) -> None:
+def test_ack_by_another_broker_breaks_the_matching_guarantees(tmp_path: Path) -> None:
     result = checked(made(tmp_path, partitions={("t", 0): beside(15, 17)}))
     names = {"no-acked-record-lost", "committed-stays", "deposed-leaders-stop"}
     assert (result.verdict, broken(result) & (names | TIMELINE)) == (FAIL, names)
@@ -264,7 +264,7 @@ def test_acks_of_too_few_break_their_promise_alone(
     assert result.verdict is (FAIL if expected else PASS)
 
 
-def test_a_promise_of_which_nobody_knows_is_not_broken(tmp_path: Path) -> None:
+def test_guarantee_of_unknown_validity_is_not_broken(tmp_path: Path) -> None:
     """Some disk lost data after that, and nobody knows whose."""
     struck = a_fault(30, 45, fault_id=2, servers=None, partitions=None, destroys="unsynced")
     partitions = {("t", 0): beside(15, 17)}

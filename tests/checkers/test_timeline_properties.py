@@ -271,14 +271,14 @@ PLANTS: tuple[Plant, ...] = (
 
 @ANY_MACHINE
 @given(sound())
-def test_what_a_sound_cluster_leaves_behind_is_clean(told: Told) -> None:
+def test_sound_cluster_has_no_timeline_anomalies(told: Told) -> None:
     assert told.found() == set()
 
 
 @pytest.mark.parametrize("plant", PLANTS)
 @FEW
 @given(told=sound())
-def test_what_is_planted_is_found_beyond_its_edge_and_nothing_else(
+def test_planted_timeline_anomalies_are_found_beyond_their_bound_and_no_others(
     plant: Plant, told: Told
 ) -> None:
     for beyond in (0, 1):
@@ -365,7 +365,7 @@ def shrunk_alone(*versions: int, needed: int = 2) -> Told:
     return Told(made=led_before(), rows=rows, faults=away, settings=settings)
 
 
-def test_who_leads_on_knows_which_isr_it_wrote() -> None:
+def test_continuing_leader_knows_the_isr_that_it_wrote() -> None:
     assert shrunk_alone(0, 1, 2, 3).found() == {BELOW}
     assert shrunk_alone(0, 2, 3, 4).found() == {BELOW}, "alone for long when it was seen again"
     assert shrunk_alone(0, 1, 3, 4).found() == set(), "who came in between went unseen"
@@ -376,7 +376,7 @@ def test_who_leads_on_knows_which_isr_it_wrote() -> None:
     assert told.but(faults=[*told.faults, *deaf]).found() == set(), "it could not hear"
 
 
-def test_who_leads_on_hears_what_an_administrator_sets() -> None:
+def test_continuing_leader_learns_of_a_setting_change() -> None:
     """Raised from 1 to 2 at 12 seconds, and back at 60."""
     told = shrunk_alone(0, 1, 2, 3, needed=1).but(min_isr=2)
     order = a_fault(12, 60, fault_id=2, servers=["broker-1", "broker-2", "broker-3"])
@@ -385,7 +385,7 @@ def test_who_leads_on_hears_what_an_administrator_sets() -> None:
     assert told.but(faults=[*told.faults, *late], setting=2).found() == set()
 
 
-def test_who_appends_in_an_epoch_knows_with_which_isr_it_began() -> None:
+def test_leader_that_appends_knows_the_isr_of_its_epoch_start() -> None:
     assert led_alone(0, 1, 2, 3).found() == {BELOW}
     assert led_alone(0, 1, 2, 3).but(made=led_before()).found() == set()
 
@@ -401,7 +401,7 @@ def test_an_epoch_may_have_begun_with_another_isr_than_was_seen() -> None:
     assert led_alone(0, 1, 2, 3, controller_epoch=None).found() == set(), "in two znodes"
 
 
-def test_what_an_administrator_sets_counts_once_the_leader_has_heard() -> None:
+def test_setting_change_counts_once_the_leader_has_received_it() -> None:
     """Raised from 1 to 2 at 12 seconds, and back at 60."""
     elsewhere = a_fault(5, 200, fault_id=2, servers=["broker-1"])
     told = led_alone(0, 1, 2, 3, needed=1).but(min_isr=2)
@@ -428,7 +428,7 @@ def test_a_leader_that_a_fault_keeps_from_hearing_is_given_that_time() -> None:
     assert alone(0, 1, 2, 3).but(faults=a_fault(5, 40)).found() == {BELOW}
 
 
-def test_of_several_zookeepers_one_may_go_on_telling_what_was() -> None:
+def test_one_server_of_a_zookeeper_ensemble_may_report_stale_state() -> None:
     faults = a_fault(30, 60, servers=["zookeeper-2"], target="zookeeper-2")
     told = alone(0, 1, 2, 3).but(faults=faults)
     assert told.but(ensemble=True).found() == set()
@@ -443,7 +443,7 @@ def test_of_several_brokers_that_are_controllers_too() -> None:
     assert told.but(combined=("broker-6",)).found() == {BELOW}
 
 
-def test_what_a_disk_lost_may_have_been_filled_again_by_the_leader_itself() -> None:
+def test_disk_loss_may_be_refilled_by_the_leader_itself() -> None:
     context, expected = undercut(
         Scene(Told(made=NOTHING, rows=[state(0, 1, 0, (1, 2, 3), version=0)])), 1
     )

@@ -257,7 +257,7 @@ PLANTS = {
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_what_is_wrong_breaks_one_promise(tmp_path: Path, plant: str) -> None:
+def test_each_planted_transaction_anomaly_breaks_one_guarantee(tmp_path: Path, plant: str) -> None:
     where, row, found, broken = PLANTS[plant]
     rows = sound()
     rows[where] = [*rows[where], row]
@@ -268,7 +268,7 @@ def test_what_is_wrong_breaks_one_promise(tmp_path: Path, plant: str) -> None:
     assert set(judgement.values()) == {(True, True)}
 
 
-def test_read_uncommitted_is_not_promised_what_it_does_not_ask_for(tmp_path: Path) -> None:
+def test_read_uncommitted_has_no_guarantee_about_aborted_records(tmp_path: Path) -> None:
     where, row, found, broken = PLANTS["an aborted record is shown"]
     rows = sound()
     rows[where] = [*rows[where], row]
@@ -287,7 +287,7 @@ def test_a_transaction_that_stays_open_leaves_the_cell_without_a_verdict(tmp_pat
     assert {held for _, held in guarantees(told, cell()).values()} == {None}
 
 
-def test_who_led_the_coordinators_topic_unwatched_leaves_open_what_was_promised(
+def test_unwatched_transaction_topic_leaves_guarantees_open(
     tmp_path: Path,
 ) -> None:
     rows = sound()
@@ -401,7 +401,7 @@ def test_transaction_committed_after_the_final_read_began_is_not_lost(tmp_path: 
     assert [one for one in anomalies(told) if one[0] in ("lost-commit", "torn-transaction")] == []
 
 
-def test_cycles_that_share_nothing_are_told_one_by_one() -> None:
+def test_disjoint_cycles_are_reported_separately() -> None:
     edges = {(1, 2), (2, 3), (3, 1), (3, 4), (5, 6), (6, 5), (6, 7)}
     assert list(cycles(edges)) == [[1, 2, 3], [5, 6]]
     assert list(cycles({(1, 2), (2, 3), (1, 3)})) == []

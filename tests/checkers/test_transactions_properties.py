@@ -66,7 +66,7 @@ def test_where_all_is_well_nothing_is_found(world: World) -> None:
 
 @ANY_MACHINE
 @given(sound(reads_committed=False))
-def test_read_uncommitted_shows_what_was_aborted_and_that_alone_is_told(world: World) -> None:
+def test_read_uncommitted_shows_aborted_records_and_no_other_anomaly(world: World) -> None:
     certain = {
         (one.producer, one.number)
         for one in transactions_of(world.rows)
@@ -82,7 +82,7 @@ def test_read_uncommitted_shows_what_was_aborted_and_that_alone_is_told(world: W
 
 @ANY_MACHINE
 @given(sound(), st.data())
-def test_what_is_missing_of_the_final_log_is_no_lost_commit(world: World, data: Any) -> None:
+def test_missing_part_of_the_final_log_is_no_lost_commit(world: World, data: Any) -> None:
     kept = data.draw(st.lists(st.sampled_from(world.log))) if world.log else []
     partial = world.but(log=tuple(sorted(set(kept), key=world.log.index)), log_complete=False)
     assert not {"lost-commit", "torn-transaction", "offsets-without-records"} & {
@@ -270,7 +270,7 @@ PLANTS = (
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_what_is_planted_is_found_and_nothing_else(plant: Callable[..., Planted]) -> None:
+def test_planted_transaction_anomalies_are_found_and_no_others(plant: Callable[..., Planted]) -> None:
     planted = 0
 
     @ANY_MACHINE

@@ -52,7 +52,7 @@ def test_unobserved_partition_makes_its_cell_inconclusive(
     assert "t-0: its leader and ISR were never observed" in told(result)
 
 
-def test_loss_elsewhere_is_told_beside_unobserved_partition(tmp_path: Path) -> None:
+def test_loss_elsewhere_is_reported_beside_an_unobserved_partition(tmp_path: Path) -> None:
     lost = {**TWO_CELLS, ("u", 0): losing(WELL, 1)}
     directory = write_campaign(tmp_path, unobserved(partitions=lost))
     replicas_of(directory).mkdir()

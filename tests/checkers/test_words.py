@@ -33,7 +33,7 @@ STARTED = "[2026-11-22 12:57:10,395] INFO connecting to ZooKeeper at 10.64.0.11:
 LEADS = Role(broker=1, life=0, leader=1, leader_epoch=4)
 
 
-def test_what_a_broker_writes_is_understood(
+def test_log_lines_of_a_broker_are_parsed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="state.change.logger")
@@ -57,7 +57,7 @@ def test_what_a_broker_writes_is_understood(
     assert orders_of(directory) == {T: {1: [4]}}
 
 
-def test_what_a_broker_was_told_is_kept_in_its_order(tmp_path: Path) -> None:
+def test_orders_to_a_broker_keep_their_sequence(tmp_path: Path) -> None:
     """Whatever it did about it, and behind half a line, too. Where leaders coordinate it is no
     controller that tells."""
     told = [line("received", leader_epoch=epoch) for epoch in (4, 7, 5)]
@@ -92,7 +92,7 @@ def test_half_a_line_is_none(length: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("told", [{"broker": "x"}, {"leader_epoch": None}, {"partition": "t"}])
-def test_what_cannot_be_understood_is_left_out(told: dict[str, object], tmp_path: Path) -> None:
+def test_roles_skip_unreadable_lines(told: dict[str, object], tmp_path: Path) -> None:
     assert roles_of(logs(tmp_path, line(**told), line())) == {T: (LEADS,)}
 
 

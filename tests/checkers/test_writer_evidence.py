@@ -64,7 +64,7 @@ def test_a_producer_that_left_nothing_at_all_is_missed(tmp_path: Path) -> None:
     assert "sends by c-2: not closed by its writer" in told(result)
 
 
-def test_what_is_broken_in_the_rest_is_still_broken(tmp_path: Path) -> None:
+def test_violation_in_the_remaining_evidence_still_fails(tmp_path: Path) -> None:
     made = two_producers()
     directory = write_campaign(
         tmp_path,
@@ -122,7 +122,7 @@ def test_all_closings_gone_are_missed(tmp_path: Path) -> None:
     assert checked(directory).verdict is INCONCLUSIVE
 
 
-def test_a_partition_that_nobody_is_planned_to_send_to(tmp_path: Path) -> None:
+def test_partition_without_a_planned_producer_is_inconclusive(tmp_path: Path) -> None:
     directory = write_campaign(tmp_path, run())
     manifest = (directory / FILE).read_text()
     (directory / FILE).write_text(manifest.replace('"c-1"', '"c-7"').replace('"sends"', '"log"'))
@@ -131,7 +131,7 @@ def test_a_partition_that_nobody_is_planned_to_send_to(tmp_path: Path) -> None:
     assert "the manifest plans nobody who sends to t-0" in told(result)
 
 
-def test_rows_that_nobody_planned_are_no_evidence(tmp_path: Path) -> None:
+def test_unplanned_rows_are_no_evidence(tmp_path: Path) -> None:
     second = a_fault(30, 35, fault_id=2, fault="pause")
     plan = [PlannedFault(fault_id=1, fault="kill", target="t", start_ms=0, hold_ms=0)]
     directory = write_campaign(tmp_path, run(faults=[*KILL, *second], plan=plan))

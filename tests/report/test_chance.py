@@ -24,7 +24,7 @@ def binomial(found: int, of: int, proportion: float) -> float:
         (10, 10, "69 to 100 % each at 95 %"),  # binom.test(10, 10): 0.6915 1
     ],
 )
-def test_bound_says_what_trials_show_of_each(found: int, of: int, told: str) -> None:
+def test_bound_covers_each_number_of_trials(found: int, of: int, told: str) -> None:
     assert chance.bound(found, of) == told
 
 
@@ -34,7 +34,7 @@ def test_trials_are_as_many_as_the_bound_asks_for() -> None:
 
 
 @given(st.integers(1, 60).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
-def test_beyond_the_bounds_what_was_found_is_as_unlikely_as_was_asked(
+def test_counts_beyond_the_bounds_have_the_requested_probability(
     case: tuple[int, int],
 ) -> None:
     found, of = case

@@ -83,7 +83,7 @@ def test_annotations_name_each_broken_guarantee_in_one_line() -> None:
     assert broken.startswith("::error title=Guarantee broken::")
 
 
-def test_annotations_escape_what_would_begin_a_command() -> None:
+def test_annotations_escape_command_characters() -> None:
     undecided = cell_result("c", Verdict.INCONCLUSIVE, reasons=("x\n::error::y 100%",))
     text = commands(result(undecided))
     assert "x%0A::error::y 100%25" in text
@@ -130,7 +130,7 @@ def test_annotations_name_each_threshold_that_is_not_met() -> None:
     )
 
 
-def test_annotations_do_not_blame_what_the_campaign_expects() -> None:
+def test_annotations_do_not_blame_an_expected_verdict() -> None:
     lines = commands(result(replace(LOSING, expected=(Verdict.FAIL,)), SLOW))
     assert "Guarantee broken" not in lines
     assert "Threshold not met" in lines

@@ -161,7 +161,7 @@ def test_every_figure_stands_under_its_cluster() -> None:
     }
 
 
-def test_rounds_of_a_cluster_are_put_together_by_what_they_are() -> None:
+def test_rounds_are_grouped_by_cluster_settings() -> None:
     lost = {1: 2, 2: 0, 3: 5, 4: 0}
     clusters = {1: PLAIN, 2: PLAIN, 3: PLAIN, 4: EAGER}
     cells = [cell(number, lost=many) for number, many in lost.items()]
@@ -181,7 +181,7 @@ def test_rounds_of_a_cluster_are_put_together_by_what_they_are() -> None:
     assert found["ZooKeeper", "brokers' watches"] == ("2,000 (1,000 to 3,000)", "4,000")
 
 
-def test_what_readers_were_shown_stands_there_where_there_are_any() -> None:
+def test_read_latency_appears_in_the_comparison_if_measured() -> None:
     cells = [cell(1, shown_latency=took(2_000)), cell(2)]
     found = table(result(cells, [run(1, PLAIN), run(2, EAGER)]))
     all_ = "acks=all, min.insync.replicas=2"
@@ -210,7 +210,7 @@ def test_a_cluster_without_a_result_of_a_cell_has_none() -> None:
     )
 
 
-def test_clusters_without_a_name_are_told_by_what_is_swept() -> None:
+def test_unnamed_clusters_are_labelled_by_swept_settings() -> None:
     runs = [run(1, {"brokers": 3}), run(2, {"brokers": 5, "cluster": "x"})]
     assert compared(result([cell(1), cell(2)], runs)).clusters == ("brokers=3", "brokers=5, x")
 

@@ -103,7 +103,7 @@ def test_every_heading_is_explained() -> None:
     assert all(f"<dt>{name}</dt>" in html for name in CONSUMER_MEANINGS)
 
 
-def test_several_runs_are_told_apart() -> None:
+def test_several_runs_have_a_run_column() -> None:
     html = page_of(result(READER, replace(READER, run=2), groups=()))
     heading, *lines = lines_of(html)
     assert heading[:2] == ["run", "cell"]
@@ -122,13 +122,13 @@ def test_a_terminal_has_a_line_a_group() -> None:
 
 
 @pytest.mark.parametrize("member", [MEMBER, replace(MEMBER, group=None)])
-def test_what_a_group_of_which_nothing_is_told_committed_is_unknown(member: ClientCounts) -> None:
+def test_group_without_commit_evidence_is_shown_as_unknown(member: ClientCounts) -> None:
     told = printed(result(member, groups=()))
     group = next(line.split() for line in told.splitlines() if line.split()[2:3] == ["600"])
     assert group[-5:] == ["unknown"] * 5
 
 
-def test_without_consumers_nothing_is_told_of_them() -> None:
+def test_report_without_consumers_has_no_consumer_section() -> None:
     nobody = result(groups=())
     assert "<h2>Consumers</h2>" not in page_of(nobody)
     assert "consumers" not in printed(nobody)

@@ -208,7 +208,7 @@ def test_missing_file_beside_the_verdict_is_named_once(results: Path, name: str)
     assert f"{name} is missing" in told.stderr
 
 
-def test_results_that_nobody_edited_are_believed(results: Path) -> None:
+def test_unedited_results_are_accepted(results: Path) -> None:
     first = invoke("report", results)
     assert first.exit_code == invoke("report", results).exit_code == ExitStatus.BROKEN
     assert invoke("compare", results, results).exit_code == 0

@@ -39,7 +39,7 @@ def test_it_is_fit_to_be_seen_in_a_browser(tmp_path: Path, eyes: Eyes) -> None:
     assert eyes.faults(page) == []
 
 
-def test_what_is_unknown_is_not_nought(tmp_path: Path) -> None:
+def test_unknown_loss_is_not_shown_as_0(tmp_path: Path) -> None:
     night(tmp_path, "a", 1, result(Verdict.INCONCLUSIVE, lost=None))
     (entry,) = index.entries(tmp_path)
     assert entry.lost_promised == "unknown"
@@ -79,7 +79,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("written", DAMAGES, ids=range(len(DAMAGES)))
-def test_what_cannot_be_read_is_told_in_its_row(tmp_path: Path, written: str) -> None:
+def test_unreadable_result_is_reported_in_its_row(tmp_path: Path, written: str) -> None:
     night(tmp_path, "whole", 1)
     broken = night(tmp_path, "quick-20310801T021700Z", 2)
     if written:

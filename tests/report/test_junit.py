@@ -93,7 +93,7 @@ def outcomes(root: Element) -> Iterator[tuple[str, str, str]]:
         yield case.attrib["classname"], case.attrib["name"], found
 
 
-def test_the_schema_refuses_what_ci_servers_would() -> None:
+def test_schema_rejects_files_that_ci_servers_would_reject() -> None:
     """A test of validity that cannot fail shows nothing."""
     suite = '<testsuite name="s" tests="1" failures="0" errors="0">{}</testsuite>'
     assert SCHEMA.is_valid(suite.format('<testcase name="c" classname="k" time="0.1"/>'))
@@ -140,7 +140,7 @@ def test_a_failure_without_a_row_has_none(directory: Path) -> None:
     assert "broker-1 ended" in (failure.text or "")
 
 
-def test_what_was_promised_to_nobody_and_lost_is_not_plainly_green(directory: Path) -> None:
+def test_loss_without_a_guarantee_is_skipped_instead_of_passed(directory: Path) -> None:
     root = written(directory, result(cell("loose", Verdict.NOT_GUARANTEED, UNPROMISED)))
     (skipped,) = root.iter("skipped")
     told = "not promised, and not held: acks=1: 2 of 10 acked records lost"
@@ -159,7 +159,7 @@ def test_a_run_is_a_suite_with_its_date_and_its_time(directory: Path) -> None:
     assert {name for name, *_ in outcomes(root)} == {"quick.run-1.c", "quick.run-2.c"}
 
 
-def test_an_expected_verdict_has_a_case_and_what_broke_for_it_is_no_failure(
+def test_expected_verdict_has_a_case_and_its_violations_are_no_failures(
     directory: Path,
 ) -> None:
     for verdict, words in ((Verdict.FAIL, "passed"), (Verdict.PASS, "failure")):

@@ -122,7 +122,7 @@ def test_faults_count_once_for_all_cells_and_bound_the_risk() -> None:
     assert "17 such campaigns without a loss would show at most 1 % each" in sentence
 
 
-def test_risk_is_told_by_fault_class() -> None:
+def test_risk_is_reported_by_fault_class() -> None:
     told = risks([one("kill#1"), one("kill#2", lost=3), one("pause#3")], kept_cells())
     assert [(risk.fault, risk.faults, risk.lossy, risk.campaigns) for risk in told] == [
         ("kill", 2, 1, None),

@@ -45,7 +45,7 @@ def test_losses_of_later_times_and_other_partitions_explain_nothing() -> None:
     assert (found.sends, found.others, found.reordered) == (1, 1, 1)
 
 
-def test_without_such_sends_nothing_is_told() -> None:
+def test_no_words_without_out_of_order_records() -> None:
     assert out_of_order(anomalies()).words == ""
     assert out_of_order(anomalies(("lost", 0, 9, 40, "kill#1"))).words == ""
 

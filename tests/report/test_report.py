@@ -213,7 +213,7 @@ def test_nothing_was_checked_yet(tmp_path: Path) -> None:
     assert report.load(tmp_path) is None
 
 
-def test_page_stands_alone_and_names_what_was_lost(directory: Path) -> None:
+def test_page_is_self_contained_and_names_lost_records(directory: Path) -> None:
     page = page_of(directory)
     for outside in ("http://", "https://", "<script", "@import", "url(http"):
         assert outside not in page.replace("http://www.w3.org/", "")
@@ -227,7 +227,7 @@ def test_page_is_fit_to_be_seen_in_a_browser(directory: Path, eyes: Eyes) -> Non
     assert eyes.faults(report.write(directory, RESULT).page) == []
 
 
-def test_page_escapes_what_it_shows(directory: Path) -> None:
+def test_page_escapes_html_in_values(directory: Path) -> None:
     page = page_of(directory)
     for raw in ("<script>alert", "<b>because</b>", "<i>cut</i>"):
         assert raw not in page
@@ -251,7 +251,7 @@ def test_a_run_without_any_ack_is_still_reported(directory: Path) -> None:
     assert "Nothing was acknowledged in this run" in page_of(directory)
 
 
-def test_a_loss_is_put_down_to_what_the_checkers_say_and_nothing_nearby(directory: Path) -> None:
+def test_loss_is_attributed_by_the_checkers_and_not_by_time(directory: Path) -> None:
     rows = pq.read_table(directory / "anomalies.parquet").to_pylist()
     rows[0] |= {"time": T0 + 29 * SECOND // 10, "fault": None}
     write_table(directory / "anomalies.parquet", ANOMALIES, rows)
@@ -308,7 +308,7 @@ def test_terminal_tells_causes_of_one_kind_in_one_line(directory: Path) -> None:
     assert "2 partitions of acks-1.minisr-1: 4 promised records lost: for example, story 1" in line
 
 
-def test_why_counts_by_fault_and_cell_what_lost_records_counts_by_partition(
+def test_why_section_counts_by_fault_and_cell_and_losses_count_by_partition(
     directory: Path,
 ) -> None:
     made = {"run": 1, "topic": "t", "producer": 0, "time": T0}
@@ -352,7 +352,7 @@ def test_why_counts_by_fault_and_cell_what_lost_records_counts_by_partition(
     assert '<td class="n">0</td>' not in section
 
 
-def test_each_cause_says_what_became_of_the_records(directory: Path) -> None:
+def test_each_cause_states_the_fate_of_its_records(directory: Path) -> None:
     differ = replace(
         because(2, promised=3, anomaly="divergent-replicas"), first_time=None, last_time=None
     )
@@ -378,7 +378,7 @@ def test_the_terminal_says_why_promised_records_were_lost(directory: Path) -> No
     ]
 
 
-def test_what_a_failure_names(directory: Path) -> None:
+def test_failure_names_cell_guarantee_count_fault_and_records(directory: Path) -> None:
     """The cell, the guarantee, the count, the fault and the records."""
     for told in (page_of(directory), printed(directory)):
         assert "acks-all.minisr-2" in told
@@ -400,7 +400,7 @@ def test_the_banner_names_the_losses_of_cells_that_failed_alone(directory: Path)
     assert "<b>acks-1.minisr-1</b>" not in banner
 
 
-def test_many_losses_are_told_briefly_on_the_terminal(directory: Path) -> None:
+def test_many_losses_are_abbreviated_on_the_terminal(directory: Path) -> None:
     (row, *_) = pq.read_table(directory / "anomalies.parquet").to_pylist()
     rows = [{**row, "cell": "acks-all.minisr-2", "sequence": n} for n in range(1000)]
     write_table(directory / "anomalies.parquet", ANOMALIES, rows)
@@ -409,7 +409,7 @@ def test_many_losses_are_told_briefly_on_the_terminal(directory: Path) -> None:
     assert line.endswith("sequence 4, and 995 more")
 
 
-def test_reasons_that_cells_share_are_told_once(directory: Path) -> None:
+def test_reasons_shared_by_cells_are_printed_once(directory: Path) -> None:
     lacking = tuple(
         replace(
             cell(acks, isr, Verdict.INCONCLUSIVE),
@@ -423,7 +423,7 @@ def test_reasons_that_cells_share_are_told_once(directory: Path) -> None:
     assert "inconclusive  acks-1.minisr-1, acks-1.minisr-2: only 1\n" in told
 
 
-def test_failed_step_is_the_one_reason_that_is_told(directory: Path) -> None:
+def test_failed_step_is_the_only_printed_reason(directory: Path) -> None:
     """A run that is interrupted while it is ready lacks thirty things more."""
     failed = "the step ready failed: interrupted"
     lacking = tuple(
@@ -442,7 +442,7 @@ def test_failed_step_is_the_one_reason_that_is_told(directory: Path) -> None:
     assert page_of(directory, result).count("t-2: no final read") == 1
 
 
-def test_many_reasons_are_told_briefly_at_first_and_whole_cell_by_cell(directory: Path) -> None:
+def test_many_reasons_are_abbreviated_for_shared_cells_and_complete_in_the_report(directory: Path) -> None:
     """A producer that is stuck gives its cell a reason for each of a night's eighty faults."""
     lacking = tuple(
         replace(
@@ -488,7 +488,7 @@ def test_unknown_is_nowhere_nought(directory: Path) -> None:
     assert "lost 0" not in junit
 
 
-def test_what_is_known_of_a_partly_unknown_loss_is_told(directory: Path) -> None:
+def test_partly_unknown_loss_is_reported_as_a_lower_bound(directory: Path) -> None:
     known = cell("all", 2, Verdict.FAIL, lost=4)
     result = replace(RESULT, cells=(known, *unread("acks-all.minisr-2").cells))
     page = page_of(directory, result)
@@ -496,7 +496,7 @@ def test_what_is_known_of_a_partly_unknown_loss_is_told(directory: Path) -> None
     assert "at least 4 of 20 acknowledged records were lost" in page
 
 
-def test_what_was_skipped_is_told_beside_the_verdict(directory: Path) -> None:
+def test_skipped_parts_are_shown_beside_the_verdict(directory: Path) -> None:
     skipped = ("slow-disk of one: slow-disk needs slow-disks, which the backend docker does not",)
     held = replace(
         RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), skipped=skipped
@@ -595,7 +595,7 @@ def test_one_expected_verdict_is_no_list_to_scripts(directory: Path, written: ob
     assert report.load(directory).cells == (made,)
 
 
-def test_what_differs_between_cells_is_a_column(directory: Path) -> None:
+def test_setting_that_differs_between_cells_is_a_column(directory: Path) -> None:
     one, other = (
         named(found, found.cell, **{"topic.segment.bytes": size})
         for found, size in ((RESULT.cells[0], 1), (RESULT.cells[1], 2))
@@ -607,7 +607,7 @@ def test_what_differs_between_cells_is_a_column(directory: Path) -> None:
     assert "replication.factor</th>" not in page_of(directory)
 
 
-def test_what_a_clusters_sweep_made_of_it_is_shown(directory: Path) -> None:
+def test_swept_cluster_settings_are_shown(directory: Path) -> None:
     planned = {"seed": 1, "session_timeout_ms": 1, "replica_lag_ms": 1, "recovery_ms": 1}
     empty: dict[str, object] = {"cells": (), "faults": (), "writers": ()}
     runs = [
@@ -623,7 +623,7 @@ def test_what_a_clusters_sweep_made_of_it_is_shown(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(("bound_ns", "told"), [(12_000_001, 13), (5, None), (None, None)])
-def test_clocks_that_differ_are_told(
+def test_clock_bound_is_shown_if_clocks_differ(
     directory: Path, bound_ns: int | None, told: int | None
 ) -> None:
     run = RunResult(number=1, clock_bound_ns=bound_ns, infrastructure_failed=False)
@@ -634,7 +634,7 @@ def test_clocks_that_differ_are_told(
 
 @pytest.mark.parametrize("damage", ["truncated", "missing"])
 @pytest.mark.parametrize("name", ["anomalies.parquet", "verdict.json", "runs"])
-def test_a_report_does_not_outlive_what_it_is_made_of(
+def test_report_is_removed_if_its_source_is_missing_or_damaged(
     directory: Path, name: str, damage: str
 ) -> None:
     report.write(directory, RESULT)
@@ -666,7 +666,7 @@ def test_a_damaged_history_does_not_hide_a_broken_guarantee(directory: Path) -> 
     assert "A guarantee was broken: fail" in page
 
 
-def test_what_a_former_check_left_is_removed(directory: Path) -> None:
+def test_report_of_an_earlier_check_is_removed(directory: Path) -> None:
     report.write(directory, RESULT)
     report.remove(directory)
     assert {path.name for path in directory.iterdir()} == {"campaign.yaml", "runs"}

@@ -96,7 +96,7 @@ def test_result_added_twice_is_one_line(tmp_path: Path) -> None:
     assert written.count(b"\n") == 1
 
 
-def test_line_says_what_the_result_says(tmp_path: Path) -> None:
+def test_history_line_repeats_the_result(tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
     add(file, night(tmp_path, "a", 1, result(Verdict.FAIL, lost=3)))
     line = json.loads(file.read_text())
@@ -289,7 +289,7 @@ def test_cell_without_acknowledgements_makes_no_outage_unknown(tmp_path: Path) -
     assert (total.longest_outage_ms, total.unavailable_share, total.at_least) == (1000, 0.1, ())
 
 
-def test_figures_are_told_as_unknown_as_a_lower_bound_or_as_not_there(tmp_path: Path) -> None:
+def test_figures_show_unknown_lower_bound_or_absent(tmp_path: Path) -> None:
     told = {one.name: one for one in MEASURES}
     lost = figures(tmp_path, measured("a", "all", lost=2), measured("b", "all", lost=None)).total
     assert told["lost_guaranteed"].told(lost) == "2+"
@@ -301,7 +301,7 @@ def test_figures_are_told_as_unknown_as_a_lower_bound_or_as_not_there(tmp_path: 
     assert {one.told(empty) for one in MEASURES} == {"unknown"}
 
 
-def test_cell_with_a_threshold_shows_what_becomes_of_it(tmp_path: Path) -> None:
+def test_cell_with_a_threshold_shows_its_outcome(tmp_path: Path) -> None:
     unmet = replace(measured("a", "all", longest_ms=28_041), thresholds=(threshold(met=False),))
     undecided = replace(measured("b", "all", longest_ms=None), thresholds=(threshold(met=None),))
     found = figures(tmp_path, unmet, undecided)

@@ -230,7 +230,7 @@ def test_every_name_is_documented_and_every_documented_one_is_there(directory: P
     assert len(seen) == len(parts) + 1, "nothing of some part was written"
 
 
-def test_every_name_says_what_it_means() -> None:
+def test_each_name_in_the_schema_has_a_description() -> None:
     made = schema()
     for part in (made, *made["$defs"].values()):
         for name, one in part.get("properties", {}).items():
@@ -259,14 +259,14 @@ def test_the_page_says_it_too(directory: Path) -> None:
         assert str(version) in page
 
 
-def test_none_lost_of_so_many_is_told_with_what_it_leaves_open(directory: Path) -> None:
+def test_absence_of_loss_is_reported_with_its_limits(directory: Path) -> None:
     kept = replace(RESULT, cells=(replace(cell(2), run=1), cell(2)))
     page = report.write(directory, kept).page.read_text()
     assert "0 of 20 acknowledged records were lost." in page
     assert "so this says nothing about faults that do" in page or "is unknown" in page
 
 
-def test_faults_and_what_was_lost_to_them(directory: Path) -> None:
+def test_faults_are_listed_with_their_losses(directory: Path) -> None:
     found = written(directory)
     first, second = found["faults"]
     assert (first["run"], second["run"]) == (1, 2)
@@ -286,7 +286,7 @@ def test_faults_and_what_was_lost_to_them(directory: Path) -> None:
     assert told == [(0, None, 0, 1), (0, "kill#1", 2, 0), (1, "kill#1", 1, 0)]
 
 
-def test_faults_are_told_whatever_else_of_the_history_is_damaged(directory: Path) -> None:
+def test_faults_are_listed_despite_a_damaged_history(directory: Path) -> None:
     damaged = directory / "runs" / "1" / "history" / "sends.t.0.p0.parquet"
     damaged.write_bytes(b"damaged")
     found = written(directory)
@@ -294,7 +294,7 @@ def test_faults_are_told_whatever_else_of_the_history_is_damaged(directory: Path
     assert found["opportunities"] is None
 
 
-def test_a_cell_has_what_is_swept_of_its_cluster_and_its_own_where_both_have_it(
+def test_cell_has_the_swept_settings_of_its_cluster_and_its_own(
     directory: Path,
 ) -> None:
     first, second = written(directory)["cells"]
@@ -303,7 +303,7 @@ def test_a_cell_has_what_is_swept_of_its_cluster_and_its_own_where_both_have_it(
     assert report.load(directory) == RESULT
 
 
-def test_what_nobody_recorded_is_null(directory: Path) -> None:
+def test_unrecorded_facts_are_null(directory: Path) -> None:
     for file in ("environment.json", "manifest.json"):
         (directory / file).unlink()
     (directory / "campaign.yaml").write_text(yaml.safe_dump({"name": "no campaign"}))

@@ -93,7 +93,7 @@ def test_sound_run_shows_the_anomalies_that_were_looked_for_as_zero(tmp_path: Pa
         ),
     ],
 )
-def test_failed_infrastructure_is_told_beside_a_pass(
+def test_failed_infrastructure_is_reported_beside_a_pass(
     tmp_path: Path, made: MadeRun, words: str
 ) -> None:
     directory = write_campaign(tmp_path, made)
