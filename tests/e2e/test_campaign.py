@@ -147,7 +147,7 @@ def test_ctrl_c_in_a_night(ackproof) -> None:
 # tests/harness/test_cli.py closes the output of every command and looks at its status; a campaign
 # writes its lines the same way.
 @pytest.mark.long
-def test_a_run_that_nobody_watches_any_more_goes_on(ackproof) -> None:
+def test_run_with_closed_output_continues(ackproof) -> None:
     """``ackproof run ... | head -1``: it is checked, reported, and ends with what came of it."""
     ackproof.vary({"faults": []})
     command = ("run", "small.yaml", "--out", "results")

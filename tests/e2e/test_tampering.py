@@ -149,7 +149,7 @@ def clients(tampered: Tampered) -> list[str]:
     ]
 
 
-def test_nothing_is_found_in_what_was_recorded(recorded: Path) -> None:
+def test_recorded_history_has_no_anomalies(recorded: Path) -> None:
     found = counts(recorded)
     wrong = ("lost", "duplicated", "vanished", "skipped", "unseen", "nonmonotonic", "unread")
     wrong += ("inconsistent", "commits_lost", "commits_regressed", "skipped_by_commit")

@@ -70,7 +70,7 @@ def test_orders_alone_reach_a_verdict_and_leave_nothing(yours, on_yours) -> None
     assert on_yours("clean").stdout == "nothing to remove\n"
 
 
-def test_what_a_killed_run_has_stopped_and_made_is_undone(yours, on_yours) -> None:
+def test_actions_and_topics_of_a_killed_run_are_undone(yours, on_yours) -> None:
     kill = {**KILL, "hold": "10m"}
     vary(on_yours, yours.section(servers=yours.servers()), kill)
     before = yours.topics()

@@ -81,7 +81,7 @@ def test_a_secured_kafka_gets_its_verdict_and_no_secret_is_seen(yours, on_yours)
     assert in_files(on_yours.directory, SECRETS.values()) == {}
 
 
-def test_what_a_killed_run_has_left_is_removed_with_the_secrets_alone(yours, on_yours) -> None:
+def test_leftovers_of_a_killed_run_are_removed_with_the_secrets_alone(yours, on_yours) -> None:
     vary(on_yours, yours, {"fault": "kill", "target": LED, "hold": "10m"})
     before = yours.topics()
     running = on_yours.start("run", "small.yaml", "--out", "results", "--yes")

@@ -12,7 +12,7 @@ from tests.support.builders.histories import AFTER, BEFORE, DURING, MadeRun, kep
 pytestmark = pytest.mark.spark
 
 
-def test_what_was_not_begun_is_none(tmp_path: Path) -> None:
+def test_session_without_prewarming_is_none(tmp_path: Path) -> None:
     with SparkPrewarm(tmp_path / "spark") as ahead:
         begins = ahead.at("teardown")
         begins("collect")

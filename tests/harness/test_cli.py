@@ -53,7 +53,7 @@ def test_summaries_of_commands_are_not_cut_on_a_terminal_of_80_columns(
     assert [line for line in summaries if line.endswith("...")] == []
 
 
-def test_commands_are_called_what_they_are_found_by() -> None:
+def test_commands_have_the_names_that_find_them() -> None:
     with click.Context(cli) as context:
         for name in cli.list_commands(context):
             command = cli.get_command(context, name)
@@ -241,7 +241,7 @@ def test_the_rate_is_of_seconds_whenever_counts_come(capsys: pytest.CaptureFixtu
     assert rates == ["100/s"] * 5
 
 
-def test_what_consumers_were_shown_is_told_where_there_are_any(
+def test_progress_shows_consumer_reads_if_there_are_any(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with progress(Console(width=120), "quick") as display:
@@ -307,7 +307,7 @@ def test_unread_is_no_failure(arguments: tuple[str, ...], status: int, errors: b
     assert "Broken pipe" not in (ended.stderr or "")
 
 
-def test_unread_from_the_middle_on_ends_with_the_status_of_what_was_done() -> None:
+def test_status_is_kept_if_output_is_closed_midway() -> None:
     command = (sys.executable, "-c", TALKATIVE, "talk")
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as talking:
         assert talking.stdout is not None

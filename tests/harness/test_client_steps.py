@@ -152,7 +152,7 @@ def test_a_group_that_is_full_has_idle_members_and_no_more(busy: Run, node: Clie
         ("reader-", r"the client reader-\S+ did not begin: no partition was assigned to it"),
     ],
 )
-def test_who_does_nothing_is_named(busy: Run, node: ClientNode, silent: str, told: str) -> None:
+def test_idle_client_is_named_by_the_step(busy: Run, node: ClientNode, silent: str, told: str) -> None:
     node.figures = {silent: {"acked": 0, "assigned": 0}, **AT_WORK}
     with pytest.raises(StepTimeout, match=told):
         setup.start_workload(busy, deadline(busy))
@@ -195,7 +195,7 @@ def test_client_that_never_begins_leaves_the_other_cells_their_evidence(
         assert finding == f"run 1, workload: the client {row['client']} {how}"
 
 
-def test_consumers_are_stopped_when_nobody_sends_any_more(busy: Run, node: ClientNode) -> None:
+def test_consumers_are_stopped_after_the_producers(busy: Run, node: ClientNode) -> None:
     setup.start_workload(busy, deadline(busy))
     closing.flush(busy, deadline(busy))
     asked = [word.removeprefix("SIGTERM ").partition("-")[0] for word in node.told]
@@ -311,7 +311,7 @@ def proven_healed(run: Run, entry: OpenFault) -> bool:
     return not look().missing
 
 
-def test_nobody_comes_whom_nobody_planned(busy: Run) -> None:
+def test_heal_fails_without_a_planned_replacement_client(busy: Run) -> None:
     setup.start_workload(busy, deadline(busy))
     entry = crash(busy, Role.PRODUCER, comes_back=True)
     with pytest.raises(HealFailed, match="nobody was planned to come in the place of producer-"):
@@ -335,13 +335,13 @@ def test_clients_are_started_each_on_its_node(busy: Run, node: ClientNode) -> No
     ]
 
 
-def test_the_time_for_stopping_grows_with_what_there_is(busy: Run) -> None:
+def test_time_for_stopping_grows_with_the_number_of_clients(busy: Run) -> None:
     alone_s = closing.flush_limit_s(busy)
     setup.start_workload(busy, deadline(busy))
     assert closing.flush_limit_s(busy) > alone_s + CATCH_UP_S
 
 
-def test_clients_are_told_by_kind(campaign_file: Callable[..., Path]) -> None:
+def test_clients_are_summarized_by_kind(campaign_file: Callable[..., Path]) -> None:
     assert told(campaign_file(WORKLOAD)) == (
         "each cell has 2 producers, 1 tail reader, group three (3 members, at-least-once), "
         "group four (4 members, at-most-once, static)"

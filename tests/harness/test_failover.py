@@ -189,7 +189,7 @@ def test_partitions_that_do_not_come_back_are_a_finding_and_rows_without_a_time(
     assert sum(broker.starts for broker in memory.system.brokers) == 1
 
 
-def test_a_topic_that_does_not_become_whole_says_what_it_lacks(measuring, memory: Memory) -> None:
+def test_incomplete_failover_topic_is_a_finding_with_counts(measuring, memory: Memory) -> None:
     run = measuring(limit="1s")
     memory.system.brokers[1].process.signal(signal.SIGKILL)
     steps.failover(run, deadline(run))

@@ -103,7 +103,7 @@ def test_every_fault_strikes_is_proven_and_healed(run: Run, memory: Memory) -> N
     assert run.clock.monotonic() - began >= run.plan[-1].end_ms / 1000 - 1
 
 
-def test_what_is_recorded_of_a_fault(run: Run) -> None:
+def test_rows_of_a_fault_record_target_facts_and_evidence(run: Run) -> None:
     steps.faults(run, deadline(run))
     verified = next(r for r in rows(run) if r["fault"] == "kill" and r["event"] == "verified")
     assert verified["target"] == "leader(acks-1-minisr-1, any)"
@@ -218,7 +218,7 @@ class TestOverlapping:
         times = {(row["fault"], row["event"]): row["time"] / 1e9 for row in rows(run)}
         assert 21 <= times["elect-preferred", "inject"] < 22
 
-    def test_what_one_raises_does_not_end_the_others(self, overlapping, memory: Memory) -> None:
+    def test_exception_in_one_fault_does_not_end_the_others(self, overlapping, memory: Memory) -> None:
         run = overlapping(
             at(1, "cut", "broker-1 -> broker-2", 1, 5), at(2, "kill", "broker-3", 2, 5)
         )
@@ -314,7 +314,7 @@ class TestRaising:
         assert not run.findings
 
 
-def test_what_was_never_done_is_healed(run: Run) -> None:
+def test_fault_that_was_never_injected_is_healed(run: Run) -> None:
     run.ledger.open(opened(run, "kill", "all"))
     steps.heal(run, deadline(run))
     assert events(run, "kill") == [("heal", None), ("healed", True)]
@@ -339,7 +339,7 @@ def test_a_heal_that_is_not_proven_is_a_finding(run: Run, memory: Memory) -> Non
     assert run.findings == ["run 1, heal: pause#9 is not proven to be healed"]
 
 
-def test_a_broker_that_does_not_come_back_is_told_from_a_fault_that_is_not_undone(
+def test_broker_that_does_not_return_is_distinguished_from_an_unhealed_fault(
     run: Run, memory: Memory
 ) -> None:
     run.executor.inject(opened(run, "kill", "broker-1"))
@@ -357,7 +357,7 @@ def test_a_server_that_died_by_itself_does_not_fail_the_heal(run: Run, memory: M
     assert not run.findings
 
 
-def test_a_target_that_names_nobody_is_recorded_as_failed(run: Run, memory: Memory) -> None:
+def test_unresolved_target_is_recorded_as_failed(run: Run, memory: Memory) -> None:
     memory.system.topics = {}
     steps.faults(run, deadline(run))
     assert events(run, "kill") == [("failed", None)]
@@ -462,7 +462,7 @@ class TestRoom:
         ]
         return dataclasses.replace(overlapping(*faults), room=Count(brokers=2))
 
-    def test_what_would_be_too_many_waits(self, overlapping) -> None:
+    def test_fault_beyond_the_limit_waits(self, overlapping) -> None:
         run = self.crowded(overlapping, 1, 1, 1)
         steps.faults(run, deadline(run))
         healed = [r["time"] for r in rows(run) if r["event"] == "healed" and r["fault_id"] < 3]
@@ -472,7 +472,7 @@ class TestRoom:
         assert min(healed) <= struck[3] <= min(healed) + 1e9
         assert len([r for r in rows(run) if r["event"] == "healed"]) == 3
 
-    def test_what_is_not_healed_takes_room(self, overlapping, memory: Memory) -> None:
+    def test_unhealed_fault_takes_room(self, overlapping, memory: Memory) -> None:
         run = self.crowded(overlapping, 2, 1)
         process = memory.system.brokers[0]
         process.__class__ = Lame
@@ -483,7 +483,7 @@ class TestRoom:
         tries = [r["time"] for r in rows(run) if r["fault_id"] == 1 and r["event"] == "heal"]
         assert len(tries) == 2
 
-    def test_what_was_not_healed_in_time_is_healed_for_the_next(
+    def test_fault_healed_late_makes_room_for_the_next(
         self, overlapping, memory: Memory
     ) -> None:
         run = self.crowded(overlapping, 2, 1, 2)
@@ -551,7 +551,7 @@ def test_no_fault_follows_one_after_which_no_broker_comes_up(run: Run, memory: M
     assert servers.brokers_are_gone(run)
 
 
-def test_they_go_on_where_nobody_asked_for_an_end(run: Run) -> None:
+def test_faults_continue_after_a_server_ends_if_no_stop_is_configured(run: Run) -> None:
     run.ended_by_themselves.append("broker-2")
     steps.faults(run, deadline(run))
     assert events(run, "kill")[-1] == ("healed", True)

@@ -16,7 +16,7 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def test_what_init_writes_is_right_and_does_what_the_quick_campaign_does(tmp_path: Path) -> None:
+def test_init_writes_a_valid_file_equal_to_the_quick_campaign(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     result = invoke("init", file)
     assert result.exit_code == 0, result.output

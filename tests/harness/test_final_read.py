@@ -50,7 +50,7 @@ def test_one_process_reads_all(run: Run) -> None:
     assert "apart" not in node.specifications["final-read"]
 
 
-def test_a_crash_is_told_and_the_step_ends_well_all_the_same(run: Run) -> None:
+def test_crash_of_the_final_read_is_a_finding_and_the_step_succeeds(run: Run) -> None:
     node, failed = read_with(run, -signal.SIGABRT, 0)
     assert not failed
     (finding,) = run.findings
@@ -66,6 +66,6 @@ def test_another_end_is_no_crash(run: Run, status: int) -> None:
     assert failed == [f"ended with status {status}"]
 
 
-def test_who_reads_apart_may_fail(run: Run) -> None:
+def test_separate_final_read_may_fail(run: Run) -> None:
     _, failed = read_with(run, -signal.SIGABRT, 1)
     assert failed == ["ended with status 1"]

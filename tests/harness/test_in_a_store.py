@@ -39,7 +39,7 @@ def test_no_such_bucket() -> None:
         named("s3a://nobodys-bucket/run")
 
 
-def test_nobody_is_let_in(there: Store) -> None:
+def test_access_to_a_closed_store_is_refused(there: Store) -> None:
     uri = there.uri("run")
     with there.closed_to_all(), pytest.raises(NotResults, match=f"{uri} cannot be used") as refused:
         named(uri)

@@ -55,7 +55,7 @@ def test_one_that_leaves_leaves_its_log_and_its_end(joined: Run, memory: Memory)
     assert not joined.leaving
 
 
-def test_one_that_ends_by_itself_is_told(joined: Run, memory: Memory) -> None:
+def test_added_broker_that_ends_by_itself_is_recorded(joined: Run, memory: Memory) -> None:
     memory.system.added.stillborn = True
     steps.faults(joined, deadline(joined))
     assert of_broker_4(joined) == [("started", None, None), ("ended", 1, None)]

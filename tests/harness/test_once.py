@@ -29,13 +29,13 @@ def was_run(once: Once) -> None:
     verdict.write(once.directory, verdict.to_document({"name": "c", "seed": 1}, found))
 
 
-def test_what_is_there_is_not_run_again(once: Once) -> None:
+def test_existing_result_is_not_run_again(once: Once) -> None:
     was_run(once)
     assert once.carry_out(Children())
     assert not once.output.exists(), "nothing was started"
 
 
-def test_what_came_to_no_verdict_has_said_why(once: Once) -> None:
+def test_run_without_a_verdict_keeps_its_error_output(once: Once) -> None:
     once.directory.mkdir(parents=True)
     (once.directory / "half").touch()
     assert not once.carry_out(Children())
@@ -44,7 +44,7 @@ def test_what_came_to_no_verdict_has_said_why(once: Once) -> None:
     assert once.result is None
 
 
-def test_it_is_run_with_who_is_to_keep_the_metadata(once: Once) -> None:
+def test_metadata_quorum_is_passed_to_the_run(once: Once) -> None:
     quick = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
     refused = replace(once, file=quick, metadata_quorum="combined-kraft")
     assert not refused.carry_out(Children())

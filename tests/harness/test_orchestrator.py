@@ -63,7 +63,7 @@ def test_every_step_is_recorded(run: Run) -> None:
     assert written == {"phases", "closings"}
 
 
-def test_a_broken_step_is_a_finding_and_what_needs_it_is_left_out(run: Run) -> None:
+def test_failed_step_is_a_finding_and_dependent_steps_are_skipped(run: Run) -> None:
     steps = [
         step("deploy", fine),
         step("ready", broken, needs="deploy"),
@@ -95,7 +95,7 @@ def test_a_step_that_hangs_is_cancelled_and_named(run: Run) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_asked_to_stop_it_skips_to_what_cleans_up(
+def test_interruption_skips_to_the_steps_that_clean_up(
     run: Run, interruption: Interruption, number: signal.Signals
 ) -> None:
     def interrupted(_run: Run, deadline: Deadline) -> None:
@@ -118,7 +118,7 @@ def test_asked_to_stop_it_skips_to_what_cleans_up(
     assert not interruption.asked_again
 
 
-def test_what_cleans_up_is_not_cut_short_by_the_asking(
+def test_interruption_does_not_cut_short_a_step_that_cleans_up(
     run: Run, interruption: Interruption
 ) -> None:
     def asked(_run: Run, deadline: Deadline) -> None:

@@ -41,7 +41,7 @@ def test_recovered_every_partition_is_whole_and_the_tail_passes(run: Run) -> Non
     assert all(len(row["isr"]) == 3 for row in rows(run))
 
 
-def test_no_recovery_in_time_says_what_is_missing(run: Run, memory: Memory) -> None:
+def test_recovery_timeout_names_the_incomplete_partition(run: Run, memory: Memory) -> None:
     memory.system.brokers[2].process.current = ProcessState.EXITED
     with pytest.raises(StepTimeout, match=r"acks-0-minisr-1-0 has the ISR \[1, 2\]"):
         recovery.recover(run, deadline(run))
@@ -91,7 +91,7 @@ def test_stale_metadata_do_not_make_a_cluster_without_brokers_whole(
     assert not any(row["whole"] for row in rows(run))
 
 
-def test_of_a_zookeeper_that_does_not_answer_nobody_knows(run: Run, memory: Memory) -> None:
+def test_recovery_is_unknown_if_zookeeper_does_not_answer(run: Run, memory: Memory) -> None:
     memory.system.zookeepers[0].process.current = ProcessState.STOPPED
     with pytest.raises(StepTimeout, match="the metadata cannot be read"):
         recovery.recover(run, deadline(run))
@@ -179,7 +179,7 @@ def test_groups_that_go_on_are_waited_for(run: Run) -> None:
         {"assigned": PARTITIONS, "shown": 7},
     ],
 )
-def test_a_group_that_does_not_gets_all_of_its_time_and_is_told(
+def test_stalled_group_gets_its_full_time_and_is_a_finding(
     run: Run, figures: Mapping[str, int]
 ) -> None:
     acks(run)
@@ -206,7 +206,7 @@ def test_where_nothing_is_acked_there_is_nothing_to_be_shown(run: Run) -> None:
     assert run.findings == []
 
 
-def test_while_a_fault_is_not_healed_nobody_waits(run: Run) -> None:
+def test_recovery_does_not_wait_for_groups_during_an_unhealed_fault(run: Run) -> None:
     acks(run)
     says(run, "member-0", lambda _: {"assigned": 0}, "g")
     target = Target(expression="clients", nodes=("client-1",))

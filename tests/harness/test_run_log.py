@@ -8,7 +8,7 @@ from ackproof.harness.running.progress import logging_to
 log = logging.getLogger("ackproof.tests")
 
 
-def test_log_without_room_is_told_once(capsys) -> None:
+def test_log_without_room_is_reported_once(capsys) -> None:
     told: list[str] = []
     with logging_to(Path("/dev/full"), told.append):
         for number in range(20):

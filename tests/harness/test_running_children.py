@@ -13,14 +13,14 @@ ASKED_AND_WAITED_FOR = "trap 'echo asked; kill $!; exit 7' TERM; echo ready; sle
 GIVE_UP_S = 120
 
 
-def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
+def test_child_output_and_exit_status_are_returned(tmp_path: Path) -> None:
     said = tmp_path / "said"
     with said.open("wb") as output:
         status = Children().run(["sh", "-c", "echo $WHO; exit 5"], output, {"WHO": "me"})
     assert (status, said.read_text()) == (5, "me\n")
 
 
-def test_who_runs_is_asked_once_and_waited_for(tmp_path: Path) -> None:
+def test_running_child_is_asked_to_stop_once_and_awaited(tmp_path: Path) -> None:
     children, said = Children(), tmp_path / "said"
 
     def ask() -> None:

@@ -184,7 +184,7 @@ def test_one_campaign_alone_can_be_served(root: Path) -> None:
     assert 'href="../"' not in page
 
 
-def test_a_port_that_is_taken_and_a_directory_that_is_none_are_told(root: Path) -> None:
+def test_used_port_and_missing_directory_are_reported(root: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = CliRunner().invoke(cli, ["serve", str(root), "--port", str(port)])

@@ -180,7 +180,7 @@ class TestAsRecorded:
         ]
         right(found, tmp_path)
 
-    def test_what_never_struck_is_not_in_it(self, campaign: Campaign, tmp_path: Path) -> None:
+    def test_recorded_campaign_omits_faults_that_were_never_injected(self, campaign: Campaign, tmp_path: Path) -> None:
         campaign = campaign.resolved(seed=7)
         recorded(campaign, tmp_path, [(2, 30_000, 34_000)])
         (entry,) = as_recorded(campaign, 1, tmp_path).faults
@@ -409,7 +409,7 @@ class TestJudge:
         one = candidate(campaign, ("one", 0, 500))
         assert [judge.fails(one) for _ in range(3)] == [True, False, False]
 
-    def test_what_was_run_is_remembered(self, campaign: Campaign, tmp_path: Path) -> None:
+    def test_results_of_runs_are_remembered(self, campaign: Campaign, tmp_path: Path) -> None:
         answers = [(LOST,), (), (LOST,)]
         one = candidate(campaign, ("one", 0, 500))
         first = judging(tmp_path, Processes(lambda _: result_of(answers.pop(0))))
@@ -430,7 +430,7 @@ class TestJudge:
         third = judging(tmp_path, Processes(lambda _: result_of((LOST,))))
         assert [third.fails(one) for _ in range(2)] == [True, False], "what came after it, too"
 
-    def test_who_asked_to_stop_is_no_judgement(self, campaign: Campaign, tmp_path: Path) -> None:
+    def test_interrupted_run_is_no_judgement(self, campaign: Campaign, tmp_path: Path) -> None:
         def asked(_: Campaign) -> CampaignResult:
             processes.asked_to_stop = True
             return result_of((LOST,))

@@ -46,7 +46,7 @@ def causes(draw: st.DrawFn) -> tuple[Faults, frozenset[int]]:
 
 
 @given(planted=causes(), seed=st.integers(0, 2**32))
-def test_what_always_fails_is_found_exactly(
+def test_constant_cause_is_found_exactly(
     planted: tuple[Faults, frozenset[int]], seed: int
 ) -> None:
     faults, cause = planted
@@ -56,7 +56,7 @@ def test_what_always_fails_is_found_exactly(
 
 
 @given(planted=causes(), p=st.floats(0.25, 1.0), seed=st.integers(0, 2**32))
-def test_what_is_planted_is_never_lost(
+def test_planted_cause_is_never_lost(
     planted: tuple[Faults, frozenset[int]], p: float, seed: int
 ) -> None:
     """However unlucky: what is found did fail."""
@@ -87,7 +87,7 @@ def test_with_odds_it_is_found_nearly_always(p: float) -> None:
     assert exact[0.5] < exact[0.02]
 
 
-def test_told_the_same_it_asks_the_same() -> None:
+def test_search_with_the_same_answers_makes_the_same_runs() -> None:
     """So a search that was ended is taken up by answering from a journal."""
     whole = Judged(frozenset({1, 4, 6}), 0.5, 3)
     found = searching(whole).shrink(tuple(range(9)))
@@ -116,7 +116,7 @@ def test_ended_in_the_middle_it_has_the_best_so_far() -> None:
     assert len(search.best) < 8
 
 
-def test_what_does_not_fail_again_is_given_up() -> None:
+def test_failure_that_does_not_recur_is_given_up() -> None:
     judge = Judged(frozenset({99}), 1.0, 0)
     with pytest.raises(NotAgain, match=f"{FIRST_RUNS_MAX} runs"):
         searching(judge).shrink((1, 2))

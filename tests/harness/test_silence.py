@@ -96,7 +96,7 @@ def test_a_producer_without_outcomes_is_silent_once(listening: Listening) -> Non
 
 
 @pytest.mark.parametrize("what", ["acked", "failed", "indeterminate"])
-def test_one_outcome_is_a_word_and_silence_begins_anew(listening: Listening, what: str) -> None:
+def test_one_reported_outcome_restarts_the_silence(listening: Listening, what: str) -> None:
     limit = listening.limit_s(Role.PRODUCER)
     listening.after(limit - 1)
     listening.says(Role.PRODUCER, {**AT_WORK, what: 77})
@@ -137,7 +137,7 @@ def both(listening: Listening, **figures: int) -> Callable[[int], None]:
     return say
 
 
-def test_one_that_is_shown_nothing_of_what_is_acked_is_silent(listening: Listening) -> None:
+def test_consumer_without_reads_of_acked_records_is_silent(listening: Listening) -> None:
     keeps_on(listening, 3, both(listening))
     ((name, _, _, words),) = listening.told
     assert name == "consumer"
@@ -150,7 +150,7 @@ def test_one_without_partitions_has_nothing_to_read(listening: Listening) -> Non
 
 
 @pytest.mark.parametrize("paused", ["producer", "consumer"])
-def test_who_is_paused_is_not_told(listening: Listening, paused: str) -> None:
+def test_paused_client_is_not_reported_as_silent(listening: Listening, paused: str) -> None:
     fault = FAULTS["pause-client"]
     effect = StopClient(paused)
     target = Target(expression="clients", nodes=("client-1",))

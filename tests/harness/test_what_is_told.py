@@ -233,7 +233,7 @@ def test_rows_that_were_removed_meanwhile_are_missed(tmp_path: Path) -> None:
         next(rows_of(tmp_path))
 
 
-def test_campaign_file_whose_aliases_never_end_hides_nothing(results: Path, capsys) -> None:
+def test_endless_aliases_in_the_campaign_file_hide_nothing(results: Path, capsys) -> None:
     levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
     bomb = "\n".join(["a0: &a0 [x]", *levels, "name: *a29"])
     (results / "campaign.yaml").write_text(bomb, encoding="utf-8")

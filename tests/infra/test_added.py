@@ -41,7 +41,7 @@ def test_of_one_that_cannot_be_made_nothing_is_left() -> None:
     assert found.next_id == 5
 
 
-def test_where_nothing_is_deployed_nobody_joins() -> None:
+def test_join_without_a_deployment_is_refused() -> None:
     nobody = NobodyJoins("nothing is deployed here")
     with pytest.raises(LookupError, match="no broker 4 joins: nothing is deployed here"):
         nobody.add(4)

@@ -104,7 +104,7 @@ def deaf() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_what_is_asked_twice_is_done_once(agent) -> None:
+def test_repeated_request_is_carried_out_once(agent) -> None:
     """As when the answer was lost with its connection, and the request comes by another one."""
     there = agent()
     command = {"argv": ["sleep", "1000"], "env": {}, "directory": "/", "log": "/dev/null"}
@@ -116,7 +116,7 @@ def test_what_is_asked_twice_is_done_once(agent) -> None:
     assert other["result"]["number"] == answers[0]["result"]["number"] + 1
 
 
-def test_what_is_asked_again_while_it_is_under_way_is_waited_for(agent, deaf: int) -> None:
+def test_repeated_request_awaits_the_one_in_progress(agent, deaf: int) -> None:
     there = agent()
     probe = {"address": "127.0.0.1", "port": deaf, "within": 1.0}
     request = {"ask": "reaches", "id": "x", "arguments": probe}
@@ -145,7 +145,7 @@ def test_answer_is_remembered_and_the_probe_is_not_tried_again(agent) -> None:
         assert (ask("x"), ask("y")) == ({"result": False}, {"result": True})
 
 
-def test_slow_requests_keep_nobody_waiting(agent, deaf: int) -> None:
+def test_slow_request_does_not_delay_others(agent, deaf: int) -> None:
     there = agent()
     probe = {"address": "127.0.0.1", "port": deaf, "within": 60.0}
     with ThreadPoolExecutor() as pool:
@@ -205,7 +205,7 @@ def test_sigterm_ends_everything_below(agent) -> None:
     assert psutil.wait_procs(below, 5)[1] == []
 
 
-def test_who_has_an_answer_may_ask_it_to_end(agent) -> None:
+def test_agent_that_has_answered_can_be_terminated(agent) -> None:
     """It hears signals before it serves anybody, however long that takes it."""
     there = agent(sys.executable, "-c", SLOW_TO_HEAR, "listen")
     there.client.clock()  # for which the main thread has nothing to do
@@ -213,7 +213,7 @@ def test_who_has_an_answer_may_ask_it_to_end(agent) -> None:
     assert there.process.wait(PATIENCE_S) == 0
 
 
-def test_what_it_cannot_do_is_told(agent) -> None:
+def test_agent_reports_requests_that_it_cannot_carry_out(agent) -> None:
     client = agent().client
     with pytest.raises(InfraError, match="node: KeyError: 'fly'"):
         client.ask("fly")
@@ -226,7 +226,7 @@ def test_what_it_cannot_do_is_told(agent) -> None:
     assert client.read(PurePosixPath("/proc/self/comm")), "a file whose size is said to be 0"
 
 
-def test_what_is_no_agent_is_told() -> None:
+def test_peer_that_is_no_agent_is_reported() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(b"Welcome to this machine\n")

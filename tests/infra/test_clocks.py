@@ -66,19 +66,19 @@ class TestWhatIsWritten:
         assert shown(tmp_path) == "+0"
         assert not [thread for thread in threading.enumerate() if thread.name == "clock"]
 
-    def test_what_is_loaded_leaves_sleeping_alone(self, tmp_path: Path) -> None:
+    def test_loaded_library_does_not_change_sleeping(self, tmp_path: Path) -> None:
         under = made(tmp_path)
         assert f"LD_PRELOAD={tmp_path}/clock/libfaketimeMT.so.1" in under
         loaded = (tmp_path / "clock" / "libfaketimeMT.so.1").read_bytes()
         assert loaded == LIBRARY.replace(b"\0clock_nanosleep", b"\0xlock_nanosleep")
 
     @pytest.mark.parametrize("name", ["a b", "a:b"])
-    def test_what_the_loader_cannot_name_is_refused(self, tmp_path: Path, name: str) -> None:
+    def test_directory_unnameable_to_the_loader_is_refused(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(Refused, match="no blanks, no colons"):
             made(tmp_path, name)
 
 
-def test_without_libfaketime_it_is_said_what_to_install() -> None:
+def test_missing_libfaketime_is_reported_with_its_package() -> None:
     assert "apt-get install libfaketime" in str(clocks.obstacle(["/nowhere/*"]))
 
 
@@ -138,7 +138,7 @@ class TestWhatAServerSays:
         ):
             ask(server.port, log, within=0.3)
 
-    def test_cannot_be_had_of_who_is_not_there(self, log: Path) -> None:
+    def test_clock_of_an_unreachable_server_is_refused(self, log: Path) -> None:
         with closing(socket.socket()) as nobody:
             nobody.bind((HERE, 0))
             with pytest.raises(Refused, match="not asked what time it is"):

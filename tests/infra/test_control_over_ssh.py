@@ -76,7 +76,7 @@ def test_a_unit_is_started_paused_killed_and_stopped(host: SshHost, tmp_path: Pa
     becomes(*gone)
 
 
-def test_a_command_that_fails_there_says_what_it_said(host: SshHost) -> None:
+def test_failed_remote_command_is_reported_with_its_output(host: SshHost) -> None:
     with pytest.raises(InfraError, match=r"stop zookeeper ended with 5: Unit zookeeper could not"):
         carry_out(by(host, systemd="zookeeper"), Action.STOP)
 
@@ -94,7 +94,7 @@ def test_more_output_than_a_channel_holds_stops_nothing(host: SshHost) -> None:
     carry_out(by(host, commands={"start": ["head", "-c", many, "/dev/zero"]}), Action.START)
 
 
-def test_a_host_that_is_not_known_is_told_nothing(host: SshHost) -> None:
+def test_unknown_host_receives_no_command(host: SshHost) -> None:
     host.known_hosts.write_text("")
     with pytest.raises(InfraError, match="unknown host"):
         carry_out(by(host, systemd="kafka"), Action.STOP)

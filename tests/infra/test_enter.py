@@ -158,7 +158,7 @@ def test_killing_the_outer_process_leaves_nothing_that_runs(inside, wait_for) ->
 
 
 @AS_EACH_USER
-def test_clean_removes_what_a_killed_run_left(inside, wait_for) -> None:
+def test_clean_removes_the_leftovers_of_a_killed_run(inside, wait_for) -> None:
     run = inside.start(CASES, "busy")
     _ready(inside, wait_for)
     registry = Registry(inside.state)

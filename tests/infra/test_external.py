@@ -51,7 +51,7 @@ def described(handle: Handle | None) -> Described:
     )
 
 
-def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
+def test_failed_command_is_reported_with_its_output(tmp_path: Path) -> None:
     failing = (sys.executable, "-c", "print('no such unit'); raise SystemExit(4)")
     with pytest.raises(InfraError, match="ended with 4: no such unit"):
         carry_out(Handle(commands={Action.STOP: (failing,)}), Action.STOP)
@@ -61,7 +61,7 @@ def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
         carry_out(Handle(commands={Action.STOP: ((str(tmp_path / "absent"),),)}), Action.STOP)
 
 
-def test_what_a_command_has_started_is_not_waited_for(tmp_path: Path) -> None:
+def test_process_started_by_a_command_is_not_awaited(tmp_path: Path) -> None:
     """It goes on with the command's output open, for as long as it lives."""
     fifo = tmp_path / "fifo"
     script = "import os, sys; os.mkfifo(sys.argv[1])\nif not os.fork(): open(sys.argv[1]).read()"
@@ -79,7 +79,7 @@ def test_a_broker_without_hands_is_not_touched(tmp_path: Path) -> None:
     assert not journal.left().anything
 
 
-def test_what_is_done_is_written_down_before(tmp_path: Path) -> None:
+def test_action_is_journaled_before_it_is_carried_out(tmp_path: Path) -> None:
     """A command that fails half-way may have stopped it."""
     failing = (sys.executable, "-c", "raise SystemExit(1)")
     handle = Handle(commands={Action.KILL: (failing,)})
@@ -95,7 +95,7 @@ def test_what_is_done_is_written_down_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("done", "back"), [(Action.KILL, "start"), (Action.STOP, "start"), (Action.PAUSE, "resume")]
 )
-def test_what_a_killed_run_has_left_is_undone_once(tmp_path: Path, done: Action, back: str) -> None:
+def test_action_of_a_killed_run_is_undone_once(tmp_path: Path, done: Action, back: str) -> None:
     run = tmp_path / "results" / "runs" / "1"
     run.mkdir(parents=True)
     handle = touching(tmp_path)
@@ -111,7 +111,7 @@ def test_what_a_killed_run_has_left_is_undone_once(tmp_path: Path, done: Action,
     assert len(told) == 1
 
 
-def test_results_alone_are_enough_to_undo_what_is_left(tmp_path: Path) -> None:
+def test_results_alone_suffice_to_undo_leftovers(tmp_path: Path) -> None:
     """Of a machine that was restarted since, no registry knows the run. One that lives undoes its
     own at its end."""
     results = tmp_path / "results"
@@ -134,7 +134,7 @@ def test_results_alone_are_enough_to_undo_what_is_left(tmp_path: Path) -> None:
     assert "NOT_SET_ANYWHERE is not set" in told[-1]
 
 
-def test_what_cannot_be_undone_stays_to_be_undone(tmp_path: Path) -> None:
+def test_failed_restore_keeps_its_entry(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "1"
     run.mkdir(parents=True)
     journal = Journal.begin(run / FILE, described(None))
@@ -222,7 +222,7 @@ def test_the_journal_keeps_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "hunter2" not in (tmp_path / FILE).read_text()
 
 
-def test_what_librdkafka_does_not_connect_by_is_told_and_stays_to_be_undone(tmp_path: Path) -> None:
+def test_unusable_client_settings_are_reported_and_keep_the_entry(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "1"
     run.mkdir(parents=True)
     tls = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "nowhere.pem")}

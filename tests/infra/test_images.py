@@ -91,7 +91,7 @@ def test_the_jars_of_a_directory_and_nothing_else(tmp_path: Path, inside: Path) 
         [link("libs/x.jar", "/tmp"), member("libs/x.jar/y.jar")],
     ],
 )
-def test_what_leads_elsewhere_is_refused(
+def test_archive_member_that_leads_outside_is_refused(
     tmp_path: Path, inside: Path, members: list[tuple[tarfile.TarInfo, bytes]]
 ) -> None:
     with pytest.raises(ValueError, match=r"leads|which is not there"):
@@ -117,7 +117,7 @@ def test_no_name_leads_out(tmp_path_factory: pytest.TempPathFactory, names: list
         (archive(member(CORE, bytes(5_000)))[:3], "no archive"),
     ],
 )
-def test_what_is_too_large_or_no_archive_is_refused(
+def test_oversized_or_malformed_archive_is_refused(
     inside: Path, chunks: Iterable[bytes], says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):

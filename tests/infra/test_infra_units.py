@@ -151,7 +151,7 @@ def test_a_broker_with_a_new_session_went_down_and_came_up() -> None:
     ]
 
 
-def test_a_controller_that_goes_and_comes_back_is_told_by_its_epoch() -> None:
+def test_controller_that_leaves_and_returns_is_detected_by_its_epoch() -> None:
     none = replace(VIEW, controller=None)
     again = replace(VIEW, controller_epoch=2)
     assert [(c.broker, c.controller_epoch) for c in changes(VIEW, none, 5)] == [(None, 1)]
@@ -236,6 +236,6 @@ def test_a_session_that_its_client_ended_was_not_expired(
     ("reasons", "can"),
     [([None], True), ([None, None], True), ([None, "/sys is read-only there"], False), ([], False)],
 )
-def test_what_nobody_has_tried_cannot_be_done(reasons: list[str | None], can: bool) -> None:
+def test_untried_capability_is_absent(reasons: list[str | None], can: bool) -> None:
     found = capabilities([], tried={Capability.SLOW_DISKS: reasons})
     assert (Capability.SLOW_DISKS in found) is can

@@ -71,6 +71,6 @@ def _check(inside, case: str, system: str, quorum: str | None = None) -> None:
 
 
 @pytest.mark.parametrize("version", releases.VERSIONS)
-def test_what_is_known_of_a_release_is_what_it_says(version: str) -> None:
+def test_release_description_matches_the_stored_one(version: str) -> None:
     known = Path(releases.__file__).with_name(f"{version}.json")
     assert known.read_text(encoding="utf-8") == described(version)

@@ -71,7 +71,7 @@ MADE = Topic(name="orders", topic_id=ORDERS), partition()
     ],
     ids=["unfenced", "the ISR shrank", "no-op"],
 )
-def test_what_a_controller_of_4_1_1_wrote(written: str, record: Record | None) -> None:
+def test_records_of_a_4_1_1_controller_are_decoded(written: str, record: Record | None) -> None:
     assert SCHEMAS.decoded(bytes.fromhex(written)) == record
 
 
@@ -141,7 +141,7 @@ def test_schemas_of_a_release_that_was_not_asked_are_those_of_the_newest_shipped
 @pytest.mark.parametrize(
     "value", [b"", b"\x01", b"\x02\x05\x00", b"\x01\x00\x00rest", b"\x01\x05\x02\x00\x00"]
 )
-def test_what_cannot_be_read_is_not_left_out(value: bytes) -> None:
+def test_unknown_record_is_not_skipped(value: bytes) -> None:
     with pytest.raises(UnknownRecord):
         SCHEMAS.decoded(value)
 
@@ -155,7 +155,7 @@ def test_damaged_record_is_refused_and_nothing_else(rest: bytes) -> None:
             continue
 
 
-def test_registered_is_who_is_not_fenced() -> None:
+def test_unfenced_broker_counts_as_registered() -> None:
     fenced = image(registered(1, 5))
     assert fenced.view(101, 1).brokers == {}
     assert image(registered(1, 5), changed(1, 5, fenced=-1)).view(101, 1).brokers == {1: 5}
@@ -163,7 +163,7 @@ def test_registered_is_who_is_not_fenced() -> None:
     assert image(registered(1, 5), changed(1, 5, fenced=-1), gone).view(101, 1).brokers == {}
 
 
-def test_who_was_fenced_without_having_asked() -> None:
+def test_broker_fenced_without_a_request_is_listed() -> None:
     up = registered(1, 5), changed(1, 5, fenced=-1)
     assert image(*up).fenced_unasked == frozenset()
     assert image(*up, changed(1, 5, fenced=1)).fenced_unasked == {5}
@@ -204,7 +204,7 @@ def test_a_topic_goes_with_its_partitions_and_settings() -> None:
     assert removed.config("orders") == {}
 
 
-def test_what_changes_is_told_as_of_zookeeper() -> None:
+def test_metadata_changes_are_reported_as_those_of_zookeeper() -> None:
     before = image(*MADE, registered(1, 5), changed(1, 5, fenced=-1))
     seen = list(changes(EMPTY, before.view(101, 3), 7))
     assert [(one.kind, one.broker) for one in seen] == [
@@ -249,7 +249,7 @@ def fence_record(broker: int, epoch: int) -> str:
 GRANT = "Unfenced broker {} has requested and been granted an immediate shutdown. "
 
 
-def test_who_led_nothing_and_was_let_go_at_once_was_not_silent() -> None:
+def test_broker_released_at_once_was_not_silent() -> None:
     grant = GRANT
     silent = "Fencing broker {} at epoch {} because its session has timed out. "
     asked = controllers_log(
@@ -263,7 +263,7 @@ def test_who_led_nothing_and_was_let_go_at_once_was_not_silent() -> None:
     assert let_go([controllers_log(grant.format(5), fence_record(55, 21))]) == frozenset()
 
 
-def test_what_the_broker_says_that_the_controller_is_too_is_not_in_between() -> None:
+def test_broker_lines_of_a_combined_process_do_not_count_as_between() -> None:
     brokers = b"2031-05-17T02:17:00,000 INFO ReplicaFetcherThread: [ReplicaFetcher replicaId=1] x\n"
     grant, record = controllers_log(GRANT.format(5)), controllers_log(fence_record(5, 21))
     assert let_go([grant + 20 * brokers + record]) == {21}

@@ -78,7 +78,7 @@ def test_a_second_hole_begins_behind_the_first() -> None:
     assert [kind for kind, _ in found] == [LOST, BACK] * 3
 
 
-def test_what_on_change_raises_ends_it() -> None:
+def test_exception_in_on_change_ends_the_observer() -> None:
     def refuse(_change: ClusterChange) -> None:
         raise RuntimeError("full")
 

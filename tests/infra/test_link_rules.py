@@ -43,7 +43,7 @@ def test_a_cut_draws_nothing() -> None:
     assert "numgen random mod 100 < 30" in rules(active("loss", 30))[-1]
 
 
-def test_a_cut_tells_nobody() -> None:
+def test_dropped_packets_are_not_reset() -> None:
     """What is lost is not reset, whichever began first."""
     both = rules(active("reset", number=1), active("loss", 100, number=2))
     drop, reset = (
@@ -72,7 +72,7 @@ def test_the_spared_port_comes_first() -> None:
     ]
 
 
-def test_what_was_open_alone_is_reset() -> None:
+def test_only_open_connections_are_reset() -> None:
     one = active("reset-open")._replace(
         connections=(("10.64.0.11", 40000, 9092), ("fd00::1", 1, 2))
     )
@@ -82,12 +82,12 @@ def test_what_was_open_alone_is_reset() -> None:
     assert rules(active("reset-open")) == []
 
 
-def test_what_waits_is_marked_for_its_queue() -> None:
+def test_delayed_packets_are_marked_for_their_queue() -> None:
     told = script([active("slow", 100)], {PEER: "ac00:10"}, None)
     assert "outgoing ip daddr { 10.64.0.11 } meta priority set ac00:10" in told
 
 
-def test_the_counters_of_what_is_over_go() -> None:
+def test_counters_of_finished_faults_are_deleted() -> None:
     told = script([active("loss", 100, number=8)], {}, None, forgotten=7)
     assert "delete counter inet ackproof hit_7" in told
     assert "add counter inet ackproof hit_8" in told

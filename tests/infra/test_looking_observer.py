@@ -49,7 +49,7 @@ def silent() -> ClusterView:
     raise ViewUnavailable("nobody answers")
 
 
-def test_it_tells_what_changed_and_no_epochs() -> None:
+def test_probing_observer_reports_changes_without_epochs() -> None:
     found = observed(lambda: view(1), lambda: view(2))
     partitions = [change for change in found if change.kind is ChangeKind.PARTITION]
     assert [change.leader for change in partitions] == [1, 2]
@@ -57,7 +57,7 @@ def test_it_tells_what_changed_and_no_epochs() -> None:
     assert {change.version for change in found} == {None}
 
 
-def test_while_nobody_answers_it_is_blind_since_it_was_answered_last() -> None:
+def test_probing_observer_is_blind_since_its_last_answer() -> None:
     found = observed(lambda: view(1), silent, lambda: view(2))
     kinds = [change.kind for change in found]
     lost, back = kinds.index(ChangeKind.ZOOKEEPER_LOST), kinds.index(ChangeKind.ZOOKEEPER_BACK)

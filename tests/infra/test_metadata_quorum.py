@@ -69,12 +69,12 @@ def test_of_an_unpacked_release(
         ("pulsar", None, "unknown system 'pulsar'"),
     ],
 )
-def test_what_cannot_be(system: str, asked: str | None, says: str) -> None:
+def test_unsupported_quorum_is_refused(system: str, asked: str | None, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         quorum_of(system, asked)
 
 
-def test_of_a_cluster_of_your_own_nobody_tells() -> None:
+def test_quorum_of_an_external_cluster_is_unknown() -> None:
     assert quorum_of("external") is None
 
 

@@ -99,7 +99,7 @@ def test_command_that_failed_half_way_is_undone(tmp_path: Path) -> None:
     restore(tmp_path, pytest.fail)
 
 
-def test_what_a_dead_run_left_is_undone_last_first_and_tried_again(tmp_path: Path) -> None:
+def test_commands_of_a_dead_run_are_undone_in_reverse_and_retried(tmp_path: Path) -> None:
     run_directory = tmp_path / "runs" / "1"
     run_directory.mkdir(parents=True)
     journal, log = run_directory / FILE, tmp_path / "log"
@@ -124,7 +124,7 @@ def test_what_a_dead_run_left_is_undone_last_first_and_tried_again(tmp_path: Pat
     require_nothing_left(tmp_path)
 
 
-def test_journal_that_is_damaged_is_told(tmp_path: Path) -> None:
+def test_damaged_journal_is_reported(tmp_path: Path) -> None:
     run_directory = tmp_path / "runs" / "1"
     run_directory.mkdir(parents=True)
     own_commands.append_entry(run_directory / FILE, {"inject": 1})
@@ -148,7 +148,7 @@ commands.inject(2, slow, OwnCommand(argv=("rm", mark + ".slow")))
 """
 
 
-def test_clean_heals_what_a_killed_harness_has_injected(
+def test_clean_heals_the_faults_of_a_killed_harness(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is killed while the second of its commands runs, which ends with it."""

@@ -22,13 +22,13 @@ child.wait()
 """
 
 
-def test_it_runs_as_it_is_told_while_its_parent_is_there() -> None:
+def test_command_runs_unchanged_while_its_parent_lives() -> None:
     told = [*dying_with(os.getpid()), sys.executable, "-c", "import sys; print(sys.argv[1:])"]
     done = subprocess.run([*told, "a  b", "$PPID", "'"], capture_output=True, text=True, check=True)
     assert done.stdout == "['a  b', '$PPID', \"'\"]\n"
 
 
-def test_what_cannot_be_executed_is_127() -> None:
+def test_unknown_program_ends_with_127() -> None:
     done = subprocess.run(
         [*dying_with(os.getpid()), "no-such-program"], capture_output=True, text=True, check=False
     )

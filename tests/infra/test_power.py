@@ -26,7 +26,7 @@ sys.exit(capability_probes.main({str(LOSES)!r}))
 """
 
 
-def test_who_syncs_meanwhile_does_not_hide_that_power_failed() -> None:
+def test_sync_during_the_failure_does_not_hide_the_power_loss() -> None:
     if obstacle := undoable(LOSES):
         pytest.skip(obstacle)
     private = ["unshare", "--mount", "--", sys.executable, "-c", SYNCED]

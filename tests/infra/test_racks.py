@@ -7,7 +7,7 @@ from ackproof.infra.systems.properties import RACK, RACK_AWARE, SELECTOR, own_ra
 NODES = ("broker-1", "broker-2")
 
 
-def test_brokers_stand_in_racks_of_their_own_where_that_decides_who_serves() -> None:
+def test_brokers_get_racks_if_the_replica_selector_uses_them() -> None:
     assert own_rack("broker-2", {SELECTOR: RACK_AWARE}) == {RACK: "broker-2"}
     assert racks_of(NODES, {SELECTOR: RACK_AWARE}) == NODES
 
@@ -21,7 +21,7 @@ def test_brokers_stand_in_racks_of_their_own_where_that_decides_who_serves() -> 
     ],
     ids=["by default", "the leader's", "all in one"],
 )
-def test_else_nobody_is_put_anywhere(properties: dict[str, str]) -> None:
+def test_brokers_get_no_racks_otherwise(properties: dict[str, str]) -> None:
     assert own_rack("broker-2", properties) == {}
     assert racks_of(NODES, properties) == ()
 

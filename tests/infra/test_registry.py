@@ -119,7 +119,7 @@ def test_ending_a_process(sleeper: subprocess.Popen[bytes], wait_for: Callable[.
         ProcessIdentity.of(sleeper.pid)
 
 
-def test_leftovers_are_removed_with_what_still_runs_of_them(
+def test_leftovers_are_removed_with_their_running_processes(
     registry: Registry, tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
     dead = _dead_entry(registry, tmp_path / "scratch")
@@ -144,7 +144,7 @@ def test_a_living_run_is_stopped(registry: Registry, sleeper: subprocess.Popen[b
     assert registry.run_ids() == []
 
 
-def test_what_cannot_be_cleaned_is_reported(registry: Registry, tmp_path: Path) -> None:
+def test_failed_cleanup_is_reported(registry: Registry, tmp_path: Path) -> None:
     (registry.directory / "damaged.json").write_text("{}")
     _dead_entry(registry, tmp_path / "scratch")
     lines: list[str] = []

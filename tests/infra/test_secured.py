@@ -32,7 +32,7 @@ def told(broker: ListeningTls, mechanism: str) -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_who_has_a_certificate_and_the_password_is_let_in(tmp_path: Path, mechanism: str) -> None:
+def test_client_with_certificate_and_password_is_accepted(tmp_path: Path, mechanism: str) -> None:
     with listening_tls(tmp_path, mechanism, USER, PASSWORD) as broker:
         connect = connector(told(broker, mechanism))
         with connect(broker.address, time.monotonic() + PATIENCE_S) as connection:
@@ -51,7 +51,7 @@ def test_who_has_a_certificate_and_the_password_is_let_in(tmp_path: Path, mechan
         ("PLAIN", {"ssl.ca.location": "probe"}, "certificate verify failed"),
     ],
 )
-def test_who_has_not_is_told_why(
+def test_rejected_client_receives_the_reason(
     tmp_path: Path, mechanism: str, change: Mapping[str, str], reason: str
 ) -> None:
     with listening_tls(tmp_path, mechanism, USER, PASSWORD) as broker:

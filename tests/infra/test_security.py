@@ -34,7 +34,7 @@ def test_any_name_and_password_are_understood(mechanism: str, user: str, passwor
     assert server.user == user
 
 
-def test_a_wrong_password_is_told() -> None:
+def test_wrong_password_is_reported() -> None:
     scram, server = Scram("SCRAM-SHA-512", "u", "wrong", "n0nce"), Server("SCRAM-SHA-512", "right")
     with pytest.raises(ScramError, match="the server says invalid-proof"):
         scram.check(server.verdict(scram.final(server.challenge(scram.first()))))
@@ -83,11 +83,11 @@ def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
         ({"ssl.keystore.location": "k", "sasl.mechanism": "GSSAPI"}, set(), None),
     ],
 )
-def test_what_is_not_spoken_is_named(given, secrets, reason: str | None) -> None:
+def test_unsupported_security_setting_is_named(given, secrets, reason: str | None) -> None:
     assert unspoken(given, frozenset(secrets)) == reason
 
 
-def test_who_is_believed_is_as_librdkafka_has_it() -> None:
+def test_certificate_checks_follow_the_librdkafka_settings() -> None:
     tls = {"security.protocol": "ssl"}
     assert security({}).tls is None
     strict = security(tls).tls

@@ -131,7 +131,7 @@ def test_a_pom_has_the_jars_and_nothing_that_they_need(jar: tuple[str, ...], bes
     assert pom.count("<dependency>") == len(wanted) == pom.count("<groupId>*</groupId>")
 
 
-def test_what_lies_there_is_what_was_released(tmp_path: Path) -> None:
+def test_jars_must_match_the_released_checksums(tmp_path: Path) -> None:
     contents = {"g:a:1": b"first", "g:b:2:linux": b"second"}
     wanted = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     first, second = tmp_path / "a-1.jar", tmp_path / "b-2-linux.jar"
@@ -149,13 +149,13 @@ def test_what_lies_there_is_what_was_released(tmp_path: Path) -> None:
         jars.check(tmp_path, wanted)
 
 
-def test_what_was_never_fetched_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_release_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(InfraError, match="was never fetched"):
         jars.jars_of(releases.released("3.9.1"))
 
 
-def test_without_maven_it_is_said_what_to_do(
+def test_fetch_without_maven_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -286,7 +286,7 @@ def test_jars_of_an_unpacked_release_are_taken_as_they_are(tmp_path: Path) -> No
     assert jars.jars_of(release).path == tmp_path / "libs"
 
 
-def test_jars_are_named_after_what_they_hold(tmp_path: Path) -> None:
+def test_jars_are_named_by_their_content(tmp_path: Path) -> None:
     def named(directory: Path, content: bytes, *beside: str) -> Artifact:
         directory.mkdir()
         libs = unpacked(directory, "kafka_2.13-3.9.1.jar", *beside) / "libs"
@@ -305,7 +305,7 @@ def test_jars_are_named_after_what_they_hold(tmp_path: Path) -> None:
     assert named(tmp_path / "d", b"x", "more.jar").name != first.name
 
 
-def test_a_jar_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_jar_is_reported(tmp_path: Path) -> None:
     where = unpacked(tmp_path, "kafka_2.13-3.9.1.jar")
     (where / "libs" / "zstd.jar").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InfraError, match=r"cannot be read: .*zstd\.jar"):

@@ -63,7 +63,7 @@ def test_all_of_the_brokers_properties_are_known() -> None:
 
 @settings(max_examples=examples(300))
 @given(st.sampled_from(BROKER), ANY_VALUE)
-def test_what_the_broker_would_not_start_with_is_wrong(name: str, value: object) -> None:
+def test_value_that_the_broker_rejects_is_wrong(name: str, value: object) -> None:
     wrong = BUNDLED.wrong("broker", name, value)
     wrong = wrong or next(BUNDLED.contradictions({name: value}), None)
     if wrong is None:
@@ -75,7 +75,7 @@ def test_what_the_broker_would_not_start_with_is_wrong(name: str, value: object)
 
 
 @given(st.sampled_from(TOPIC), ANY_VALUE)
-def test_what_no_topic_is_made_with_is_wrong(name: str, value: object) -> None:
+def test_value_that_topic_creation_rejects_is_wrong(name: str, value: object) -> None:
     if BUNDLED.wrong("topic", name, value) is None:
         assert topic_takes(name, value)
     elif type(value) is int:
@@ -88,7 +88,7 @@ def test_what_no_topic_is_made_with_is_wrong(name: str, value: object) -> None:
     keep_ms=st.none() | st.integers(1, 40_000),
     coordination=st.sampled_from(["controller", "leader"]),
 )
-def test_what_does_not_go_together_is_told(
+def test_contradictory_properties_are_reported(
     wait_ms: int, lag_ms: int, keep_ms: int | None, coordination: str
 ) -> None:
     given = {
@@ -128,7 +128,7 @@ def test_property_is_the_generations_unless_it_is_given(
         ("log.message.timestamp.type", "Create", "one of CreateTime, LogAppendTime, not 'Create'"),
     ],
 )
-def test_it_is_said_what_would_be_right(name: str, value: object, told: str) -> None:
+def test_wrong_property_is_reported_with_the_permitted_values(name: str, value: object, told: str) -> None:
     assert told in (BUNDLED.wrong("broker", name, value) or "")
 
 
@@ -148,7 +148,7 @@ def test_it_is_said_what_would_be_right(name: str, value: object, told: str) -> 
         ("topic", "min.insync.replicas", 0, "a whole number from 1"),
     ],
 )
-def test_of_apache_kafka_it_is_known_what_its_own_configuration_says(
+def test_apache_kafka_properties_are_validated_by_its_own_configuration(
     kind: str, name: str, value: object, told: str | None
 ) -> None:
     kafka = known("kafka:3.9.1")

@@ -283,7 +283,7 @@ def test_any_batch_is_answered(broker: Broker, records: bytes) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_batch_is_told(
+def test_malformed_batch_is_refused_with_its_error(
     broker: Broker, records: bytes, error: ErrorCode
 ) -> None:
     with RawClient(broker.port) as client:
@@ -291,7 +291,7 @@ def test_what_is_wrong_with_a_batch_is_told(
         assert error_of(client, SOUND) is ErrorCode.none
 
 
-def test_what_was_stored_of_all_this_can_be_served_and_recovered(
+def test_stored_garbage_is_served_and_recovered(
     cluster: Cluster, broker: Broker
 ) -> None:
     """Garbage under a right CRC, claiming two billion records each, is stored as it came."""
@@ -345,7 +345,7 @@ def fetch_of(offset: int) -> Any:
 # --- connections ------------------------------------------------------------------------------
 
 
-def test_silent_clients_are_let_go_and_nobody_waits_for_them(broker: Broker) -> None:
+def test_silent_clients_are_disconnected_and_delay_no_other(broker: Broker) -> None:
     half = struct.pack(">i", REQUEST_MAX_BYTES) + bytes(1000)
     with ExitStack() as opened, RawClient(broker.port) as witness:
         silent = [opened.enter_context(RawClient(broker.port)) for _ in range(PER_IP // 2)]

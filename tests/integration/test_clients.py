@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_what_is_produced_is_consumed(shared_cluster: Cluster, acks: str) -> None:
+def test_produced_records_are_consumed(shared_cluster: Cluster, acks: str) -> None:
     topic = f"produced-{acks}"
     create_topic(shared_cluster, topic, partitions=3)
     sent = {p: [f"{p}-{n}".encode() for n in range(500)] for p in range(3)}

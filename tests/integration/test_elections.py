@@ -149,7 +149,7 @@ def test_unclean_elections_switched_on_for_all_brokers_elect_at_once(topic: Topi
 
 # tests/controller elect so without a cluster; above, the same election follows the switch.
 @pytest.mark.long
-def test_a_topic_with_unclean_elections_is_led_by_who_comes_first(topic: Topic) -> None:
+def test_topic_with_unclean_elections_is_led_by_the_first_broker_to_return(topic: Topic) -> None:
     one_after_the_other(topic, unclean_leader_election_enable="true")
     revive(topic.cluster, 2)
     until("2 leads", lambda: topic.led_by(2))

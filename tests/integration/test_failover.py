@@ -53,7 +53,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_as_follower(
     assert before | after <= set(read_all(cluster, topic))
 
 
-def test_what_only_the_dead_leader_had_is_truncated(tmp_path: Path) -> None:
+def test_records_of_the_dead_leader_alone_are_truncated(tmp_path: Path) -> None:
     leads_first = {1: {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)}}
     with running_cluster(tmp_path, overrides=PATIENT, own=leads_first) as cluster:
         create_assigned(cluster, "t", [1, 2, 3])

@@ -136,7 +136,7 @@ def test_a_partition_that_ends_librdkafka_costs_no_other(
         assert [(row["topic"], row["partition"]) for row in fetched] == [("sound", 0), ("sound", 1)]
 
 
-def test_what_the_former_reader_has_left_does_not_count(start: Start, tmp_path: Path) -> None:
+def test_leftovers_of_the_former_reader_do_not_count(start: Start, tmp_path: Path) -> None:
     """It had flushed rows of two partitions and closed one of its tables; what others have written
     stays as it is."""
     history = tmp_path / "history"

@@ -95,7 +95,7 @@ def test_reading_goes_on_where_it_was_committed(cluster: Cluster) -> None:
         assert (found.offset, found.metadata) == (7, "why")
 
 
-def test_auto_commit_commits_what_was_read(cluster: Cluster) -> None:
+def test_auto_commit_commits_the_read_records(cluster: Cluster) -> None:
     filled(cluster, "auto", 1, 10)
     settings = {"enable_auto_commit": True, "auto_commit_interval_ms": 200}
     with members(Member(cluster, "auto", "auto", **settings)) as (member,):

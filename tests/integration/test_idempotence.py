@@ -76,7 +76,7 @@ def test_producer_ids_are_unique_in_the_cluster(shared_cluster: Cluster) -> None
     assert len(blocks) == 3, "each broker has a block of its own"
 
 
-def test_nobody_gets_an_id_from_nonsense(tmp_path: Path) -> None:
+def test_malformed_id_block_yields_no_producer_id(tmp_path: Path) -> None:
     with running_cluster(tmp_path, 1) as cluster, zookeeper(cluster) as client:
         client.set(PRODUCER_IDS, b'{"block_end": "much"}')
         answers = call(cluster, 1, init(), init())
@@ -115,7 +115,7 @@ def test_a_repetition_has_its_first_answer_from_every_leader(cluster: Cluster, t
     assert len(read_all(cluster, topic)) == 15
 
 
-def test_what_is_remembered_outlives_kill_9(cluster: Cluster, topic: str) -> None:
+def test_producer_state_survives_kill_9(cluster: Cluster, topic: str) -> None:
     create_topic(cluster, topic, replication_factor=1)
     leader = cluster.leader(topic)
     (answer,) = call(cluster, leader, init())

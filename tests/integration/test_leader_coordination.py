@@ -100,7 +100,7 @@ def test_a_killed_leader_is_replaced_and_comes_back(tmp_path: Path, variant: str
 # test_failover.py pauses a leader until its session ends; the simulation does so without a
 # controller.
 @pytest.mark.long
-def test_a_leader_whose_session_ends_goes_on_as_a_follower(tmp_path: Path) -> None:
+def test_leader_with_an_expired_session_continues_as_a_follower(tmp_path: Path) -> None:
     with running_cluster(tmp_path, overrides={**LEADER, **QUIET}) as cluster:
         create_topic(cluster, "t", config={"min.insync.replicas": "2"})
         before = acked(cluster, "t", "before")
@@ -115,7 +115,7 @@ def test_a_leader_whose_session_ends_goes_on_as_a_follower(tmp_path: Path) -> No
         assert before | after <= set(read_all(cluster, "t"))
 
 
-def test_a_broker_that_stops_gives_up_what_it_leads_first(tmp_path: Path) -> None:
+def test_stopping_broker_gives_up_its_leaderships_first(tmp_path: Path) -> None:
     with running_cluster(tmp_path, overrides={**PATIENT, **LEADER, **QUIET}) as cluster:
         create_topic(cluster, "t", partitions=3)
         stopping = cluster.leader("t")
@@ -129,7 +129,7 @@ def test_a_broker_that_stops_gives_up_what_it_leads_first(tmp_path: Path) -> Non
         )
 
 
-def test_nobody_outside_the_isr_leads_unless_told(tmp_path: Path) -> None:
+def test_broker_outside_the_isr_leads_only_after_an_order(tmp_path: Path) -> None:
     with running_cluster(tmp_path, overrides={**LEADER, **QUIET}) as cluster:
         create_assigned(cluster, "t", [1, 2])
         cluster.brokers[2].kill()
@@ -228,7 +228,7 @@ def test_a_group_reads_and_commits(shared: Cluster) -> None:
     assert committed(shared, "readers", "read") == 20
 
 
-def test_what_becomes_of_a_request_can_be_followed(shared: Cluster) -> None:
+def test_lifecycle_of_a_state_change_request_can_be_followed(shared: Cluster) -> None:
     """The lifecycle of "explicit monitoring", in the document's words; and nothing is left."""
     create_assigned(shared, "followed", [2, 3])
     words = r"(\w+), broker id (\S+), (\w+) start-replica for topic followed partition 0"

@@ -238,7 +238,7 @@ def test_an_outage_shorter_than_the_session_timeout_changes_nothing(tmp_path: Pa
 
 # tests/controller/test_zk.py has a hung ZooKeeper, and test_failover.py an outage of it.
 @pytest.mark.long
-def test_a_hung_zookeeper_expires_nobody_when_it_wakes_in_time(tmp_path: Path) -> None:
+def test_hung_zookeeper_that_resumes_in_time_expires_no_session(tmp_path: Path) -> None:
     with running_cluster(tmp_path, overrides=PATIENT, own_zookeeper=True) as cluster:
         create_topic(cluster, "t")
         with zookeeper(cluster) as client:

@@ -96,7 +96,7 @@ def test_each_replica_serves_the_consumers_of_its_rack_and_no_others(cluster: Cl
         assert {one for one, size in served.items() if size} == {broker}
 
 
-def test_who_reads_from_a_follower_that_dies_reads_on_elsewhere(cluster: Cluster) -> None:
+def test_reader_of_a_follower_that_dies_continues_elsewhere(cluster: Cluster) -> None:
     sent = filled(cluster, "dies")
     leader = cluster.leader("dies")
     near = next(number for number in cluster.brokers if number != leader)
@@ -112,7 +112,7 @@ def test_who_reads_from_a_follower_that_dies_reads_on_elsewhere(cluster: Cluster
 
 # The other two tests read from a follower, and from another broker when it is gone.
 @pytest.mark.long
-def test_who_reads_from_a_follower_that_is_elected_reads_on_there(cluster: Cluster) -> None:
+def test_reader_of_a_follower_that_is_elected_continues_there(cluster: Cluster) -> None:
     sent = filled(cluster, "elected")
     leader = cluster.leader("elected")
     near = next(number for number in cluster.brokers if number != leader)

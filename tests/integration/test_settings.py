@@ -101,7 +101,7 @@ def test_a_brokers_own_setting_is_its_own(cluster: Cluster) -> None:
     assert set_configs(cluster, BROKER, "2", {"log.retention.ms": None}) is None
 
 
-def test_sources_are_told(cluster: Cluster) -> None:
+def test_config_sources_are_reported(cluster: Cluster) -> None:
     create_topic(cluster, "told", config={"retention.ms": "1000000"})
     found = configs(cluster, TOPIC, "told")
     assert found["retention.ms"] == ("1000000", DYNAMIC_TOPIC)
@@ -140,7 +140,7 @@ def test_impossible_settings_are_refused(cluster: Cluster, kind, name, config, c
     assert set_configs(cluster, kind, name, config) == code
 
 
-def test_what_is_only_validated_does_not_change(cluster: Cluster) -> None:
+def test_validation_only_request_changes_no_config(cluster: Cluster) -> None:
     create_topic(cluster, "validated")
     entry = ConfigEntry("flush.ms", "7", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(TOPIC, "validated", incremental_configs=[entry])

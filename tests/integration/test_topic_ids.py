@@ -163,7 +163,7 @@ def told(broker: Broker, topic: str, topic_id: uuid.UUID | None, leader_epoch: i
     return answered.error_code
 
 
-def test_the_file_says_what_zookeeper_says(cluster: Cluster) -> None:
+def test_topic_id_on_disk_equals_the_one_in_zookeeper(cluster: Cluster) -> None:
     create_topic(cluster, "said", partitions=2, replication_factor=1)
     topic_id = read(cluster, "/brokers/topics/said")["topic_id"]
     for partition in ("said-0", "said-1"):

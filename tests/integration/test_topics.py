@@ -39,7 +39,7 @@ def replicas(cluster: Cluster, topic: str, partition: int = 0) -> list[int]:
 # --- creation -------------------------------------------------------------------------------
 
 
-def test_what_is_only_validated_is_not_created(cluster: Cluster) -> None:
+def test_validation_only_request_creates_no_topic(cluster: Cluster) -> None:
     def validated(replication_factor: int) -> int | None:
         new = NewTopic("v", 1, replication_factor)
         return error_of(cluster, lambda admin: admin.create_topics([new], validate_only=True)["v"])
@@ -50,7 +50,7 @@ def test_what_is_only_validated_is_not_created(cluster: Cluster) -> None:
     assert read(cluster, "/brokers/topics/v") is None
 
 
-def test_replicas_go_where_they_are_told(cluster: Cluster) -> None:
+def test_replicas_follow_the_requested_assignment(cluster: Cluster) -> None:
     create_assigned(cluster, "told", [2, 1], [3, 2])
     assert [cluster.leader("told", p) for p in (0, 1)] == [2, 3]
     assert [replicas(cluster, "told", p) for p in (0, 1)] == [[2, 1], [3, 2]]

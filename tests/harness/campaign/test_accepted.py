@@ -15,7 +15,7 @@ from ackproof.workloads.interface import Delivery
 CAMPAIGNS = Path(__file__).parents[3] / "campaigns"
 
 
-def test_what_is_large_may_be_meant(campaign_file) -> None:
+def test_large_campaign_is_accepted_if_confirmed(campaign_file) -> None:
     file = campaign_file({"runs": 100, "workload.rate": 10**5, "schedule": {"warmup": "1h"}})
     with pytest.raises(CampaignRefused) as refused:
         check(file)

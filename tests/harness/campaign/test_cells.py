@@ -50,7 +50,7 @@ def test_whatever_is_swept_shows_in_the_name() -> None:
     assert (first.max_in_flight, found[1].max_in_flight) == (5, 1_000_000)
 
 
-def test_what_is_excluded_is_no_cell() -> None:
+def test_excluded_combination_yields_no_cell() -> None:
     sweep = cells(
         {
             "acks": [0, 1, "all"],
@@ -70,7 +70,7 @@ def test_what_is_excluded_is_no_cell() -> None:
     ]
 
 
-def test_what_the_file_leaves_out_is_filled_in() -> None:
+def test_omitted_cell_settings_get_defaults() -> None:
     (cell,) = expand(cells({"acks": -1, "topic": {"preallocate": True}}))
     assert cell.settings == {
         "acks": "all",
@@ -151,7 +151,7 @@ def test_default_in_flight_requests_depend_on_idempotence_and_names_stay_distinc
     assert found["acks-all-minisr-1-idempotence-true"].max_in_flight == 5
 
 
-def test_cell_is_called_what_the_file_calls_it() -> None:
+def test_cell_has_the_name_and_topic_prefix_of_the_file() -> None:
     (cell,) = expand(cells({"acks": "all", "name": "orders", "prefix": "team-a."}))
     assert (cell.name, cell.topic) == ("orders", "team-a.orders")
 

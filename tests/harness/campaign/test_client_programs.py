@@ -125,7 +125,7 @@ def test_librdkafka_needs_no_program(problems) -> None:
 @BACKENDS
 @pytest.mark.usefixtures("nothing_built")
 @pytest.mark.parametrize("library", ["java", "franz-go"])
-def test_what_is_not_built_is_refused(problems, library: str, backend: str) -> None:
+def test_unbuilt_client_program_is_refused(problems, library: str, backend: str) -> None:
     reason = f"the program of {library} is not built: make clients"
     assert problems(library, backend=backend) == [reason]
     for ask in (programs.artifact, lambda client: programs.command(client, HERE)):
@@ -173,7 +173,7 @@ def test_nodes_are_given_the_programs_of_the_cells_that_are_to_be_run(own_progra
     assert Site(cluster=ClusterSpec(), tell=pytest.fail).artifacts == []
 
 
-def test_programs_are_named_after_what_they_are_made_of(nothing_built: Path) -> None:
+def test_client_programs_are_named_after_their_sources(nothing_built: Path) -> None:
     """What is built already is not built again; with another compiler's absence it would show."""
     with pytest.raises(InfraError, match="not built"):
         builds.built("java")
@@ -192,7 +192,7 @@ def test_programs_are_named_after_what_they_are_made_of(nothing_built: Path) -> 
     assert list(artifact.sums) == ["producer.jar"]
 
 
-def test_what_lacks_a_compiler_says_so(
+def test_build_without_a_compiler_names_the_missing_package(
     nothing_built: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
@@ -204,7 +204,7 @@ def test_what_lacks_a_compiler_says_so(
 
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
-def test_program_that_nobody_can_mean_is_refused(
+def test_unusable_program_is_refused(
     campaign_file, own_program: Path, tmp_path: Path, dry: tuple[str, ...]
 ) -> None:
     file = campaign_file({"cells.acks": "all", "cells.client": "librdkafka", "faults": []})

@@ -76,7 +76,7 @@ def test_fault_without_a_command_that_it_needs_is_refused(by_commands, missing: 
         check(by_commands(given))
 
 
-def test_command_beside_the_parameters_is_told_where_it_belongs(by_commands) -> None:
+def test_command_beside_parameters_is_refused_with_its_right_place(by_commands) -> None:
     with pytest.raises(CampaignRefused, match=r"inject: unknown key; it belongs to .*parameters"):
         check(by_commands(by_file(), inject=["true"]))
 

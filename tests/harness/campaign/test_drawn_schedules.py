@@ -62,7 +62,7 @@ def test_without_weights_all_are_drawn_alike(campaign: Campaign) -> None:
     assert 160 <= Counter(one.fault for one in found)["kill"] <= 240
 
 
-def test_what_is_drawn_is_another_each_time_and_the_same_for_a_seed(campaign: Campaign) -> None:
+def test_drawn_schedule_varies_by_seed_and_repeats_for_the_same_seed(campaign: Campaign) -> None:
     drawn = varied(campaign, ONE, TWO, order="drawn", rounds=5)
     assert plan(drawn, 1) == plan(drawn, 1)
     assert len({tuple(f.fault for f in plan(drawn, seed)) for seed in range(30)}) > 20

@@ -70,7 +70,7 @@ def refused(path: Path) -> list[str]:
         ({"story": "administrator-elects-uncleanly", "topic": "acks-all-minisr-2"}, {}, "kill"),
     ],
 )
-def test_what_such_a_cluster_cannot_offer_is_refused(
+def test_fault_unsupported_by_an_external_cluster_is_refused(
     tmp_path: Path, fault, external, reason: str
 ) -> None:
     told = refused(written(tmp_path, fault, **external))
@@ -107,7 +107,7 @@ def test_what_such_a_cluster_cannot_offer_is_refused(
         ({"cluster": {"brokers": [3, 5]}}, "it is one cluster that is there"),
     ],
 )
-def test_what_is_wrong_with_the_cluster_is_told(tmp_path: Path, changes, reason: str) -> None:
+def test_problems_of_an_external_cluster_are_reported(tmp_path: Path, changes, reason: str) -> None:
     told = refused(written(tmp_path, CREATE, **changes))
     assert any(reason in line for line in told), told
 
@@ -202,7 +202,7 @@ def test_a_killed_unit_is_kept_from_starting_again() -> None:
     assert hand.actions == frozenset(Action)
 
 
-def test_a_dry_run_tells_every_host_and_command_and_asks_nobody(tmp_path: Path) -> None:
+def test_dry_run_lists_hosts_and_commands_without_a_connection(tmp_path: Path) -> None:
     servers = {
         "broker-1": {"commands": COMMANDS},
         "broker-2": {"systemd": "kafka", "ssh": {"address": "kafka-2", "user": "root"}},

@@ -82,7 +82,7 @@ def test_even_number_of_controllers_is_warned_of(warned: Warned) -> None:
         ),
     ],
 )
-def test_evidence_beyond_what_is_sent_is_warned_of(
+def test_evidence_beyond_the_planned_sends_is_warned_of(
     warned: Warned, changes: Mapping[str, object], told: bool
 ) -> None:
     found = warned(changes)
@@ -137,7 +137,7 @@ def test_hold_that_is_long_enough_is_not_warned_of(warned: Warned, one: dict[str
     assert warned({"faults": [one]}) == []
 
 
-def test_hold_is_judged_by_each_cluster_and_told_once(warned: Warned) -> None:
+def test_hold_is_judged_by_each_swept_cluster_and_warned_of_once(warned: Warned) -> None:
     timeouts = {
         "zookeeper.session.timeout.ms": [2000, 6000],
         "replica.lag.time.max.ms": [30000, 31000],

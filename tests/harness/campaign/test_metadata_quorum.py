@@ -87,7 +87,7 @@ def test_the_quick_campaign_is_right_for_every_system(
         ),
     ],
 )
-def test_who_cannot_keep_the_metadata(
+def test_unsupported_metadata_quorum_is_refused(
     campaign_file, cluster: dict[str, object], field: str, says: str
 ) -> None:
     small = {"cells.replication~factor": 2, "cells.min~insync~replicas": 1, "faults": []}
@@ -110,7 +110,7 @@ def test_one_slip_hides_no_other(campaign_file) -> None:
     }
 
 
-def test_what_is_asked_for_stands_in_the_copy(campaign_file, tmp_path: Path) -> None:
+def test_requested_metadata_quorum_is_written_to_the_copy(campaign_file, tmp_path: Path) -> None:
     file = campaign_file({"cluster.system": "kafka:3.9.1", "faults": []})
     asked = check(file, metadata_quorum="combined-kraft").campaign.resolved(seed=1)
     copy = tmp_path / "copy.yaml"

@@ -48,14 +48,14 @@ def test_a_word(fault: str, place: str, word: str) -> None:
 
 
 @pytest.mark.parametrize("place", [name for name in places.PLACES if name in BACKENDS])
-def test_what_is_never_and_what_depends_are_told_of_each_capability_once(place: str) -> None:
+def test_backend_describes_each_capability_once(place: str) -> None:
     backend = BACKENDS[place]
     assert not backend.never.keys() & backend.where.keys()
     assert Capability.SIGNALS not in {*backend.never, *backend.where}
 
 
 @pytest.mark.integration
-def test_what_this_machine_lacks_is_told_with_its_reason() -> None:
+def test_missing_capability_of_this_machine_is_reported_with_its_reason() -> None:
     """And what is offered wherever it is, is there."""
     told: list[str] = []
     place = BACKENDS["local"]
@@ -92,7 +92,7 @@ def external(tmp_path: Path, fault: str) -> Path:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_cluster_of_ones_own_refuses_what_the_catalogue_says(tmp_path: Path, fault: str) -> None:
+def test_external_cluster_refuses_the_faults_that_the_catalogue_marks(tmp_path: Path, fault: str) -> None:
     refused: list[str] = []
     try:
         check(external(tmp_path, fault))

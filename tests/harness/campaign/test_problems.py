@@ -317,7 +317,7 @@ def refusal(text: str, directory: Path) -> CampaignRefused:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_everything_is_told_once_and_where(name: str, tmp_path: Path) -> None:
+def test_each_problem_is_reported_once_with_its_position(name: str, tmp_path: Path) -> None:
     text, told = WRONG[name]
     lines = str(refusal(text, tmp_path)).splitlines()
     assert sorted(line.removeprefix(f"{tmp_path}/campaign.yaml:") for line in lines) == sorted(told)
@@ -361,7 +361,7 @@ def replaced(line: int, column: int, old: str, new: str) -> str:
     at=st.integers(0, 50),
     how=st.sampled_from(["left out", "twice", "another", "swapped"]),
 )
-def test_a_misspelt_key_is_told_in_its_line(
+def test_misspelt_key_is_reported_on_its_line(
     right: Document, tmp_path: Path, number: int, at: int, how: str
 ) -> None:
     everything = list(right.keys)
@@ -379,7 +379,7 @@ def test_a_misspelt_key_is_told_in_its_line(
     number=st.integers(0, 10_000),
     wrong=st.sampled_from(["[[1]]", "{x: [1]}", "yes", "010", "!!str x", "'?'", "- x", ": :"]),
 )
-def test_a_wrong_value_is_told_in_its_line(
+def test_wrong_value_is_reported_on_its_line(
     right: Document, tmp_path: Path, number: int, wrong: str
 ) -> None:
     lines = RIGHT.splitlines()

@@ -37,7 +37,7 @@ def test_the_same_seed_gives_the_same_manifest(campaign: Campaign) -> None:
     assert planned(campaign) != planned(campaign, seed=6)
 
 
-def test_it_says_what_is_put_to_the_test(campaign_file) -> None:
+def test_planned_campaign_names_the_system_under_test(campaign_file) -> None:
     assert planned(load(campaign_file({}))).system == "bundled"
     assert planned(load(campaign_file({"cluster.system": "kafka:3.9.1"}))).system == "kafka:3.9.1"
 
@@ -191,7 +191,7 @@ def test_both_ways_of_coordinating_meet_the_same_faults() -> None:
     assert not any(cell.expect for run in (controller, fenced) for cell in run.cells)
 
 
-def test_what_is_expected_is_in_it(campaign_file) -> None:
+def test_expected_verdicts_are_planned_for_each_cell(campaign_file) -> None:
     expect = [
         {"verdict": "pass"},
         {"where": {"acks": 1}, "verdict": "fail"},
@@ -339,7 +339,7 @@ class TestDisks:
     def specs(self, campaign: Campaign) -> list[DisksSpec | None]:
         return [run.cluster.disks for run in runs_of(campaign.resolved(seed=5))]
 
-    def test_nobody_has_them_who_does_not_need_them(self, campaign: Campaign) -> None:
+    def test_clusters_without_clock_faults_get_no_clocks(self, campaign: Campaign) -> None:
         assert self.specs(campaign) == [None]
 
     def test_a_fault_that_needs_them_brings_them(self, campaign_file) -> None:
@@ -380,7 +380,7 @@ class TestClocks:
             runs = runs_of(planned_so.resolved(seed=5))
             assert [run.cluster.clocks for run in runs] == [clocks]
 
-    def test_nobody_asks_for_them(self, campaign_file) -> None:
+    def test_clocks_cannot_be_set_in_the_file(self, campaign_file) -> None:
         with pytest.raises(CampaignRefused, match=r"cluster\.clocks"):
             load(campaign_file({"cluster.clocks": True}))
 
@@ -389,7 +389,7 @@ class TestClocks:
         with pytest.raises(CampaignRefused, match="step-clock needs fake-clocks"):
             file.refuse(lacking_capabilities(file.campaign, frozenset({Capability.SIGNALS})))
 
-    def test_what_could_not_be_proven_is_refused_with_its_place(self, campaign_file) -> None:
+    def test_unprovable_clock_step_is_refused_with_its_position(self, campaign_file) -> None:
         step = {**self.STEP, "parameters": {"offset_ms": 5}}
         with pytest.raises(CampaignRefused, match="less than 100 ms cannot be told"):
             check(campaign_file({"faults": [step]}))

@@ -195,7 +195,7 @@ def test_timings_that_no_file_sets_are_those_of_the_system_and_its_generation(
 
 
 @pytest.mark.parametrize("width", [80, 130])
-def test_what_is_printed_fits(campaign: Campaign, width: int) -> None:
+def test_printed_timeline_fits_the_width(campaign: Campaign, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
     resolved = timed(campaign, (12_000, 12_000)).model_copy(update={"seed": 4, "runs": 2})
     console.print(timelines(resolved))
@@ -211,7 +211,7 @@ def test_what_is_printed_fits(campaign: Campaign, width: int) -> None:
     assert max(map(len, told.splitlines())) <= width
 
 
-def test_what_is_measured_afterwards_is_printed_too(campaign: Campaign) -> None:
+def test_failover_measurement_is_printed_after_the_timeline(campaign: Campaign) -> None:
     console = Console(width=80, record=True, file=io.StringIO())
     measured = FailoverSpec(partitions=(10, 1000), target="controller")
     console.print(timelines(campaign.model_copy(update={"seed": 4, "failover": measured})))

@@ -108,7 +108,7 @@ def test_property_that_the_harness_owns_is_refused(
     assert all(name in line for line in told)
 
 
-def test_property_that_says_what_the_harness_sets_is_accepted(campaign_file) -> None:
+def test_property_equal_to_a_harness_setting_is_accepted(campaign_file) -> None:
     same = {"security.inter.broker.protocol": "PLAINTEXT", "zookeeper.set.acl": False}
     assert refusals(campaign_file(KAFKA | {"cluster.properties": same})) == []
 

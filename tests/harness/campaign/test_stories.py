@@ -161,7 +161,7 @@ def test_unknown_story_is_refused_for_every_system(campaign_file, system: str) -
     assert "faults[0].story" in result.stderr
 
 
-def test_what_a_story_needs_of_the_backend_is_named(campaign: Campaign) -> None:
+def test_missing_capability_of_a_scenario_step_is_named(campaign: Campaign) -> None:
     told = telling(campaign, entry("last-replica-standing"))
     reasons = [str(problem) for problem in lacking_capabilities(told, frozenset())]
     assert any(reason.startswith("faults[0].story: cut needs cut-links") for reason in reasons)
@@ -200,7 +200,7 @@ def test_a_fault_that_there_is_not() -> None:
 
 
 @pytest.mark.parametrize("width", [80, 130])
-def test_what_is_printed(campaign: Campaign, width: int) -> None:
+def test_printed_scenarios_fit_the_width(campaign: Campaign, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
     told = telling(campaign, entry("last-replica-standing", at=(7_000, 7_000)))
     console.print(timelines(told.model_copy(update={"seed": 4})))
@@ -332,7 +332,7 @@ def test_it_waits_for_the_isr(played, memory: Memory, name: str, last: str | Non
 
 
 @pytest.mark.parametrize("name", ["last-replica-standing", "last-replica-loses-power"])
-def test_who_is_elected_while_the_isr_shrinks_is_alone_too(
+def test_broker_elected_while_the_isr_shrinks_is_alone_too(
     played, memory: Memory, name: str
 ) -> None:
     """The preferred leader, which was back just before: with a follower in reach it would keep it,
@@ -400,7 +400,7 @@ def _follow_the_links(
     system.__class__ = Following
 
 
-def test_what_waits_for_what_was_not_proven_does_not_strike(played, memory: Memory) -> None:
+def test_step_that_waits_for_an_unproven_step_is_not_injected(played, memory: Memory) -> None:
     memory.backend.leaky = True
     run = played(entry("last-replica-standing"))
     rows = carry_out(run)
@@ -417,7 +417,7 @@ def test_what_waits_for_what_was_not_proven_does_not_strike(played, memory: Memo
     assert run.ledger.still_open() == ()
 
 
-def test_what_does_not_come_about_in_time_is_missed(played, memory: Memory) -> None:
+def test_cue_that_does_not_occur_in_time_fails_its_step(played, memory: Memory) -> None:
     memory.system.lingering = {1, 2, 3}
     run = played(entry("last-replica-standing"))
     rows = carry_out(run)

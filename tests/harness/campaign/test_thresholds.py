@@ -100,7 +100,7 @@ def test_threshold_has_an_operator_and_a_value(
         ("throughput", ">= 10000000", "is too large"),
     ],
 )
-def test_wrong_value_is_refused_with_what_would_be_right(
+def test_wrong_threshold_is_refused_with_the_permitted_values(
     campaign_file, measure: str, written: object, reason: str
 ) -> None:
     for expect in ([{measure: written}], {measure: written}):

@@ -62,12 +62,12 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
         ),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_invalid_transaction_settings_are_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
     problems = refused(tmp_path, (old, new))
     assert told in problems
 
 
-def test_what_is_of_transactions_alone_is_of_no_other_workload(tmp_path: Path) -> None:
+def test_transaction_settings_are_refused_in_other_workloads(tmp_path: Path) -> None:
     problems = refused(
         tmp_path,
         ("kind: transactions", "kind: produce"),
@@ -78,7 +78,7 @@ def test_what_is_of_transactions_alone_is_of_no_other_workload(tmp_path: Path) -
     assert "no cell has the topic '__transaction_state'" in problems
 
 
-def test_the_manifest_names_who_writes_in_transactions(tmp_path: Path) -> None:
+def test_manifest_names_the_transactional_writers(tmp_path: Path) -> None:
     path = tmp_path / "campaign.yaml"
     path.write_text(SHIPPED, encoding="utf-8")
     campaign = check(path).campaign.resolved(seed=1)

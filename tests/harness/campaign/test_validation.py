@@ -692,7 +692,7 @@ def test_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_all_problems_are_told_at_once(campaign_file, tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(campaign_file, tmp_path: Path) -> None:
     wrong = {"cluster.brokers": 2, "workload.kind": "x", "faults.0.fault": "y"}
     stderr = run(["run", str(campaign_file(wrong))], tmp_path).stderr
     assert len(re.findall(r"campaign\.yaml:\d+:\d+: (cells|workload|faults)", stderr)) == 3
@@ -715,7 +715,7 @@ def test_all_problems_are_told_at_once(campaign_file, tmp_path: Path) -> None:
         ("# " + "x" * 2**20, ": file: is larger than 1,048,576 bytes"),
     ],
 )
-def test_what_is_no_campaign_at_all(tmp_path: Path, content: str, reason: str) -> None:
+def test_file_without_a_campaign_is_refused(tmp_path: Path, content: str, reason: str) -> None:
     file = tmp_path / "campaign.yaml"
     file.write_text(content)
     result = run(["run", str(file)], tmp_path)
@@ -751,7 +751,7 @@ def test_the_backend_ssh_needs_hosts(campaign_file, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("system", ["kafka:3.9.1", "bundled"])
-def test_another_system_is_judged_by_what_it_has(campaign_file, system: str) -> None:
+def test_overridden_system_is_validated_by_its_own_properties(campaign_file, system: str) -> None:
     """Whatever the file says, and the copy that is run has its name."""
     other = {"kafka:3.9.1": "bundled", "bundled": "kafka:3.9.1"}[system]
     own = {"kafka:3.9.1": "num.network.threads", "bundled": "log.message.timestamp.type"}[system]
@@ -809,10 +809,10 @@ def test_where_a_system_is_not_deployed(campaign_file) -> None:
 
 
 @pytest.mark.parametrize("name", clients.PRODUCER_PROPERTIES)
-def test_what_is_suggested_of_producers_is_there(name: str) -> None:
+def test_suggested_producer_properties_exist(name: str) -> None:
     assert "No such" not in (clients.producer_refusal(name, "?") or "")
 
 
 @pytest.mark.parametrize("name", clients.CONSUMER_PROPERTIES)
-def test_what_is_suggested_of_consumers_is_there(name: str) -> None:
+def test_suggested_consumer_properties_exist(name: str) -> None:
     assert "No such" not in (clients.consumer_refusal(name, "?") or "")
