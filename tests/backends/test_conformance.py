@@ -23,7 +23,7 @@ def test_case(place, case: str) -> None:
     place.check(case)
 
 
-def test_clean_removes_what_a_killed_harness_left(place) -> None:
+def test_clean_removes_the_leftovers_of_a_killed_harness(place) -> None:
     harness = place.start("is_busy_until_killed")
     wait_until((place.scratch / "ready").exists, PATIENCE_S, "the harness to be busy")
     assert len(place.processes()) >= 4

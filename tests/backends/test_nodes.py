@@ -14,7 +14,7 @@ from ackproof.infra.node.nodes import Nodes
 WAIT_S = 120
 
 
-def test_each_is_made_once_whoever_asks() -> None:
+def test_each_node_is_made_once_for_concurrent_requests() -> None:
     made: list[str] = []
 
     def make(name: str) -> SimpleNamespace:
@@ -38,7 +38,7 @@ def test_different_ones_are_made_at_the_same_time() -> None:
     assert len(on_all(Nodes(make).get, ["a", "b", "c"])) == 3
 
 
-def test_what_could_not_be_made_is_tried_again() -> None:
+def test_node_that_could_not_be_made_is_tried_again() -> None:
     errors = [InfraError("no room")]
 
     def make(name: str) -> SimpleNamespace:
@@ -53,7 +53,7 @@ def test_what_could_not_be_made_is_tried_again() -> None:
     assert nodes.get("a").name == "a"
 
 
-def test_closing_waits_for_what_is_being_made() -> None:
+def test_close_waits_for_nodes_that_are_being_made() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def make(name: str) -> SimpleNamespace:
@@ -76,7 +76,7 @@ def test_closing_waits_for_what_is_being_made() -> None:
         nodes.get("b")
 
 
-def test_all_are_tried_and_all_that_failed_is_told() -> None:
+def test_all_actions_are_tried_and_all_failures_reported() -> None:
     tried: list[int] = []
 
     def act(number: int) -> int:
@@ -93,7 +93,7 @@ def test_all_are_tried_and_all_that_failed_is_told() -> None:
         on_all(lambda number: 1 // number, [0, 1])
 
 
-def test_many_who_ask_at_once_are_told_what_one_found_out() -> None:
+def test_concurrent_callers_share_one_result() -> None:
     asking = threading.Barrier(4)
     found: list[int] = []
 
@@ -108,7 +108,7 @@ def test_many_who_ask_at_once_are_told_what_one_found_out() -> None:
     assert found == [0]
 
 
-def test_one_that_is_removed_is_made_anew_when_it_is_asked_for() -> None:
+def test_removed_node_is_made_again_on_request() -> None:
     closed: list[str] = []
     nodes = Nodes(lambda name: SimpleNamespace(name=name, close=lambda: closed.append(name)))
     first = nodes.get("a")

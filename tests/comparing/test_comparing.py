@@ -215,7 +215,7 @@ def test_with_runs_enough_these_are_compared(tmp_path: Path) -> None:
     assert told(few)["unavailable, longest"] == "1 run a side cannot tell: 6 would"
 
 
-def test_what_is_unknown_is_said_to_be(tmp_path: Path) -> None:
+def test_unknown_figures_are_shown_as_unknown(tmp_path: Path) -> None:
     a, b = results(tmp_path / "a", acks="0"), results(tmp_path / "b", acks="0")
     assert shown(compare(a, b))["ack, 50 % within"] == ("unknown", "unknown")
     c, d = results(tmp_path / "c"), results(tmp_path / "d", lost={"kill#1": 4})
@@ -228,7 +228,7 @@ def test_what_is_unknown_is_said_to_be(tmp_path: Path) -> None:
     assert told(found)["acks a second"] == "no test: not known of both"
 
 
-def test_what_is_unlike_is_told_and_what_only_one_has(tmp_path: Path) -> None:
+def test_comparison_lists_differences_and_unmatched_cells(tmp_path: Path) -> None:
     a = results(tmp_path / "a", cells=("all", "one"), campaign={"cluster": {"brokers": 3}})
     b = results(
         tmp_path / "b", cells=("all", "two"), campaign={"name": "other", "cluster": {"brokers": 5}}
@@ -346,7 +346,7 @@ def test_gate_fails_for_a_broken_guarantee_of_the_second(tmp_path: Path) -> None
     assert gate(b, a, "broken", "worse")[0] == 0
 
 
-def test_gate_fails_for_what_is_inconclusive_or_lacking(tmp_path: Path) -> None:
+def test_gate_fails_for_an_inconclusive_or_missing_cell(tmp_path: Path) -> None:
     a = results(tmp_path / "a", cells=("all", "one"))
     b = results(tmp_path / "b", outcome=Verdict.INCONCLUSIVE)
     status, said = gate(a, b, "inconclusive")

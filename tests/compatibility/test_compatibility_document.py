@@ -22,7 +22,7 @@ def versions(text: str) -> range:
     return range(first, last[0] + 1 if last else first + 1)
 
 
-def test_the_table_has_what_is_served() -> None:
+def test_compatibility_table_equals_the_served_versions() -> None:
     documented = [(int(key), name, versions(offered)) for key, name, offered, *_ in ROWS]
     assert documented == [
         (key, APIS[key].request.__name__.removesuffix("Request"), offered)
@@ -31,6 +31,6 @@ def test_the_table_has_what_is_served() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1])
-def test_clients_spoke_what_is_offered(row: list[str]) -> None:
+def test_clients_used_only_offered_versions(row: list[str]) -> None:
     offered, seen = versions(row[2]), row[3:]
     assert all(int(version) in offered for cell in seen for version in re.findall(r"\d+", cell))

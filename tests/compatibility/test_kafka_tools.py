@@ -245,7 +245,7 @@ def test_groups(tools: KafkaTools, filled: str, tmp_path: Path) -> None:
 # --- what is offered, and what is not -------------------------------------------------------
 
 
-def test_every_broker_says_what_it_serves(
+def test_each_broker_reports_its_served_versions(
     tools: KafkaTools, cluster: Cluster, coordination: str
 ) -> None:
     output = tools("kafka-broker-api-versions")
@@ -288,7 +288,7 @@ def test_a_broker_is_unregistered_where_there_is_no_controller(
         ("kafka-configs --describe --entity-type users", "DESCRIBE_CLIENT_QUOTAS"),
     ],
 )
-def test_what_is_not_offered_is_said_so(
+def test_unsupported_request_is_reported_by_the_tool(
     tools: KafkaTools, cluster: Cluster, topic: str, words: str, api: str
 ) -> None:
     asked = words.split()

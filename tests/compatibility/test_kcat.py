@@ -56,7 +56,7 @@ def test_consumes_in_a_group(cluster: Cluster, topic: str) -> None:
     assert kcat(cluster, *wanted) == ""
 
 
-def test_lists_what_is_there(cluster: Cluster, topic: str) -> None:
+def test_kcat_lists_brokers_topics_and_offsets(cluster: Cluster, topic: str) -> None:
     create_topic(cluster, topic, partitions=2)
     kcat(cluster, "-P", "-t", topic, "-p", "1", stdin="\n".join(LINES))
     found = json.loads(kcat(cluster, "-L", "-J", "-t", topic))

@@ -49,7 +49,7 @@ def test_property_without_a_secret_is_not_sensitive(name: str) -> None:
     assert not is_sensitive(name)
 
 
-def test_what_librdkafka_hides_is_sensitive(capfd: pytest.CaptureFixture[str]) -> None:
+def test_property_hidden_by_librdkafka_is_sensitive(capfd: pytest.CaptureFixture[str]) -> None:
     for name in (*OF_LIBRDKAFKA, *OPEN):
         with suppress(KafkaException):  # for a value that it can tell to be wrong
             Producer({name: "not-shown", "debug": "conf"}).poll(0)

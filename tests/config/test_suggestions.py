@@ -16,7 +16,7 @@ TOPICS = ("acks-0-minisr-1", "acks-1-minisr-1", "acks-all-minisr-2", "orders")
         ("acks_1_minisr_1", "acks-1-minisr-1"),
     ],
 )
-def test_nearest_spelling_comes_first_and_is_what_is_meant(word: str, first: str) -> None:
+def test_nearest_spelling_comes_first_and_is_suggested(word: str, first: str) -> None:
     found = nearest_first(word, TOPICS)
     assert sorted(found) == sorted(TOPICS)
     assert found[0] == first == closest(word, TOPICS)

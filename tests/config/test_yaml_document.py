@@ -49,7 +49,7 @@ DOUBTFUL = [
 
 
 @pytest.mark.parametrize(("written", "meant"), PLAIN)
-def test_what_everybody_reads_alike(written: str, meant: object) -> None:
+def test_unambiguous_scalar_is_read_as_meant(written: str, meant: object) -> None:
     found = read(f"a: {written}")
     assert found.content == {"a": meant}
     assert type(found.content["a"]) is type(meant)
@@ -57,7 +57,7 @@ def test_what_everybody_reads_alike(written: str, meant: object) -> None:
 
 
 @pytest.mark.parametrize(("written", "told"), DOUBTFUL)
-def test_what_not_everybody_reads_alike_is_a_slip(written: str, told: str) -> None:
+def test_ambiguous_scalar_is_a_slip(written: str, told: str) -> None:
     slip = read(f"b: 1\na: {written}").slips[0]
     assert slip.position == Position(2, 4)
     assert slip.reason.startswith(told)
@@ -98,7 +98,7 @@ def test_positions() -> None:
     assert found.keys[("b", "d", 1, "f")] == Position(6, 7)
 
 
-def test_an_alias_stands_for_what_it_names() -> None:
+def test_alias_is_replaced_by_its_anchor() -> None:
     assert read("a: &x [1, 2]\nb: *x").content == {"a": [1, 2], "b": [1, 2]}
 
 

@@ -456,7 +456,7 @@ async def test_topic_can_be_made_again_as_soon_as_it_is_gone(
 
 
 @simulated
-async def test_broker_whose_session_is_over_is_shown_by_nobody(cluster: WireCluster) -> None:
+async def test_broker_with_an_expired_session_is_absent_from_metadata(cluster: WireCluster) -> None:
     controller = await cluster.controller()
     dead = next(broker for broker in cluster.brokers if broker != controller)
     others = set(cluster.brokers) - {dead}

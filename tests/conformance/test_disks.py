@@ -52,7 +52,7 @@ async def leads(cluster: WireCluster, tp: TopicPartition, broker: int) -> bool:
 
 
 @simulated
-async def test_leader_whose_disk_refuses_a_lookup_says_so_and_ends(
+async def test_leader_with_a_failed_lookup_reports_a_storage_error_or_ends(
     cluster: WireCluster, topic: str
 ) -> None:
     tp = await cluster.create(topic, (1,))

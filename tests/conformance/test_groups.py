@@ -173,7 +173,7 @@ async def test_join_that_cannot_be_is_refused(
 
 
 @simulated
-async def test_full_group_takes_nobody_until_a_member_leaves(
+async def test_full_group_rejects_new_members_until_one_leaves(
     cluster: WireCluster, group: str
 ) -> None:
     instances = [f"instance-{number}" for number in range(SIZE_MAX)]
@@ -290,7 +290,7 @@ async def test_deleted_group_and_offset_stay_deleted_at_the_next_coordinator(
 
 
 @simulated
-async def test_group_with_a_member_keeps_its_offsets_whoever_wants_them_deleted(
+async def test_group_with_a_member_refuses_deletion_of_its_offsets(
     cluster: WireCluster, topic: str, group: str
 ) -> None:
     tp = await cluster.create(topic)
@@ -339,7 +339,7 @@ async def test_offsets_go_with_their_topic(cluster: WireCluster, topic: str, gro
 
 
 @simulated
-async def test_offsets_and_producers_expire_when_nobody_needed_them_for_long(
+async def test_unused_offsets_and_producers_expire(
     cluster: WireCluster, topic: str, group: str
 ) -> None:
     tp = await cluster.create(topic)

@@ -150,7 +150,7 @@ async def test_next_producer_epoch_begins_at_zero_and_shuts_the_former_one_out(
 
 
 @simulated
-async def test_repetition_is_told_the_first_append_time(cluster: WireCluster, topic: str) -> None:
+async def test_repeated_batch_gets_the_first_append_time(cluster: WireCluster, topic: str) -> None:
     config = {"message.timestamp.type": "LogAppendTime"}
     tp, producer = await cluster.create(topic, config=config), await cluster.producer()
     batch = encoded(GOOD, (*producer, 0))

@@ -103,7 +103,7 @@ def test_an_unclean_election_is_for_once(three):
     assert three.state(TP)[:2] == (NO_LEADER, (2,))
 
 
-def test_an_unclean_election_needs_somebody_to_elect(three):
+def test_unclean_election_needs_a_live_replica(three):
     three.brokers(1)
     three.brokers()
     assert elect(three, TP, unclean=True) == {TP: ErrorCode.eligible_leaders_not_available}
@@ -145,7 +145,7 @@ def test_a_reassignment_by_request_takes_the_place_of_the_znodes(three):
     assert events.DropReassignments(partitions=(TP,)) in three.effects
 
 
-def test_a_reassignment_taken_back_leaves_what_was(three):
+def test_cancelled_reassignment_restores_the_former_state(three):
     three.brokers(1, 2, 3, 4)
     alter(three, TP, (4, 2))
     assert alter(three, TP, None) is ErrorCode.none

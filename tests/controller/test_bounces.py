@@ -96,7 +96,7 @@ def test_a_broker_that_rejoined_the_isr_since_it_came_is_none_of_them():
     assert made.state(TP) == before
 
 
-def test_a_leader_that_writes_the_isr_for_another_reason_vouches_for_nobody():
+def test_isr_write_for_another_reason_does_not_clear_a_bounced_broker():
     """3 lost power while there was no controller, and what it had not synced. The leader, who knows
     nothing of that, takes 2 out: a write later than the registration of 3."""
     made = world()
@@ -109,7 +109,7 @@ def test_a_leader_that_writes_the_isr_for_another_reason_vouches_for_nobody():
     assert made.state(TP)[0] == NO_LEADER
 
 
-def test_a_controller_that_writes_before_it_looks_vouches_for_nobody():
+def test_controller_write_before_its_read_does_not_clear_a_bounced_broker():
     """It hears that 2 is gone, from before 3 was away; then it dies itself."""
     made = world()
     as_seen = {b: broker for b, broker in made.live.items() if b != 2}
@@ -120,7 +120,7 @@ def test_a_controller_that_writes_before_it_looks_vouches_for_nobody():
     assert made.state(TP) == (1, (1,), 2)
 
 
-def test_a_move_vouches_for_nobody():
+def test_reassignment_does_not_clear_a_bounced_broker():
     """Its first step is a new epoch with the same leader and ISR."""
     made = world(1, 2, 3)
     made.register(4)
@@ -132,7 +132,7 @@ def test_a_move_vouches_for_nobody():
     assert made.state(TP) == (1, (1, 2), 2)
 
 
-def test_the_next_controller_finds_nothing_to_do_for_those_who_began_anew():
+def test_next_controller_leaves_restarted_brokers_unchanged():
     made = world()
     for broker in (1, 2, 3):
         made.register(broker)
@@ -142,7 +142,7 @@ def test_the_next_controller_finds_nothing_to_do_for_those_who_began_anew():
     assert made.state(TP) == (1, (1,), 1)
 
 
-def test_those_who_began_anew_are_vouched_for_once():
+def test_restarted_brokers_are_cleared_once():
     made = world()
     for broker in (1, 2, 3):
         made.register(broker)
@@ -160,7 +160,7 @@ def test_those_who_began_anew_are_vouched_for_once():
     assert made.state(TP)[:2] == (1, (1,))
 
 
-def test_who_led_again_after_nobody_could_is_trusted_as_who_it_then_was():
+def test_leader_that_returns_from_no_leader_is_trusted_in_its_new_life():
     made = world(1)
     made.brokers(2, 3)
     made.brokers(1, 2, 3)
@@ -169,7 +169,7 @@ def test_who_led_again_after_nobody_could_is_trusted_as_who_it_then_was():
     assert made.state(TP) == (1, (1,), 2)
 
 
-def test_who_was_elected_uncleanly_is_trusted_as_who_it_then_was():
+def test_uncleanly_elected_leader_is_trusted_in_its_new_life():
     made = world(1, 2, unclean=("orders",))
     for up in ((1,), (1, 2), (2,)):
         made.brokers(*up)
@@ -198,14 +198,14 @@ def joins_and_bounces(made):
     made.brokers(1, 2, 3)
 
 
-def test_who_bounces_before_the_controller_hears_that_it_joined_the_isr_leaves_it_again():
+def test_broker_that_bounces_before_its_isr_join_is_seen_leaves_the_isr():
     made = world()
     joins_and_bounces(made)
     made.isr_seen(TP)
     assert made.state(TP) == (1, (1, 2), 1)
 
 
-def test_who_bounced_after_it_had_joined_unseen_is_not_elected():
+def test_broker_that_bounced_after_an_unseen_join_is_not_elected():
     made = world(1, 3, 2)
     joins_and_bounces(made)
     made.brokers(2, 3)
@@ -240,7 +240,7 @@ def test_when_all_of_the_isr_bounced_it_leads_in_a_new_epoch(unclean):
     assert [part.leader_epoch for part in told] == [0, 0, 0, 1, 1, 1], "as it was, and as it is"
 
 
-def test_those_who_bounced_lead_in_a_new_epoch_even_if_the_leader_writes_meanwhile():
+def test_bounced_brokers_lead_in_a_new_epoch_despite_a_concurrent_write():
     """The write is refused by its version, and decided again on a state that looks sound."""
     made = world()
     for broker in (1, 2, 3):
@@ -266,7 +266,7 @@ def loses_one_while_the_other_is_away(**settings):
 
 
 @pytest.mark.parametrize("failover", [False, True])
-def test_who_bounced_waits_for_a_member_of_the_isr_that_is_away(failover):
+def test_bounced_broker_waits_for_an_absent_isr_member(failover):
     """What 3 may have lost 1 has on its disk."""
     made = loses_one_while_the_other_is_away()
     made.elect() if failover else made.brokers_seen()
@@ -302,7 +302,7 @@ def test_a_member_that_never_was_away_is_not_made_to_wait():
     assert made.state(TP)[:2] == (2, (2,))
 
 
-def test_an_unclean_election_waits_for_nobody_and_prefers_the_isr():
+def test_unclean_election_does_not_wait_and_prefers_the_isr():
     made = loses_one_while_the_other_is_away(unclean=("orders",))
     made.elect()
     assert made.state(TP)[:2] == (3, (3,))
@@ -354,7 +354,7 @@ def test_a_partition_that_waits_can_be_deleted():
     assert "orders" not in made.topics
 
 
-def test_who_is_found_in_the_isr_when_the_others_begin_anew_is_waited_for():
+def test_isr_member_found_during_a_restart_is_waited_for():
     """1 and 2 bounced, and 1 was to lead anew. The leader that was had let 3 in; 3 is away, and
     has everything."""
     made = world()
@@ -377,7 +377,7 @@ def test_who_is_found_in_the_isr_when_the_others_begin_anew_is_waited_for():
     assert made.state(TP)[:2] == (1, (1,))
 
 
-def test_who_began_anew_with_less_does_not_lead_before_it_has_caught_up():
+def test_restarted_broker_with_a_shorter_log_leads_only_after_catching_up():
     """1, 2 and 3 bounced, 2 with an empty disk. 1 leads, and dies."""
     made = world()
     for broker in (1, 2, 3):
@@ -392,7 +392,7 @@ def test_who_began_anew_with_less_does_not_lead_before_it_has_caught_up():
     assert made.state(TP)[:2] == (3, (3,))
 
 
-def test_nobody_is_trusted_who_is_no_replica_any_more():
+def test_former_replica_is_not_trusted():
     """A person has written another assignment meanwhile. One that may not lead would be written
     down as the last of the ISR, and suspected, for ever."""
     made = world(3)
@@ -420,7 +420,7 @@ async def bounced(broker):
 
 
 @pytest.mark.integration
-def test_zookeeper_s_transactions_tell_who_bounced_while_there_was_no_controller(zookeeper):
+def test_zookeeper_transaction_ids_reveal_bounces_without_a_controller(zookeeper):
     async def main():
         async with cluster(zookeeper, 1, 2, 3) as made:
             stays = made.brokers[1]

@@ -21,7 +21,7 @@ class Overtaken(KafkaZk):
         return found
 
 
-def test_an_automatic_creation_leaves_alone_what_an_administrator_was_told_is_created(zookeeper):
+def test_automatic_creation_keeps_a_concurrent_creation_by_an_administrator(zookeeper):
     async def main():
         async with connected(zookeeper, KafkaZk, Overtaken) as (admin, automatic):
             automatic.meanwhile = lambda: admin.create_topic(
@@ -37,7 +37,7 @@ def test_an_automatic_creation_leaves_alone_what_an_administrator_was_told_is_cr
     run(main())
 
 
-def test_settings_that_somebody_changes_while_the_topic_is_created_are_the_topics_own(zookeeper):
+def test_settings_changed_during_creation_are_replaced_by_those_of_the_topic(zookeeper):
     """What an earlier topic of the name left is replaced, however often it changes meanwhile."""
 
     async def main():

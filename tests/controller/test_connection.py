@@ -150,7 +150,7 @@ def test_cancelled_call_does_not_disturb_the_others():
     run(main)
 
 
-def test_nobody_there():
+def test_connection_to_a_closed_port_is_refused():
     async def main():
         with pytest.raises(Disconnected, match="cannot reach 127"):
             await BrokerConnection("127.0.0.1", 1, "test").call(ASK, DEADLINE_S)

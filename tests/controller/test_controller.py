@@ -56,7 +56,7 @@ def test_broker_failure_moves_leaderships(three):
         assert [b.id for b in effect.request.live_brokers] == [2, 3]
 
 
-def test_returning_broker_is_told_all_and_stays_out_of_the_isr(three):
+def test_returning_broker_receives_full_state_and_stays_out_of_the_isr(three):
     three.brokers(2, 3)
     three.effects.clear()
     three.brokers(1, 2, 3)
@@ -97,7 +97,7 @@ def test_bounced_broker_counts_as_failed_first(three):
     assert [p.leader for p in stated] == [2], "never told that it leads"
 
 
-def test_a_bounced_brokers_new_address_is_told_to_all(three):
+def test_new_address_of_a_bounced_broker_is_sent_to_all(three):
     three.register(1, port=7000)
     three.brokers_seen()
     for broker in (1, 2, 3):
@@ -120,7 +120,7 @@ def test_isr_notification_reaches_everybodys_metadata(three):
     assert three.effects[-1] == events.DropIsrChanges(notifications=("/n",))
 
 
-def test_new_controller_finishes_what_the_old_one_left(three):
+def test_new_controller_completes_the_work_of_the_old_one(three):
     three.unregister(1)
     three.effects.clear()
     three.elect()
@@ -214,7 +214,7 @@ def test_controlled_shutdown_moves_leaderships_and_stops_followers(three):
     assert not stop.request.topic_states[0].partition_states[0].delete_partition
 
 
-def test_controlled_shutdown_names_what_it_cannot_move(three):
+def test_controlled_shutdown_lists_partitions_that_it_cannot_move(three):
     three.leader_writes(TP, 1)
     three.isr_seen(TP)
     assert shutdown(three, 1).remaining == (TP,)
@@ -305,7 +305,7 @@ def test_partitions_added_while_a_topic_is_being_deleted_go_with_it(three, writt
     assert three.state(TopicPartition("orders", 1)) == (2, (2, 3), 0)
 
 
-def test_an_answer_to_what_was_asked_of_a_former_registration_is_none(three):
+def test_answer_to_a_former_registration_is_ignored(three):
     """It may come when the deletion was asked for anew."""
     three.silent.add(3)
     three.feed(events.DeletionAsked(topics=frozenset({"orders"})))
@@ -327,7 +327,7 @@ def test_new_topic_of_a_deleted_ones_name_stays(three):
     assert three.told[2, TP].leader == 2
 
 
-def test_a_topic_made_again_unseen_allows_what_the_new_one_does(three):
+def test_recreated_topic_uses_its_own_unclean_election_setting(three):
     """It was deleted and made again before the controller looked."""
     for unclean in (True, False):
         three.unclean = {"orders"} if unclean else set()
@@ -412,7 +412,7 @@ def test_a_replica_that_comes_back_while_it_is_being_deleted_is_a_new_one():
     assert "orders" not in made.topics
 
 
-def test_after_a_failover_nobody_knows_of_a_replica_moved_off_a_dead_broker():
+def test_new_controller_does_not_stop_a_replica_moved_off_a_dead_broker():
     made = moved_off_a_dead_broker()
     made.elect()
     made.brokers(1, 2, 3)

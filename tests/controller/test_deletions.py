@@ -91,7 +91,7 @@ def test_a_controller_that_dies_leaves_all_or_nothing(zookeeper):
 
 
 @pytest.mark.parametrize("gone", sorted(NODES))
-def test_what_somebody_has_removed_by_hand_is_not_missed(zookeeper, gone):
+def test_deletion_tolerates_nodes_removed_by_hand(zookeeper, gone):
     async def main():
         async with connected(zookeeper, KafkaZk) as (zk,):
             orders = ControllerZk(zk)
@@ -104,7 +104,7 @@ def test_what_somebody_has_removed_by_hand_is_not_missed(zookeeper, gone):
     run(main())
 
 
-def test_what_others_have_put_below_a_topic_goes_with_it(zookeeper):
+def test_deletion_includes_foreign_nodes_below_the_topic(zookeeper):
     async def main():
         async with connected(zookeeper, KafkaZk) as (zk,):
             orders = ControllerZk(zk)
@@ -118,7 +118,7 @@ def test_what_others_have_put_below_a_topic_goes_with_it(zookeeper):
     run(main())
 
 
-def test_a_deletion_whose_answer_is_lost_does_not_take_the_next_topic(zookeeper):
+def test_repeated_deletion_does_not_delete_the_next_topic(zookeeper):
     """It is asked for once more, and by then somebody has made the topic again."""
 
     async def main():

@@ -125,7 +125,7 @@ def test_leader_that_dies_is_succeeded_by_the_first_in_the_isr_before_0_8_2(by_i
         (state(1, 1, 3, 2), {2, 3}, 3),  # it is dead
     ],
 )
-def test_order_of_the_isr_does_not_concern_who_is_preferred(before, online, leader):
+def test_isr_order_does_not_change_the_preferred_leader(before, online, leader):
     chosen = choose(before, (1, 2, 3), online=online, preferred=True, by_isr_order=True)
     assert chosen.leader == leader
 

@@ -54,7 +54,7 @@ def test_one_partition_in_an_impossible_state_does_not_keep_the_others_from_thei
     assert world.told[1, GOOD].leader == 2
 
 
-def test_who_asked_for_what_failed_is_told(world):
+def test_failed_request_is_reported_to_its_caller(world):
     plant(world)
     world.controller._epoch._handlers = {
         **world.controller._epoch._handlers,
@@ -79,7 +79,7 @@ def test_an_election_among_impossible_topics_elects_for_the_rest(world):
 
 
 @pytest.mark.integration
-def test_a_topic_that_nobody_can_lead_does_not_end_one_controller_after_the_other(
+def test_unleadable_topic_does_not_end_controllers_one_after_another(
     zookeeper, admin, caplog
 ):
     async def main():
@@ -127,7 +127,7 @@ def test_a_job_that_fails_is_logged_and_the_next_one_is_done(zookeeper, caplog):
 
 
 @pytest.mark.integration
-def test_who_cannot_take_office_gives_it_back(zookeeper, caplog):
+def test_controller_that_fails_to_take_office_resigns(zookeeper, caplog):
     """What broker 1 reads at its election cannot be worked with; broker 2 can."""
 
     async def main():

@@ -126,7 +126,7 @@ def test_a_write_of_a_session_that_is_over_is_not_sent(zookeeper):
     run(story())
 
 
-def test_what_is_above_is_made_once_and_goes_with_the_last(zookeeper):
+def test_parent_node_is_made_once_and_deleted_with_its_last_child(zookeeper):
     async def story():
         async with connected(zookeeper) as (_session, writer, reader):
             other = Node(Kind.REASSIGNED, TopicPartition("t", 1))
@@ -184,7 +184,7 @@ def test_queues(zookeeper):
     run(story())
 
 
-def test_who_writes_about_a_topic_refuses_whoever_read_it_before(zookeeper):
+def test_topic_write_refuses_writers_with_an_older_read(zookeeper):
     async def story():
         async with connected(zookeeper) as (_session, writer, reader):
             absent = await reader.topic("t")
@@ -336,7 +336,7 @@ def test_a_broker_with_replicas_is_not_removed(zookeeper, held):
     run(story())
 
 
-def test_a_queue_that_is_made_again_is_read_anew(zookeeper):
+def test_recreated_queue_is_read_again(zookeeper):
     """The names of its entries begin at 0 again; what was read by these names is another's."""
 
     async def story():

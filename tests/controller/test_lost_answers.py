@@ -61,7 +61,7 @@ def write(isr=(1, 2), epoch=0, expected=None, controller_epoch=1):
     )
 
 
-def test_what_was_carried_out_unseen_has_succeeded(zookeeper):
+def test_write_with_a_lost_answer_has_succeeded(zookeeper):
     async def main():
         async with connected(zookeeper, Forgetful, KafkaZk) as (zk, other):
             zk.lossy = True
@@ -116,7 +116,7 @@ def test_the_same_isr_at_a_later_version_was_not_ours(zookeeper):
     run(main())
 
 
-def test_an_isr_write_whose_session_ends_may_have_happened(zookeeper):
+def test_isr_write_in_an_expired_session_has_an_unknown_outcome(zookeeper):
     async def main():
         async with partition(zookeeper) as (zk, _, _, _):
             zk.session._fenced_number += 1  # as kazoo's thread does, before the loop hears of it
@@ -195,7 +195,7 @@ def test_no_two_elections_give_the_same_epoch(zookeeper):
     run(main())
 
 
-def test_who_finds_anothers_election_has_not_won(zookeeper):
+def test_election_by_another_broker_is_not_won(zookeeper):
     async def main():
         async with connected(zookeeper, KafkaZk, KafkaZk) as (zk, other):
             orders = Overtaken(zk)

@@ -110,7 +110,7 @@ def test_a_malformed_state_costs_its_partition_alone_until_it_is_mended(zookeepe
     run(main())
 
 
-def test_a_malformed_topic_is_what_it_was(zookeeper, admin):
+def test_malformed_topic_keeps_its_former_state(zookeeper, admin):
     async def main():
         async with running(zookeeper, 1, 2, 3) as made:
             await made.zk.create_topic("orders", {0: [2, 3]}, {})
@@ -170,7 +170,7 @@ def test_malformed_orders_are_removed(zookeeper, admin):
     run(main())
 
 
-def test_nobody_is_the_controller_whom_nobody_can_name(zookeeper, admin):
+def test_malformed_controller_node_names_no_controller(zookeeper, admin):
     async def main():
         async with running(zookeeper, 1, 2) as made:
             await off_loop(admin.set, "/controller", b"nonsense")
@@ -189,7 +189,7 @@ def have_an_election(admin):
         admin.delete("/controller")
 
 
-def test_an_epoch_that_is_no_number_elects_nobody_until_it_is_mended(zookeeper, admin, caplog):
+def test_malformed_epoch_prevents_elections_until_it_is_repaired(zookeeper, admin, caplog):
     def in_vain():
         """How many elections have met what they cannot understand."""
         return sum("/controller_epoch" in record.getMessage() for record in caplog.records)

@@ -67,7 +67,7 @@ def test_it_registers_in_each_session_and_its_epoch_is_the_present_one():
     run(main())
 
 
-def test_who_has_our_id_at_another_address_keeps_it():
+def test_other_broker_with_the_same_id_keeps_its_registration():
     async def main():
         zookeeper = InstantZookeeper()
         async with connected(zookeeper) as (zk, registration, _):

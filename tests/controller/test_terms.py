@@ -34,7 +34,7 @@ def listener(broker_id, zookeeper):
     return ListeningBroker(broker_id, zookeeper.client(broker_id))
 
 
-def test_nobody_is_elected_before_it_is_registered(zookeeper):
+def test_unregistered_broker_is_not_elected_controller(zookeeper):
     """The first thing it sees would be the absence of its own broker: of what it leads, others
     would be made leaders."""
 
@@ -102,7 +102,7 @@ def test_with_its_session_a_term_ends_at_once(zookeeper):
     run(main())
 
 
-def test_what_an_ended_term_still_watches_is_the_next_ones_business(zookeeper):
+def test_watch_of_an_ended_term_is_left_to_the_next_term(zookeeper):
     """Its write would be refused, and that refusal taken for the end of the term that now is: with
     ``/controller`` held, and nobody in office."""
 
@@ -126,7 +126,7 @@ def test_what_an_ended_term_still_watches_is_the_next_ones_business(zookeeper):
     run(main())
 
 
-def test_whoever_else_holds_the_office_has_it(zookeeper):
+def test_other_holder_of_the_controller_node_has_the_office(zookeeper):
     async def main():
         async with cluster_in_memory(zookeeper, 1) as made:
             runtime, term = made.controllers[1], made.controllers[1]._term
@@ -210,7 +210,7 @@ def test_word_that_was_left_while_there_was_no_controller_is_heard(zookeeper):
     run(main())
 
 
-def test_only_the_controller_answers_and_what_failed_is_said_to_have_failed(zookeeper):
+def test_only_the_controller_answers_and_failures_are_reported(zookeeper):
     shutdown = ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
 
     async def main():
@@ -239,7 +239,7 @@ def test_only_the_controller_answers_and_what_failed_is_said_to_have_failed(zook
     run(main())
 
 
-def test_a_controller_whose_client_was_closed_ends(zookeeper):
+def test_controller_with_a_closed_client_ends(zookeeper):
     async def main():
         async with cluster_in_memory(zookeeper, 1) as made:
             life = made._tasks[1]

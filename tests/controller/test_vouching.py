@@ -79,7 +79,7 @@ async def trusted(zk):
     return {member: state.trusted_up_to(member) for member in state.isr}
 
 
-def test_who_stays_in_the_isr_stays_who_it_was():
+def test_member_that_stays_in_the_isr_keeps_its_trusted_life():
     async def main():
         async with partition() as (_, zks, epochs):
             assert await isr(zks[1], 0, (1, 2, 3)) is WRITTEN
@@ -90,7 +90,7 @@ def test_who_stays_in_the_isr_stays_who_it_was():
     run(main())
 
 
-def test_who_joins_the_isr_is_who_it_now_is():
+def test_broker_that_joins_the_isr_is_trusted_in_its_present_life():
     async def main():
         async with partition() as (_, zks, epochs):
             assert await isr(zks[1], 0, (1,)) is WRITTEN
@@ -101,7 +101,7 @@ def test_who_joins_the_isr_is_who_it_now_is():
     run(main())
 
 
-def test_who_joins_and_is_not_registered_is_trusted_in_no_life():
+def test_unregistered_broker_that_joins_is_trusted_in_no_life():
     async def main():
         async with partition() as (_, zks, epochs):
             zks[3].expire()
@@ -111,7 +111,7 @@ def test_who_joins_and_is_not_registered_is_trusted_in_no_life():
     run(main())
 
 
-def test_who_joins_by_a_second_try_is_trusted_in_no_life():
+def test_broker_that_joins_at_a_second_attempt_is_trusted_in_no_life():
     """What fetched before the first may have been another incarnation than is registered now."""
 
     async def main():
@@ -122,7 +122,7 @@ def test_who_joins_by_a_second_try_is_trusted_in_no_life():
     run(main())
 
 
-def test_the_second_try_of_what_had_happened_finds_it_as_it_was():
+def test_second_attempt_of_a_successful_write_changes_nothing():
     async def main():
         async with partition() as (_, zks, epochs):
             assert await isr(zks[1], 0, (1, 2, 3)) is WRITTEN
@@ -147,7 +147,7 @@ def test_the_words_of_another_write_are_a_conflict(version, words):
     run(main())
 
 
-def test_who_wrote_between_look_and_write_is_not_written_over():
+def test_concurrent_write_is_not_overwritten():
     async def main():
         async with partition() as (zookeeper, zks, _):
             theirs = zookeeper.node(PATH).data

@@ -199,7 +199,7 @@ def test_an_empty_isr_lets_anybody_lead_only_as_printed(variant: str, leads: boo
     assert claims(Alone(variant=variant).started(view(1, 2, isr=()))) == leads
 
 
-def test_who_is_not_the_preferred_replica_waits() -> None:
+def test_other_than_the_preferred_replica_waits() -> None:
     """``wait for PreferredReplicaTime if r is not the preferred replica``"""
     alone = Alone(broker=2).started(view(1, 2, isr=(1, 2)))
     assert not claims(alone)
@@ -228,7 +228,7 @@ def test_a_fenced_claim_of_a_new_partition_creates_its_isr() -> None:
 
 
 @pytest.mark.parametrize("result", [Result.REFUSED, Result.UNKNOWN])
-def test_who_fails_to_claim_looks_again(result: Result) -> None:
+def test_failed_claim_causes_another_read(result: Result) -> None:
     """``else becomeFollower(r)``"""
     alone = Alone().started(view(1, 2, isr=(1, 2)))
     (write,) = alone.writes()
@@ -319,7 +319,7 @@ def waits_for_a_tick(alone: Alone) -> None:
     alone.step(Tick())
 
 
-def test_who_could_not_follow_tries_again() -> None:
+def test_failed_follower_role_is_retried() -> None:
     """A log could not be made, the disk is in order again: nothing in ZooKeeper will change."""
     led = view(1, 2, leader=1, isr=(1,))
     alone = Alone(broker=2).started(led)
@@ -331,7 +331,7 @@ def test_who_could_not_follow_tries_again() -> None:
     assert alone.coordinator.next_tick is None
 
 
-def test_who_could_not_lead_lets_others_and_tries_again() -> None:
+def test_failed_leader_resigns_and_retries() -> None:
     free = view(1, 2, isr=(1, 2))
     alone = Alone().started(free)
     (claim,) = alone.writes()
@@ -371,7 +371,7 @@ def gives_back(alone: Alone) -> list[Write]:
     ]
 
 
-def test_who_did_not_claim_what_it_was_given_back_is_offered_it_again() -> None:
+def test_unclaimed_returned_leadership_is_offered_again() -> None:
     """Nothing else happens to an idle partition whose replicas are all in sync."""
     alone = Alone(broker=2).started(view(1, 2, isr=(1, 2)))
     leads_after_a_wait(alone, view(1, 2, isr=(1, 2)))
@@ -387,7 +387,7 @@ def test_who_did_not_claim_what_it_was_given_back_is_offered_it_again() -> None:
     assert gives_back(alone)
 
 
-def test_who_was_refused_without_a_session_begins_anew_with_the_next() -> None:
+def test_refused_role_is_retried_with_the_next_session() -> None:
     led = view(1, 2, leader=1, isr=(1,))
     alone = Alone(broker=2).started(led)
     alone.step(SessionExpired())
@@ -420,7 +420,7 @@ def test_shrink_retains_one_close_replica_for_a_partition_with_the_latest_epoch(
     assert superfluous(reversed(entries), keeps_all_kinds=False) == dropped
 
 
-def test_fenced_shrink_takes_out_what_was_put_in_again_and_nothing_else() -> None:
+def test_fenced_shrink_drops_superseded_requests_only() -> None:
     """Who is up looks for its replicas at its next start, and not before."""
     entries = (
         entry(1, Change.START_REPLICA, 4),
@@ -451,7 +451,7 @@ def test_the_lifecycle_has_the_document_s_words() -> None:
     ]
 
 
-def test_every_event_is_somebody_s_business() -> None:
+def test_each_event_has_a_step() -> None:
     assert set(STEPS) == set(get_args(Event))
 
 

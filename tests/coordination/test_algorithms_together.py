@@ -137,7 +137,7 @@ def test_the_isr_of_a_new_partition_is_whole_when_it_is_first_served(variant: st
 
 
 @pytest.mark.parametrize(("variant", "leaves"), [("fenced", True), ("printed", False)])
-def test_who_dies_level_with_an_idle_leader_leaves_the_isr(variant: str, leaves: bool) -> None:
+def test_follower_that_dies_level_with_an_idle_leader_leaves_the_isr(variant: str, leaves: bool) -> None:
     """Printed, the commit thread looks at followers when a record is to be committed."""
     world = World(3, variant, load_balancing=False)
     world.settle(100)
@@ -161,7 +161,7 @@ def test_who_dies_level_with_an_idle_leader_leaves_the_isr(variant: str, leaves:
     assert set(world.isr()) == {ONE, TWO, THREE}
 
 
-def test_who_dies_while_a_new_leader_waits_for_it_is_waited_for_no_more() -> None:
+def test_new_leader_stops_waiting_for_a_replica_that_dies() -> None:
     world = World(3, load_balancing=False)
     world.settle(100)
     world.create((1, 2, 3))
@@ -224,7 +224,7 @@ def test_a_partition_is_moved(target: tuple[int, ...]) -> None:
     assert all(world.values(broker) == [value] for broker in target)
 
 
-def test_who_is_moved_to_joins_when_its_queue_is_drained() -> None:
+def test_added_replica_joins_after_its_queue_is_drained() -> None:
     """A close-replica waits there: carried out by what was read before the move, it would delete a
     log in the ISR (simulation, seed 86298)."""
     world = World(3)
@@ -275,7 +275,7 @@ def _moved_to_three(brokers: int = 4) -> World:
     return world
 
 
-def test_who_was_to_be_moved_to_and_is_not_keeps_nothing() -> None:
+def test_replica_of_a_replaced_reassignment_keeps_no_log() -> None:
     """It was started, for an order that another has replaced before it was in the ISR (simulation,
     seed 226)."""
     world = _moved_to_three(brokers=3)
@@ -299,7 +299,7 @@ def _goes_on(run: CommandRun) -> None:
 
 @pytest.mark.parametrize("down", [False, True])
 @pytest.mark.parametrize("orders", [[(TWO, ONE)], [None], [(FOUR,)], [(FOUR,), (FOUR, TWO)], [()]])
-def test_who_was_started_by_a_former_leader_keeps_nothing(
+def test_replica_started_by_a_former_leader_keeps_no_log(
     orders: list[tuple[int, ...] | None], down: bool
 ) -> None:
     """Its leader has it started, and is gone when the order is replaced (simulation, knot away and
@@ -327,7 +327,7 @@ def test_who_was_started_by_a_former_leader_keeps_nothing(
     assert THREE not in world.view().assigned
 
 
-def test_who_is_named_again_is_removing_no_more() -> None:
+def test_replica_named_again_is_no_longer_removing() -> None:
     world = _moved_to_three()
     for target in ((FOUR,), (TWO, THREE)):
         _goes_on(world.command(world.admin.reassign(T, target)))
@@ -337,7 +337,7 @@ def test_who_is_named_again_is_removing_no_more() -> None:
     assert {broker for broker, _ in world.logs} == {TWO, THREE}
 
 
-def test_who_is_named_again_unseen_is_started_again() -> None:
+def test_replica_named_again_unseen_is_started_again() -> None:
     """The leader sees of three orders the first and the last, which name 3; it is started again
     when the other does not."""
     world = _moved_to_three()
@@ -355,7 +355,7 @@ def test_who_is_named_again_unseen_is_started_again() -> None:
     assert {broker for broker, _ in world.logs} == {ONE, TWO, THREE}
 
 
-def test_what_takes_a_move_back_does_not_end_the_next_one() -> None:
+def test_cancellation_does_not_end_the_next_reassignment() -> None:
     """Its write is under way when a move to 4 takes its place: both nodes are at version 0."""
     world = _moved_to_three()
     world.holds = lambda _broker, sent: (
@@ -373,7 +373,7 @@ def test_what_takes_a_move_back_does_not_end_the_next_one() -> None:
     assert {broker for broker, _ in world.logs} == {ONE, FOUR}
 
 
-def test_a_move_is_taken_back_without_who_is_down() -> None:
+def test_cancellation_succeeds_without_dead_replicas() -> None:
     """2 is to be replaced for being down: a move back that waited for it would be none."""
     world = _moved_to_three()
     _ends(world, TWO)

@@ -85,7 +85,7 @@ def a_leader_dies_while_it_waits(world: World) -> None:
 
 
 @pytest.mark.parametrize("variant", ["printed", HighWatermarkIsLogEnd])
-def test_becoming_leader_with_hw_leo_keeps_what_was_never_committed(
+def test_high_watermark_at_the_log_end_keeps_uncommitted_records(
     variant: Callable[[], Variant] | str,
 ) -> None:
     """``r.hw = r.leo // TODO: check if this should actually be r.hw = last checkpointed HW``"""
@@ -113,7 +113,7 @@ def a_leader_is_cut_off_from_zookeeper(world: World) -> int:
     return value
 
 
-def test_a_zombie_leader_acknowledges_what_its_successor_lacks() -> None:
+def test_zombie_leader_acknowledges_records_that_its_successor_lacks() -> None:
     """``register session expiration listener``, and in the commit thread ``p.ISR.delete(r); write
     p.ISR to ZK``: it drops those who do not follow it any more, and goes on alone."""
     world = world_of(3, "printed")
@@ -122,7 +122,7 @@ def test_a_zombie_leader_acknowledges_what_its_successor_lacks() -> None:
         world.check_log(TWO, T)
 
 
-def test_a_fenced_leader_drops_nobody_without_zookeeper() -> None:
+def test_fenced_leader_shrinks_no_isr_without_zookeeper() -> None:
     world = world_of(3, "fenced")
     value = a_leader_is_cut_off_from_zookeeper(world)
     assert not world.is_acked(value)
@@ -233,7 +233,7 @@ def a_close_is_late(world: World) -> None:
     world.check_log(TWO, T)
 
 
-def test_a_close_without_epoch_deletes_what_is_assigned() -> None:
+def test_close_without_epoch_deletes_an_assigned_replica() -> None:
     """``we don't need to check epoch here to be able to handle delete topic``"""
     with pytest.raises(Violation, match="2 deletes foo-0, which is assigned to it"):
         a_close_is_late(world_of(2, "printed"))

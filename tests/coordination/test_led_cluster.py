@@ -217,7 +217,7 @@ def test_a_broker_of_another_variant_is_refused(cluster: Cluster) -> None:
     assert not other.endings
 
 
-def test_brokers_that_are_killed_again_and_again_keep_what_was_acknowledged(
+def test_repeatedly_killed_brokers_keep_acknowledged_records(
     cluster: Cluster,
 ) -> None:
     async def story() -> list[bytes | None]:
@@ -253,7 +253,7 @@ def test_a_seed_is_a_history(variant: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_move_is_taken_back_by_whoever_is_asked(seed: int) -> None:
+def test_any_broker_can_cancel_a_reassignment(seed: int) -> None:
     """Also by one whose ZooKeeper server has not heard of it yet. It is under way: who is to have a
     replica does nothing."""
     cluster = Cluster(seed, properties=LED, lag_s=2.0)

@@ -105,7 +105,7 @@ def test_a_topic_that_is_written_without_an_id_gets_one_before_anybody_hosts_it(
         assert ids_of_logs(cluster) == {given}
 
 
-def test_the_next_controller_gives_ids_to_what_an_older_one_left_without() -> None:
+def test_next_controller_assigns_missing_topic_ids() -> None:
     with running() as cluster:
         with WITHOUT_IDS.active():
             cluster.run(shell(cluster).create(TOPIC, without_id(ALL)))

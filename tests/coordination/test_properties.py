@@ -37,7 +37,7 @@ def run(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_fenced_never_loses_what_its_isr_acknowledged(seed: int) -> None:
+def test_fenced_variant_loses_no_acknowledged_record(seed: int) -> None:
     run(seed, Fenced)
 
 

@@ -96,7 +96,7 @@ def test_without_root_it_says_so() -> None:
     assert "needs root" in said.stdout
 
 
-def test_an_owner_is_told_by_its_label() -> None:
+def test_owner_is_read_from_its_label() -> None:
     assert owner(owned()) == ProcessIdentity.of(os.getpid())
     for damaged in ({}, {OWNER: "x"}, {OWNER: "{}"}):
         with pytest.raises(InfraError, match="damaged"):

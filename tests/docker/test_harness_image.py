@@ -72,7 +72,7 @@ def test_quick_campaign_passes_in_a_container(client, image, tmp_path: Path, rig
     assert verdicts(tmp_path) == ["pass"], said.decode()
 
 
-def test_container_without_privileges_says_what_is_missing(client, image) -> None:
+def test_unprivileged_container_names_the_missing_privilege(client, image) -> None:
     with pytest.raises(docker.errors.ContainerError) as refused:
         client.containers.run(image, ["run", "quick", "--yes"], remove=True, stderr=True)
     assert refused.value.exit_status == 5

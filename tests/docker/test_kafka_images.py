@@ -103,7 +103,7 @@ def test_without_the_engine_a_name_is_the_image_that_it_was_last(
         ),
     ],
 )
-def test_what_is_no_kafka_leaves_nothing(
+def test_image_without_kafka_leaves_nothing_behind(
     build: Build, cache: Path, files: Mapping[str, bytes], says: str
 ) -> None:
     before = owned_things()
@@ -128,7 +128,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_what_a_process_that_was_killed_left_is_removed(build: Build) -> None:
+def test_leftovers_of_a_killed_process_are_removed(build: Build) -> None:
     build(kafka("/opt/kafka/libs"))
     command = [sys.executable, "-c", KILLED]
     killed = subprocess.run(command, capture_output=True, text=True, check=False)

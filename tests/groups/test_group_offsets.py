@@ -56,7 +56,7 @@ def test_a_commit_that_cannot_be_stored(world, failed, error):
     assert world.committed() == 1
 
 
-def test_who_may_commit(world):
+def test_commits_are_accepted_by_membership_and_generation(world):
     def error(*args):
         answer = world.answer(world.commit(1, *args))
         return answer.error or answer.partitions[TP]
@@ -99,7 +99,7 @@ def test_offsets_and_membership_survive_the_coordinator(world):
     assert world.group.state is GroupState.EMPTY
 
 
-def test_a_snapshot_says_what_the_log_says(world):
+def test_snapshot_equals_the_log(world):
     leader, _ = world.stable(2)
     world.commit(5, leader, 1)
     world.commit(6, leader, 1)
@@ -114,7 +114,7 @@ def test_a_snapshot_says_what_the_log_says(world):
     assert len(snapshot.log) == 3
 
 
-def test_a_snapshot_counts_what_is_on_its_way(world):
+def test_snapshot_includes_pending_commits(world):
     world.commit(5)
     world.auto = False
     world.commit(6)
@@ -147,7 +147,7 @@ def test_a_group_that_cannot_be_deleted_stays(world):
 
 
 @pytest.mark.parametrize("comes", ["joins", "commits"])
-def test_who_comes_while_a_group_is_deleted_asks_again(world, comes):
+def test_request_during_group_deletion_must_be_retried(world, comes):
     (member,) = world.stable()
     world.leave((member,))
     world.commit(1)
@@ -162,7 +162,7 @@ def test_who_comes_while_a_group_is_deleted_asks_again(world, comes):
     assert not world.groups.by_id
 
 
-def test_who_has_an_id_only_does_not_keep_a_group(world):
+def test_pending_member_id_does_not_keep_a_group(world):
     world.commit(1)
     assert world.answer(world.join()).error is ErrorCode.member_id_required
     assert world.answer(world.delete_group()).error is ErrorCode.none
@@ -233,7 +233,7 @@ def test_offsets_without_a_group_expire_by_themselves(world):
     assert (world.committed(), world.committed(TopicPartition("t", 1))) == (None, 2)
 
 
-def test_offsets_of_a_stable_group_expire_when_nobody_is_subscribed(world):
+def test_unsubscribed_offsets_of_a_stable_group_expire(world):
     (member,) = world.stable(protocols=consumer("t"))
     other = TopicPartition("other", 0)
     world.commit(1, member, 1)

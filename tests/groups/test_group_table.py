@@ -93,7 +93,7 @@ def do(world, action, member, generation):
 
 
 @pytest.mark.parametrize(("state", "action", "heard", "after"), WALK)
-def test_what_each_request_does(state, action, heard, after):
+def test_each_request_has_its_effect_in_each_state(state, action, heard, after):
     world, member, generation = in_state(state)
     if action == "heartbeat":
         assert world.heartbeat(member, generation) is heard

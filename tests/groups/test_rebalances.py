@@ -18,7 +18,7 @@ def test_a_newcomer_gets_its_id_first(world):
     assert world.answer(old) is None  # before v4 it joins at once
 
 
-def test_a_given_id_is_forgotten_when_nobody_joins_with_it(world):
+def test_unused_member_id_is_forgotten(world):
     world.answer(world.join(new_member_id="c-1"))
     world.tick(SESSION_MS)
     assert world.answer(world.join("c-1")).error is ErrorCode.unknown_member_id
@@ -80,7 +80,7 @@ def test_joins_that_cannot_be(world, values, error):
     assert world.group.state is GroupState.STABLE
 
 
-def test_a_full_group_takes_nobody():
+def test_full_group_rejects_new_members():
     world = World(GroupConfig(max_size=1))
     (member,) = world.stable()
     assert world.answer(world.join()).error is ErrorCode.group_max_size_reached
@@ -88,7 +88,7 @@ def test_a_full_group_takes_nobody():
     assert world.group.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_who_does_not_join_again_in_time_is_out(world):
+def test_member_that_does_not_rejoin_in_time_is_removed(world):
     leader, other = world.stable(2)
     join = world.join(leader)
     for _ in range(REBALANCE_MS // 5_000):
@@ -161,7 +161,7 @@ def test_assignments_that_cannot_be_stored_begin_a_new_rebalance(world):
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_who_has_waited_for_longer_than_a_session_may_join_again(world, stored):
+def test_member_that_waited_longer_than_a_session_may_rejoin(world, stored):
     """The leader is slow, and nothing comes of what it assigns: its store fails, or it says that
     it wants something else."""
     requests = [world.enter()[1] for _ in range(2)]
@@ -182,7 +182,7 @@ def test_who_has_waited_for_longer_than_a_session_may_join_again(world, stored):
     assert other in world.group.members
 
 
-def test_assignments_of_a_generation_that_is_over_go_to_nobody(world):
+def test_assignments_of_an_ended_generation_are_discarded(world):
     member, _ = world.enter()
     world.tick(3_000)
     world.auto = False
@@ -195,7 +195,7 @@ def test_assignments_of_a_generation_that_is_over_go_to_nobody(world):
     assert world.group.members[member].assignment == b""
 
 
-def test_who_does_not_sync_in_time_is_out(world):
+def test_member_that_does_not_sync_in_time_is_removed(world):
     requests = [world.enter()[1] for _ in range(2)]
     world.tick(6_000)
     leader, other = (world.answer(number).member_id for number in requests)

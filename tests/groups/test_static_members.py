@@ -36,7 +36,7 @@ def test_a_static_member_that_comes_back_changed_begins_a_rebalance(world):
     assert world.group.generation == 2
 
 
-def test_nobody_is_called_where_as_many_like_another_protocol_as_theirs(world):
+def test_protocol_tie_causes_no_rebalance(world):
     likes = {"a": ("range", "sticky"), "b": ("sticky", "range")}
     known = {each: tuple(Protocol(name, b"") for name in names) for each, names in likes.items()}
     joins = [world.join(instance=each, protocols=known[each]) for each in likes]
@@ -63,7 +63,7 @@ def test_a_restart_that_cannot_be_stored_did_not_happen(world):
     ("instance", "error"),
     [("a", ErrorCode.fenced_instance_id), ("b", ErrorCode.unknown_member_id)],
 )
-def test_an_id_that_nobody_joined_with_yet_is_no_static_members(world, instance, error):
+def test_unused_member_id_belongs_to_no_static_member(world, instance, error):
     (member,) = world.stable(instances=["a"])
     given = world.answer(world.join(requires_known_member_id=True))
     assert given.error is ErrorCode.member_id_required
@@ -89,7 +89,7 @@ def restarted_before_it_asks(world):
 
 
 @pytest.mark.parametrize("stored_in_time", [False, True])
-def test_who_comes_back_before_it_has_asked_goes_on(world, stored_in_time):
+def test_static_member_that_returns_before_asking_continues(world, stored_in_time):
     request = restarted_before_it_asks(world)
     if stored_in_time:
         world.store()
@@ -102,7 +102,7 @@ def test_who_comes_back_before_it_has_asked_goes_on(world, stored_in_time):
     assert world.group.state is GroupState.STABLE
 
 
-def test_who_could_not_come_back_has_to_ask_in_time(world):
+def test_static_member_with_a_failed_return_must_ask_in_time(world):
     request = restarted_before_it_asks(world)
     world.store(ErrorCode.request_timed_out)
     world.tick(1_000)

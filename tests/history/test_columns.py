@@ -174,7 +174,7 @@ def test_columns_of_different_lengths_are_refused(tmp_path: Path, name: str, lon
         writer.close()
 
 
-def test_what_could_not_be_written_is_written_once_at_the_next_flush(tmp_path: Path) -> None:
+def test_rows_of_a_failed_flush_are_written_once_at_the_next(tmp_path: Path) -> None:
     writer = sends(tmp_path / "history")
     columns = writer.columns("t", 2, {"cell": "c", "producer": 4})
     other = (1, 9, "ok", 3, 7, None, None)

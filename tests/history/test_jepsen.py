@@ -77,7 +77,7 @@ def completed_or_called(sends: list[Send]) -> list[Op]:
 
 
 @given(under_way_at_once())
-def test_every_send_is_told_with_its_outcome(sends: list[Send]) -> None:
+def test_each_send_is_exported_with_its_outcome(sends: list[Send]) -> None:
     outcomes = {(s.producer, s.sequence): (s.type, s.offset) for s in sends}
     told = {}
     for op in completed(ops_of(Made(sends=sends, log=[], end=0)), "send"):
@@ -98,7 +98,7 @@ def test_ops_are_in_the_order_of_time_and_an_invoke_comes_before_its_completion(
 
 
 @given(sound())
-def test_every_poll_is_told_as_it_was(world: World) -> None:
+def test_each_poll_is_exported_unchanged(world: World) -> None:
     ops = completed(ops_of_world(world), "poll")
     for made in world.consumers:
         told = [
@@ -121,7 +121,7 @@ def test_the_final_read_is_the_last_consumer(world: World) -> None:
     assert told == [(row.offset, value(row.producer, row.sequence)) for row in world.log.log]
 
 
-def test_what_became_of_partitions_stands_in_the_poll_that_came_next() -> None:
+def test_assignment_changes_are_exported_with_the_next_poll() -> None:
     member = MadeConsumer(
         client="member-0",
         group="g",

@@ -20,7 +20,7 @@ STEMS = st.one_of(
 
 
 @given(STEMS, st.integers(1, 10_000_000))
-def test_names_parse_to_what_they_were_made_of(stem: Stem, number: int) -> None:
+def test_file_names_parse_to_their_parts(stem: Stem, number: int) -> None:
     assert parse(stem.closed) == (stem, None)
     assert parse(stem.part(number)) == (stem, number)
 

@@ -14,7 +14,7 @@ PRODUCERS = st.integers(0, 2**31 - 1)
 
 
 @given(CELLS, PRODUCERS, SEQUENCES, st.integers(0, 2000))
-def test_a_value_gives_back_what_it_was_made_of(
+def test_payload_decodes_to_its_identity(
     cell: str, producer: int, sequence: int, extra: int
 ) -> None:
     size = bytes_min(cell) + extra
@@ -64,7 +64,7 @@ def test_a_value_cut_short_or_zeroed_at_its_end_is_damaged(cell: str, data: st.D
 
 
 @given(st.one_of(st.none(), st.binary(max_size=200)))
-def test_what_is_none_of_ours_is_none(value: bytes | None) -> None:
+def test_foreign_payload_decodes_to_none(value: bytes | None) -> None:
     assert decode(value) is None
 
 
@@ -75,7 +75,7 @@ def test_what_is_none_of_ours_is_none(value: bytes | None) -> None:
     st.integers(0, 20),
     st.integers(0, 20),
 )
-def test_many_at_once_are_what_each_is_by_itself(
+def test_payloads_encoded_together_equal_single_ones(
     cell: str, producer: int, sequences: list[int], extra: int, range_: int
 ) -> None:
     least = bytes_min(cell) + extra

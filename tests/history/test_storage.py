@@ -31,7 +31,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         ("hdfs://host:8020/a", "hdfs://host:8020/a"),
     ],
 )
-def test_what_has_a_uri_is_in_a_store(text: str, shown: str) -> None:
+def test_path_with_a_uri_is_in_a_store(text: str, shown: str) -> None:
     assert isinstance(located(text), StoredPath)
     assert str(located(text)) == shown
     assert located(str(located(text))) == located(text)
@@ -62,7 +62,7 @@ def test_all_else_is_here(text: str, path: str) -> None:
         "s3a:///run",
     ],
 )
-def test_what_no_uri_of_ours_may_say(text: str) -> None:
+def test_invalid_uri_is_refused_without_its_secret(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
         located(text)
     assert "hidden" not in str(refused.value)
@@ -79,7 +79,7 @@ def test_a_path_there_goes_as_one_here() -> None:
 @pytest.mark.parametrize(
     "pattern", ["*", "*.log", "b.*", "c/*", "*/*.log", "broker-*/[0-9]*/t-0", "none/*", "*/none"]
 )
-def test_what_is_found_here_is_found_there(tmp_path: Path, there: Store, pattern: str) -> None:
+def test_patterns_match_alike_on_disk_and_in_a_store(tmp_path: Path, there: Store, pattern: str) -> None:
     for name in NAMES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -170,7 +170,7 @@ def test_a_small_file_is_read_as_a_large_one_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("held", [b"", b"PAR1"])
-def test_what_is_no_parquet_file_is_refused(held: bytes, tmp_path: Path) -> None:
+def test_file_without_parquet_content_is_refused(held: bytes, tmp_path: Path) -> None:
     (tmp_path / "damaged.parquet").write_bytes(held)
     with pytest.raises((OSError, pa.ArrowInvalid)):
         storage.parquet(tmp_path / "damaged.parquet")

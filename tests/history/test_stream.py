@@ -26,7 +26,7 @@ def numbers(path: Path) -> list[list[int]]:
     st.lists(st.lists(st.integers(0, 2**62), min_size=1, max_size=30), min_size=1, max_size=4),
     st.data(),
 )
-def test_what_is_left_of_a_stream_is_its_whole_batches(
+def test_torn_stream_yields_its_whole_batches(
     tmp_path_factory: pytest.TempPathFactory, written: list[list[int]], data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("stream") / "a.arrows"
@@ -56,7 +56,7 @@ def test_a_piece_that_was_left_behind_is_written_over(tmp_path: Path) -> None:
     assert path.stat().st_size == size
 
 
-def test_what_is_damaged_before_its_end_is_not_passed_over(tmp_path: Path) -> None:
+def test_damage_before_the_end_of_a_stream_is_an_error(tmp_path: Path) -> None:
     """An end marker, among others: whoever believes it does not miss what follows."""
     path = tmp_path / "a.arrows"
     first = storage.append_batches(path, 0, batch([1]))

@@ -71,7 +71,7 @@ def damaged(value: bytes, how: object) -> bytes | None:
 @given(st.lists(st.lists(st.tuples(OURS, DAMAGE), min_size=1, max_size=6), max_size=3))
 @example([[(("c", 1, 5), None), (("c", 2, 6), None)], [(("c", 1, 5), None), (("d", 1, 6), None)]])
 @example([[(("c", 0, number), None) for number in range(5)], [(("c", 0, 9), 39)]])
-def test_many_are_whose_each_is(polls: list[list[tuple]]) -> None:
+def test_values_decoded_together_equal_single_ones(polls: list[list[tuple]]) -> None:
     decoder = Decoder()
     for poll in polls:
         values = [
@@ -91,7 +91,7 @@ def test_many_are_whose_each_is(polls: list[list[tuple]]) -> None:
 
 @pytest.mark.parametrize("other", ["c", "d"])
 @pytest.mark.parametrize("how", [None, 39])
-def test_more_than_are_compared_at_once_are_whose_each_is(other: str, how: int | None) -> None:
+def test_values_beyond_one_comparison_equal_single_ones(other: str, how: int | None) -> None:
     """Four of a megabyte are; of the two behind them one is another cell's, or one damaged."""
     size = 1 << 20
     values = [Encoder("c", 1, size).encode(sequence) for sequence in range(4)]

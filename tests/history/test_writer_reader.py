@@ -251,7 +251,7 @@ for sequence in itertools.count():
 """
 
 
-def test_a_real_kill_leaves_at_least_what_was_flushed(tmp_path: Path) -> None:
+def test_killed_writer_leaves_at_least_the_flushed_rows(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", WRITE_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -279,7 +279,7 @@ def small_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_write_that_fails_is_told_and_costs_nothing_written_before(tmp_path: Path) -> None:
+def test_failed_write_is_reported_and_loses_no_earlier_rows(tmp_path: Path) -> None:
     writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
     writer.append(send(0))
     writer.flush()
@@ -293,7 +293,7 @@ def test_a_write_that_fails_is_told_and_costs_nothing_written_before(tmp_path: P
     assert sequences(tmp_path) == list(range(90_001)), "or the piece that was written stayed"
 
 
-def test_what_could_not_be_written_is_written_at_the_next_flush(tmp_path: Path) -> None:
+def test_rows_of_a_failed_write_are_written_at_the_next_flush(tmp_path: Path) -> None:
     writer = TableWriter(tmp_path / "history", "sends", "w", partition=("t", 0))
     writer.append(send(0))
     (tmp_path / "history").rename(tmp_path / "gone")
@@ -396,7 +396,7 @@ def test_every_partition_that_was_opened_has_a_closing(tmp_path: Path) -> None:
     assert {path.name for path in files(tmp_path, "closings")} == {"closings.sends-w.parquet"}
 
 
-def test_what_could_not_be_closed_has_no_closing(tmp_path: Path) -> None:
+def test_table_that_could_not_be_closed_has_no_closing(tmp_path: Path) -> None:
     writer = PartitionedWriter(tmp_path, "sends", "w")
     writer.partition("t", 0).append(("too", "short"))
     writer.partition("t", 1).append(send(1, partition=1))
@@ -424,7 +424,7 @@ def test_footers_tell_how_many_rows_files_hold(tmp_path: Path) -> None:
         count_rows([path])
 
 
-def test_misnamed_files_are_told_beside_the_others(tmp_path: Path) -> None:
+def test_misnamed_files_are_listed_beside_the_others(tmp_path: Path) -> None:
     (tmp_path / "sends.t.w.parquet").touch()
     TableWriter(tmp_path, "sends", "w", partition=("t", 0)).write(
         **dict(zip(TABLES["sends"].names, send(0), strict=True))

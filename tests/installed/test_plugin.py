@@ -78,7 +78,7 @@ def test_faults_lists_the_fault_of_a_plugin_with_its_parameters(call: Call) -> N
     assert everything.stderr.count("\n") == 1
 
 
-def test_schema_has_what_a_plugin_registers(call: Call) -> None:
+def test_schema_includes_the_registrations_of_a_plugin(call: Call) -> None:
     sections = json.loads(call(*ACKPROOF, "schema").stdout)["$defs"]
     system = sections["ClusterSweep"]["properties"]["system"]
     assert system["pattern"] == "^(bundled|external|kafka:.+|brisk|brisk:.+)$"

@@ -84,7 +84,7 @@ def test_where_all_is_well_neither_finds_anything(jepsen: JepsenChecker, world: 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.make.__name__)
 @EACH
 @given(world=sound(), data=st.data())
-def test_what_is_planted_both_find_or_it_is_known_why_not(
+def test_planted_anomaly_is_found_by_both_or_has_a_known_reason(
     jepsen: JepsenChecker, plant: Plant, world: World, data: st.DataObject
 ) -> None:
     def choose(among: Sequence[Any]) -> Any:

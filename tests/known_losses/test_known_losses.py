@@ -76,7 +76,7 @@ def was_run(
     return place
 
 
-def test_runs_are_counted_by_what_they_tell(runs: Runs) -> None:
+def test_runs_are_counted_by_their_outcome(runs: Runs) -> None:
     assert runs.tally("told", OLD) == Tally()
     was_run(runs, OLD, 1, 0, Verdict.PASS)
     was_run(runs, OLD, 10, 7, Verdict.FAIL, "broker-2 led without them")
@@ -89,20 +89,20 @@ def test_runs_are_counted_by_what_they_tell(runs: Runs) -> None:
     assert runs.tally("told", NEW) == Tally(runs=1)
 
 
-def test_what_failed_for_something_else_tells_nothing_of_what_was_not_checked(runs: Runs) -> None:
+def test_failure_for_another_reason_does_not_count_unchecked_runs(runs: Runs) -> None:
     was_run(runs, NEW, 1, 0, Verdict.FAIL, findings=("run 1: t-0: no final read",))
     was_run(runs, NEW, 2, 0, Verdict.FAIL)
     assert runs.tally("told", NEW) == Tally(runs=1, untold=1)
 
 
-def test_what_may_come_of_something_else_is_not_counted(runs: Runs) -> None:
+def test_loss_with_another_possible_cause_is_not_counted(runs: Runs) -> None:
     """The same result, on a side where a loss tells nothing of the story."""
     for side in (NEW, OTHER):
         was_run(runs, side, 1, 7, Verdict.FAIL)
     assert (runs.tally("told", NEW).seen, runs.tally("told", OTHER).seen) == (1, 0)
 
 
-def test_a_side_may_say_who_keeps_the_metadata(tmp_path: Path) -> None:
+def test_side_may_choose_its_metadata_quorum(tmp_path: Path) -> None:
     shipped = read(SHIPPED)
     runs = Runs(stories=shipped, campaigns=SHIPPED.parent, results=tmp_path)
     runs.check(["kip-966"])
@@ -113,7 +113,7 @@ def test_a_side_may_say_who_keeps_the_metadata(tmp_path: Path) -> None:
     assert by_default[1].directory.parent != kraft[1].directory.parent
 
 
-def test_what_was_run_of_another_campaign_is_not_counted(runs: Runs) -> None:
+def test_runs_of_another_campaign_are_not_counted(runs: Runs) -> None:
     was_run(runs, OLD, 1, 7, Verdict.FAIL)
     (runs.campaigns / "c.yaml").write_text("name: c\nruns: 2\n", encoding="utf-8")
     assert runs.tally("told", OLD) == Tally()
@@ -140,7 +140,7 @@ def test_a_side_in_words(found: Tally, said: str) -> None:
     assert words(found) == said
 
 
-def test_the_page_has_a_row_for_each_story_and_an_autopsy_of_what_was_seen(runs: Runs) -> None:
+def test_page_has_a_row_for_each_defect_and_a_cause_for_each_sighting(runs: Runs) -> None:
     was_run(runs, OLD, 4, 7, Verdict.FAIL, "<b> cut them")
     text = page(runs.stories, runs.tally)
     assert (
@@ -173,12 +173,12 @@ def test_stories_that_are_none(tmp_path: Path, changes: Mapping[str, Any], says:
 
 
 @pytest.mark.parametrize("name", list(read(SHIPPED)))
-def test_what_ships_is_accepted_by_all_its_systems(name: str) -> None:
+def test_shipped_defects_are_accepted_by_all_their_systems(name: str) -> None:
     shipped = Runs(stories=read(SHIPPED), campaigns=SHIPPED.parent, results=Path("nowhere"))
     shipped.check([name])
 
 
-def test_the_page_alone_is_made_of_what_was_run(tmp_path: Path) -> None:
+def test_page_alone_is_made_from_existing_runs(tmp_path: Path) -> None:
     digest = hashlib.sha256((SHIPPED.parent / "kip-966.yaml").read_bytes()).hexdigest()[:8]
     assert CliRunner().invoke(cli, ["known-losses", "kip-967"]).exit_code == 2
     arguments = ["--runs", "0", "--stories", str(SHIPPED), "--results", str(tmp_path)]
@@ -190,7 +190,7 @@ def test_the_page_alone_is_made_of_what_was_run(tmp_path: Path) -> None:
     assert not (tmp_path / f"kip-966-{digest}").exists(), "nothing was run"
 
 
-def test_what_is_there_is_not_run_again(runs: Runs, tmp_path: Path) -> None:
+def test_existing_run_is_not_repeated(runs: Runs, tmp_path: Path) -> None:
     campaign = (ROOT / "campaigns" / "quick.yaml").read_text(encoding="utf-8")
     (tmp_path / "c.yaml").write_text(campaign, encoding="utf-8")
     file = tmp_path / "stories.yaml"

@@ -75,6 +75,6 @@ def test_a_committed_record_is_missing(bootstrap: str, options: list[str], read:
 
 
 @pytest.mark.parametrize("options", [[], ["--late"]])
-def test_who_flushes_before_aborting_loses_nothing(bootstrap: str, options: list[str]) -> None:
+def test_flush_before_abort_loses_nothing(bootstrap: str, options: list[str]) -> None:
     kept = "[b'committed-0', b'committed-1']"
     assert outcome(bootstrap, *options, "--flush") == (0, f"read_committed: {kept}")

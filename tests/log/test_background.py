@@ -184,7 +184,7 @@ def test_deletions_together_cost_no_more_syncs_than_one(disk: MemoryDisk, later:
     assert not logs.logs
 
 
-def test_what_is_under_way_when_a_manager_ends_is_not_carried_on(
+def test_background_work_of_an_ended_manager_is_abandoned(
     disk: MemoryDisk, later: Later
 ) -> None:
     logs = opened(disk, later)
@@ -206,7 +206,7 @@ def test_what_is_under_way_when_a_manager_ends_is_not_carried_on(
 
 
 @pytest.mark.parametrize("parts", range(8))
-def test_a_flush_of_what_was_cut_off_vouches_for_nothing(
+def test_flush_of_truncated_records_does_not_advance_the_recovery_point(
     disk: MemoryDisk, later: Later, parts: int
 ) -> None:
     log = opened(disk, later).create(TP)
@@ -235,7 +235,7 @@ def settling(disk: MemoryDisk, later: Later, parts: int) -> tuple[PartitionLog, 
 
 
 @pytest.mark.parametrize("parts", range(16))
-def test_a_snapshot_of_what_was_cut_off_is_not_written(
+def test_snapshot_of_truncated_records_is_not_written(
     disk: MemoryDisk, later: Later, parts: int
 ) -> None:
     """Believed after a crash, it would answer a producer with offsets that others have now."""
@@ -263,7 +263,7 @@ def test_a_snapshot_of_a_log_that_was_thrown_away_is_not_written(
 
 
 @pytest.mark.parametrize("parts", range(24))
-def test_a_log_that_is_deleted_lets_what_is_under_way_end(
+def test_deletion_lets_background_work_end(
     disk: MemoryDisk, later: Later, parts: int
 ) -> None:
     """It would not find its directory, and the broker would take its disk for broken."""
@@ -288,7 +288,7 @@ def test_a_flush_that_was_put_off_does_not_begin_when_its_log_is_deleted(
     later.carry_out()
 
 
-def test_retention_does_not_forget_producers_whose_snapshot_was_never_written(
+def test_retention_keeps_producers_without_a_snapshot(
     disk: MemoryDisk, later: Later
 ) -> None:
     append(opened(disk, later).create(TP), 3, producer=7)
@@ -305,7 +305,7 @@ def test_retention_does_not_forget_producers_whose_snapshot_was_never_written(
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
-def test_behind_a_segment_whose_name_was_lost_nothing_is_kept(
+def test_log_ends_before_a_lost_segment(
     disk: MemoryDisk, later: Later, lost: int
 ) -> None:
     """Segments 1 to 4 were made, their names not synced, and a file system without a journal lost
@@ -317,7 +317,7 @@ def test_behind_a_segment_whose_name_was_lost_nothing_is_kept(
     assert (log.log_start_offset, log.log_end_offset) == (0, lost)
 
 
-def test_a_log_cut_below_what_was_vouched_for_flushes_full_segments_at_once(
+def test_log_truncated_below_the_recovery_point_flushes_full_segments_at_once(
     disk: MemoryDisk, later: Later
 ) -> None:
     log = opened(disk, later).create(TP)
@@ -334,7 +334,7 @@ def test_a_log_cut_below_what_was_vouched_for_flushes_full_segments_at_once(
 
 @pytest.mark.parametrize("looked_at", [True, False])
 @pytest.mark.parametrize("seed", range(8))
-def test_what_was_cut_before_a_segment_began_stays_cut(
+def test_truncation_before_a_segment_began_persists(
     later: Later, seed: int, *, looked_at: bool
 ) -> None:
     """Two batches fill a segment and are flushed, the second is cut off, and the next one is too
@@ -372,7 +372,7 @@ def test_flush_ms_is_kept_in_the_background(disk: MemoryDisk, later: Later) -> N
     assert log.recovery_point == 3
 
 
-def test_what_follows_a_full_segment_is_flushed_in_time_too(disk: MemoryDisk, later: Later) -> None:
+def test_segment_after_a_full_one_is_flushed_in_time(disk: MemoryDisk, later: Later) -> None:
     config = LogConfig(segment_bytes=batch().size, flush_ms=500)
     log = opened(disk, later, config).create(TP)
     append(log, 2)
@@ -383,7 +383,7 @@ def test_what_follows_a_full_segment_is_flushed_in_time_too(disk: MemoryDisk, la
     assert log.recovery_point == 2
 
 
-def test_what_a_cut_leaves_has_waited_since_it_was_appended(disk: MemoryDisk, later: Later) -> None:
+def test_remaining_records_after_a_truncation_keep_their_flush_deadline(disk: MemoryDisk, later: Later) -> None:
     log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
     append(log, 2)
     log.flush_if_due(NOW_MS + 500)

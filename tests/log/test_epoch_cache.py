@@ -50,7 +50,7 @@ def test_an_epoch_between_two_known_ones_ends_with_the_lower(tmp_path: Path) -> 
     assert cache.end_offset_for(-1, 20) == (-1, -1)
 
 
-def test_what_is_being_written_does_not_come_behind_what_was_written_before(tmp_path: Path) -> None:
+def test_pending_epoch_write_does_not_overwrite_a_later_one(tmp_path: Path) -> None:
     cache = LeaderEpochCache(Directory(tmp_path))
     cache.assign(4, 0)
     cache.write()

@@ -35,7 +35,7 @@ def test_an_epoch_in_the_file_that_was_cut_off_since_is_not_believed(tmp_path: P
     assert opened(tmp_path / "t-0", clean=True).epochs.entries == ((1, 0), (8, 1))
 
 
-def test_what_is_below_the_recovery_point_is_in_the_file(tmp_path: Path) -> None:
+def test_epochs_below_the_recovery_point_are_read_from_the_file(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0", clean=True)
     for epoch in range(12):
         fetched(log, epoch, 1)

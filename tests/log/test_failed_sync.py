@@ -30,7 +30,7 @@ def appended(logs: LogManager, count: int, *, producer: int = 7) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_a_start_found_after_a_failed_sync_outlives_a_power_failure(seed: int) -> None:
+def test_records_found_after_a_failed_sync_survive_power_loss(seed: int) -> None:
     """Halted, started, closed in good order: nobody walks this log again. Of some seeds the failed
     sync drops what was above 5, of some the page cache shows it to the next process."""
     disk = MemoryDisk(Random(seed))
@@ -88,7 +88,7 @@ def test_a_snapshot_that_a_former_life_took_away_does_not_come_back(seed: int) -
     assert log.producers.state.producers == stored.producers
 
 
-def test_a_file_that_is_read_anew_holds_what_was_written(tmp_path: Path) -> None:
+def test_reread_file_holds_the_written_bytes(tmp_path: Path) -> None:
     """What is not on the disk yet is not dropped by that."""
     file = File(REAL, tmp_path / "file")
     file.append(b"abc")

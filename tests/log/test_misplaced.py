@@ -53,7 +53,7 @@ def damage(directory: Path, written: list[RecordBatch], number: int, offset: int
 
 @BOTH_WAYS
 @pytest.mark.parametrize("number", range(1, COUNT))
-def test_nobody_is_given_another_batch_than_the_one_at_his_offset(
+def test_read_never_returns_a_batch_of_another_offset(
     tmp_path: Path, number: int, turned: Turned
 ) -> None:
     """Nor nothing, for ever: nobody could tell that from a log that ends."""
@@ -86,7 +86,7 @@ def test_recovery_cuts_the_log_there(tmp_path: Path, number: int, turned: Turned
     log.close()
 
 
-def test_a_log_whose_last_batch_is_moved_back_ends_before_it(tmp_path: Path) -> None:
+def test_log_with_a_misplaced_last_batch_ends_before_it(tmp_path: Path) -> None:
     """Else the next records would get offsets that others have."""
     written = filled(tmp_path)
     damage(tmp_path, written, COUNT - 1, one_bit_less(written[-1].base_offset))
@@ -97,7 +97,7 @@ def test_a_log_whose_last_batch_is_moved_back_ends_before_it(tmp_path: Path) -> 
 
 @BOTH_WAYS
 @pytest.mark.parametrize("number", range(1, COUNT))
-def test_a_log_is_cut_in_spite_of_what_is_damaged(
+def test_log_is_truncated_despite_damage(
     tmp_path: Path, number: int, turned: Turned
 ) -> None:
     """A follower whose log cannot be cut would not come up any more."""
@@ -116,7 +116,7 @@ def test_a_log_is_cut_in_spite_of_what_is_damaged(
 
 @pytest.mark.parametrize("entry", range(2))
 @pytest.mark.parametrize("part", ["offset", "position"])
-def test_of_a_damaged_index_nobody_takes_notice(tmp_path: Path, entry: int, part: str) -> None:
+def test_damaged_index_does_not_affect_reads(tmp_path: Path, entry: int, part: str) -> None:
     written = filled(tmp_path)
     (index,) = tmp_path.glob("*.index")
     content = index.read_bytes()

@@ -60,7 +60,7 @@ def test_a_foreign_directory_is_refused_and_stays_as_it_was(
     opened(foreign, owner=other).close()
 
 
-def test_a_file_that_names_nobody_is_no_new_directory(tmp_path: Path) -> None:
+def test_file_without_a_broker_id_is_no_new_directory(tmp_path: Path) -> None:
     (tmp_path / META_PROPERTIES).write_text("version=0\n")
     with pytest.raises(CorruptCheckpoint, match=META_PROPERTIES):
         opened(tmp_path)
