@@ -48,7 +48,7 @@ def test_offsets_too_far_for_the_index_roll_as_well(tmp_path: Path) -> None:
     log.close()
 
 
-def test_what_was_cut_is_not_read_from_memory(tmp_path: Path) -> None:
+def test_truncated_records_are_not_read_from_memory(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for offset, value in enumerate((b"first", b"cut")):
         log.append([batch([value])], offset, 0, NOW_MS)

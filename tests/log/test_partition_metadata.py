@@ -38,7 +38,7 @@ def test_ids_as_text_come_back(value: uuid.UUID) -> None:
 @pytest.mark.parametrize(
     "text", ["", "AAAA", "A" * 21, "A" * 23, "A" * 24, "A" * 21 + "!", "A" * 22 + "\n", "é" * 22]
 )
-def test_what_is_no_id(text: str) -> None:
+def test_malformed_topic_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         decode_uuid(text)
 
@@ -75,7 +75,7 @@ def test_an_id_is_for_ever(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["version: 1\ntopic_id: {}", "version:  0\ntopic_id:\t{}\n"])
-def test_what_kafka_reads_too(tmp_path: Path, content: str) -> None:
+def test_metadata_file_that_kafka_accepts_is_read(tmp_path: Path, content: str) -> None:
     file(tmp_path).write_text(content.format(encode_uuid(TOPIC_ID)))
     assert PartitionMetadataFile(Directory(tmp_path)).topic_id == TOPIC_ID
 

@@ -194,7 +194,7 @@ def test_a_producer_that_is_silent_for_too_long_is_forgotten() -> None:
     assert verdict(state, sent(7, 0, 5)) is None
 
 
-def test_what_a_refused_client_is_told() -> None:
+def test_refused_batch_names_expected_sequence_and_epoch() -> None:
     state = state_of(sent(7, 2, 0, 3))
     with pytest.raises(RefusedBatch, match="sequence 4, expected 3"):
         state.check(sent(7, 2, 4))

@@ -92,7 +92,7 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(content)
 
 
-def test_damage_in_an_old_segment_takes_what_follows_it(tmp_path: Path) -> None:
+def test_damage_in_an_old_segment_removes_all_later_batches(tmp_path: Path) -> None:
     written = filled(tmp_path / "a-0", 20)
     segments = sorted((tmp_path / "a-0").glob("*.log"))
     assert len(segments) >= 3

@@ -39,7 +39,7 @@ def test_neither_its_high_watermark_nor_its_start(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_a_log_that_lost_all_above_its_start_begins_anew_there(tmp_path: Path) -> None:
+def test_log_that_lost_all_above_its_start_begins_again_there(tmp_path: Path) -> None:
     """Records were deleted up to 5, which was noted; power failed, and left it 3 of them."""
     logs = opened(tmp_path)
     log = logs.create(TP)
@@ -91,7 +91,7 @@ def test_a_batch_that_stands_in_the_file_twice_is_there_once(tmp_path: Path) -> 
     assert file.read_bytes() == whole
 
 
-def test_what_was_known_of_producers_above_a_cut_is_not_believed_later(tmp_path: Path) -> None:
+def test_truncated_producer_state_is_not_restored_later(tmp_path: Path) -> None:
     log = small(tmp_path)
     for sequence in range(4):
         log.append([batch(producer=(7, 0, sequence))], log.log_end_offset, 0, NOW_MS)

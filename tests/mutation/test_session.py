@@ -233,7 +233,7 @@ def test_mutants_are_examined_only_if_the_sound_broker_holds(
     assert (detector.examined == [SOUND]) == ("no broken" in words)
 
 
-def test_campaigns_begin_with_what_the_simulator_finds_soonest(tmp_path: Path) -> None:
+def test_campaigns_begin_with_mutants_that_the_simulator_finds_soonest(tmp_path: Path) -> None:
     findings = {LOUD.name: FOUND, OTHER.name: replace(FOUND, seconds=50.0), QUIET.name: NOTHING}
     search = Scripted(lambda name: findings.get(name, NOTHING), jobs=1)
     campaigns = Scripted(lambda _: NOTHING, method=Method.CAMPAIGN, jobs=1)
@@ -241,7 +241,7 @@ def test_campaigns_begin_with_what_the_simulator_finds_soonest(tmp_path: Path) -
     assert campaigns.examined == [SOUND, LOUD.name, OTHER.name, QUIET.name]
 
 
-def test_suites_begin_with_what_the_simulator_does_not_find(tmp_path: Path) -> None:
+def test_suites_begin_with_mutants_that_the_simulator_misses(tmp_path: Path) -> None:
     search = Scripted(lambda name: FOUND if name == LOUD.name else NOTHING, jobs=1)
     suite = Scripted(lambda _: NOTHING, method=Method.CONFORMANCE, jobs=1)
     carried_out(tmp_path, [LOUD, QUIET], search, suite)

@@ -60,7 +60,7 @@ def joined(memory: Memory) -> MemoryServer:
     return one
 
 
-def test_it_is_told_of_at_each_turn_and_leaves_with_nothing(
+def test_attendants_hear_of_a_join_and_a_leave_without_replicas(
     nemesis: Nemesis, memory: Memory
 ) -> None:
     noting = Noting(memory)
@@ -75,7 +75,7 @@ def test_it_is_told_of_at_each_turn_and_leaves_with_nothing(
     assert not memory.backend.remains("broker-4")
 
 
-def test_what_it_does_is_seen_of_it(nemesis: Nemesis) -> None:
+def test_effects_of_an_added_broker_are_observed(nemesis: Nemesis) -> None:
     entry = nemesis.strike("add-broker", ORDERS_0, leads=True)
     proof = nemesis.bitten(entry)
     assert proof.proven
@@ -107,7 +107,7 @@ def test_an_id_is_never_given_twice(nemesis: Nemesis, memory: Memory) -> None:
     assert joined(memory).name == "broker-5"
 
 
-def test_nobody_else_is_aimed_at_it_and_it_is_named_where_it_has_replicas(
+def test_added_broker_is_targeted_only_where_it_has_replicas(
     nemesis: Nemesis, memory: Memory
 ) -> None:
     nemesis.strike("add-broker", ORDERS_0, leads=True)
@@ -169,7 +169,7 @@ class TestThatIsNotHealed:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_while_what_it_leaves_behind_cannot_be_fetched(
+    def test_added_broker_is_kept_while_its_leftovers_cannot_be_fetched(
         self, nemesis: Nemesis, memory: Memory
     ) -> None:
         noting = Noting(memory)
@@ -190,7 +190,7 @@ class TestThatIsNotHealed:
         assert not nemesis.healed(entry).proven
 
 
-def test_what_others_gave_it_meanwhile_goes_to_those_who_stay(
+def test_replicas_added_meanwhile_move_to_the_remaining_brokers(
     nemesis: Nemesis, memory: Memory
 ) -> None:
     entry = nemesis.strike("add-broker", ORDERS_0)
@@ -215,7 +215,7 @@ def test_one_that_ended_by_itself_is_no_fault_of_the_faults(
 @pytest.mark.parametrize(
     ("fault", "own"), [("reassign", {"replicas": "one"}), ("elect-preferred", {})]
 )
-def test_a_move_back_leaves_out_who_has_left_meanwhile(
+def test_move_back_omits_brokers_that_have_left(
     nemesis: Nemesis, memory: Memory, fault: str, own: dict[str, object]
 ) -> None:
     """What another fault found on a broker that was added: the two heal in any order."""
@@ -245,7 +245,7 @@ def test_an_order_that_comes_too_late_for_it_is_taken_back(nemesis: Nemesis, fau
     assert nemesis.healed(late).proven
 
 
-def test_attendants_are_told_all_of_them(memory: Memory) -> None:
+def test_attendants_forward_each_event_to_all(memory: Memory) -> None:
     one, two = Noting(memory), Noting(memory)
     attendants = Attendants([one, two])
     attendants.joins(memory.system.brokers[0])

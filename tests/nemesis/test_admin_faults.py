@@ -72,7 +72,7 @@ def test_the_examples_bite(nemesis: Nemesis, example: Example) -> None:
 
 
 @pytest.mark.parametrize(("name", "expression", "own"), FOR_GOOD)
-def test_what_is_deleted_stays_so_and_leaves_nothing(
+def test_deleted_topics_stay_deleted_and_leave_nothing(
     nemesis: Nemesis, name: str, expression: str, own: dict[str, object]
 ) -> None:
     entry = nemesis.strike(name, expression, **own)
@@ -83,7 +83,7 @@ def test_what_is_deleted_stays_so_and_leaves_nothing(
     assert not nemesis.memory.system.admin.own
 
 
-def test_what_is_done_to_topics_of_the_workload_stays(nemesis: Nemesis) -> None:
+def test_changes_to_workload_topics_persist(nemesis: Nemesis) -> None:
     admin = nemesis.memory.system.admin
     added = nemesis.strike("add-partitions", "topic(orders)", more=2)
     assert nemesis.bitten(added).observations["partitions led"] == {"orders": 5}
@@ -102,7 +102,7 @@ def test_what_is_done_to_topics_of_the_workload_stays(nemesis: Nemesis) -> None:
     ("name", "target"),
     [("add-partitions", "topic(orders)"), ("advance-log-start", "topic(orders)")],
 )
-def test_what_was_ordered_and_not_done_is_not_proven(
+def test_order_without_effect_is_not_proven(
     nemesis: Nemesis, name: str, target: str
 ) -> None:
     nemesis.memory.system.admin.deaf = True
@@ -195,7 +195,7 @@ class TestReassign:
         assert nemesis.healed(first).proven
         assert nemesis.healed(second).proven
 
-    def test_whose_way_back_nobody_answered_is_given_again(self, nemesis: Nemesis) -> None:
+    def test_heal_without_an_answer_is_repeated(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("reassign", "partition(orders, 0)")
         nemesis.memory.system.admin.refusal = NoAnswer("lost")
         with pytest.raises(HealFailed, match="lost"):
@@ -205,7 +205,7 @@ class TestReassign:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_whose_way_back_is_seen_needs_no_answer(self, nemesis: Nemesis) -> None:
+    def test_observed_heal_needs_no_answer(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("reassign", "partition(orders, 0)")
         nemesis.memory.system.admin.silent = True
         nemesis.executor.heal(entry)
@@ -219,7 +219,7 @@ class TestReassign:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_is_not_proven_by_what_a_dead_broker_keeps_from_ending(self, nemesis: Nemesis) -> None:
+    def test_reassignment_blocked_by_a_dead_broker_is_not_proven(self, nemesis: Nemesis) -> None:
         nemesis.strike("kill", "broker-1 + broker-4")
         entry = nemesis.strike("reassign", "partition(orders, 1)")
         nemesis.memory.system.admin.isrs["orders", 1] = [3]
@@ -227,7 +227,7 @@ class TestReassign:
         assert not proof.proven
         assert proof.observations["not looked at"] == {"moved to": {"orders-1": "kill#1 is on"}}
 
-    def test_whose_way_back_is_refused_for_a_while_is_given_until_it_is_not(
+    def test_temporarily_refused_heal_is_repeated_until_accepted(
         self, nemesis: Nemesis
     ) -> None:
         """A broker that is to have a replica back is down by another fault."""
@@ -238,7 +238,7 @@ class TestReassign:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_whose_way_back_is_refused_for_good_says_why(self, nemesis: Nemesis) -> None:
+    def test_permanently_refused_heal_gives_its_reason(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("reassign", "partition(orders, 0)", replicas="one")
         nemesis.memory.system.admin.refusal = OrderRefused("broker 2 is not live")
         with pytest.raises(HealFailed, match="broker 2 is not live"):
@@ -259,7 +259,7 @@ class TestElections:
             ).plan.effects
             assert str(effect).startswith("elect broker-3 for orders-0")
 
-    def test_with_nobody_else_in_sync_there_is_nobody_to_prefer(self, nemesis: Nemesis) -> None:
+    def test_preferred_election_without_another_isr_member_is_unplannable(self, nemesis: Nemesis) -> None:
         nemesis.memory.system.admin.isrs["orders", 0] = [1]
         with pytest.raises(Unplannable, match="nobody is in sync but its leader broker-1"):
             nemesis.aim("elect-preferred", "partition(orders, 0)")
@@ -270,7 +270,7 @@ class TestElections:
         nemesis.executor.heal(entry)
         assert nemesis.memory.system.view().partitions["orders", 0].leader == 1
 
-    def test_an_unclean_one_bites_where_nobody_of_the_isr_is_left(self, nemesis: Nemesis) -> None:
+    def test_unclean_election_takes_effect_without_live_isr_members(self, nemesis: Nemesis) -> None:
         nemesis.memory.system.admin.isrs["orders", 0] = [1]
         nemesis.strike("kill", "broker-1")
         entry = nemesis.strike("elect-unclean", "partition(orders, 0)")

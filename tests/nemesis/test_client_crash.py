@@ -40,7 +40,7 @@ def test_it_is_the_fault_s_for_good(nemesis: Nemesis) -> None:
     assert nemesis.ledger.ending("producer-others") == frozenset()
 
 
-def test_who_comes_back_comes_once_and_at_the_end(nemesis: Nemesis) -> None:
+def test_replacement_client_starts_once_and_at_the_end(nemesis: Nemesis) -> None:
     came: list[str] = []
     object.__setattr__(nemesis.memory.cluster, "bring_back", came.append)
     entry = nemesis.strike("crash-client", "clients", clients="all", comes_back=True)
@@ -54,7 +54,7 @@ def test_who_comes_back_comes_once_and_at_the_end(nemesis: Nemesis) -> None:
     }
 
 
-def test_nobody_comes_in_the_place_of_one_that_had_ended(nemesis: Nemesis) -> None:
+def test_client_that_had_already_ended_gets_no_replacement(nemesis: Nemesis) -> None:
     nemesis.memory.workload[0].signal(15)
     entry = nemesis.aim("crash-client", "clients", clients="all", comes_back=True)
     nemesis.memory.workload[1].signal(15)
@@ -82,13 +82,13 @@ def test_only_those_that_run_are_drawn(nemesis: Nemesis) -> None:
 
 
 @pytest.mark.parametrize("clients", ["one", "all"])
-def test_with_nobody_left_nothing_is_proven(nemesis: Nemesis, clients: str) -> None:
+def test_crash_without_running_clients_is_not_proven(nemesis: Nemesis, clients: str) -> None:
     for process in nemesis.memory.workload:
         process.signal(9)
     assert not nemesis.bitten(nemesis.strike("crash-client", "clients", clients=clients)).proven
 
 
-def test_what_did_not_bite_is_not_proven(nemesis: Nemesis) -> None:
+def test_crash_without_effect_is_not_proven(nemesis: Nemesis) -> None:
     for process in nemesis.memory.workload:
         process.deaf = True
     proof = nemesis.bitten(nemesis.strike("crash-client", "clients", clients="all"))

@@ -65,7 +65,7 @@ def test_one_that_has_not_lived_through_it_is_healed_and_has_ended_by_itself(
 
 
 @pytest.mark.parametrize("which", ["bite", "heal"])
-def test_what_had_no_effect_is_not_proven(nemesis: Nemesis, which: str) -> None:
+def test_pause_without_effect_is_not_proven(nemesis: Nemesis, which: str) -> None:
     processes = nemesis.memory.workload
     for process in processes if which == "bite" else ():
         process.deaf = True

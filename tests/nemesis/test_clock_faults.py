@@ -29,13 +29,13 @@ def proof(taken: list[Look]) -> Proof:
 
 
 @pytest.mark.parametrize("fault", CLOCKS)
-def test_what_they_need(fault) -> None:
+def test_clock_faults_need_fake_clocks_and_destroy_nothing(fault) -> None:
     assert fault.needs == {Capability.FAKE_CLOCKS}
     assert fault.destroys is None
 
 
 class TestStep:
-    def test_says_what_was_seen(self, nemesis: Nemesis) -> None:
+    def test_observed_clock_offset_is_recorded(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("step-clock", "broker-1", offset_ms=-3_000)
         assert nemesis.bitten(entry).observations == {
             "clock off": {"broker-1": "-3000.0 ms, give or take 1.0"}
@@ -152,7 +152,7 @@ class TestOverlapping:
         nemesis.ledger.close(second.fault_id)
         assert nemesis.healed(first).proven
 
-    def test_who_is_down_is_not_asked(self, nemesis: Nemesis, name: str) -> None:
+    def test_clock_of_a_stopped_server_is_not_queried(self, nemesis: Nemesis, name: str) -> None:
         killed = nemesis.strike("kill", "broker-1")
         entry = nemesis.strike(name, "broker-1 + broker-2")
         left_out = nemesis.bitten(entry).observations["not looked at"]
@@ -161,7 +161,7 @@ class TestOverlapping:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_who_ended_by_itself_proves_nothing(self, nemesis: Nemesis, name: str) -> None:
+    def test_server_that_ended_by_itself_proves_nothing(self, nemesis: Nemesis, name: str) -> None:
         entry = nemesis.strike(name, "broker-1")
         nemesis.memory.system.brokers[0].process.signal(9)
         assert nemesis.ledger.holding("broker-1") is None
@@ -197,6 +197,6 @@ def test_a_server_that_goes_by_the_true_time_cannot_be_struck(nemesis: Nemesis) 
         ("strobe-clock", {"period_ms": 1}),
     ],
 )
-def test_what_could_not_be_proven_is_refused(name: str, own: dict[str, object]) -> None:
+def test_unprovable_clock_change_is_refused(name: str, own: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         FAULTS[name].parameters.model_validate(own)

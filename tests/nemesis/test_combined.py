@@ -50,7 +50,7 @@ class TestTargets:
         ],
     )
     @pytest.mark.parametrize("aim", [Aim.SERVERS, Aim.BROKERS])
-    def test_who_is_meant(self, expression: str, nodes: list[str], aim: Aim) -> None:
+    def test_role_expression_resolves_to_its_nodes(self, expression: str, nodes: list[str], aim: Aim) -> None:
         view = planned_view(members(), {"orders": (range(3), 3)})
         target = parse(expression)
         assert list(problems(target, aim, members(), {"orders": 3})) == []
@@ -63,7 +63,7 @@ class TestTargets:
             ("zookeeper", "with KRaft there is no ZooKeeper; quorum"),
         ],
     )
-    def test_who_is_not_there(self, expression: str, says: str) -> None:
+    def test_role_without_a_node_is_a_problem(self, expression: str, says: str) -> None:
         (found,) = problems(parse(expression), Aim.SERVERS, members(), {})
         assert says in found
 
@@ -77,7 +77,7 @@ class TestTargets:
             ("broker-3 <-> broker-4", 3),  # the other one's link
         ],
     )
-    def test_all_partitions_are_of_those_who_keep_the_metadata(
+    def test_target_of_metadata_keepers_affects_all_partitions(
         self, expression: str, befallen: int
     ) -> None:
         view = planned_view(members(), {"orders": (range(4), 2)})
@@ -103,7 +103,7 @@ class TestBounds:
             ("leader(orders, 0) + broker-5", Count(2, 1)),
         ],
     )
-    def test_whoever_is_both_counts_as_both(self, target: str, expected: Count) -> None:
+    def test_node_with_two_roles_counts_for_both(self, target: str, expected: Count) -> None:
         assert most(parse(target), members(brokers=5), {"orders": 3}) == expected
 
     @given(
@@ -150,7 +150,7 @@ class TestProofs:
         ],
     )
     @pytest.mark.parametrize("fault", ["kill", "pause", "power-failure", "replace"])
-    def test_without_their_quorum_nobody_tells_of_sessions(
+    def test_session_loss_is_not_observed_without_the_quorum(
         self, tmp_path: Path, fault: str, keepers: int, target: str, claim: str
     ) -> None:
         nemesis = nemesis_of(tmp_path, keepers)
@@ -171,7 +171,7 @@ class TestProofs:
         ("keepers", "expired"),
         [(1, {"broker-2", "broker-3"}), (3, {"broker-1"})],
     )
-    def test_who_is_isolated_with_the_only_controller_is_not_cut_off_from_it(
+    def test_node_isolated_with_the_only_controller_keeps_its_session(
         self, tmp_path: Path, keepers: int, expired: set[str]
     ) -> None:
         nemesis = nemesis_of(tmp_path, keepers)

@@ -183,7 +183,7 @@ def test_cut_that_is_declared_accounts_for_links_of_other_faults(
     ("effects", "destroys"),
     [([], None), (["stops"], None), (["loses-unsynced"], "unsynced"), (["loses-all"], "all")],
 )
-def test_what_it_destroys_is_what_is_declared(
+def test_command_destroys_its_declared_effects(
     nemesis: Nemesis, effects: list[str], destroys: str | None
 ) -> None:
     assert nemesis.aim("command", "all", **by_file(effects=effects)).destroys == destroys

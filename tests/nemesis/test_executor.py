@@ -108,7 +108,7 @@ class TestKeptFromZooKeeperAfterItsStart:
 
     @pytest.mark.parametrize("order", list(permutations(["kill", "cut"])))
     @pytest.mark.parametrize("cut", ["broker-1 <-> zookeeper", "broker-1 -> zookeeper"])
-    def test_whoever_keeps_it_from_there_starts_it_again(
+    def test_fault_that_kept_a_server_down_starts_it_again(
         self, nemesis: Nemesis, order: tuple[str, ...], cut: str
     ) -> None:
         broker = nemesis.memory.system.brokers[0]
@@ -123,7 +123,7 @@ class TestKeptFromZooKeeperAfterItsStart:
         assert broker.starts == 2
         assert nemesis.ledger.holding("broker-1") is None
 
-    def test_it_may_end_while_whoever_kept_it_is_healed(self, nemesis: Nemesis) -> None:
+    def test_server_may_end_while_the_fault_that_kept_it_is_healed(self, nemesis: Nemesis) -> None:
         """ZooKeeper runs again, and answers nobody yet."""
         broker, other = nemesis.memory.system.brokers[:2]
         kept = nemesis.strike("pause", "zookeeper-1")
@@ -155,14 +155,14 @@ class TestKeptFromZooKeeperAfterItsStart:
             ("cut", "broker-1 <-> zookeeper", "pause"),
         ],
     )
-    def test_nobody_stands_by_without_a_reason(
+    def test_server_is_not_held_without_a_reason(
         self, nemesis: Nemesis, other: str, target: str, own: str
     ) -> None:
         nemesis.strike(other, target)
         self.over(nemesis, nemesis.strike(own, "broker-1"))
         assert nemesis.ledger.holding("broker-1") is None
 
-    def test_one_that_is_being_healed_keeps_nobody_from_anything(self, nemesis: Nemesis) -> None:
+    def test_fault_in_healing_holds_no_server(self, nemesis: Nemesis) -> None:
         kept, killed = nemesis.strike("isolate", "broker-1"), nemesis.strike("kill", "broker-1")
         nemesis.executor.heal(kept)
         self.over(nemesis, killed)
@@ -224,7 +224,7 @@ class TestHalfWay:
         nemesis.executor.heal(entry)
         assert not nemesis.memory.backend.links_cut
 
-    def test_what_is_done_is_written_down_before(self, nemesis: Nemesis, tmp_path: Path) -> None:
+    def test_effect_is_journaled_before_it_is_carried_out(self, nemesis: Nemesis, tmp_path: Path) -> None:
         breaking(nemesis.memory, "cut", 1, after=False)
         entry = nemesis.aim("isolate", "broker-1")
         with pytest.raises(InfraError):

@@ -62,7 +62,7 @@ def test_built_in_fault_passes_the_conformance_kit(name: str, expression: str) -
     check_fault(FAULTS[name], expression)
 
 
-def test_a_proof_says_what_it_rests_on(nemesis: Nemesis) -> None:
+def test_kill_proof_lists_its_observations(nemesis: Nemesis) -> None:
     killed = nemesis.bitten(nemesis.strike("kill", "broker-2"))
     assert killed.observations == {
         "ended by signal 9": {"broker-2": -9},
@@ -100,7 +100,7 @@ class TestShorterThanTheSession:
         assert nemesis.healed(entry).proven
         assert not nemesis.healed(entry).owed
 
-    def test_what_a_fault_left_is_not_owed_by_the_system(self, nemesis: Nemesis) -> None:
+    def test_leftover_of_a_fault_is_not_owed_by_the_system(self, nemesis: Nemesis) -> None:
         proof = nemesis.healed(nemesis.strike("kill", "broker-2"))
         assert set(proof.observations["missing"]) == {"running", "registered"}
         assert not proof.owed
@@ -152,12 +152,12 @@ class TestIsolation:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_of_all_clients_has_nobody_to_ask(self, nemesis: Nemesis) -> None:
+    def test_isolation_of_all_clients_has_no_spare_observer(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("isolate", "clients")
         assert entry.plan.spares == ()
         assert nemesis.bitten(entry).proven
 
-    def test_of_one_of_three_zookeepers_expires_nobody(self, tmp_path: Path) -> None:
+    def test_isolation_of_one_of_three_zookeepers_expires_no_session(self, tmp_path: Path) -> None:
         nemesis = Nemesis(memory_cluster(zookeepers=3), tmp_path / "ledger.jsonl")
         proof = nemesis.bitten(nemesis.strike("isolate", "zookeeper-2"))
         assert proof.proven
@@ -171,14 +171,14 @@ class TestIsolation:
         assert nemesis.healed(entry).proven
 
 
-def test_pause_tells_whose_session_was_lost(nemesis: Nemesis) -> None:
+def test_pause_records_the_lost_sessions(nemesis: Nemesis) -> None:
     entry = nemesis.strike("pause", "zookeeper")
     nemesis.memory.system.sessions[2] = 0xBEEF
     nemesis.executor.heal(entry)
     assert nemesis.healed(entry).observations["sessions lost"] == {"broker-2": True}
 
 
-def test_kill_starts_only_what_it_killed(nemesis: Nemesis) -> None:
+def test_kill_starts_only_the_servers_that_it_killed(nemesis: Nemesis) -> None:
     brokers = nemesis.memory.system.brokers
     brokers[2].process.current, brokers[2].process.code = ProcessState.EXITED, 70
     entry = nemesis.strike("kill", "broker-1 + broker-3")
@@ -190,7 +190,7 @@ def test_kill_starts_only_what_it_killed(nemesis: Nemesis) -> None:
     assert not nemesis.healed(entry).proven
 
 
-def test_what_a_pause_dies_of_is_not_started_again(nemesis: Nemesis) -> None:
+def test_server_that_dies_of_a_pause_is_not_started_again(nemesis: Nemesis) -> None:
     entry = nemesis.strike("pause", "broker-1")
     nemesis.memory.system.brokers[0].process.signal(9)
     assert nemesis.ledger.holding("broker-1") is None
@@ -356,7 +356,7 @@ def test_every_parameter_has_a_default_and_a_description(fault: Fault) -> None:
     assert all(field.description for field in fault.parameters.model_fields.values())
 
 
-def test_effects_say_what_they_are() -> None:
+def test_effects_have_descriptions() -> None:
     link = Link("b1", "z1")
     words = {
         Kill("b1"): "kill b1",

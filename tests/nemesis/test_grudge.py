@@ -88,7 +88,7 @@ def test_too_few(shape) -> None:
         shape(["a", "b"])
 
 
-def test_who_is_left_without_zookeeper() -> None:
+def test_broker_cut_off_from_every_zookeeper_is_listed() -> None:
     members = Members(brokers=("b1", "b2"), zookeepers=("z1", "z2"))
     grudge = {Link("b1", "z1"), Link("z2", "b1"), Link("b2", "z1")}
     assert without_zookeeper(frozenset(grudge), members) == ("b1",)

@@ -36,7 +36,7 @@ def test_a_number_is_used_once(nemesis: Nemesis) -> None:
         nemesis.ledger.open(entry)
 
 
-def test_what_others_do_is_theirs_until_they_are_healed(nemesis: Nemesis) -> None:
+def test_effects_of_other_faults_belong_to_them_until_healed(nemesis: Nemesis) -> None:
     killed = nemesis.strike("kill", "broker-1")
     other = nemesis.strike("pause", "broker-2")
     assert [one.label for one in nemesis.ledger.others(other.fault_id)] == ["kill#1"]

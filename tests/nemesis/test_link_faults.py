@@ -140,7 +140,7 @@ class TestOnePort:
 
 
 class TestReset:
-    def test_of_what_is_open_leaves_new_connections_alone(self, nemesis: Nemesis) -> None:
+    def test_reset_of_open_connections_leaves_new_ones_alone(self, nemesis: Nemesis) -> None:
         proof = nemesis.bitten(nemesis.strike("reset", "clients -> broker-1", refuse=False))
         assert proof.observations["new connections"] == {"client-1->broker-1": "open"}
 
@@ -159,7 +159,7 @@ class TestMeasured:
         nemesis.memory.backend.links.busy_ms = 500
         assert not nemesis.bitten(nemesis.strike("slow", "broker-1 -> broker-2")).proven
 
-    def test_what_loses_all_is_not_lossy(self, nemesis: Nemesis) -> None:
+    def test_link_that_loses_every_packet_is_not_lossy(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("lossy", "broker-1 -> broker-2")
         nodes = [nemesis.memory.cluster.node(f"broker-{n}") for n in (1, 2)]
         nemesis.memory.backend.cut(*nodes)

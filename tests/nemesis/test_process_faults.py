@@ -189,7 +189,7 @@ class TestReplace:
             fault.plan(members, target, fault.parameters(), None)  # type: ignore[arg-type]
 
 
-def test_what_was_asked_to_end_when_healing_began_is_ended_and_started(nemesis: Nemesis) -> None:
+def test_server_asked_to_end_is_ended_and_started_at_the_heal(nemesis: Nemesis) -> None:
     """The gate closes between two effects: the first server has been asked, and still runs."""
     broker = brokers(nemesis)[0]
     broker.process.stubborn = True
@@ -202,7 +202,7 @@ def test_what_was_asked_to_end_when_healing_began_is_ended_and_started(nemesis: 
         nemesis.strike("terminate", "broker-2")
 
 
-def test_who_is_asked_to_end_may_end(nemesis: Nemesis) -> None:
+def test_terminated_server_may_end(nemesis: Nemesis) -> None:
     entry = nemesis.strike("terminate", "broker-1")
     assert nemesis.ledger.holding("broker-1") == entry.fault_id
     assert nemesis.ledger.holding("broker-2") is None

@@ -49,7 +49,7 @@ def test_by_itself(found: list[Observation], struck: bool, proven: bool, taken: 
     assert not proof.owed
 
 
-def test_what_is_left_out_holds_no_heal_up() -> None:
+def test_excluded_observation_does_not_delay_a_heal() -> None:
     looks = Looks(LEFT_OUT, TRUE)
     assert prove([looks.look], looks, 1.0, by_itself=False).proven
     assert looks.taken == 1
@@ -59,13 +59,13 @@ def test_what_is_left_out_holds_no_heal_up() -> None:
     ("found", "owed"),
     [([OWED], True), ([OWED, OWED], True), ([OWED, TRUE], False), ([OWED, MISSING], False)],
 )
-def test_what_the_system_owes(found: list[Observation], owed: bool) -> None:
+def test_debt_of_the_system_follows_its_observations(found: list[Observation], owed: bool) -> None:
     looks = Looks(*found)
     every: list[Look] = [looks.look]
     assert prove(every, looks, 1.0, by_itself=False).owed is owed
 
 
-def test_what_is_done_meanwhile_is_done_before_each_look() -> None:
+def test_meanwhile_runs_before_each_look() -> None:
     looks = Looks(MISSING, TRUE)
     before: list[int] = []
 

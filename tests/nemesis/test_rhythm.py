@@ -56,7 +56,7 @@ def test_every_beat_is_written_down_before(nemesis: Nemesis, tmp_path: Path) -> 
     assert nemesis.ledger.done(entry.fault_id) == entry.plan.effects
 
 
-def test_what_another_holds_does_not_go_with_a_beat(nemesis: Nemesis) -> None:
+def test_beat_does_not_release_the_effect_of_another_fault(nemesis: Nemesis) -> None:
     cut = nemesis.strike("cut", LINK)
     entry = flapping(nemesis)
     nemesis.executor.inject(entry)
@@ -70,7 +70,7 @@ def test_what_another_holds_does_not_go_with_a_beat(nemesis: Nemesis) -> None:
     assert not nemesis.memory.backend.links_cut
 
 
-def test_it_goes_on_with_what_another_let_go_of(nemesis: Nemesis, tmp_path: Path) -> None:
+def test_beat_continues_after_another_fault_releases_its_effect(nemesis: Nemesis, tmp_path: Path) -> None:
     """Cut by another fault first: of its own beats, it does what is there to be done."""
     cut = nemesis.strike("cut", LINK)
     entry = flapping(nemesis)

@@ -76,7 +76,7 @@ class TestExpireSession:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_takes_nobody_else_s(self, nemesis: Nemesis) -> None:
+    def test_session_expiry_affects_no_other_broker(self, nemesis: Nemesis) -> None:
         before = nemesis.memory.system.view().brokers
         nemesis.strike("expire-session", "broker-2")
         after = nemesis.memory.system.view().brokers
@@ -111,7 +111,7 @@ class TestConflictedNode:
         assert not proof.proven
         assert proof.observations["registered"] == {"broker-1": "by a session of the harness's"}
 
-    def test_is_not_healed_while_nobody_is_registered(self, nemesis: Nemesis) -> None:
+    def test_conflicted_node_is_not_healed_without_a_registration(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("conflicted-node", "broker-1")
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven

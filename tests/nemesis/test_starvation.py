@@ -43,7 +43,7 @@ def test_a_limit_that_is_still_there_is_not_healed(nemesis: Nemesis, name: str) 
     assert not nemesis.healed(entry).proven
 
 
-def test_what_they_ask_for(nemesis: Nemesis) -> None:
+def test_starvation_sets_the_requested_limits(nemesis: Nemesis) -> None:
     nemesis.strike("starve-cpu", "broker-1", percent=5)
     nemesis.strike("starve-memory", "broker-1", kib=2)
     assert broker(nemesis).node.limits == {Scarce.CPU: 50, Scarce.MEMORY: 2048}
@@ -69,7 +69,7 @@ class TestWhoNeedsMoreMemoryIsKilled:
         nemesis.executor.heal(killed)
         assert broker(nemesis).starts == 1
 
-    def test_but_who_needs_more_cpu_waits(self, nemesis: Nemesis) -> None:
+    def test_starved_cpu_does_not_hold_a_server(self, nemesis: Nemesis) -> None:
         nemesis.strike("starve-cpu", "broker-1")
         assert nemesis.ledger.holding("broker-1") is None
 

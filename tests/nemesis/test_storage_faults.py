@@ -51,7 +51,7 @@ def test_where_there_is_nothing_to_damage_it_says_so(nemesis: Nemesis) -> None:
 
 
 class TestPowerFailure:
-    def test_a_proof_says_what_it_rests_on(self, nemesis: Nemesis) -> None:
+    def test_power_failure_proof_lists_its_observations(self, nemesis: Nemesis) -> None:
         proof = nemesis.bitten(nemesis.strike("power-failure", "broker-2"))
         assert proof.observations == {
             "what was not synced is gone": {"broker-2": ["synced there, unsynced gone"]},
@@ -177,7 +177,7 @@ def test_a_slow_disk_is_measured(nemesis: Nemesis) -> None:
     assert not nemesis.bitten(entry).proven
 
 
-def test_what_other_faults_do_to_the_disk_is_left_out(nemesis: Nemesis) -> None:
+def test_effect_of_another_disk_fault_is_excluded(nemesis: Nemesis) -> None:
     full = nemesis.strike("disk-full", "broker-2")
     nemesis.strike("read-only", "broker-2")
     assert "read-only#2 is on" in str(nemesis.bitten(full).observations["not looked at"])

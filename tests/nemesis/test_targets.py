@@ -74,7 +74,7 @@ def test_links(memory: Memory, expression: str, expected: list[str]) -> None:
     assert links(memory, expression) == expected
 
 
-def test_roles_are_resolved_anew_each_time(memory: Memory) -> None:
+def test_roles_are_resolved_again_for_each_fault(memory: Memory) -> None:
     memory.system.brokers[0].process.signal(9)
     assert names(memory, "leader(orders, 0)") == ["broker-2"]
     assert names(memory, "controller") == ["broker-2"]
@@ -144,7 +144,7 @@ def test_the_same_seed_draws_the_same(memory: Memory) -> None:
     assert len({tuple(names(memory, "leader(orders, any)", seed)) for seed in range(20)}) == 3
 
 
-def test_a_draw_does_not_depend_on_who_else_could_be_drawn(memory: Memory) -> None:
+def test_draw_does_not_depend_on_other_candidates(memory: Memory) -> None:
     whole = {seed: names(memory, "follower(orders, 0)", seed) for seed in range(20)}
     memory.system.brokers[1].process.signal(9)
     for seed, drawn in whole.items():
@@ -161,7 +161,7 @@ def test_a_target_says_why_it_is_the_target(memory: Memory) -> None:
     assert (target.facts["controller"], target.facts["controller_epoch"]) == (1, 1)
 
 
-def test_two_partitions_of_one_topic_are_both_told(memory: Memory) -> None:
+def test_two_partitions_of_one_topic_are_both_recorded(memory: Memory) -> None:
     target = resolve(parse("leader(orders, 0) + leader(orders, 1)"), memory.cluster, 0)
     assert target.facts["partitions"].keys() == {"orders-0", "orders-1"}  # type: ignore[attr-defined]
 
@@ -188,7 +188,7 @@ class TestBefallen:
             ("controller -> zookeeper", EVERY),
         ],
     )
-    def test_what_they_led_followed_or_coordinated(
+    def test_target_affects_the_partitions_of_its_nodes(
         self, expression: str, expected: tuple[str, ...]
     ) -> None:
         assert self.befallen(expression) == expected
@@ -207,12 +207,12 @@ def test_without_zookeeper_names_are_names_and_roles_are_not_there(memory: Memor
     "expression",
     ["leader(none, 0)", "leader(orders, 7)", "topic(none)", "all - all", "all -> all - all"],
 )
-def test_nobody_there(memory: Memory, expression: str) -> None:
+def test_target_without_a_node_is_unavailable(memory: Memory, expression: str) -> None:
     with pytest.raises(TargetUnavailable):
         names(memory, expression)
 
 
-def test_nobody_leads(memory: Memory) -> None:
+def test_role_without_a_leader_is_unavailable(memory: Memory) -> None:
     for broker in memory.system.brokers:
         broker.process.signal(9)
     for expression in ("leader(orders, any)", "controller", "most-leaders"):
@@ -271,7 +271,7 @@ def test_bad_expressions_are_refused(text: str, reason: str) -> None:
         ("zookeeper", Aim.PLACES, "aimed at places for topics, and zookeeper is none"),
     ],
 )
-def test_what_cannot_be_in_a_campaign(text: str, aim: Aim, reason: str) -> None:
+def test_invalid_campaign_target_is_a_problem(text: str, aim: Aim, reason: str) -> None:
     found = problems(parse(text), aim, MEMBERS, {"orders": 3})
     assert any(reason in one for one in found)
 
@@ -339,6 +339,6 @@ def test_with_kraft_all_partitions_are_the_controllers(expression: str, befallen
         ("controller-1", Aim.SERVERS, MEMBERS, "no controller-1; there are broker-1, zookeeper-1"),
     ],
 )
-def test_who_is_not_there(text: str, aim: Aim, members: Members, reason: str) -> None:
+def test_target_without_a_node_is_a_problem(text: str, aim: Aim, members: Members, reason: str) -> None:
     (found,) = problems(parse(text), aim, members, {"orders": 3})
     assert reason in found

@@ -132,7 +132,7 @@ def test_program_that_is_not_there_does_not_conform(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_program_that_acknowledges_what_it_never_sent_does_not_conform(tmp_path: Path) -> None:
+def test_program_that_acknowledges_unsent_records_does_not_conform(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec {sys.executable} {TINY} acks\n", encoding="utf-8")
     program.chmod(0o755)

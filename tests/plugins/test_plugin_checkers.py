@@ -182,7 +182,7 @@ def fails_to_say(_: Cell) -> str:
 
 
 @pytest.mark.parametrize("attribute", ["concerns", "not_promised"])
-def test_checker_that_fails_to_say_what_it_is_about_is_not_checked(attribute: str) -> None:
+def test_checker_that_fails_to_state_its_scope_is_unchecked(attribute: str) -> None:
     checker = replace(LATE, **{attribute: fails_to_say})  # type: ignore[arg-type]
     result, guarantee = found_in(checker, sound_history())
     assert not guarantee.checked
@@ -190,7 +190,7 @@ def test_checker_that_fails_to_say_what_it_is_about_is_not_checked(attribute: st
     assert any("cannot say" in one for one in result.cells[0].reasons)
 
 
-def test_checker_of_a_table_that_nobody_records_does_not_concern_the_cell() -> None:
+def test_checker_of_an_unrecorded_table_does_not_concern_the_cell() -> None:
     checker = replace(LATE, reads={"transactions": ("time",)})
     found = checked(checker, sound_history())
     assert found.guarantee is None
@@ -284,7 +284,7 @@ def test_checker_that_the_run_was_planned_with_and_is_gone_is_not_checked(
     assert "checks 1.0" in page
 
 
-def test_checker_of_another_version_than_planned_is_told(install: Install, tmp_path: Path) -> None:
+def test_checker_of_an_unplanned_version_is_a_finding(install: Install, tmp_path: Path) -> None:
     installed(install, version="2.0")
     result = check(planned_with(tmp_path / "made", own_check="checks 1.0"), in_process=True)
     assert result.verdict is Verdict.PASS
@@ -307,7 +307,7 @@ def test_missing_checker_leaves_a_threshold_that_is_not_met_decided(
     assert [one.met for one in cell.thresholds] == [False]
 
 
-def test_checker_that_cannot_be_imported_is_told_and_breaks_no_check(
+def test_unimportable_checker_is_a_finding_and_breaks_no_check(
     install: Install, tmp_path: Path
 ) -> None:
     install("checks", "import no_such", group="ackproof.checkers", own_check="OWN")

@@ -72,7 +72,7 @@ def test_defaults_of_a_plugin_are_in_force_unless_a_campaign_says_otherwise(
         ("external:", "'external:' has a version too many: say external"),
     ],
 )
-def test_wrong_name_of_a_system_says_what_would_be_right(
+def test_wrong_system_name_is_refused_with_the_right_form(
     install: Install, name: str, says: str
 ) -> None:
     install("owner", SOURCE, group=GROUP, own="OWN")

@@ -60,7 +60,7 @@ def rate_of(campaign: Campaign) -> object:
     return client.specification["rate"]
 
 
-def test_workload_of_a_plugin_is_told_its_parameters(install: Install, tmp_path: Path) -> None:
+def test_plugin_workload_receives_its_parameters(install: Install, tmp_path: Path) -> None:
     install("owner", SOURCE, group=GROUP, slow="OWN", version="2.3")
     assert [*WORKLOADS] == ["produce", "transactions", "slow"]
     found = check(campaign(tmp_path, "kind: slow, parameters: {factor: 4}")).campaign

@@ -107,7 +107,7 @@ def test_the_table_has_every_pair() -> None:
     ("role", "kind"),
     [(role, kind) for role, kinds in IGNORED.items() for kind in EVENTS if kind in kinds],
 )
-def test_what_does_not_concern_a_role_changes_nothing(role: Role, kind: type[Event]) -> None:
+def test_event_for_another_role_changes_nothing(role: Role, kind: type[Event]) -> None:
     lab = lab_with(role)
     before = state(lab[A])
     assert lab.step(A, EVENTS[kind]) == ()
@@ -197,7 +197,7 @@ def test_a_replica_knows_nothing_before_the_first_word() -> None:
 
 
 @pytest.mark.parametrize("role", Role)
-def test_what_was_stopped_has_no_role(role: Role) -> None:
+def test_stopped_replica_has_no_role(role: Role) -> None:
     lab = lab_with(role)
     waiting = lab.produce(A, acks=-1)
     lab.step(A, Stopped())

@@ -151,7 +151,7 @@ def test_topic_settings_are_checked(overrides: dict[str, str], complaint: str) -
         TopicConfig().overridden(overrides)
 
 
-def test_who_coordinates(properties) -> None:
+def test_coordination_setting_selects_its_defaults(properties) -> None:
     config = load(properties(""))
     assert not config.led_by_leaders
     assert config.keep_in_sync_ms == config.replica_lag_time_max_ms

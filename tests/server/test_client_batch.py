@@ -71,7 +71,7 @@ def test_a_sound_batch_is_taken() -> None:
         pytest.param(encoded([b"x" * 1000]), ErrorCode.message_too_large, id="too large"),
     ],
 )
-def test_what_is_wrong_is_named(data: bytes | None, error: ErrorCode) -> None:
+def test_malformed_batch_is_refused_with_its_error(data: bytes | None, error: ErrorCode) -> None:
     assert validated(data, NEWEST, MAX_BYTES) is error
 
 

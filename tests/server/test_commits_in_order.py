@@ -148,7 +148,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_later_commit_does_not_overtake_one_whose_topics_are_looked_up(tmp_path) -> None:
+def test_later_commit_does_not_overtake_one_with_a_pending_topic_lookup(tmp_path) -> None:
     """Both would be answered without an error, and the group go on from 5."""
 
     async def story() -> None:
@@ -196,7 +196,7 @@ def test_other_connections_do_not_wait(tmp_path) -> None:
     run(story())
 
 
-def test_who_gives_up_lets_the_next_one_go_on(tmp_path) -> None:
+def test_cancelled_commit_lets_the_next_one_proceed(tmp_path) -> None:
     async def story() -> None:
         async with hosts(tmp_path, 1) as brokers:
             context, mine = await coordinating(brokers[1], Zk("u")), connection(1)

@@ -41,7 +41,7 @@ def refusal(asking) -> ErrorCode:
     ("kind", "name", "error"),
     [*REFUSED_TO_ALL, (TOPIC, "", ErrorCode.invalid_topic_exception)],
 )
-def test_nobody_is_told_settings_of_what_there_is_not(admin, kind, name, error) -> None:
+def test_description_of_an_unknown_resource_is_refused(admin, kind, name, error) -> None:
     assert refusal(admin.describe(kind, name)) is error
 
 
@@ -49,7 +49,7 @@ def test_nobody_is_told_settings_of_what_there_is_not(admin, kind, name, error) 
 @pytest.mark.parametrize(
     ("kind", "name", "error"), [*REFUSED_TO_ALL, (TOPIC, "", ErrorCode.invalid_request)]
 )
-def test_nobody_changes_settings_of_what_there_is_not(
+def test_change_to_an_unknown_resource_is_refused(
     admin, kind, name, error, validate_only
 ) -> None:
     asking = admin.alter(kind, name, dict, validate_only=validate_only)

@@ -242,7 +242,7 @@ def test_silence_closes_a_connection(bytes_sent: bytes) -> None:
     run(test())
 
 
-def test_a_client_that_takes_no_responses_is_dropped_with_what_it_did_not_take() -> None:
+def test_client_that_reads_no_responses_is_disconnected() -> None:
     config = ConnectionConfig(1000, max_idle_ms=IDLE_MS)
 
     async def test() -> None:
@@ -288,7 +288,7 @@ def test_an_address_has_only_so_many_connections() -> None:
     run(test())
 
 
-def test_at_max_connections_newcomers_wait_until_somebody_leaves() -> None:
+def test_new_connection_waits_at_the_limit_until_another_closes() -> None:
     config = ConnectionConfig(1000, limits=ConnectionLimits(total=1))
 
     async def test() -> None:
@@ -310,7 +310,7 @@ def test_at_max_connections_newcomers_wait_until_somebody_leaves() -> None:
 
 
 @pytest.mark.parametrize("to_its_end", [True, False])
-def test_what_a_client_that_left_has_begun_is_carried_out_to_its_end_or_given_up(
+def test_request_of_a_departed_client_is_completed_or_cancelled(
     to_its_end: bool,
 ) -> None:
     """And given up at the latest when the broker ends."""

@@ -37,7 +37,7 @@ class Order:
         (Order(4, 99), STALE_CONTROLLER),
     ],
 )
-def test_who_is_obeyed(order: Order, outcome: ErrorCode) -> None:
+def test_order_is_admitted_by_epoch_and_incarnation(order: Order, outcome: ErrorCode) -> None:
     fence = ControlFence()
     assert fence.admit(Order(5, 0), 1) is NONE
     fence.broker_epoch = 100
@@ -45,7 +45,7 @@ def test_who_is_obeyed(order: Order, outcome: ErrorCode) -> None:
     assert fence.controller_epoch == (6 if order.controller_epoch == 6 else 5)
 
 
-def test_what_is_not_for_this_incarnation_says_nothing_of_controllers() -> None:
+def test_order_for_another_incarnation_does_not_raise_the_controller_epoch() -> None:
     fence = ControlFence()
     fence.broker_epoch = 100
     assert fence.admit(Order(9, 99), 1) is STALE_BROKER
@@ -58,7 +58,7 @@ def test_before_it_is_registered_everything_is_for_this_broker() -> None:
     assert fence.admit(Order(1, 7), 1) is NONE
 
 
-def test_what_was_sent_again_on_a_newer_connection_is_late_on_the_older() -> None:
+def test_order_repeated_on_a_newer_connection_is_late_on_the_older() -> None:
     fence = ControlFence()
     assert fence.admit(Order(5, 0), 3) is NONE
     assert fence.admit(Order(5, 0), 4) is NONE

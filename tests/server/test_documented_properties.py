@@ -45,7 +45,7 @@ def test_every_topic_setting_is_documented_with_its_default() -> None:
     assert documented == dict(SYNONYMS)
 
 
-def test_every_generation_is_documented_with_what_it_sets() -> None:
+def test_each_generation_is_documented_with_its_settings() -> None:
     documented = {
         code(name)[0]: dict(setting.split("=") for setting in code(settings))
         for name, settings, _ in rows("generation")

@@ -39,7 +39,7 @@ def test_a_generation_is_a_preset(
     assert made.ackproof_leader_by_isr_order is by_isr_order
 
 
-def test_what_is_given_wins_over_the_generation() -> None:
+def test_given_property_overrides_the_generation() -> None:
     made = config(ackproof_generation="0.8", unclean_leader_election_enable="false")
     assert not made.unclean_leader_election_enable
     assert made.replica_lag_max_messages == 4000

@@ -62,7 +62,7 @@ async def feeding(core, session):
     return feed, asyncio.ensure_future(feed.run(carry_out)), carried
 
 
-def test_what_was_read_in_a_session_that_is_over_is_dropped():
+def test_event_read_in_an_expired_session_is_dropped():
     async def story():
         core, session = Core(), Session()
         feed, task, carried = await feeding(core, session)

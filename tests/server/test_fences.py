@@ -145,7 +145,7 @@ async def told(host, *args, **options):
     return answer.topics[0].partition_errors[0].error_code
 
 
-def test_who_leads_gives_way_though_the_settings_of_a_new_partition_cannot_be_read(tmp_path):
+def test_leader_steps_down_despite_unreadable_settings_of_a_new_partition(tmp_path):
     """Both are told in one request, by a broker that ZooKeeper cannot be reached from."""
 
     async def test():
@@ -243,7 +243,7 @@ def test_a_stopped_follower_fetches_no_more(tmp_path):
     run(story())
 
 
-def test_a_leader_fetches_from_nobody(tmp_path):
+def test_leader_stops_fetching(tmp_path):
     async def story():
         async with hosts(tmp_path, 1, 2) as brokers:
             await elect(brokers, TP, 1, 0, (1, 2))
@@ -256,7 +256,7 @@ def test_a_leader_fetches_from_nobody(tmp_path):
     run(story())
 
 
-def test_a_new_isr_within_the_epoch_does_not_begin_the_fetching_anew(tmp_path):
+def test_isr_change_within_an_epoch_does_not_restart_the_fetcher(tmp_path):
     async def story():
         async with hosts(tmp_path, 1, 2) as brokers:
             await elect(brokers, TP, 1, 0, (1, 2))
@@ -271,7 +271,7 @@ def test_a_new_isr_within_the_epoch_does_not_begin_the_fetching_anew(tmp_path):
     run(story())
 
 
-def test_a_replica_begins_with_what_its_broker_remembers(tmp_path):
+def test_replica_starts_with_its_checkpointed_state(tmp_path):
     """The high watermark as checkpointed (consumers have read up to there), and the epochs (else
     it would cut by a watermark, which loses acknowledged records)."""
 
@@ -304,7 +304,7 @@ def test_a_replica_begins_with_what_its_broker_remembers(tmp_path):
         (4, ErrorCode.unknown_leader_epoch),
     ],
 )
-def test_what_presumes_another_epoch_is_not_served(tmp_path, epoch, error):
+def test_request_with_another_epoch_is_refused(tmp_path, epoch, error):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
@@ -336,7 +336,7 @@ def test_a_fenced_follower_makes_no_progress(tmp_path):
     run(story())
 
 
-def test_who_is_no_replica_cannot_fetch_as_one(tmp_path):
+def test_broker_without_a_replica_cannot_fetch_as_a_follower(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
@@ -349,7 +349,7 @@ def test_who_is_no_replica_cannot_fetch_as_one(tmp_path):
     run(story())
 
 
-def test_consumers_see_what_is_committed_and_followers_all(tmp_path):
+def test_consumer_reads_committed_records_and_follower_reads_all(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
@@ -400,7 +400,7 @@ def test_a_fetch_that_waits_hears_at_once_that_the_leader_is_another(tmp_path):
     run(story())
 
 
-def test_acks_all_waits_no_longer_than_it_was_told(tmp_path):
+def test_acks_all_waits_at_most_its_timeout(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
@@ -414,7 +414,7 @@ def test_acks_all_waits_no_longer_than_it_was_told(tmp_path):
     run(story())
 
 
-def test_a_replica_that_could_not_do_what_it_decided_takes_no_more(tmp_path):
+def test_replica_with_a_failed_effect_accepts_no_more(tmp_path):
     """Its log lacks what the replica takes to be there; what comes next would leave a hole."""
 
     async def story():
@@ -475,7 +475,7 @@ def test_a_log_is_of_one_topic_also_while_it_is_led(tmp_path):
     run(story())
 
 
-def test_who_waits_for_a_low_watermark_looks_when_a_follower_s_log_start_moves(tmp_path):
+def test_low_watermark_waiter_checks_when_a_follower_log_start_moves(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]

@@ -102,7 +102,7 @@ MOVES = st.lists(
 
 
 @given(moves=MOVES)
-def test_a_follower_in_a_session_knows_what_it_would_know_without(
+def test_fetch_session_gives_a_follower_the_same_state_as_full_fetches(
     moves: list[tuple[str, TopicPartition]],
 ) -> None:
     leader, follower = Leader(), Follower()
@@ -124,7 +124,7 @@ def test_a_follower_in_a_session_knows_what_it_would_know_without(
     assert follower.fetch(leader, is_lost=False) or follower.fetch(leader, is_lost=False)
 
 
-def test_a_request_names_what_changed_and_an_answer_what_is_new() -> None:
+def test_session_request_and_answer_contain_changes_only() -> None:
     leader, follower = Leader(), Follower()
     follower.fetch(leader, is_lost=False)
     leader.ends[PARTITIONS[4]] = 1
@@ -133,7 +133,7 @@ def test_a_request_names_what_changed_and_an_answer_what_is_new() -> None:
     assert list(leader.answer(fetch_requests.fetch(CONFIG, ask)).news) == [PARTITIONS[4]]
 
 
-def test_what_was_passed_over_is_named_again_and_all_told_anew() -> None:
+def test_skipped_partition_is_named_and_answered_again() -> None:
     leader, follower = Leader(), Follower()
     follower.fetch(leader, is_lost=False)
     refused = PARTITIONS[4]
@@ -253,5 +253,5 @@ def test_who_makes_room(
     assert len(cache) == 1
 
 
-def test_without_slots_nobody_has_a_session() -> None:
+def test_cache_without_slots_grants_no_session() -> None:
     assert FetchSessionCache(0, Random(1)).session_of(first(3), Millis(0)) is None

@@ -185,7 +185,7 @@ def test_that_a_fetch_of_an_earlier_epoch_was_out_of_range_cuts_nothing(tmp_path
     run(story())
 
 
-def test_after_a_lost_connection_the_session_begins_anew(tmp_path):
+def test_session_restarts_after_a_lost_connection(tmp_path):
     """Whether the last request arrived, nobody knows; the leader would believe another offset."""
 
     async def story():
@@ -220,7 +220,7 @@ def test_a_leader_that_refuses_is_left_alone_for_a_while(tmp_path):
     [(2, -1, 1), (0, 7, 64), (1, 7, 1), (1, 7, 2), (2, 7, 64)],
     ids=["record", "first offset", "offset of the one before", "of the next", "of none"],
 )
-def test_what_is_damaged_is_not_appended_and_asked_for_again(tmp_path, number, at, bit):
+def test_damaged_batch_is_not_appended_and_is_fetched_again(tmp_path, number, at, bit):
     """No CRC covers an offset: a hole, or an overlap, in the middle or at the end."""
 
     async def story():
@@ -241,7 +241,7 @@ def test_what_is_damaged_is_not_appended_and_asked_for_again(tmp_path, number, a
 
 
 @pytest.mark.parametrize("error", [ErrorCode.none, ErrorCode.offset_out_of_range])
-def test_an_answer_about_what_nobody_asked_for_ends_the_connection(tmp_path, error):
+def test_answer_about_an_unrequested_partition_closes_the_connection(tmp_path, error):
     async def story():
         async with following(tmp_path) as (leader, host):
             request, answer = await leader.next("FetchRequest")

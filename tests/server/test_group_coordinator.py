@@ -54,7 +54,7 @@ async def loaded(coordinator):
     await asyncio.sleep(0)
 
 
-def test_what_was_loaded_in_an_earlier_epoch_is_loaded_again(tmp_path):
+def test_groups_of_an_earlier_epoch_are_loaded_again(tmp_path):
     """Another broker may have led in between, and stored commits."""
 
     async def story():
@@ -74,7 +74,7 @@ def test_what_was_loaded_in_an_earlier_epoch_is_loaded_again(tmp_path):
     run(story())
 
 
-def test_what_was_deleted_while_it_was_loaded_is_not_served(tmp_path):
+def test_partition_deleted_during_loading_is_not_served(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]
@@ -110,7 +110,7 @@ def committed_by(coordinator):
     return set(shard.groups["g"].offsets) if "g" in shard.groups.by_id else set()
 
 
-def test_what_is_deleted_while_groups_are_loaded_is_theirs_no_more(tmp_path):
+def test_offsets_of_topics_deleted_during_loading_are_dropped(tmp_path):
     """Nobody will hear of it again, and it would count for the next topic of that name."""
 
     async def story():
@@ -129,7 +129,7 @@ def test_what_is_deleted_while_groups_are_loaded_is_theirs_no_more(tmp_path):
     run(story())
 
 
-def test_what_was_deleted_before_groups_were_loaded_is_theirs_no_more(tmp_path, updated):
+def test_offsets_of_topics_deleted_before_loading_are_dropped(tmp_path, updated):
     """Who coordinated before died before it had stored that."""
 
     async def story():
@@ -169,7 +169,7 @@ def test_what_was_deleted_before_groups_were_loaded_is_theirs_no_more(tmp_path, 
         "offset of none",
     ],
 )
-def test_what_is_damaged_is_served_by_nobody_and_costs_its_own_groups(tmp_path, at, value):
+def test_damaged_partition_is_not_served_and_affects_only_its_groups(tmp_path, at, value):
     """As if there were no commits, its consumers would begin anew or leave records out."""
 
     async def story():
@@ -207,7 +207,7 @@ def test_groups_that_cannot_be_read_halt_the_broker(tmp_path):
     run(story())
 
 
-def test_a_log_that_is_deleted_while_it_is_read_halts_nobody(tmp_path):
+def test_deletion_of_a_log_during_its_read_does_not_halt_the_broker(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             host = brokers[1]

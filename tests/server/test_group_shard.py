@@ -130,7 +130,7 @@ def committed(shard: GroupShard) -> dict[str, int]:
     }
 
 
-def test_what_was_committed_is_loaded(tmp_path):
+def test_committed_offsets_are_loaded(tmp_path):
     async def story():
         partition = leader(tmp_path)
         shard = await shard_of(partition)
@@ -223,7 +223,7 @@ def test_a_commit_that_is_too_large_is_refused(tmp_path):
     asyncio.run(story())
 
 
-def test_who_waits_is_told_when_the_leadership_is_over(tmp_path):
+def test_waiting_member_gets_an_error_when_the_leadership_ends(tmp_path):
     async def story():
         partition = leader(tmp_path)
         shard = await shard_of(partition)
@@ -255,7 +255,7 @@ def test_nothing_is_loaded_from_an_empty_log():
     assert not Groups(GroupConfig(), Loading(), Moment(Millis(0), 0)).by_id
 
 
-def test_what_is_rewritten_is_split_by_bytes(tmp_path):
+def test_rewritten_records_are_split_by_bytes(tmp_path):
     """500 offsets with 4 KB of metadata each are more than any batch may hold."""
 
     async def story():
@@ -275,7 +275,7 @@ def test_what_is_rewritten_is_split_by_bytes(tmp_path):
     asyncio.run(story())
 
 
-def test_no_batch_of_what_is_rewritten_is_larger_than_a_segment(tmp_path):
+def test_rewritten_batch_is_at_most_a_segment(tmp_path):
     async def story():
         partition = leader(tmp_path)
         shard = await shard_of(partition)
@@ -310,7 +310,7 @@ def test_a_record_that_was_let_in_once_is_rewritten_whatever_the_limit_is_now(tm
     asyncio.run(story())
 
 
-def test_what_cannot_be_rewritten_is_tried_again_when_as_much_was_stored_again(tmp_path):
+def test_failed_rewrite_is_retried_after_as_many_new_records(tmp_path):
     """Else it would be each tick, and the log grow with every try that is not committed in time."""
 
     async def story():

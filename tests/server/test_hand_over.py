@@ -16,7 +16,7 @@ def answered(error):
     return ControlledShutdownResponse(error_code=error, remaining_partitions=())
 
 
-def test_who_registers_anew_while_he_hands_over_asks_as_who_he_is_then(config, metadata, updated):
+def test_broker_that_reregisters_hands_over_with_its_new_epoch(config, metadata, updated):
     """His session ended. The controller knows no more of the registration he began to stop with."""
     object.__setattr__(config, "controlled_shutdown_retry_backoff_ms", 0)
     fence = ControlFence()

@@ -72,7 +72,7 @@ def test_log_holds_after_each_operation(log: PartitionLog) -> None:
         (lambda log: log.epochs.assign(9, 8), "its epochs are"),
     ],
 )
-def test_log_finds_what_does_not_fit_together(log: PartitionLog, spoil: Any, what: str) -> None:
+def test_log_check_detects_inconsistent_state(log: PartitionLog, spoil: Any, what: str) -> None:
     spoil(log)
     with pytest.raises(BrokenInvariant, match=what):
         log.check()

@@ -76,7 +76,7 @@ def test_an_isr_that_was_written_counts_with_its_version(tmp_path):
 
 
 @pytest.mark.parametrize(("outcome", "again"), [(CONFLICT, False), (UNKNOWN, True)])
-def test_after_a_conflict_the_controller_speaks_and_what_is_unknown_is_tried_again(
+def test_isr_write_with_unknown_outcome_is_retried_and_a_conflict_is_not(
     tmp_path, outcome, again
 ):
     """Until it is known which ISR holds, the larger one counts."""
@@ -118,7 +118,7 @@ def test_news_of_a_write_is_of_the_epoch_that_wanted_it(tmp_path):
     run(story())
 
 
-def test_what_the_controller_could_not_be_told_it_is_told_in_the_next_session():
+def test_failed_isr_notification_is_sent_in_the_next_session():
     async def story():
         zk = Answers(SessionExpired("over"))
         changes = IsrChanges(BrokerId(1), zk, Clock(), asyncio.create_task)
@@ -150,7 +150,7 @@ class Watch:
         return self.ms
 
 
-def test_the_controller_is_told_when_it_is_quiet_or_has_waited_for_long():
+def test_isr_changes_are_sent_after_quiet_or_a_long_wait():
     """Seed 002, 1.2: 5 s after the last change, or 60 s after it was told last."""
 
     async def story():

@@ -25,7 +25,7 @@ def test_they_are_where_the_document_says() -> None:
 
 
 @given(ids, ids, epochs)
-def test_what_is_written_is_read(brokers, others, epoch) -> None:
+def test_written_nodes_are_read_back(brokers, others, epoch) -> None:
     moving = nodes.encode_ids(brokers, others)
     assert nodes.decode_ids("p", nodes.encode_ids(brokers)) == brokers
     assert nodes.decode_ids("p", moving) == brokers
@@ -74,6 +74,6 @@ def test_no_list_at_all_is_an_empty_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-1", "01", "x", "1.0", "99999999999", "¹"])
-def test_what_is_named_otherwise_is_no_partition(name: str) -> None:
+def test_other_node_name_is_no_partition(name: str) -> None:
     assert nodes.partition_number(name) is None
     assert nodes.partition_number("12") == 12

@@ -10,7 +10,7 @@ from tests.support.worlds.replica_hosts import elect, hosts, run, until
 TP = TopicPartition("t", 0)
 
 
-def test_a_follower_does_not_fetch_on_from_a_leader_that_lost_what_it_served(tmp_path, caplog):
+def test_follower_stops_fetching_from_a_leader_that_lost_served_records(tmp_path, caplog):
     async def story():
         async with hosts(tmp_path, 1, 2) as brokers:
             leader, follower = brokers[1], brokers[2]

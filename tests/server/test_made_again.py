@@ -82,7 +82,7 @@ def test_a_late_fetch_of_the_former_topic_does_not_count_in_the_new_one(tmp_path
     run(story())
 
 
-def test_a_fetch_that_waits_is_not_answered_with_what_the_new_topic_has(tmp_path):
+def test_waiting_fetch_is_not_answered_from_the_new_topic(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             leader = brokers[1]
@@ -102,7 +102,7 @@ def test_a_fetch_that_waits_is_not_answered_with_what_the_new_topic_has(tmp_path
     run(story())
 
 
-def test_a_session_that_names_the_former_topic_is_told_so(tmp_path):
+def test_session_of_the_former_topic_gets_an_error(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             leader = brokers[1]
@@ -127,7 +127,7 @@ def test_a_session_that_names_the_former_topic_is_told_so(tmp_path):
     run(story())
 
 
-def test_who_fetches_by_name_is_served_as_ever(tmp_path):
+def test_fetch_by_name_is_served_from_the_new_topic(tmp_path):
     async def story():
         async with hosts(tmp_path, 1) as brokers:
             await lead(brokers[1], FORMER)

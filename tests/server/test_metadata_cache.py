@@ -54,7 +54,7 @@ def test_waiting_ends_with_its_time(metadata) -> None:
     assert not asyncio.run(metadata.wait_until(lambda: "new" in metadata.topics, 0.01))
 
 
-def test_before_the_first_word_nothing_is_known_and_whoever_asks_waits_for_it(updated) -> None:
+def test_metadata_request_waits_for_the_first_update(updated) -> None:
     """A client that is shown no brokers may forget those that it knows."""
     metadata = MetadataCache()
 
@@ -70,7 +70,7 @@ def test_before_the_first_word_nothing_is_known_and_whoever_asks_waits_for_it(up
     asyncio.run(test())
 
 
-def test_a_new_registration_is_told_everything_anew(metadata, updated) -> None:
+def test_new_registration_receives_the_full_metadata(metadata, updated) -> None:
     first = replace(updated({"known": {0: 1}, "other": {0: 1}}), broker_epoch=7)
     metadata.update(first)
     metadata.update(replace(updated({"new": {0: 1}}), broker_epoch=7))
@@ -79,7 +79,7 @@ def test_a_new_registration_is_told_everything_anew(metadata, updated) -> None:
     assert set(metadata.topics) == {"other"}, "the rest was deleted between the two"
 
 
-def test_what_a_new_controller_says_first_is_all_that_there_is(metadata, updated) -> None:
+def test_first_update_of_a_new_controller_replaces_all_metadata(metadata, updated) -> None:
     """A topic was deleted by one that died before it had told everybody (simulation, seed
     91433)."""
     metadata.update(replace(updated({"known": {0: 1}, "other": {0: 1}}), controller_epoch=3))
@@ -92,7 +92,7 @@ def test_what_a_new_controller_says_first_is_all_that_there_is(metadata, updated
 
 
 @pytest.mark.parametrize("newer", [{"controller_epoch": 2}, {"broker_epoch": 8}])
-def test_what_was_dropped_and_is_not_told_anew_was_deleted(updated, newer) -> None:
+def test_partition_missing_from_the_next_full_update_was_deleted(updated, newer) -> None:
     """Else what groups have committed of it would count for the next topic of that name."""
     metadata = MetadataCache()
     first = updated({"gone": {0: 1, 1: 1}, "again": {0: 1}, "stays": {0: 1}})
@@ -109,7 +109,7 @@ def test_what_was_dropped_and_is_not_told_anew_was_deleted(updated, newer) -> No
     assert set(metadata.topics) == {"again", "stays"}
 
 
-def test_a_topic_that_is_deleted_and_there_again_in_one_update_is_remembered_as_told(
+def test_topic_deleted_and_recreated_in_one_update_is_kept(
     updated,
 ) -> None:
     """No controller of Kafka's says so, and whoever does is no reason to fail at its next word."""
@@ -141,7 +141,7 @@ class _Registered:
         return []
 
 
-def test_without_a_controller_nobody_is_shown_that_nobody_is_registered() -> None:
+def test_metadata_without_a_controller_waits_for_a_registered_broker() -> None:
     """All sessions are over; the first broker that is back is asked before it is registered."""
     registered = _Registered()
     metadata = ZkMetadata(registered, registered)
@@ -231,7 +231,7 @@ def test_without_a_controller_a_topic_that_is_read_while_it_is_deleted_is_delete
     assert gone == ["t"]
 
 
-def test_without_a_controller_a_topic_that_nobody_asks_about_is_deleted_all_the_same() -> None:
+def test_unrequested_topic_is_deleted_without_a_controller() -> None:
     """Groups that were loaded just now may have committed of it, all the same."""
     zk, gone = _Topic(), []
     metadata = ZkMetadata(zk, zk)

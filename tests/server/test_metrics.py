@@ -118,7 +118,7 @@ def test_a_topic_that_is_being_deleted_is_not_offline() -> None:
     assert seen.topicstodeletecount == 1
 
 
-def test_who_is_not_the_controller_sees_nothing() -> None:
+def test_broker_that_is_not_the_controller_reports_no_controller_metrics() -> None:
     assert (
         take_snapshot((), None, Purgatory(), NO_SESSIONS, 0).controller.activecontrollercount == 0
     )
@@ -176,7 +176,7 @@ def test_an_election_counts_once_and_its_unclean_partitions_each() -> None:
     assert (counted(elections), counted(unclean)) == (before[0] + 1, before[1] + 2)
 
 
-def test_the_page_is_what_prometheus_reads() -> None:
+def test_metrics_page_is_valid_for_prometheus() -> None:
     snapshot = take_snapshot((), controller(), Purgatory(), NO_SESSIONS, 3)
     page = asyncio.run(read_from(snapshot))
     found = {s.name: s.value for f in text_string_to_metric_families(page) for s in f.samples}

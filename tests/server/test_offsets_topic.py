@@ -37,7 +37,7 @@ def test_a_group_stays_where_it_is_while_a_new_controller_tells_of_the_topic(
 
 
 @pytest.mark.integration
-def test_the_count_is_zookeepers_or_what_the_topic_will_be_made_with(zookeeper, config):
+def test_partition_count_is_read_from_zookeeper_or_the_setting(zookeeper, config):
     async def main():
         zk = KafkaZk(zookeeper.connect, 6_000, connection_timeout_ms=20_000)
         await zk.start()
@@ -52,7 +52,7 @@ def test_the_count_is_zookeepers_or_what_the_topic_will_be_made_with(zookeeper, 
 
 
 @pytest.mark.integration
-def test_a_topic_whose_partitions_come_one_by_one_is_counted_as_what_it_will_be(zookeeper, config):
+def test_topic_with_partial_partitions_is_counted_by_its_final_number(zookeeper, config):
     """Without a controller, as seed 001 creates topics. A broker that started just then counted one
     of three, and looked for groups where nobody else did, for as long as it ran."""
 

@@ -22,7 +22,7 @@ from tests.support.worlds.replica_hosts import (
 TP = TopicPartition("t", 0)
 
 
-def test_a_deleted_leader_answers_who_waits_and_outlives_its_isr_write(tmp_path):
+def test_deleted_leader_answers_waiters_and_ignores_its_isr_write(tmp_path):
     """A follower is dead, a producer waits, the ISR is being shrunk, the topic is deleted."""
 
     async def story():

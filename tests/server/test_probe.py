@@ -142,7 +142,7 @@ def told(leader: int, epoch: int) -> LeaderAndIsr:
     )
 
 
-def test_a_step_is_reported_with_what_was_carried_out():
+def test_step_is_reported_with_its_effects():
     probe = Recorder()
     partition = hosted(probe, MemoryDisk(Random(0)), Truncation.LEADER_EPOCH)
 

@@ -102,7 +102,7 @@ def test_a_follower_that_has_less_than_is_asked_for_is_not_named(tmp_path):
     run(story())
 
 
-def test_who_is_named_is_told_at_once_and_is_news_each_time(tmp_path):
+def test_preferred_replica_is_returned_at_once_and_in_each_answer(tmp_path):
     """Also in a session in which nothing else has changed: the consumer must not stay and wait."""
 
     async def story():
@@ -118,7 +118,7 @@ def test_who_is_named_is_told_at_once_and_is_news_each_time(tmp_path):
     run(story())
 
 
-def test_without_a_selector_nobody_is_sent_away_and_followers_refuse(tmp_path):
+def test_followers_refuse_consumers_without_a_selector(tmp_path):
     """Also librdkafka, which presumes no epoch here: it hears that a leader was deposed."""
 
     async def story():
@@ -142,7 +142,7 @@ BROKERS = st.integers(1, 5)
     ends=st.dictionaries(BROKERS, st.tuples(st.integers(0, 2), st.integers(0, 2))),
     racks=st.dictionaries(BROKERS, st.sampled_from(["a", "b", None])),
 )
-def test_who_is_named_stands_nearer_than_the_leader_and_nobody_there_has_more(
+def test_preferred_replica_is_the_most_advanced_in_the_rack_of_the_consumer(
     rack, leader, ends, racks
 ):
     followers = {
@@ -162,7 +162,7 @@ def test_who_is_named_stands_nearer_than_the_leader_and_nobody_there_has_more(
 # --- what a follower shows ----------------------------------------------------------------------
 
 
-def test_a_follower_shows_what_it_knows_to_be_committed_and_no_more(tmp_path):
+def test_follower_serves_records_up_to_its_known_high_watermark(tmp_path):
     """It holds a third record, of which its leader has not told it yet that it is committed. A
     consumer that has read it at the leader waits."""
 
@@ -186,7 +186,7 @@ def test_a_follower_shows_what_it_knows_to_be_committed_and_no_more(tmp_path):
     run(story())
 
 
-def test_who_waits_at_a_follower_is_answered_when_its_high_watermark_moves(tmp_path):
+def test_consumer_at_a_follower_is_answered_when_its_high_watermark_moves(tmp_path):
     async def story():
         async with hosts(tmp_path, LEADER, NEAR, **AWARE) as brokers:
             await in_sync(brokers)
@@ -200,7 +200,7 @@ def test_who_waits_at_a_follower_is_answered_when_its_high_watermark_moves(tmp_p
 
 
 @pytest.mark.parametrize("offset", [-1, 3])
-def test_what_is_out_of_a_follower_s_range_is_refused_without_offsets(tmp_path, offset):
+def test_offset_out_of_range_at_a_follower_is_refused_without_offsets(tmp_path, offset):
     """By them librdkafka takes it for the leader's last word, and begins anew."""
 
     async def story():
@@ -221,7 +221,7 @@ def test_what_is_out_of_a_follower_s_range_is_refused_without_offsets(tmp_path, 
         (6, ErrorCode.unknown_leader_epoch),
     ],
 )
-def test_a_follower_serves_those_who_know_of_the_same_epoch(tmp_path, epoch, error):
+def test_follower_serves_consumers_of_the_same_epoch(tmp_path, epoch, error):
     async def story():
         async with hosts(tmp_path, LEADER, NEAR, **AWARE) as brokers:
             await in_sync(brokers)
@@ -231,7 +231,7 @@ def test_a_follower_serves_those_who_know_of_the_same_epoch(tmp_path, epoch, err
     run(story())
 
 
-def test_clients_of_before_kip_392_are_told_who_leads(tmp_path):
+def test_older_client_at_a_follower_is_referred_to_the_leader(tmp_path):
     async def story():
         async with hosts(tmp_path, LEADER, NEAR, **AWARE) as brokers:
             await in_sync(brokers)

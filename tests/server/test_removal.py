@@ -63,7 +63,7 @@ def test_a_log_is_gone_at_once_and_its_files_later(tmp_path: Path, caplog) -> No
     run(story())
 
 
-def test_what_is_left_of_it_goes_at_the_next_start(tmp_path: Path) -> None:
+def test_remains_of_a_deleted_log_are_removed_at_the_next_start(tmp_path: Path) -> None:
     logs = LogManager([tmp_path], lambda _: LogConfig(), later=lambda _: None)
     logs.create(TP)
     logs.delete(TP)
@@ -73,7 +73,7 @@ def test_what_is_left_of_it_goes_at_the_next_start(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*-delete"))
 
 
-def test_a_log_whose_deletion_was_begun_is_deleted_though_the_controller_dies(tmp_path):
+def test_begun_deletion_completes_though_the_controller_dies(tmp_path):
     """In the first fsync. Its successor asks again, and the next topic of the name begins at 0."""
 
     async def story():

@@ -49,7 +49,7 @@ def test_a_field_is_there_from_its_version_on(
 
 
 @pytest.mark.parametrize("key", APIS)
-def test_what_is_served_has_a_class(key: int) -> None:
+def test_served_version_has_a_class(key: int) -> None:
     request: type[Request] = APIS[key].request
     assert key == request.API_KEY
     assert set(APIS[key].versions) <= set(request.VERSIONS)

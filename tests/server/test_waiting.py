@@ -28,7 +28,7 @@ class HandClock(Clock):
         return self.time
 
 
-def test_who_waits_looks_once_for_all_that_happened_at_a_time() -> None:
+def test_waiter_checks_once_for_simultaneous_events() -> None:
     async def test() -> None:
         purgatory = Purgatory()
         looks: list[list[TopicPartition]] = []
@@ -49,7 +49,7 @@ def test_who_waits_looks_once_for_all_that_happened_at_a_time() -> None:
     asyncio.run(test())
 
 
-def test_waiting_ends_with_time_with_an_error_or_when_nobody_is_interested() -> None:
+def test_wait_ends_by_timeout_error_or_cancellation() -> None:
     async def test() -> None:
         purgatory = Purgatory()
 
@@ -95,7 +95,7 @@ def test_a_watermark_alone_is_seen_with_the_next_news_or_when_time_is_over() -> 
     asyncio.run(test())
 
 
-def test_each_waits_for_its_own_time_and_who_was_answered_is_not_kept() -> None:
+def test_waiters_end_in_order_and_answered_ones_are_released() -> None:
     class Answer:
         def __call__(self) -> str:
             return "answer"

@@ -112,7 +112,7 @@ def test_each_figure_is_under_its_own_system(made: Sequence[Member]) -> None:
     assert found["ack, 50 % and 99 % within"] == ["1.5 ms, 3 ms"] * 2 + ["refused"]
 
 
-def test_what_was_away_after_each_fault(made: Sequence[Member]) -> None:
+def test_unavailability_is_listed_by_fault(made: Sequence[Member]) -> None:
     (group,) = after_faults(made)
     (line,) = group.lines
     assert (group.title, line.name) == (
@@ -128,7 +128,7 @@ def test_the_page_is_fit_to_be_seen_in_a_browser(
     assert eyes.faults(page.write(place, "c", file, SEED, made)) == []
 
 
-def test_a_system_without_a_verdict_is_told(
+def test_system_without_a_verdict_is_reported(
     made: Sequence[Member], file: Path, place: Path
 ) -> None:
     gone = replace(made[1], result=None, document=None, cells=(), trouble="no Java")
@@ -190,13 +190,13 @@ def test_damaged_document_is_refused_in_plain_words(
     assert "Traceback" not in told.output
 
 
-def test_what_all_systems_refuse_is_a_wrong_file(file: Path, place: Path) -> None:
+def test_file_refused_by_every_system_is_an_error(file: Path, place: Path) -> None:
     file.write_text("name: c\n", encoding="utf-8")
     with pytest.raises(DocumentRefused):
         members(file, SYSTEMS, SEED, place)
 
 
-def test_what_is_there_is_not_run_again(made: Sequence[Member], file: Path, place: Path) -> None:
+def test_existing_matrix_is_not_run_again(made: Sequence[Member], file: Path, place: Path) -> None:
     document.write(place, document.made("c", file, SEED, made))
     arguments = ["matrix", "--systems", ",".join(SYSTEMS), str(file), "--out", str(place)]
     told = CliRunner().invoke(cli, arguments)

@@ -50,7 +50,7 @@ def test_healing_ends_everything_for_good(world: Any, links: BadLinks) -> None:
     assert world.network.is_cut(*LINK), "the end of what was healed is no end of this"
 
 
-def test_what_is_sent_while_a_link_is_slow_comes_late_and_nothing_else(
+def test_bytes_sent_while_a_link_is_slow_arrive_late_and_no_others(
     world: Any, links: BadLinks
 ) -> None:
     early, late = world.connection(), world.connection()

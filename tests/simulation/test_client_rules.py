@@ -163,7 +163,7 @@ def test_a_window_is_as_long_as_from_its_oldest_batch() -> None:
         ({}, 9, 0, False),
     ],
 )
-def test_retention_takes_what_is_old_or_too_much_and_committed(
+def test_retention_deletes_old_or_excess_committed_records(
     config: dict[str, str], watermark: int, left: int, kept: bool
 ) -> None:
     def look() -> None:
@@ -181,7 +181,7 @@ def test_retention_takes_what_is_old_or_too_much_and_committed(
 # --- what consumers and producers are told --------------------------------------------------------
 
 
-def test_the_end_does_not_go_back_behind_what_was_read(seen: Seen) -> None:
+def test_log_end_does_not_go_back_behind_read_records(seen: Seen) -> None:
     seen.partition.read_end = 8
     before = seen.consumed.read_end(TP)
     seen.consumed.told_end(TP, leader=1, epoch=3, end=8, read_end=before)
@@ -192,7 +192,7 @@ def test_the_end_does_not_go_back_behind_what_was_read(seen: Seen) -> None:
     assert seen.broken == ["ListOffsets/end-went-back"]
 
 
-def test_a_producer_is_not_told_that_a_batch_is_missing_which_was_acked(seen: Seen) -> None:
+def test_sequence_error_for_an_acked_batch_is_a_violation(seen: Seen) -> None:
     for batch in (replace(sent(1, 4), asked=2), replace(sent(1, 4), topic_id="former")):
         seen.consumed.asked(batch)
         seen.consumed.sequence_refused(batch)
@@ -210,7 +210,7 @@ def test_a_producer_is_not_told_that_a_batch_is_missing_which_was_acked(seen: Se
 # --- generations ----------------------------------------------------------------------------------
 
 
-def test_what_was_given_out_a_later_coordinator_knows(seen: Seen) -> None:
+def test_later_coordinator_knows_earlier_generations(seen: Seen) -> None:
     assert partition_for("g", 1) == 0
     told = seen.generations
     told.joined("g", 4, BOTH, told.before("g", 1))
@@ -255,7 +255,7 @@ def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
     )
 
 
-def test_who_was_silent_for_longer_than_its_session_is_no_member_any_more(seen: Seen) -> None:
+def test_member_silent_beyond_its_session_is_expired(seen: Seen) -> None:
     hears(seen, 1.0)
     hears(seen, 20.0, "other")
     hears(seen, 5.0)  # of 1.5, three seconds, and a tick
@@ -264,7 +264,7 @@ def test_who_was_silent_for_longer_than_its_session_is_no_member_any_more(seen: 
     assert seen.broken == ["Groups/expired-member-kept"]
 
 
-def test_what_had_no_answer_may_have_been_heard_all_the_same(seen: Seen) -> None:
+def test_unanswered_request_may_have_been_received(seen: Seen) -> None:
     hears(seen, 1.0)
     seen.generations.before("g", 1, "one")  # it asks, and hears nothing
     hears(seen, 9.0)
@@ -297,7 +297,7 @@ def metadata(leader: int, error: ErrorCode = ErrorCode.none, epoch: int = 3) -> 
     return SimpleNamespace(topics=[SimpleNamespace(name=TP.topic, partitions=[part])])
 
 
-def test_partition_without_a_leader_is_told_without_the_error() -> None:
+def test_missing_leader_without_its_error_is_a_violation() -> None:
     leaders(metadata(1), LED)
     leaders(metadata(-1, ErrorCode.leader_not_available), LED)
     with pytest.raises(
@@ -307,7 +307,7 @@ def test_partition_without_a_leader_is_told_without_the_error() -> None:
         leaders(metadata(-1), LED)
 
 
-def test_leader_is_told_in_an_epoch_in_which_it_never_led() -> None:
+def test_metadata_leader_that_never_led_is_a_violation() -> None:
     leaders(metadata(2, epoch=4), LED)
     leaders(metadata(1, epoch=NO_EPOCH), LED)
     with pytest.raises(

@@ -124,7 +124,7 @@ def test_bounced_leader_is_named(bounces: Bounces, broker: BrokerId) -> None:
         told(bounces, broker)
 
 
-def test_bounced_follower_may_be_told_its_leader(bounces: Bounces) -> None:
+def test_bounced_follower_may_receive_its_leader(bounces: Bounces) -> None:
     comes(bounces.context, SECOND, 60)
     told(bounces, SECOND)
 

@@ -201,7 +201,7 @@ def after_power_loss(
     return found
 
 
-def test_what_was_synced_stays() -> None:
+def test_synced_bytes_survive() -> None:
     def act(disk: MemoryDisk, descriptor: int) -> None:
         disk.write(descriptor, b"new")
         disk.sync(descriptor)
@@ -209,7 +209,7 @@ def test_what_was_synced_stays() -> None:
     assert after_power_loss(b"old", act) == {b"oldnew"}
 
 
-def test_what_was_not_synced_stays_or_goes_or_is_torn() -> None:
+def test_unsynced_bytes_survive_vanish_or_are_torn() -> None:
     new = b"n" * 2000
     found = after_power_loss(b"old", lambda disk, descriptor: disk.write(descriptor, new))
     assert all(left is not None and left.startswith(b"old") for left in found)
@@ -231,7 +231,7 @@ def test_a_cut_that_was_not_synced_may_be_undone_with_all_that_came_after_it() -
     assert b"olXd" not in after_power_loss(b"old", act)
 
 
-def test_a_file_whose_name_was_not_synced_may_be_gone() -> None:
+def test_file_with_an_unsynced_name_may_vanish() -> None:
     other = HOME / "other"
 
     def act(disk: MemoryDisk, _: int) -> None:
@@ -249,7 +249,7 @@ def test_a_removal_that_was_not_synced_may_be_undone() -> None:
     assert after_power_loss(b"old", act) == {None, b"old"}
 
 
-def test_of_names_it_is_known_what_a_power_failure_may_leave() -> None:
+def test_names_that_may_survive_a_power_failure_are_known() -> None:
     disk = MemoryDisk(Random(1))
     disk.make_directory(HOME)
     disk.sync_directory(HOME)
@@ -267,7 +267,7 @@ def test_of_names_it_is_known_what_a_power_failure_may_leave() -> None:
     assert not disk.may_return(FILE)
 
 
-def test_a_disk_counts_what_it_did_not_keep() -> None:
+def test_disk_counts_its_failures() -> None:
     disk = MemoryDisk(Random(1), capacity=1)
     descriptor = disk.open(HOME.parent / "file")
     disk.fail(["read"])
@@ -284,7 +284,7 @@ def test_a_disk_counts_what_it_did_not_keep() -> None:
     assert disk.failures == 2
 
 
-def test_a_disk_that_garbles_keeps_what_is_there() -> None:
+def test_garbled_reads_leave_the_stored_bytes_intact() -> None:
     disk = MemoryDisk(Random(1))
     path, content = HOME / "file", bytes(range(100))
     disk.make_directory(HOME)
@@ -316,7 +316,7 @@ def test_a_rename_that_was_not_synced_happens_in_whole_or_not_at_all() -> None:
     assert found == {b"old", b"new"}
 
 
-def test_a_rename_does_not_sync_what_is_renamed() -> None:
+def test_rename_does_not_sync_the_renamed_file() -> None:
     def act(disk: MemoryDisk, _: int) -> None:
         replace(disk, synced=False)
         disk.sync_directory(HOME)
@@ -361,7 +361,7 @@ def test_a_killed_process_loses_nothing_but_its_locks_and_descriptors() -> None:
         disk.write(descriptor, b"zombie")
 
 
-def test_a_sync_that_failed_may_have_lost_what_the_next_one_does_not_bring_back() -> None:
+def test_failed_sync_may_lose_bytes_for_good() -> None:
     def act(disk: MemoryDisk, descriptor: int) -> None:
         disk.write(descriptor, b"new")
         disk.fail([SYNC])
@@ -375,7 +375,7 @@ def test_a_sync_that_failed_may_have_lost_what_the_next_one_does_not_bring_back(
     assert after_power_loss(b"old", act) == {b"oldnewer", b"old\0\0\0er"}
 
 
-def test_what_a_failed_sync_lost_may_be_seen_by_the_next_process() -> None:
+def test_bytes_lost_by_a_failed_sync_may_be_seen_by_the_next_process() -> None:
     found = set()
     for seed in SEEDS:
         disk, descriptor = disk_with(b"old", seed)
@@ -389,7 +389,7 @@ def test_what_a_failed_sync_lost_may_be_seen_by_the_next_process() -> None:
     assert found == {b"oldnew", b"old\0\0\0"}
 
 
-def test_a_full_disk_takes_what_fits() -> None:
+def test_full_disk_stores_the_bytes_that_fit() -> None:
     disk, descriptor = disk_with(b"old")
     disk.capacity = 5
     assert disk.disk_usage(HOME) == (5, 2)
@@ -440,7 +440,7 @@ def test_one_seed_one_history(seed: int, sizes: list[int]) -> None:
     assert run() == run()
 
 
-def test_a_twin_has_a_directory_and_what_it_may_lose() -> None:
+def test_copy_of_a_disk_has_one_directory_and_its_unsynced_bytes() -> None:
     disk = MemoryDisk(Random(1))
     disk.make_directory(Path("/logs"))
     disk.make_directory(Path("/logs/t-0"))
