@@ -36,7 +36,7 @@ def keys() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
             yield name, key, node
 
 
-def test_every_key_says_what_it_means() -> None:
+def test_each_key_has_a_description() -> None:
     for section, key, node in keys():
         meaning = node.get("description", "")
         assert len(meaning) > 8, f"{section}.{key}: write it below the field of the model"

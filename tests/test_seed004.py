@@ -31,7 +31,7 @@ def test_ratio_of_one_round_is_refused() -> None:
         ratio("a to b", [1], [2])
 
 
-def test_settings_that_do_not_differ_are_told_apart_no_more_often_than_the_level_says() -> None:
+def test_equal_settings_are_rarely_found_different() -> None:
     """Rounds that are slower as a whole must not count as a difference of settings."""
     random = np.random.default_rng(4)
     trials, wrong = 2_000, 0

@@ -196,7 +196,7 @@ def test_habit_is_no_more_frequent_than_its_limit(habit: str) -> None:
         ("test_whole_log_is_read", False),
     ],
 )
-def test_riddles_are_told_from_names(name: str, riddle: bool) -> None:
+def test_riddles_are_distinguished_from_names(name: str, riddle: bool) -> None:
     assert bool(RIDDLE.match(name)) is riddle
 
 

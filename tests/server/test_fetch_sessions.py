@@ -242,7 +242,7 @@ JUST_OVER = MIN_EVICTION_MS + 1
         pytest.param((1, FOLLOWER), 0, (3, FOLLOWER), 5, False, id="follower before follower"),
     ],
 )
-def test_who_makes_room(
+def test_session_is_evicted_by_size_and_age(
     there: tuple[int, int], used: int, comes: tuple[int, int], now: int, makes_room: bool
 ) -> None:
     cache = FetchSessionCache(1, Random(1))

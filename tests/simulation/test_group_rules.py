@@ -205,7 +205,7 @@ def test_session_begins_when_groups_are_loaded(groups: Groups) -> None:
         groups.step(Tick(at=groups.at(2_900)), leaves=True)
 
 
-def test_snapshot_may_lack_what_could_not_be_stored(groups: Groups) -> None:
+def test_snapshot_may_lack_unstored_commits(groups: Groups) -> None:
     groups.step(groups.commit(), STORE)
     groups.step(stored(0, ErrorCode.request_timed_out))
     groups.again = ()

@@ -117,7 +117,7 @@ def story() -> Story:
     return Story()
 
 
-def test_what_is_as_it_should_be_breaks_nothing(story: Story) -> None:
+def test_sound_state_breaks_no_invariant(story: Story) -> None:
     story.replicated()
     story.state(2, 1, (2, 3))
     assert story.partition.committed_end == 1
@@ -133,14 +133,14 @@ def test_an_unclean_election_where_none_is_allowed(story: Story) -> None:
     broken("Election/unclean-leader", story.state, 3, 1, (3,))
 
 
-def test_an_unclean_election_ends_what_was_promised(story: Story) -> None:
+def test_unclean_election_ends_earlier_guarantees(story: Story) -> None:
     story.replicated()
     story.state(1, 0, (1, 2))
     story.state(3, 1, (3,), unclean=True)
     assert not story.partition.is_promised(0, sent_at=0.0)
 
 
-def test_what_the_leader_acks_that_does_not_know_of_it_is_not_promised(story: Story) -> None:
+def test_record_acked_by_an_unaware_leader_is_not_guaranteed(story: Story) -> None:
     """Alone in the ISR that it knows, it waits for nobody."""
     story.append(1, OTHER)
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
@@ -190,13 +190,13 @@ def test_a_leader_s_watermark_that_goes_back(story: Story) -> None:
     broken("HighWatermark/went-back", story.commit, 1, to=0)
 
 
-def test_a_member_of_the_isr_that_lacks_what_is_committed(story: Story) -> None:
+def test_isr_member_without_a_committed_record_is_a_violation(story: Story) -> None:
     story.append(1)
     story.append(2)
     broken("Isr/believed-member-lacks-committed-record", story.commit, 1, to=1)
 
 
-def test_a_member_that_cuts_what_is_committed(story: Story) -> None:
+def test_isr_member_that_truncates_a_committed_record_is_a_violation(story: Story) -> None:
     story.replicated()
     story.waters[3] = 0
     broken("Isr/member-lacks-committed-record", story.step, 3, Truncate(offset=0))
@@ -261,7 +261,7 @@ def test_an_ack_with_too_few_in_sync(story: Story) -> None:
     broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story)
 
 
-def test_an_ack_of_whom_only_the_leader_believes_in_sync(story: Story) -> None:
+def test_ack_with_an_isr_believed_by_the_leader_alone_is_a_violation(story: Story) -> None:
     story.append(2, replace(RECORD, leader_epoch=1))
     story.state(1, 1, (1,))
     story.roles[1] = (Role.LEADER, 1)
@@ -269,7 +269,7 @@ def test_an_ack_of_whom_only_the_leader_believes_in_sync(story: Story) -> None:
     broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story)
 
 
-def test_whoever_is_about_to_join_counts_for_an_ack(story: Story) -> None:
+def test_joining_follower_counts_for_an_ack(story: Story) -> None:
     story.append(2)
     story.state(1, 0, (1,))
     story.isr = (1,)
@@ -277,7 +277,7 @@ def test_whoever_is_about_to_join_counts_for_an_ack(story: Story) -> None:
     answered_with_two_in_sync_at_least(story, joining)
 
 
-def test_whoever_was_to_join_and_was_refused_does_not(story: Story) -> None:
+def test_follower_with_a_refused_join_does_not_count_for_an_ack(story: Story) -> None:
     story.state(1, 0, (1,))
     story.isr = (1,)
     joining = WriteIsr(leader_epoch=0, isr=(1, 2), zk_version=story.version - 1)
@@ -351,7 +351,7 @@ def silent_outside_the_isr(story: Story) -> None:
     fetch(story, 2, 2, now=1_000)
 
 
-def test_who_was_level_not_long_ago_holds_the_watermark_back(story: Story) -> None:
+def test_recently_caught_up_follower_holds_the_high_watermark_back(story: Story) -> None:
     silent_outside_the_isr(story)
     story.step(1, event=Tick(now=2_000))
     broken("HighWatermark/lags-behind-isr", story.step, 1, event=Tick(now=2_001))
@@ -364,13 +364,13 @@ def test_a_watermark_that_follows_as_time_passes(story: Story) -> None:
     story.step(1, HighWatermark(offset=2), event=Tick(now=2_001))
 
 
-def test_who_is_about_to_join_holds_the_watermark_back(story: Story) -> None:
+def test_joining_follower_holds_the_high_watermark_back(story: Story) -> None:
     silent_outside_the_isr(story)
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 2, 3), zk_version=story.version))
     story.step(1, event=Tick(now=2_001))
 
 
-def test_one_that_left_and_is_back_begins_anew(story: Story) -> None:
+def test_follower_that_returns_gets_a_new_lag_time(story: Story) -> None:
     lagging(story)
     follows(story, now=1_000)
     for now, story.isr in ((1_400, (1,)), (1_500, (1, 2, 3))):
@@ -394,28 +394,28 @@ def test_a_killed_broker_has_its_log_again(story: Story) -> None:
     broken("Log/records-lost-on-disk", story.partition.hosted, 2, ModelLog(), 0)
 
 
-def test_one_that_lost_power_has_what_it_had_synced(story: Story) -> None:
+def test_replica_after_power_loss_has_its_synced_records(story: Story) -> None:
     story.replicated()
     story.append(2, OTHER, at=1)
     story.partition.damaged(2, 1, now=1.0)
     broken("Log/records-lost-on-disk", story.partition.hosted, 2, ModelLog(), 0)
 
 
-def test_what_was_deleted_stays_so_where_the_log_was_closed(story: Story) -> None:
+def test_deleted_records_stay_deleted_after_a_closed_log(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).log.start_at(1)
     story.partition.closed(2)
     broken("Log/deleted-record-is-back", story.partition.hosted, 2, on_disk(RECORD), 0)
 
 
-def test_who_has_closed_its_log_remembers_what_was_committed(story: Story) -> None:
+def test_replica_with_a_closed_log_remembers_its_high_watermark(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).high_watermark = 1
     story.partition.closed(2)
     broken("HighWatermark/lost-at-stop", story.partition.hosted, 2, on_disk(RECORD), 0)
 
 
-def test_who_was_killed_may_have_written_an_older_watermark(story: Story) -> None:
+def test_killed_replica_may_have_an_older_high_watermark(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).high_watermark = 1
     story.partition.cut_short(2)
@@ -423,7 +423,7 @@ def test_who_was_killed_may_have_written_an_older_watermark(story: Story) -> Non
     story.partition.hosted(2, on_disk(RECORD), 0)
 
 
-def test_who_stopped_before_it_had_looked_at_its_log_has_not_closed_it(story: Story) -> None:
+def test_replica_that_stops_before_opening_its_log_has_not_closed_it(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).log.start_at(1)
     story.partition.damaged(2, 1, now=1.0)
@@ -448,7 +448,7 @@ def test_a_cut_that_was_not_synced_may_be_undone_by_a_power_failure(story: Story
     story.commit(2, to=2)  # as it was before, and nobody goes by it
 
 
-def test_what_was_cut_and_is_back_is_not_what_took_its_place(story: Story) -> None:
+def test_returned_truncated_record_is_not_its_replacement(story: Story) -> None:
     story.replicated()
     story.append(2, RECORD, at=1)
     story.partition.damaged(2, 1, now=1.0)
@@ -533,7 +533,7 @@ def test_a_damaged_one_that_never_left(story: Story) -> None:
     story.partition.damaged_left_isr()
 
 
-def test_who_lacks_only_what_is_promised_no_more_need_not_leave(story: Story) -> None:
+def test_member_that_lacks_only_voided_records_may_stay(story: Story) -> None:
     """Without a controller: the log of the last of the ISR is lost, and of an empty log its next
     leader lets in whoever waits for it, by no word of its replica."""
     fetch = FollowerFetch(replica=2, offset=0, log_start_offset=0, now=0)
@@ -560,7 +560,7 @@ def test_a_shadow_is_cut_as_logs_are() -> None:
 # --- who waits ------------------------------------------------------------------------------------
 
 
-def test_who_waits_is_answered_when_it_is_committed(story: Story) -> None:
+def test_waiting_producer_is_answered_at_the_commit(story: Story) -> None:
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
     story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
     for broker in (2, 3):
@@ -569,14 +569,14 @@ def test_who_waits_is_answered_when_it_is_committed(story: Story) -> None:
     broken("Produce/commit-not-acknowledged", story.step, 1, HighWatermark(offset=1))
 
 
-def test_who_waits_is_answered_when_its_time_is_over(story: Story) -> None:
+def test_waiting_producer_is_answered_at_its_timeout(story: Story) -> None:
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
     story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
     story.step(1, event=Tick(now=8))
     broken("Produce/waits-beyond-timeout", story.step, 1, event=Tick(now=9))
 
 
-def test_who_was_answered_waits_no_more(story: Story) -> None:
+def test_answered_producer_no_longer_waits(story: Story) -> None:
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
     story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
     answer = Respond(request=7, error=ErrorCode.request_timed_out, base_offset=-1)

@@ -113,7 +113,7 @@ def test_epoch_begins_where_the_leader_first_heard_of_it(elected: Elected) -> No
     elected.lets_in()
 
 
-def test_member_may_lack_what_is_not_committed(elected: Elected) -> None:
+def test_joining_member_may_lack_uncommitted_records(elected: Elected) -> None:
     elected.has(2, 0)
     elected.step(Tick(now=Millis(1)), replace(JOINS, isr=ISR))
 

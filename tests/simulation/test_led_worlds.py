@@ -71,7 +71,7 @@ def test_worlds_are_worth_something() -> None:
     assert len([name for room, name in met if room == "fault"]) >= 6
 
 
-def test_a_plan_without_a_controller_has_orders_and_scenarios_and_deposes_nobody() -> None:
+def test_plan_without_a_controller_has_orders_and_scenarios_and_no_deposition() -> None:
     plans = [draw(seed, coordination="leader-fenced") for seed in range(60)]
     actions = [timed.action for plan in plans for timed in plan.actions]
     assert all(plan.led_by_leaders and plan.promises for plan in plans)
@@ -139,7 +139,7 @@ def test_a_move_that_is_replaced_in_one_write_is_under_way_still() -> None:
     assert "Reassignment/ended-before-target" in str(failure)
 
 
-def test_the_tree_is_told_as_states() -> None:
+def test_tree_changes_are_reported_as_partition_states() -> None:
     tree = Tree()
     tree.write(1, [1, 2], 3)
     assert tree.leader == 1

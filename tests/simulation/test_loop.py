@@ -43,7 +43,7 @@ def test_time_passes_only_by_timers(loop: SimulatedLoop) -> None:
     loop.run_until_complete(test())
 
 
-def test_what_asyncio_has_works(loop: SimulatedLoop) -> None:
+def test_asyncio_primitives_work_on_the_simulated_loop(loop: SimulatedLoop) -> None:
     async def test() -> None:
         queue: asyncio.Queue[int] = asyncio.Queue(maxsize=1)
         lock, slots, order = asyncio.Lock(), asyncio.Semaphore(2), []
@@ -96,7 +96,7 @@ def test_a_failed_group_cancels_its_tasks_in_their_order(loop: SimulatedLoop) ->
     assert loop.run_until_complete(test()) == [*range(50)]
 
 
-def test_who_spins_does_not_stop_time(loop: SimulatedLoop) -> None:
+def test_busy_task_does_not_stop_time(loop: SimulatedLoop) -> None:
     async def test() -> None:
         slept = asyncio.create_task(asyncio.sleep(0.01))
         while not slept.done():

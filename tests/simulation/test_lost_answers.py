@@ -57,7 +57,7 @@ def test_an_answer_is_lost_or_not_at_all(changed: Plan, fails: int) -> None:
     assert any("does not hear" in what for what in notes) == bool(fails)
 
 
-def test_who_lost_the_answer_holds_its_office_unless_its_session_is_over() -> None:
+def test_controller_with_a_lost_answer_keeps_its_office_until_expiry() -> None:
     def offices(changed: Plan) -> int:
         return sum("becomes the controller" in what for _, what in run(changed).notes)
 
@@ -65,7 +65,7 @@ def test_who_lost_the_answer_holds_its_office_unless_its_session_is_over() -> No
     assert offices(plan(expires=True)) > 2
 
 
-def test_who_holds_the_office_and_does_not_know_of_it_is_found() -> None:
+def test_controller_unaware_of_its_office_is_detected() -> None:
     async def takes_it_for_anothers(_self: ControllerZk, _won: ControllerEpoch) -> bool:
         return False
 

@@ -58,7 +58,7 @@ def outcome(task: asyncio.Task[Any]) -> str:
 # --- processes and hosts ----------------------------------------------------------------------
 
 
-def test_nobody_listens(world: Any) -> None:
+def test_connection_to_a_dead_server_is_refused(world: Any) -> None:
     world.die(world.server)
     (call,) = calls(world, 1)
     world.loop.run_for(1)
@@ -74,7 +74,7 @@ def test_a_killed_server_breaks_its_connections(world: Any) -> None:
     assert ["lost" in outcome(call) for call in waiting] == [True] * 3
 
 
-def test_what_was_sent_before_the_death_still_arrives(world: Any) -> None:
+def test_bytes_sent_before_death_still_arrive(world: Any) -> None:
     world.network.set_latency("client-1", "server", 0.5, 0.0)
     connection = world.connection()
     finish(world, [world.ask(connection)])
@@ -107,7 +107,7 @@ def test_a_host_that_lost_power_knows_nothing_of_its_connections(world: Any) -> 
     finish(world, [world.ask(connection)])
 
 
-def test_what_was_not_acknowledged_before_the_power_went_is_reset_after(world: Any) -> None:
+def test_unacknowledged_connection_is_reset_after_power_returns(world: Any) -> None:
     connection = world.connection()
     finish(world, [world.ask(connection)])
     world.lose_power(world.server)
@@ -119,7 +119,7 @@ def test_what_was_not_acknowledged_before_the_power_went_is_reset_after(world: A
 
 
 @pytest.mark.parametrize("returns", [False, True])
-def test_what_was_on_its_way_when_the_power_went_is_missed(world: Any, returns: bool) -> None:
+def test_request_in_flight_at_a_power_loss_is_missed(world: Any, returns: bool) -> None:
     connection = world.connection()
     finish(world, [world.ask(connection)])
     world.network.set_latency("client-1", "server", 0.5, 0.0)
@@ -186,7 +186,7 @@ def finish_one(world: Any, connection: Any) -> asyncio.Task[Any]:
     return call
 
 
-def test_a_cut_link_lets_nobody_connect_until_it_is_healed(world: Any) -> None:
+def test_cut_link_delays_connections_until_it_is_healed(world: Any) -> None:
     world.network.cut("client-1", "server")
     call = world.ask(world.connection(), 60.0)
     world.loop.run_for(20)
@@ -320,7 +320,7 @@ def joined(world: Any, reader: Any = None) -> tuple[Sender, Any]:
     return sender, reader
 
 
-def test_who_does_not_read_stops_the_writer(world: Any) -> None:
+def test_paused_reader_stops_the_writer(world: Any) -> None:
     sender, reader = joined(world)
     reader.transport.pause_reading()
     sender.go_on(10_000_000)
@@ -343,7 +343,7 @@ def test_bytes_keep_their_order_however_they_are_read(world: Any) -> None:
     assert reader.got == b"".join(sent)
 
 
-def test_close_sends_what_was_written_and_then_the_end(world: Any) -> None:
+def test_close_sends_written_bytes_and_then_the_end(world: Any) -> None:
     sender, reader = joined(world)
     sender.go_on(200_000)
     sender.transport.close()
@@ -353,7 +353,7 @@ def test_close_sends_what_was_written_and_then_the_end(world: Any) -> None:
     assert sender.lost == [None]
 
 
-def test_writing_to_who_closed_ends_in_a_reset(world: Any) -> None:
+def test_write_to_a_closed_peer_ends_in_a_reset(world: Any) -> None:
     sender, reader = joined(world)
     world.network.cut("server", "client-1")
     reader.transport.abort()
@@ -366,7 +366,7 @@ def test_writing_to_who_closed_ends_in_a_reset(world: Any) -> None:
     assert len(sender.lost) == 1
 
 
-def test_who_has_broken_off_before_it_is_taken_in_is_not_counted(world: Any) -> None:
+def test_connection_broken_off_before_acceptance_is_not_counted(world: Any) -> None:
     async def connect() -> None:
         pipeline = await Pipeline.to("server", 9092)
         pipeline.break_off()

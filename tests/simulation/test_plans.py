@@ -59,14 +59,14 @@ def test_a_plan_can_be_kept(seed: int) -> None:
     assert list(plan.actions) == sorted(plan.actions, key=lambda timed: timed.at_ms)
 
 
-def test_seeds_differ_in_what_they_leave_out() -> None:
+def test_seeds_omit_different_kinds_of_actions() -> None:
     kinds = [frozenset(timed.action.kind for timed in draw(seed).actions) for seed in range(300)]
     met = frozenset().union(*kinds)
     assert len(met) == 29, "every kind of action is planned by some seed"
     assert all(any(kind not in of_seed for of_seed in kinds) for kind in met - {"produce"})
 
 
-def test_shrinking_leaves_what_it_takes() -> None:
+def test_shrinking_keeps_the_necessary_actions() -> None:
     noise = [produce(at) for at in range(0, 6_000, 300)]
     plan = plan_of(*noise[:9], kill(2_600), *noise[9:], pause(9_000))
 
@@ -82,7 +82,7 @@ def test_shrinking_leaves_what_it_takes() -> None:
     assert left.producers == (False, False)
 
 
-def test_shrinking_makes_what_is_left_smaller() -> None:
+def test_shrinking_reduces_the_remaining_actions() -> None:
     def fails(plan: Plan) -> float | None:
         return 9_000 if any(isinstance(t.action, Produce) for t in plan.actions) else None
 
@@ -94,7 +94,7 @@ def test_shrinking_makes_what_is_left_smaller() -> None:
     assert left.settings == (("offsets.topic.replication.factor", "1"),)
 
 
-def test_what_came_after_the_failure_goes_at_once() -> None:
+def test_actions_after_the_failure_are_removed_at_once() -> None:
     runs = []
 
     def fails(plan: Plan) -> float | None:

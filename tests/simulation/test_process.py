@@ -91,7 +91,7 @@ def test_a_broker_comes_back_and_catches_up(cluster: Cluster, end: str) -> None:
 
 
 @pytest.mark.parametrize(("away_s", "at"), [(1, "broker-{}-0"), (60, "broker-{}-1")])
-def test_who_was_away_for_long_is_at_another_address(
+def test_broker_that_was_away_for_long_returns_at_another_address(
     cluster: Cluster, away_s: int, at: str
 ) -> None:
     leader = cluster.nodes[filled(cluster)]
@@ -160,7 +160,7 @@ def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
     assert leader.endings[0].error is not None
 
 
-def test_a_broker_that_fails_serves_nobody_any_more_when_its_logs_are_closed(
+def test_failed_broker_serves_no_request_once_its_logs_are_closed(
     cluster: Cluster,
 ) -> None:
     """Its session is closed after them. Told to follow meanwhile, it would open a log again."""

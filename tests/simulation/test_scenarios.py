@@ -33,7 +33,7 @@ def test_sound_broker_passes_scenario(scenario: str) -> None:
 
 
 @pytest.mark.timeout(0)
-def test_a_leader_whose_zookeeper_server_is_behind_writes_its_isr_in_the_end() -> None:
+def test_leader_with_a_lagging_zookeeper_server_eventually_writes_its_isr() -> None:
     """The controller had told it of a state that its own server had not got yet; it took that for
     a conflict, and waited for the controller for ever. Nor did it find the new topic's settings
     there, and answered acks=all by the default of ``min.insync.replicas``."""

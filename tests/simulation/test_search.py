@@ -15,7 +15,7 @@ pytestmark = pytest.mark.simulation
 
 
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.long), 2])
-def test_a_search_in_the_background_that_is_asked_to_stop_tells_what_it_has_found(
+def test_background_search_reports_its_findings_on_interruption(
     tmp_path: Path, jobs: int
 ) -> None:
     summary = tmp_path / "summary.json"

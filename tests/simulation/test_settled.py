@@ -16,7 +16,7 @@ pytestmark = pytest.mark.simulation
 
 
 @pytest.mark.parametrize("topic", ["t", OFFSETS_TOPIC])
-def test_nobody_waits_for_what_is_replicated(topic: str) -> None:
+def test_producer_that_waits_for_replicated_records_is_a_violation(topic: str) -> None:
     tp = TopicPartition(topic, 0)
     observer: Any = SimpleNamespace(partitions=lambda: [(tp, SimpleNamespace(isr=(1, 2)))])
     left: dict[int, Any] = {1: SimpleNamespace(waiting_producers=0), 2: None}
@@ -50,7 +50,7 @@ def test_settings_are_known_to_the_log_and_to_the_replica() -> None:
     ("bases", "start", "kept"),
     [((0,), 9, False), ((0, 5), 4, False), ((0, 5), 5, True), ((5, 9), 7, False)],
 )
-def test_a_segment_of_what_was_given_up_is_not_kept(
+def test_segment_of_voided_records_is_not_kept(
     bases: tuple[int, ...], start: int, kept: bool
 ) -> None:
     replica: Any = SimpleNamespace(

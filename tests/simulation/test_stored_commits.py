@@ -51,7 +51,7 @@ class Home:
         return self.stored.is_promised(commit, self.promises)
 
 
-def test_what_was_committed_is_remembered_as_far_as_its_records_are_promised() -> None:
+def test_commit_is_remembered_as_far_as_its_records_are_guaranteed() -> None:
     home = Home()
     first, second, third = home.commit(5), home.commit(7), home.commit(9)
     assert home.remembers(third)
@@ -67,7 +67,7 @@ def test_another_record_of_the_same_offset_is_another_commit() -> None:
     assert [home.remembers(each) for each in (first, second, again)] == [True, True, False]
 
 
-def test_what_was_written_again_stands_where_the_log_begins_now() -> None:
+def test_rewritten_commit_is_at_the_present_log_start() -> None:
     home = Home()
     commit = home.commit(5)
     home.append(5)

@@ -147,7 +147,7 @@ def test_worlds_are_worth_something() -> None:
     assert len([name for room, name in met if room == "fault"]) >= 8
 
 
-def test_a_broker_whose_session_expires_while_it_starts_lives_on() -> None:
+def test_broker_with_a_session_expired_at_startup_survives() -> None:
     for after_s in (0.01, 0.02, 0.03, 0.04, 0.05):
         simulation = Simulation(plan_of())
         node = simulation.nodes[1]
@@ -161,7 +161,7 @@ def test_a_broker_whose_session_expires_while_it_starts_lives_on() -> None:
         simulation.loop.close()
 
 
-def test_a_broker_that_has_started_again_refuses_what_was_meant_for_its_former_life() -> None:
+def test_restarted_broker_refuses_requests_for_its_former_life() -> None:
     """It listens before it is registered, and waits for as long as its former session lives."""
     simulation = Simulation(plan_of())
     for node in simulation.nodes.values():
@@ -185,7 +185,7 @@ def test_a_broker_that_has_started_again_refuses_what_was_meant_for_its_former_l
 
 
 @pytest.mark.timeout(0)
-def test_a_failure_shrinks_to_what_it_takes_and_is_told() -> None:
+def test_failure_is_shrunk_and_narrated() -> None:
     with ANSWERED_AT_APPEND.active():
         failed = run(draw(0))
         assert failed.violation is not None
@@ -204,7 +204,7 @@ def test_a_failure_shrinks_to_what_it_takes_and_is_told() -> None:
     assert run(plan).violation is None, "without the fault there is nothing to be told"
 
 
-def test_what_is_not_promised_is_no_violation() -> None:
+def test_loss_without_a_guarantee_is_no_violation() -> None:
     """Everybody loses power at once: what was not synced may go, and nothing is said of it."""
     everybody = [
         Timed(at_ms=3_000, action=LosePower(who=Who(broker=broker), down_ms=500))
@@ -243,7 +243,7 @@ def test_a_violation_survives_the_way_between_processes() -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def test_the_command_replays_a_plan_and_says_what_was_met(tmp_path: Path) -> None:
+def test_command_replays_a_plan_and_prints_its_coverage(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(to_json(plan_of(produce(100))))
     result = CliRunner().invoke(main, ["--replay", str(plan)])

@@ -134,7 +134,7 @@ def test_a_program_is_brought_once_and_runs_there(mine: Path, tmp_path: Path) ->
     assert [path.name for path in there.parent.iterdir()] == [artifact.name]
 
 
-def test_a_program_whose_bringing_was_lost_runs_the_next_time(mine: Path, tmp_path: Path) -> None:
+def test_program_with_an_interrupted_upload_runs_the_next_time(mine: Path, tmp_path: Path) -> None:
     """It was written, and nobody could say any more that it may be executed."""
     artifact, there = program(mine, "mine", "mine"), tmp_path / "there"
     shutil.copyfile(mine, there)

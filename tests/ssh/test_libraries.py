@@ -16,7 +16,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ackproof" / "imports.json"
 
 
-def test_what_nodes_import_is_kept_for_these_very_sources(kept: Path) -> None:
+def test_imported_modules_are_cached_for_the_same_sources(kept: Path) -> None:
     found = foreign_modules()
     assert "ackproof" not in found
     assert {"kazoo", "kio", "confluent_kafka", "pyarrow"} <= set(found)
@@ -36,7 +36,7 @@ def test_what_nodes_import_is_kept_for_these_very_sources(kept: Path) -> None:
         lambda kept: kept.mkdir(),
     ],
 )
-def test_what_is_kept_of_others_or_damaged_is_found_out_anew(
+def test_foreign_or_damaged_cache_is_rebuilt(
     kept: Path, damage: Callable[[Path], object]
 ) -> None:
     kept.parent.mkdir()

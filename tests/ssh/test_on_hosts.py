@@ -52,7 +52,7 @@ def listens(backend: SshBackend, source: Node, target: Node) -> None:
 
 
 @pytest.mark.parametrize("user", ["root", "admin"])
-def test_root_and_who_may_become_root_can_cut(backend, user: str) -> None:
+def test_root_or_sudo_user_can_cut_links(backend, user: str) -> None:
     opened = backend(0, 1, user=user)
     a, b = opened.node("a"), opened.node("b")
     assert opened.capabilities >= {Capability.SIGNALS, *LINKS}

@@ -24,7 +24,7 @@ from tests.support.builders.batches import NOW_MS, batch, encoded, with_payload
 THREE = encoded([b"a", b"bb", b"ccc"], timestamps=[NOW_MS, NOW_MS + 250, NOW_MS + 125])
 
 
-def test_header_is_what_the_writer_wrote() -> None:
+def test_parsed_header_equals_the_written_one() -> None:
     found = parse_batch(encoded([b"a", b"b"], base_offset=7, leader_epoch=3, attributes=0x30))
     assert (found.base_offset, found.last_offset, found.next_offset) == (7, 8, 9)
     assert (found.leader_epoch, found.count, found.last_offset_delta) == (3, 2, 1)
@@ -55,7 +55,7 @@ def test_a_torn_tail_is_refused_or_dropped(cut: int) -> None:
 
 
 @given(byte=st.integers(min_value=0, max_value=len(THREE) - 1), bit=st.integers(0, 7))
-def test_every_flipped_bit_is_found_except_in_what_the_leader_sets(byte: int, bit: int) -> None:
+def test_each_flipped_bit_is_found_except_in_the_fields_of_the_leader(byte: int, bit: int) -> None:
     damaged = bytearray(THREE)
     damaged[byte] ^= 1 << bit
     if byte < 8 or 12 <= byte < 16:  # base offset and leader epoch are outside the CRC

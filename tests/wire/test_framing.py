@@ -64,7 +64,7 @@ def test_frames_that_are_not_taken_yet_are_kept() -> None:
     assert taken(buffer) == payloads
 
 
-def test_memory_follows_what_was_sent() -> None:
+def test_memory_grows_with_the_received_bytes() -> None:
     buffer = FrameBuffer(2**30)
     fed(buffer, (2**30).to_bytes(4, "big"))
     assert len(buffer.room()) <= CHUNK_BYTES + GROWTH_BYTES
@@ -73,7 +73,7 @@ def test_memory_follows_what_was_sent() -> None:
 
 
 @given(sizes=st.lists(st.sampled_from([0, 1, 7, LARGE_BYTES - 1, LARGE_BYTES, 9999]), max_size=6))
-def test_what_is_written_is_one_frame_in_few_pieces(sizes: list[int]) -> None:
+def test_written_frame_is_whole_and_in_few_pieces(sizes: list[int]) -> None:
     values = [bytes([number]) * size for number, size in enumerate(sizes)]
     payload = b"".join(values)
     assert frame(*values) == len(payload).to_bytes(4, "big") + payload
@@ -94,7 +94,7 @@ def test_sizes_out_of_bounds_are_refused_before_reading(size: int) -> None:
 
 
 @pytest.mark.parametrize("cut", range(7))
-def test_what_is_not_whole_is_no_frame(cut: int) -> None:
+def test_incomplete_bytes_are_no_frame(cut: int) -> None:
     buffer = FrameBuffer(50)
     fed(buffer, frame(b"abc")[:cut])
     assert buffer.next() is None

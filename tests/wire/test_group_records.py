@@ -53,7 +53,7 @@ GROUPS = st.builds(
     st.tuples(OFFSET_KEYS, st.none() | OFFSETS)
     | st.tuples(st.builds(GroupMetadataKey, group=TEXT), st.none() | GROUPS)
 )
-def test_what_is_written_is_read(record):
+def test_written_group_records_are_read_back(record):
     key, value = record
     assert decode(encode(key), None if value is None else encode(value)) == record
 
@@ -91,7 +91,7 @@ def test_a_group_is_laid_out_as_in_kafka():
         (b"\0\2\0\1g", b"\0\3\0"),
     ],
 )
-def test_what_is_none_of_ours_is_refused(key, value):
+def test_foreign_group_record_is_refused(key, value):
     with pytest.raises(MalformedGroupRecord):
         decode(key, value)
 

@@ -44,7 +44,7 @@ FLEXIBLE = [it for it in EVERY if it[1] >= APIS[it[0]].request.FLEXIBLE_SINCE]
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def test_what_is_committed_is_what_is_made() -> None:
+def test_committed_messages_equal_the_generated_ones() -> None:
     assert not stale(modules(), MESSAGES), "python -m protocol"
 
 
@@ -272,7 +272,7 @@ def test_large_records_are_not_copied() -> None:
     assert read.obj is payload.obj
 
 
-def test_what_is_kept_is_a_copy() -> None:
+def test_stored_assignment_is_a_copy() -> None:
     """A group's metadata outlives its frame, of which it would keep all."""
     theirs = request_type(14, 0)(
         group_id="g",

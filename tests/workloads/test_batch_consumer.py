@@ -146,7 +146,7 @@ VALUES: Mapping[str, Sequence[bytes | None]] = {
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4"])
 @pytest.mark.parametrize("kind", VALUES)
-def test_what_comes_at_once_is_what_comes_one_by_one(
+def test_batch_reads_equal_single_reads(
     reader, mock_cluster: MockCluster, topic: str, kind: str, codec: str
 ) -> None:
     values = VALUES[kind]
@@ -171,7 +171,7 @@ def test_an_end_comes_in_its_place(reader, mock_cluster: MockCluster, topic: str
             assert at.get(failure.partition, 1) == 1 == len(before) - 1
 
 
-def test_a_place_that_there_is_not_is_told_and_another_is_read(
+def test_missing_offset_is_reported_and_another_is_read(
     reader, mock_cluster: MockCluster, topic: str
 ) -> None:
     send(mock_cluster, topic, [b"x"] * (3 * PARTITIONS))
@@ -185,7 +185,7 @@ def test_a_place_that_there_is_not_is_told_and_another_is_read(
     assert sorted(row[:2] for row in rows) == [(0, 0), (0, 1), (0, 2), (1, 2)]
 
 
-def test_what_is_read_no_more_does_not_come(reader, mock_cluster: MockCluster, topic: str) -> None:
+def test_unassigned_partition_yields_no_more_records(reader, mock_cluster: MockCluster, topic: str) -> None:
     send(mock_cluster, topic, [b"x"] * (300 * PARTITIONS))
     mine = reader(0, 1, most=10)
     mine.read_rows(10)
@@ -199,7 +199,7 @@ def test_what_is_read_no_more_does_not_come(reader, mock_cluster: MockCluster, t
         mine.client.assign(1, 0)
 
 
-def test_bounds_that_nobody_tells_are_none(reader, mock_cluster: MockCluster, topic: str) -> None:
+def test_unanswered_bounds_are_none(reader, mock_cluster: MockCluster, topic: str) -> None:
     mock_cluster.lead(topic, 0, -1)
     mine = reader(1)
     assert mine.client.bounds(0, 0.2) is None
@@ -207,7 +207,7 @@ def test_bounds_that_nobody_tells_are_none(reader, mock_cluster: MockCluster, to
     wait_until(lambda: mine.client.bounds(0, 1.0) == (0, 0), PATIENCE_S, "bounds", interval=0)
 
 
-def test_a_fatal_error_comes_as_what_it_is_and_it_can_be_closed(reader) -> None:
+def test_fatal_error_is_reported_and_the_client_can_be_closed(reader) -> None:
     # It is left behind, and would go on telling of its cluster's end.
     mine = reader(log_level=0)
     handle = ctypes.c_void_p(mine.client._client.handle)
@@ -217,7 +217,7 @@ def test_a_fatal_error_comes_as_what_it_is_and_it_can_be_closed(reader) -> None:
     mine.client.close()
 
 
-def test_all_are_let_go_though_they_cannot_be_told_of(
+def test_messages_are_released_despite_a_failed_report(
     reader, mock_cluster: MockCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not let go keeps the client from ending: the fixture would not come back."""
@@ -235,7 +235,7 @@ def test_all_are_let_go_though_they_cannot_be_told_of(
     mine.client.close()
 
 
-def test_the_rest_of_what_came_fast_is_not_waited_for(
+def test_partial_batch_is_returned_without_waiting(
     reader, mock_cluster: MockCluster, topic: str
 ) -> None:
     """Its reader would stand still for that long at the end of each topic."""

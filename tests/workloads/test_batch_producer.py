@@ -111,7 +111,7 @@ def logged(cluster: MockCluster, many: int) -> dict[tuple[int, int], tuple[bytes
 
 @pytest.mark.parametrize("at_once", [2_500, FEW, 1])
 @pytest.mark.parametrize("most", [LEAST, LEAST + 40])
-def test_what_is_reported_stands_in_the_log(
+def test_reported_records_are_in_the_log(
     producer, mock_cluster, most: int, at_once: int
 ) -> None:
     many = 2_500 if at_once > FEW else 20 * at_once
@@ -169,7 +169,7 @@ def test_each_partition_has_its_records_in_their_order(producer) -> None:
         assert mine == list(range(len(mine)))
 
 
-def test_what_is_too_large_is_refused_and_the_rest_is_not(producer) -> None:
+def test_oversized_records_are_refused_and_others_are_not(producer) -> None:
     told = producer(Encoder(CELL, 4, 900, 1_500), message_max_bytes=1_200)
     refused = told.send(0, 100)
     assert set(refused.values()) == {KafkaError.MSG_SIZE_TOO_LARGE}
@@ -178,7 +178,7 @@ def test_what_is_too_large_is_refused_and_the_rest_is_not(producer) -> None:
     assert 0 < len(refused) < 100
 
 
-def test_what_is_refused_for_a_partition_that_there_is_not_takes_no_room(producer) -> None:
+def test_record_for_a_missing_partition_takes_no_queue_room(producer) -> None:
     told = producer(queue_buffering_max_messages=50)
     told.send(0, PARTITIONS)
     told.hear_of(PARTITIONS)
@@ -198,7 +198,7 @@ def test_few_are_refused_as_many_are(producer) -> None:
     told.hear_of(60 - 2 * len(one_by_one))
 
 
-def test_a_full_queue_refuses_what_it_has_no_room_for(producer, mock_cluster) -> None:
+def test_full_queue_refuses_excess_records(producer, mock_cluster) -> None:
     told = producer(queue_buffering_max_messages=10)
     for partition in range(PARTITIONS):
         mock_cluster.lead(TOPIC, partition, -1)
@@ -227,7 +227,7 @@ def test_records_sent_to_a_leader_that_is_gone_time_out(producer, mock_cluster) 
     assert codes == [KafkaError._MSG_TIMED_OUT] * 5
 
 
-def test_a_brokers_error_is_told_of_the_records_that_it_befell(producer, mock_cluster) -> None:
+def test_broker_error_is_reported_for_the_affected_records(producer, mock_cluster) -> None:
     told = producer(retries=0)
     told.send(0, 1, among=1)
     told.hear_of(1)
@@ -253,7 +253,7 @@ def test_a_flush_waits_for_no_more_records(producer) -> None:
     assert time.monotonic() - began < times["linger_ms"] / 1000
 
 
-def test_a_fatal_error_is_told_and_nothing_is_taken_any_more(producer, mock_cluster) -> None:
+def test_fatal_error_is_reported_and_later_records_are_refused(producer, mock_cluster) -> None:
     told = producer(enable_idempotence=True, enable_gapless_guarantee=True)
     told.send(0, 1, among=1)
     told.hear_of(1)
@@ -264,7 +264,7 @@ def test_a_fatal_error_is_told_and_nothing_is_taken_any_more(producer, mock_clus
     assert told.send(2, 3) == dict.fromkeys(range(2, 5), KafkaError._FATAL)
 
 
-def test_statistics_are_told(producer) -> None:
+def test_statistics_are_reported(producer) -> None:
     told = producer(statistics_interval_ms=10)
     told.hear(lambda: len(told.statistics) > 2)
     assert all('"brokers":' in one for one in told.statistics)

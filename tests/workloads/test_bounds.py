@@ -12,7 +12,7 @@ from tests.support.clusters.bundled import running_cluster, until
 pytestmark = pytest.mark.integration
 
 
-def test_they_are_told_though_the_leader_has_just_died(tmp_path: Path) -> None:
+def test_bounds_are_reported_after_the_death_of_the_leader(tmp_path: Path) -> None:
     """Metadata name it until its session ends; librdkafka then goes on asking it, and tells of an
     offset that is none."""
     with running_cluster(tmp_path) as cluster:

@@ -99,7 +99,7 @@ def test_there_is_one_of_each_library() -> None:
         ("all", True),
     ],
 )
-def test_what_a_library_acknowledges_is_there(
+def test_acknowledged_records_of_a_library_are_in_the_log(
     produce, cluster: Cluster, library: str, acks: str, idempotent: bool
 ) -> None:
     topic = f"{library}-{acks}-{idempotent}"
@@ -146,7 +146,7 @@ def test_a_library_goes_on_with_the_next_leader(produce, cluster: Cluster, libra
 
 
 @pytest.mark.parametrize("library", ["aiokafka", *BUILT])
-def test_what_a_program_has_nothing_for_is_said_at_once(produce, library: str) -> None:
+def test_unsupported_property_is_reported_at_once(produce, library: str) -> None:
     producer = produce(library, f"{library}-strange", producer_config={"no.such.property": 1})
     assert producer.wait() == 1
     assert "cannot go on: " in producer.log()

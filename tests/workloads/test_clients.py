@@ -139,7 +139,7 @@ def test_sync_has_one_record_under_way(produce) -> None:
     assert [events[0]["partition"] for events in in_order[:4]] == [0, 1, 2, 0]
 
 
-def test_at_a_rate_it_is_told_when_each_was_due(produce) -> None:
+def test_due_times_are_recorded_at_a_fixed_rate(produce) -> None:
     producer = produce(rate=500)
     wait_for(producer, lambda: producer.figures()["acked"] >= 500)
     assert producer.terminate() == 0, producer.log()
@@ -190,7 +190,7 @@ def test_without_acks_the_clients_word_has_no_offset(produce) -> None:
     assert {(row["type"], row["offset"]) for row in ok} == {("ok", None)}
 
 
-def test_a_partition_that_nobody_leads_does_not_stop_the_others(produce, mock_cluster) -> None:
+def test_leaderless_partition_does_not_stop_the_others(produce, mock_cluster) -> None:
     share = 50
     config = {"queue.buffering.max.messages": share * PARTITIONS, "message.timeout.ms": 3000}
     producer = produce(rate=500, producer_config=config)
@@ -213,7 +213,7 @@ def test_a_partition_that_nobody_leads_does_not_stop_the_others(produce, mock_cl
     assert max(accumulate(change for _, change in sorted(waited))) <= share
 
 
-def test_what_is_unresolved_at_the_end_is_unknown(produce, mock_cluster) -> None:
+def test_unresolved_sends_are_indeterminate_at_the_end(produce, mock_cluster) -> None:
     producer = produce(rate=100, producer_config={"message.timeout.ms": 2000})
     wait_for(producer, lambda: producer.figures()["acked"] > 0)
     for broker in (1, 2, 3):
@@ -302,7 +302,7 @@ def test_after_a_fatal_error_the_producer_goes_on_in_another_session(
 
 
 @pytest.mark.long
-def test_a_producer_whose_sessions_all_end_by_fatal_errors_ends(produce, mock_cluster) -> None:
+def test_producer_ends_after_fatal_errors_in_every_session(produce, mock_cluster) -> None:
     config = {"enable.idempotence": True, "enable.gapless.guarantee": True}
     producer = produce(producer_config=config, rate=200)
     wait_for(producer, lambda: producer.figures()["acked"] > 0)

@@ -34,5 +34,5 @@ def test_without_an_error_it_is_committed() -> None:
 
 
 @pytest.mark.parametrize("code", [-1000, 9999])
-def test_an_error_that_nobody_thought_of_is_unknown(code: int) -> None:
+def test_unlisted_commit_error_is_indeterminate(code: int) -> None:
     assert of_commit(KafkaError(code)) is SendType.INFO

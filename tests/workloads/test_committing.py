@@ -96,7 +96,7 @@ def test_waiting_for_an_answer_ends_without_one(
     assert committer.is_behind
 
 
-def test_one_whose_call_does_not_come_back_is_unknown(
+def test_commit_without_an_answer_is_indeterminate(
     spec, tables, positions: Positions, consumer: Consumer
 ) -> None:
     """librdkafka would say in time what it cannot do; here it has none."""

@@ -38,7 +38,7 @@ def test_every_client_connects_with_it(kind: str, monkeypatch: pytest.MonkeyPatc
     assert MADE[kind]() == {**before, **TOLD}
 
 
-def test_a_secret_in_a_file_is_read_by_whoever_connects(tmp_path: Path) -> None:
+def test_secret_file_is_read_at_the_connection(tmp_path: Path) -> None:
     (tmp_path / "password").write_text(" hunter2\r\n")
     told = {"sasl.username": "u", "sasl.password": {"file": str(tmp_path / "password")}}
     assert connected(told) == {"sasl.username": "u", "sasl.password": " hunter2"}

@@ -266,7 +266,7 @@ def every_poll_is_committed_before_the_next(member) -> bool:
     )
 
 
-def test_a_cooperative_group_is_told_of_what_is_new_alone(
+def test_cooperative_member_receives_new_partitions_only(
     cluster: Cluster, clients: Clients
 ) -> None:
     config = {"partition.assignment.strategy": "cooperative-sticky"}
@@ -354,7 +354,7 @@ def times(member, event: str, since: int = 0) -> list[int]:
     return [row["time"] for row in rows if row["event"] == event and row["time"] > since]
 
 
-def test_a_member_whose_place_is_taken_has_failed(clients: Clients) -> None:
+def test_replaced_static_member_fails(clients: Clients) -> None:
     first = clients.member("a", Delivery.AT_LEAST_ONCE, instance="one")
     wait_for(lambda: first.figures()["assigned"] == PARTITIONS, first)
     second = clients.member("b", Delivery.AT_LEAST_ONCE, instance="one")
@@ -365,7 +365,7 @@ def test_a_member_whose_place_is_taken_has_failed(clients: Clients) -> None:
     stop(second)
 
 
-def test_a_place_that_the_log_has_no_more_is_told(cluster: Cluster, clients: Clients) -> None:
+def test_offset_out_of_range_is_recorded(cluster: Cluster, clients: Clients) -> None:
     producer = clients.producer()
     wait_for(lambda: producer.figures()["acked"] > RATE, producer)
     cut = 20

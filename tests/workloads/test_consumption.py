@@ -92,7 +92,7 @@ def test_a_poll_has_one_number_over_all_partitions_and_keeps_times(record, tmp_p
     assert (figures["polls"], figures["shown"]) == (2, 4)
 
 
-def test_assignments_say_what_the_client_has_and_where_it_begins(record, tmp_path: Path) -> None:
+def test_assignments_record_partitions_and_starting_offsets(record, tmp_path: Path) -> None:
     def is_given(recorder: ConsumptionRecorder) -> None:
         recorder.assigned({1: None, 0: 4})
         assert recorder.figures()["assigned"] == 2

@@ -24,16 +24,16 @@ def test_of_one_partition_nothing_is_left(topic: TopicSpec) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
-def test_a_crash_is_told_by_its_signal(number: signal.Signals) -> None:
+def test_crash_is_named_by_its_signal(number: signal.Signals) -> None:
     assert crashed(-number) == f"librdkafka ended its process: {number.name}"
 
 
 @pytest.mark.parametrize("status", [None, 0, 1, 6, -signal.SIGKILL, -signal.SIGTERM])
-def test_what_fails_or_is_killed_has_not_crashed(status: int | None) -> None:
+def test_failed_or_killed_process_has_not_crashed(status: int | None) -> None:
     assert crashed(status) is None
 
 
-def test_who_reads_apart_reads_the_same_into_the_same_history() -> None:
+def test_separate_reader_has_the_same_specification_and_history() -> None:
     specification = {"history": "/h", "deadline_s": 60.0, "topics": ()}
     reader = Client(
         name="final-read",

@@ -32,7 +32,7 @@ def at_look(number: int, act: Callable[[], None]) -> Callable[[], None]:
     return lambda: act() if next(looks) == number else None
 
 
-def test_it_knows_who_leads(onlooker: Onlooker, mock_cluster: MockCluster) -> None:
+def test_observer_knows_the_leaders(onlooker: Onlooker, mock_cluster: MockCluster) -> None:
     assert onlooker.leaders() == {0: 1, 1: 2, 2: 3, 3: 1, 4: 2, 5: 3}
     mock_cluster.lead(TOPIC, 4, -1)
     assert 4 not in onlooker.leaders()
@@ -60,7 +60,7 @@ def test_each_partition_is_seen_to_be_led_and_to_acknowledge_again(
     assert moved[3] - moved[0] >= 5 * LOOK_EVERY_S * 1e9
 
 
-def test_what_does_not_come_back_in_time_is_not_known(mock_cluster: MockCluster) -> None:
+def test_unrecovered_partition_has_unknown_times(mock_cluster: MockCluster) -> None:
     mock_cluster.create(TOPIC, 6)
     with looking(mock_cluster, 6, 3.0) as onlooker:
         assert onlooker.warm_up(WITHIN_S)
@@ -107,7 +107,7 @@ def test_a_topic_that_is_as_asked_is_left_alone(mock_cluster: MockCluster) -> No
         grow(mock_cluster.bootstrap_servers, TOPIC, 2, 3, WITHIN_S)
 
 
-def test_that_nobody_answers_in_time_is_no_refusal(mock_cluster: MockCluster) -> None:
+def test_missing_answer_is_no_refusal(mock_cluster: MockCluster) -> None:
     """The mock has no controller that could make topics."""
     begun = time.monotonic()
     grow(mock_cluster.bootstrap_servers, "new", 3, 3, 2.0)

@@ -28,7 +28,7 @@ TOLD = st.lists(
 @pytest.mark.parametrize("acknowledged", [True, False])
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(SENT, st.booleans(), TOLD), max_size=4))
-def test_what_is_sent_and_reported_is_the_same_rows_whichever_way(
+def test_small_and_large_batches_are_recorded_alike(
     tmp_path_factory: pytest.TempPathFactory, acknowledged: bool, steps: list[tuple]
 ) -> None:
     ways = []

@@ -24,7 +24,7 @@ def test_every_library_has_a_table() -> None:
 
 @pytest.mark.parametrize("library", [*DEFINITE_PROGRAM_SENDS, "./own"])
 @pytest.mark.parametrize("error", [*NEVER_CERTAIN, "Unheard.of"])
-def test_what_is_not_known_to_be_certain_is_unknown(library: str, error: str) -> None:
+def test_uncertain_refusal_is_indeterminate(library: str, error: str) -> None:
     assert of_program_refusal(library, error) is SendType.INFO
 
 

@@ -71,7 +71,7 @@ def outcomes(directory: Path) -> dict[int, tuple[str, int | None, str | None]]:
     return {n: (told["type"], told["offset"], told["error"]) for n, (_, told) in rows.items()}
 
 
-def test_what_a_program_tells_is_what_is_recorded(produce) -> None:
+def test_reports_of_a_program_are_recorded(produce) -> None:
     producer = produce("correct")
     wait_for(producer, lambda: producer.figures()["acked"] >= 1000)
     assert producer.terminate() == 0, producer.log()
@@ -86,7 +86,7 @@ def test_what_a_program_tells_is_what_is_recorded(produce) -> None:
     assert len(files(producer.history, "sends")) == PARTITIONS
 
 
-def test_a_program_is_told_of_its_cluster_topic_and_properties(produce) -> None:
+def test_program_receives_cluster_topic_and_properties(produce) -> None:
     producer = produce("correct", acks="1", producer_config={"linger.ms": 7, "retries": 3})
     wait_for(producer, lambda: producer.figures()["acked"] > 0)
     assert producer.terminate() == 0, producer.log()
@@ -143,7 +143,7 @@ def test_only_a_known_refusal_is_a_certain_failure(produce, library: str, certai
         ("fatal", 1, "cannot go on: the library has failed for good"),
     ],
 )
-def test_a_program_that_does_what_it_may_not_ends_the_producer(
+def test_misbehaving_program_ends_the_producer(
     produce, manner: str, status: int, reason: str
 ) -> None:
     producer = produce(manner)
@@ -158,7 +158,7 @@ def test_a_program_that_does_what_it_may_not_ends_the_producer(
     assert not list(producer.history.glob("*.part-*"))
 
 
-def test_what_a_silent_program_does_not_tell_is_unknown(produce) -> None:
+def test_unreported_record_of_a_silent_program_is_indeterminate(produce) -> None:
     producer = produce("silent", producer_config={"delivery.timeout.ms": 1000})
     wait_for(producer, lambda: producer.figures()["sent"] > 1000)
     assert producer.terminate() == 0, producer.log()
@@ -167,7 +167,7 @@ def test_what_a_silent_program_does_not_tell_is_unknown(produce) -> None:
     assert kinds.keys() == {("info", "_TIMED_OUT")}
 
 
-def test_a_program_that_says_all_and_told_only_some_is_wrong(produce) -> None:
+def test_flush_without_all_reports_is_an_error(produce) -> None:
     producer = produce("forgets")
     wait_for(producer, lambda: producer.figures()["sent"] > 1000)
     assert producer.terminate() == 1
@@ -205,7 +205,7 @@ def test_a_program_that_is_never_ready_is_sent_nothing(produce) -> None:
     assert outcomes(producer.history) == {}
 
 
-def test_how_a_program_ends_when_it_is_told_to_counts(produce) -> None:
+def test_exit_status_of_a_stopped_program_counts(produce) -> None:
     producer = produce("sorry")
     wait_for(producer, lambda: producer.figures()["acked"] > 0)
     assert producer.terminate() == 5

@@ -15,7 +15,7 @@ OWN = "./own"
 
 
 @pytest.mark.parametrize("client", FOREIGN)
-def test_what_is_said_goes_over_the_defaults(client: str) -> None:
+def test_given_properties_override_the_defaults(client: str) -> None:
     told = producer_properties(client, {"linger.ms": 7, "enable.idempotence": True})
     assert told["linger.ms"] == "7"
     assert told["enable.idempotence"] == "true"
@@ -23,7 +23,7 @@ def test_what_is_said_goes_over_the_defaults(client: str) -> None:
     assert ("request.timeout.ms" in told) == (client != "aiokafka")
 
 
-def test_a_delivery_takes_as_long_as_it_is_told() -> None:
+def test_delivery_timeout_follows_its_property() -> None:
     assert delivery_timeout_ms({}) == 20_000
     assert delivery_timeout_ms({"delivery.timeout.ms": "300"}) == 300
 
@@ -48,14 +48,14 @@ def test_a_delivery_takes_as_long_as_it_is_told() -> None:
         ("java", "transactional.id", "x", "not transactional"),
     ],
 )
-def test_what_no_producer_may_have_is_refused(
+def test_forbidden_producer_property_is_refused(
     client: str, name: str, value: str | int, reason: str
 ) -> None:
     assert reason in (refused(client, name, value) or "nothing")
 
 
 @pytest.mark.parametrize("client", [*FOREIGN, OWN])
-def test_what_all_have_may_be_set(client: str) -> None:
+def test_common_properties_are_accepted(client: str) -> None:
     for name, value in {"linger.ms": 0, "batch.size": "1000", "compression.type": "gzip"}.items():
         assert refused(client, name, value) is None
     assert (refused(client, "of.its.own", 1) is None) == (client == OWN)
@@ -74,7 +74,7 @@ IDEMPOTENT = {"enable.idempotence": True, "max.in.flight.requests.per.connection
         (("java",), "all", {"delivery.timeout.ms": 5004}, "must be at least"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_contradictory_properties_are_refused(
     clients: tuple[str, ...], acks: str, config: dict[str, str | int | bool], reason: str
 ) -> None:
     for client in FOREIGN:
@@ -83,7 +83,7 @@ def test_what_does_not_go_together_is_refused(
 
 
 @pytest.mark.parametrize("client", FOREIGN)
-def test_what_goes_together_may_be(client: str) -> None:
+def test_compatible_properties_are_accepted(client: str) -> None:
     assert contradiction(client, "all", IDEMPOTENT) is None
     assert contradiction(client, "0", {"delivery.timeout.ms": 5005}) is None
 

@@ -56,14 +56,14 @@ SAYINGS = st.one_of(
 
 
 @given(COMMANDS)
-def test_a_program_is_told_what_was_meant(command) -> None:
+def test_encoded_command_is_decoded_unchanged(command) -> None:
     line = encode_command(command)
     assert line.index(b"\n") == len(line) - 1
     assert decode_command(line[:-1]) == command
 
 
 @given(SAYINGS)
-def test_what_a_program_says_is_heard(saying) -> None:
+def test_encoded_message_of_a_program_is_decoded_unchanged(saying) -> None:
     line = encode_saying(saying)
     assert line.index(b"\n") == len(line) - 1
     assert decode_saying(line[:-1]) == saying
@@ -113,7 +113,7 @@ def test_any_line_is_a_command_or_malformed(line: bytes) -> None:
         b"fatal \xff",
     ],
 )
-def test_what_no_program_may_say(line: bytes) -> None:
+def test_malformed_message_of_a_program_is_refused(line: bytes) -> None:
     with pytest.raises(Malformed):
         decode_saying(line)
 
@@ -127,6 +127,6 @@ def test_a_long_line_is_shown_by_its_beginning() -> None:
 @pytest.mark.parametrize(
     "command", [Topic("two words"), Topic(""), Property("a", "b\nsend 0 0 "), Property("a b", "c")]
 )
-def test_what_no_line_can_hold_is_refused(command) -> None:
+def test_command_that_fits_no_line_is_refused(command) -> None:
     with pytest.raises(ValueError, match=r"line|word"):
         encode_command(command)

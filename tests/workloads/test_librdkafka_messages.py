@@ -86,7 +86,7 @@ def test_epochs_are_those_that_the_library_tells(taker: Taker) -> None:
 
 
 @integration
-def test_what_is_read_elsewhere_than_the_library_does_is_not_believed(taker: Taker) -> None:
+def test_epoch_read_at_another_address_is_not_trusted(taker: Taker) -> None:
     records = taker.take(RECORDS)
     told = gathered(records, with_epoch(int(records[0])))
     told["epoch"] += 1
@@ -98,7 +98,7 @@ def test_what_is_read_elsewhere_than_the_library_does_is_not_believed(taker: Tak
 @integration
 @pytest.mark.parametrize("many", [1, RECORDS])
 @pytest.mark.parametrize("way", ["at once", "one by one"])
-def test_what_is_let_go_is_not_waited_for(taker: Taker, way: str, many: int) -> None:
+def test_released_messages_are_not_awaited(taker: Taker, way: str, many: int) -> None:
     messages = taker.take(many)
     if way == "at once":
         destroy_at_once(taker.handle, messages)
@@ -113,7 +113,7 @@ def test_of_a_message_without_a_topic_no_epoch_is_read() -> None:
 
 
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=20), st.integers(1, 10))
-def test_what_is_gathered_is_what_is_at_each_address(places: list[int], size: int) -> None:
+def test_gathered_bytes_are_those_at_each_address(places: list[int], size: int) -> None:
     memory = np.arange(100, dtype=np.uint8)
     addresses = (memory.ctypes.data + np.array(places)).astype(np.uintp)
     found = gathered(addresses, np.dtype((np.void, size)))

@@ -44,5 +44,5 @@ def test_refusals_are_failures_exactly_where_the_table_says_so() -> None:
 
 
 @pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT, *UNHEARD_OF])
-def test_a_refusal_that_nobody_thought_of_is_unknown(code: int) -> None:
+def test_unlisted_refusal_is_indeterminate(code: int) -> None:
     assert of_refusal(KafkaError(code)) is SendType.INFO

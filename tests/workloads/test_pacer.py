@@ -28,7 +28,7 @@ def taken(pacer: Pacer, now: float) -> list[float]:
 
 
 @given(st.floats(0.1, 200), st.lists(st.floats(0, 0.5), max_size=20))
-def test_what_is_taken_is_the_rate_times_the_time(rate: float, steps: list[float]) -> None:
+def test_pacer_takes_rate_times_elapsed_time(rate: float, steps: list[float]) -> None:
     pacer, now, found = Pacer(rate, 0.0), 0.0, []
     for step in steps:
         now += step
@@ -40,7 +40,7 @@ def test_what_is_taken_is_the_rate_times_the_time(rate: float, steps: list[float
 
 
 @given(st.floats(0.1, 50), st.lists(st.floats(0, 5), max_size=10))
-def test_who_lets_nothing_go_tells_the_whole_schedule(rate: float, steps: list[float]) -> None:
+def test_pacer_without_skipping_yields_the_whole_schedule(rate: float, steps: list[float]) -> None:
     pacer, now, found = Pacer(rate, 0.0, math.inf), 0.0, []
     for step in steps:
         now += step
@@ -116,7 +116,7 @@ class Producer:
             self._recorder.resolve(sequence, SendType.OK)
 
 
-def test_sync_waits_for_each_outcome_and_owes_what_became_due_meanwhile(tmp_path: Path) -> None:
+def test_sync_producer_awaits_each_outcome_and_sends_overdue_records(tmp_path: Path) -> None:
     producer = Producer(tmp_path, sync=True)
     producer.now = 0.01
     assert [one[0] for one in producer.send()] == [0]
@@ -128,7 +128,7 @@ def test_sync_waits_for_each_outcome_and_owes_what_became_due_meanwhile(tmp_path
     assert second == (1, 1, pytest.approx(30.0 - 0.02))
 
 
-def test_flat_out_is_bounded_by_what_waits_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_unlimited_rate_is_bounded_by_unresolved_records(tmp_path: Path) -> None:
     producer = Producer(tmp_path, share=3, rate=None)
     sent = producer.send()
     assert [one[1] for one in sent] == [0, 1, 0, 1, 0, 1]
@@ -157,7 +157,7 @@ def test_no_more_is_sent_than_is_to_be(tmp_path: Path) -> None:
     assert producer.turns.seconds_to_next() == math.inf
 
 
-def test_what_is_skipped_at_a_rate_is_let_go_and_does_not_count(tmp_path: Path) -> None:
+def test_skipped_record_at_a_rate_is_dropped_and_does_not_count(tmp_path: Path) -> None:
     producer = Producer(tmp_path, rate=100, records=4, share=1)
     producer.now = 0.04
     assert [one[1] for one in producer.send()] == [0, 1]
@@ -168,7 +168,7 @@ def test_what_is_skipped_at_a_rate_is_let_go_and_does_not_count(tmp_path: Path) 
     assert [one[:2] for one in producer.send()] == [(2, 0), (3, 1)]
 
 
-def test_a_busy_client_keeps_what_is_not_at_a_rate_waiting(tmp_path: Path) -> None:
+def test_busy_client_delays_records_without_a_rate(tmp_path: Path) -> None:
     producer = Producer(tmp_path, rate=None, share=1)
     producer.busy = True
     assert producer.send() == []

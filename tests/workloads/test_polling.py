@@ -78,7 +78,7 @@ def test_an_end_behind_a_hole_is_where_it_says(tmp_path: Path) -> None:
         assert (positions.reached(0), positions.uncommitted()) == (8, {0: 6})
 
 
-def test_what_comes_with_an_error_is_recorded(tmp_path: Path) -> None:
+def test_records_beside_an_error_are_recorded(tmp_path: Path) -> None:
     fatal = [record(0, 1), error(KafkaError._FATAL), record(1, 3)]
     astray = [error(KafkaError._AUTO_OFFSET_RESET, 1), record(0, 0)]
     with poller(tmp_path, [astray, fatal]) as (one, positions):

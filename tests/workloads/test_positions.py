@@ -32,7 +32,7 @@ def test_an_end_is_no_record_to_commit() -> None:
     assert positions.uncommitted() == {0: 6}
 
 
-def test_what_failed_to_be_committed_is_asked_for_again() -> None:
+def test_failed_commit_is_requested_again() -> None:
     positions = Positions()
     positions.begin(0, 0)
     positions.shown({0: 0})
@@ -44,7 +44,7 @@ def test_what_failed_to_be_committed_is_asked_for_again() -> None:
 
 
 @given(st.lists(st.tuples(PARTITIONS, OFFSETS)), st.sets(PARTITIONS))
-def test_nothing_is_committed_of_what_was_taken_away(
+def test_revoked_partitions_are_not_committed(
     shown: list[tuple[int, int]], taken: set[int]
 ) -> None:
     positions = Positions()

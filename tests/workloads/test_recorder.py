@@ -58,7 +58,7 @@ def test_rows_go_to_the_file_of_their_partition(
     assert rows(tmp_path, 1) == [(1, "invoke", 100, None, None), (1, "ok", 101, 7, None)]
 
 
-def test_what_was_late_tells_when_it_was_due(
+def test_late_record_has_its_due_time(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
     recorder.invoke([0])
@@ -88,7 +88,7 @@ def test_a_second_outcome_is_not_recorded(
     assert (recorder.figures()["acked"], recorder.figures()["indeterminate"]) == (1, 1)
 
 
-def test_what_is_abandoned_is_unknown_and_nothing_else_changes(
+def test_abandoned_send_is_indeterminate_and_nothing_else_changes(
     recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path
 ) -> None:
     (resolved,) = recorder.invoke([0])
@@ -158,7 +158,7 @@ EVENTS = st.one_of(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(EVENTS, max_size=12))
-def test_what_is_on_disk_is_what_happened(
+def test_recorded_rows_equal_the_events(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple]
 ) -> None:
     """Whatever comes in which order, flushed or not, one by one or many at once."""

@@ -99,7 +99,7 @@ def written(path: Path, specification: object) -> Path:
     return path
 
 
-def test_consumers_stand_in_one_rack_after_the_other_unless_told_otherwise() -> None:
+def test_consumers_are_spread_over_racks_unless_configured() -> None:
     """Whoever comes in the place of one stands where that one stood."""
     groups = (
         Group(name="spread", members=3, delivery=Delivery.AUTO_COMMIT),
@@ -124,7 +124,7 @@ def rack(client: Client | None) -> object:
     return client.specification["consumer_config"]["client.rack"]
 
 
-def test_what_the_workload_builds_is_what_the_producer_reads(tmp_path: Path) -> None:
+def test_specification_of_the_workload_is_read_by_the_producer(tmp_path: Path) -> None:
     spec = load(ProducerSpec, written(tmp_path / "spec.json", producer_spec()))
     assert (spec.cell, spec.topic, spec.acks, spec.rate) == (CELL.name, CELL.topic, "all", 100)
     properties = producer_properties(spec)
@@ -134,7 +134,7 @@ def test_what_the_workload_builds_is_what_the_producer_reads(tmp_path: Path) -> 
     assert "topic.metadata.refresh.interval.ms" not in properties
 
 
-def test_what_the_workload_builds_is_what_the_final_read_reads(tmp_path: Path) -> None:
+def test_specification_of_the_workload_is_read_by_the_final_read(tmp_path: Path) -> None:
     client = PRODUCE.final_read(
         [CELL], bootstrap_servers="10.0.0.1:9092", place=PLACE, deadline_s=60
     )
@@ -153,7 +153,7 @@ def test_what_the_workload_builds_is_what_the_final_read_reads(tmp_path: Path) -
         ({"producer_config": {"sasl.password": ["hunter2"]}}, "producer_config"),
     ],
 )
-def test_a_wrong_specification_names_what_is_wrong_and_no_secret(
+def test_wrong_specification_is_described_without_secrets(
     tmp_path: Path, changed: dict, problem: str
 ) -> None:
     path = written(tmp_path / "spec.json", producer_spec(**changed))
@@ -163,7 +163,7 @@ def test_a_wrong_specification_names_what_is_wrong_and_no_secret(
     assert str(path) in str(caught.value)
 
 
-def test_files_that_are_missing_or_no_json_are_told(tmp_path: Path) -> None:
+def test_missing_or_malformed_specification_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SpecificationError, match="No such file"):
         load(ProducerSpec, tmp_path / "none.json")
     (tmp_path / "half.json").write_text('{"cell": ')
@@ -189,12 +189,12 @@ def test_limits_must_be_limits(name: str, value: object) -> None:
         producer_properties(spec)
 
 
-def test_only_what_connecting_takes_goes_to_other_clients() -> None:
+def test_other_clients_receive_connection_properties_only() -> None:
     given = {"sasl.username": "u", "ssl.ca.location": "c", "linger.ms": 3, "acks": 1}
     assert connection_properties(given) == {"sasl.username": "u", "ssl.ca.location": "c"}
 
 
-def test_a_topic_is_made_of_what_the_cell_says_of_it() -> None:
+def test_topic_has_the_properties_of_its_cell() -> None:
     assert topic_properties(CELL) == {
         "segment.bytes": "1048576",
         "min.insync.replicas": "2",
@@ -231,7 +231,7 @@ def test_partitioner_picks_the_partition_of_each_key() -> None:
     assert set(keys.destinations.tolist()) == {UNASSIGNED}
 
 
-def test_murmur2_picks_what_java_clients_pick() -> None:
+def test_murmur2_picks_the_partitions_of_java_clients() -> None:
     """The hashes are those of Apache Kafka's UtilsTest."""
     hashes = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
     picked = partitions_of("murmur2", list(hashes), 1_000_003)
@@ -311,7 +311,7 @@ def test_the_protocol_of_a_group_follows_from_its_assignor(assignor: str) -> Non
 
 
 @pytest.mark.parametrize("name", [*CONSUMER_RESERVED, "metadata.broker.list", "auto.commit.enable"])
-def test_properties_that_would_falsify_what_was_shown_are_refused(name: str) -> None:
+def test_properties_that_would_falsify_reads_are_refused(name: str) -> None:
     with pytest.raises(SpecificationError, match="may not set"):
         member_properties(member_spec(consumer_config={name: "1"}))
     with pytest.raises(SpecificationError, match="may not set"):
@@ -334,7 +334,7 @@ def test_every_cell_has_the_same_clients_on_each_node() -> None:
     assert {writer.node for writer in writers if writer.client is None} == {"client-1"}
 
 
-def test_who_comes_in_the_place_of_a_client_is_a_client_of_its_own() -> None:
+def test_replacement_client_is_a_client_of_its_own() -> None:
     """With the same work, at the same place; a producer by a number that nobody had."""
     comebacks = {Role.PRODUCER: 2, Role.CONSUMER: 1}
     made = PRODUCE.clients(CELL, FULL, bootstrap_servers="b:1", places=[PLACE], comebacks=comebacks)

@@ -48,12 +48,12 @@ def test_no_answer_of_a_broker_is_a_failure() -> None:
 
 @pytest.mark.parametrize("library", ["java", "./own"])
 @pytest.mark.parametrize("error", ["IllegalStateException", "KafkaException", "_STATE"])
-def test_of_what_is_not_in_a_librarys_table_nothing_is_known(library: str, error: str) -> None:
+def test_unlisted_error_is_indeterminate(library: str, error: str) -> None:
     """KafkaException is how Java refuses to ask, and also how it tells of an answer."""
     assert of_answer(library, "commit", error, asked_before=False) is SendType.INFO
 
 
-def test_what_was_asked_before_may_have_been_carried_out() -> None:
+def test_repeated_request_may_have_been_carried_out() -> None:
     assert {
         of_answer(library, operation, name, asked_before=True)
         for library in LIBRARIES
@@ -99,7 +99,7 @@ def test_another_seed_and_another_client_draw_otherwise(other: TransactionalSpec
     assert drawn(other) != drawn(spec(1))
 
 
-def test_shares_are_what_was_asked_for() -> None:
+def test_shares_follow_the_specification() -> None:
     ends = [end for end, _, _ in drawn(spec(1))]
     assert set(ends) == set(End)
     assert ends.count(End.COMMIT) > ends.count(End.ABORT) > ends.count(End.FENCE)

@@ -64,7 +64,7 @@ def told(process) -> set[str]:
     return {line[6:] for line in process.log().splitlines() if line.startswith("told: ")}
 
 
-def test_what_a_program_tells_is_what_is_recorded(produce) -> None:
+def test_reports_of_a_program_are_recorded(produce) -> None:
     producer = produce("correct")
     rows = run_until(producer, "aborted", 3)
     outcomes = Counter(one.outcome for one in transactions_of(rows))
@@ -76,7 +76,7 @@ def test_what_a_program_tells_is_what_is_recorded(produce) -> None:
     assert sends["invoke"] == sends["ok"]
 
 
-def test_a_program_is_told_of_its_transactional_id(produce) -> None:
+def test_program_receives_its_transactional_id(produce) -> None:
     producer = produce("correct", producer_config={"linger.ms": 7})
     run_until(producer, "committed", 1)
     assert told(producer) == {
@@ -95,7 +95,7 @@ def test_a_program_is_told_of_its_transactional_id(produce) -> None:
     }
 
 
-def test_a_call_whose_time_is_up_is_asked_again_and_is_one_event(produce) -> None:
+def test_timed_out_call_is_repeated_as_one_event(produce) -> None:
     rows = run_until(produce("timed-out", aborts=0.0), "committed", 3 * EVERY)
     assert Counter(row["type"] for row in rows if row["event"] == "commit").keys() == {
         "invoke",
@@ -104,7 +104,7 @@ def test_a_call_whose_time_is_up_is_asked_again_and_is_one_event(produce) -> Non
     assert {one.outcome for one in transactions_of(rows)} == {TransactionOutcome.COMMITTED}
 
 
-def test_what_must_be_aborted_is_and_its_session_goes_on(produce) -> None:
+def test_abortable_transaction_is_aborted_and_its_session_continues(produce) -> None:
     rows = run_until(produce("abortable", aborts=0.0), "aborted", 2)
     failed = {row["transaction"] for row in rows if row["error"] == "KafkaException"}
     aborted = {row["transaction"] for row in rows if (row["event"], row["type"]) == ("abort", "ok")}
@@ -148,7 +148,7 @@ def test_a_zombie_asks_for_its_commit_when_another_has_begun(produce) -> None:
         ("quits", 7, "ended with status 7"),
     ],
 )
-def test_a_program_that_does_what_it_may_not_ends_the_producer(
+def test_misbehaving_program_ends_the_producer(
     produce, manner: str, status: int, reason: str
 ) -> None:
     """What it asked last is of unknown outcome, as of whoever was killed."""
@@ -165,7 +165,7 @@ def test_a_program_that_does_what_it_may_not_ends_the_producer(
     ]
 
 
-def test_who_is_never_let_in_begins_no_transaction(produce) -> None:
+def test_program_without_an_accepted_session_begins_no_transaction(produce) -> None:
     producer = produce("never-begins")
 
     def tried() -> bool:

@@ -126,7 +126,7 @@ def allowed(asked: Sequence[tuple[str, Answer]]) -> TransactionOutcome:
         lambda answers: answers.count(Remedy.RETRIABLE) < 4
     ),
 )
-def test_what_is_recorded_is_what_was_answered_last(
+def test_recorded_outcome_is_the_last_answer(
     tmp_path_factory, commits: list[bool], answers: list[Answer]
 ) -> None:
     told = lived(tmp_path_factory.mktemp("history"), commits, answers)

@@ -81,7 +81,7 @@ def test_every_record_is_of_a_transaction_that_ended_as_drawn(mock_cluster, clie
         assert not committed or row["sequence"] in acked, "a commit waits for every record"
 
 
-def test_whoever_is_fenced_does_not_commit(mock_cluster, client) -> None:
+def test_fenced_producer_does_not_commit(mock_cluster, client) -> None:
     mock_cluster.create(TOPIC, PARTITIONS)
     producer = client(
         "ackproof.workloads.transactions.producer", specification(mock_cluster, fences=0.5)

@@ -19,7 +19,7 @@ EVENTS = st.one_of(
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(EVENTS, max_size=12))
-def test_it_is_what_a_dictionary_would_say(events: list[tuple]) -> None:
+def test_unresolved_records_behave_like_a_dictionary(events: list[tuple]) -> None:
     unresolved = Unresolved(PARTITIONS)
     plain: dict[int, int] = {}
     added = 0
@@ -49,7 +49,7 @@ def test_it_is_what_a_dictionary_would_say(events: list[tuple]) -> None:
         ]
 
 
-def test_what_has_an_outcome_takes_no_memory() -> None:
+def test_resolved_records_take_no_memory() -> None:
     unresolved = Unresolved(1)
     for _ in range(1_000):
         unresolved.take_all(unresolved.add([0] * 500))

@@ -42,7 +42,7 @@ def test_versions_count_the_writes_of_a_node(world):
     world.run(case)
 
 
-def test_what_is_refused(world):
+def test_invalid_requests_are_refused(world):
     async def case(world):
         async with world.peer() as zk, world.peer(root="") as unrooted:
             await zk.ask("create", "/n")
@@ -231,7 +231,7 @@ def test_which_change_fires_which_watch(world, change):
     world.run(case)
 
 
-def test_a_watch_fires_once_for_each_who_set_it(world):
+def test_watch_fires_once_for_each_watcher(world):
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
             await zk.ask("create", "/n")
@@ -248,7 +248,7 @@ def test_a_watch_fires_once_for_each_who_set_it(world):
     world.run(case)
 
 
-def test_no_watch_is_left_by_what_failed(world):
+def test_failed_request_leaves_no_watch(world):
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
             for asked in ("get", "get_children"):
@@ -275,7 +275,7 @@ def test_a_transaction_fires_for_each_of_its_operations_or_for_none(world):
     world.run(case)
 
 
-def test_who_reads_a_change_has_been_sent_its_event(world):
+def test_watch_event_precedes_the_read_of_the_change(world):
     """Over the wire the event comes first. kazoo hands it to another thread than the answer."""
 
     async def case(world):

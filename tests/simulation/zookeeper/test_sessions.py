@@ -20,7 +20,7 @@ from tests.support.worlds.zookeeper_worlds import SHORT_MS, until
 # --- sessions, as kazoo sees them ---------------------------------------------------------------
 
 
-def test_who_closes_takes_its_ephemeral_nodes_along(world):
+def test_closing_client_deletes_its_ephemeral_nodes(world):
     async def case(world):
         async with world.peer() as zk:
             async with world.peer() as other:
@@ -68,7 +68,7 @@ def test_a_connection_that_breaks_is_not_the_end_of_the_session(world):
     world.run(case)
 
 
-def test_nobody_knows_what_became_of_requests_when_the_connection_breaks(world):
+def test_requests_of_a_broken_connection_have_an_unknown_outcome(world):
     async def case(world):
         async with world.peer(SHORT_MS) as zk, world.peer() as other:
             world.freeze()
@@ -151,7 +151,7 @@ def test_a_registration_waits_for_its_predecessors_end(world):
     world.run(case)
 
 
-def test_what_an_expired_session_asked_for_does_not_happen_in_the_next(world):
+def test_request_of_an_expired_session_is_not_carried_out_in_the_next(world):
     async def case(world):
         async with world.kafka(SHORT_MS) as zk, world.beside() as beside:
             seen = []

@@ -180,7 +180,7 @@ def test_a_process_that_was_paused_for_a_moment_keeps_its_session():
     simulated(case)
 
 
-def test_a_client_comes_back_to_no_server_behind_what_it_has_seen():
+def test_client_never_reconnects_to_a_server_behind_its_last_read():
     async def case(world):
         async with world.peer() as zk:
             await zk.ask("create", "/n")
@@ -195,7 +195,7 @@ def test_a_client_comes_back_to_no_server_behind_what_it_has_seen():
     simulated(case, servers=3, lag_s=2.0)
 
 
-def test_what_is_asked_in_one_go_is_answered_in_its_order_by_a_lagging_server():
+def test_lagging_server_answers_pipelined_requests_in_order():
     async def case(world):
         async with world.peer() as zk:
             asked = []
@@ -211,7 +211,7 @@ def test_what_is_asked_in_one_go_is_answered_in_its_order_by_a_lagging_server():
         simulated(case, seed, servers=3, lag_s=0.1)
 
 
-def test_a_lagging_server_is_no_conflict_for_a_leader_that_was_told_more():
+def test_lagging_server_causes_no_conflict_for_a_better_informed_leader():
     """The controller wrote the state and told the leader; the leader's server has not heard."""
 
     async def case(world):
@@ -228,7 +228,7 @@ def test_a_lagging_server_is_no_conflict_for_a_leader_that_was_told_more():
         simulated(case, seed, servers=3, lag_s=0.5)
 
 
-def test_who_is_told_of_a_new_topic_has_its_settings_from_a_lagging_server():
+def test_settings_of_a_new_topic_are_read_through_a_lagging_server():
     """Not the defaults, and not what a former topic of that name has left."""
 
     async def case(world, left):
@@ -259,7 +259,7 @@ def test_a_setting_that_this_broker_does_not_know_is_passed_over_alone(caplog):
 
 
 @pytest.mark.parametrize("is_expired", [True, False], ids=["expired", "given up"])
-def test_who_changes_settings_has_announced_them_whatever_becomes_of_it(is_expired):
+def test_changed_settings_are_announced_even_if_the_session_ends(is_expired):
     """Its session ends, or its client leaves, as soon as they are changed."""
 
     async def case(world):
@@ -284,7 +284,7 @@ def test_who_changes_settings_has_announced_them_whatever_becomes_of_it(is_expir
         simulated(case, seed)
 
 
-def test_a_connection_that_the_client_gave_up_is_watched_by_nobody():
+def test_abandoned_connection_has_no_watches():
     async def case(world):
         async with world.peer(10 * SHORT_MS) as zk:
             await zk.ask("exists", "/n", watch=zk.watch("n"))
@@ -299,7 +299,7 @@ def test_a_connection_that_the_client_gave_up_is_watched_by_nobody():
 
 
 @pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "late"])
-def test_who_cannot_connect_tries_again_and_leaves_nothing_behind(is_lost):
+def test_failed_connection_attempt_is_repeated_and_leaves_nothing(is_lost):
     """Its first attempt is lost, or arrives when it has made others."""
 
     async def case(world):
