@@ -49,7 +49,8 @@ def eyes() -> Iterator[browser.Eyes]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What brokers said is all that is left of what went wrong on another machine."""
+    """Add the logs of the brokers to a failed report: on another machine, nothing else is left of
+    the failure."""
     report = yield
     if report.when == "call" and report.failed:
         report.sections += logs_of_those_that_run()

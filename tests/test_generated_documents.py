@@ -1,4 +1,4 @@
-"""What is made of the code and kept in the tree is what would be made now, and says everything."""
+"""Generated documents in the tree: up to date and complete."""
 
 import re
 import subprocess

@@ -30,14 +30,15 @@ HOSTS = 7
 
 
 class Place(Protocol):
-    """Where one test runs its cases."""
+    """The place where one test runs its cases."""
 
     @property
     def scratch(self) -> Path: ...
 
     @property
     def mark(self) -> str:
-        """What is in the environment of every process of it; of a local run, its name, too."""
+        """Return the mark in the environment of each process of the case; of a local run, also its
+        name."""
 
     def check(self, case: str) -> None:
         """Run a case; its failure is ours, with its output."""
@@ -48,10 +49,10 @@ class Place(Protocol):
         """Marked processes of what was started that still live."""
 
     def clean(self) -> bool:
-        """What ``ackproof clean`` does."""
+        """Do the work of ``ackproof clean``."""
 
     def left(self) -> list[str]:
-        """What is known to be left by runs that died."""
+        """Return the known leftovers of runs that died."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ class LocalPlace:
 
 @dataclass(frozen=True)
 class ProcessPlace:
-    """Where a backend needs no namespaces: a case is a process like any other. ``program``: runs
-    a case, given scratch directory and case."""
+    """A place for a backend that needs no namespaces: a case is an ordinary process. ``program``
+    runs a case, given the scratch directory and the case."""
 
     scratch: Path
     program: Sequence[object]

@@ -1,4 +1,4 @@
-"""What can befall links, on every backend."""
+"""Link faults on every backend."""
 
 from tests.support.backends.link_cases import CASES, links_can_be_treated
 from tests.support.backends.parameters import on_every_backend

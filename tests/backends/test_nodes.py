@@ -1,4 +1,4 @@
-"""What all backends share: who is made when, by several threads."""
+"""Creation of nodes by several threads, as all backends share it."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

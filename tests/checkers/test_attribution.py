@@ -157,7 +157,7 @@ def test_acking_leader_is_certain_despite_an_unaware_elected_leader() -> None:
 
 @pytest.mark.parametrize(("leader", "late"), [(1, 150 - 310), (2, 150 - 110)])
 def test_leader_is_not_deposed_by_its_own_election(leader: int, late: int) -> None:
-    """Which it never hears of, either."""
+    """Test a leader that never hears of its own election."""
     some, leadership_terms = lost([10], [150]), elected(leader, unaware=True, end=8)
     (group,) = groups(some, leadership_terms, [])
     assert (

@@ -1,4 +1,5 @@
-"""What an autopsy says: who, when, where and why, in plain words; and that it does not know."""
+"""Root causes in plain words: broker, time, place and reason, or the statement that they are
+unknown."""
 
 import json
 import logging

@@ -41,8 +41,8 @@ TAKEN = st.tuples(st.just(CauseKind.DEDUPLICATED), COUNT, st.integers(0, 3))
 def test_it_is_found_exactly_where_it_was_planted(
     planted: list[tuple[CauseKind, int, int]], speaks: bool
 ) -> None:
-    """What was lost with its leader is not taken for it, though its offset is another's, of the
-    same producer, which that had given up before."""
+    """Test that a record lost with its leader is not taken for a deduplicated one. Another record
+    of the same producer, which the producer had given up before, has its offset."""
     world = World(speaks=speaks)
     taken: set[int] = set()
     for kind, count, others in planted:
@@ -118,8 +118,8 @@ def test_deduplicated_loss_names_each_leader_that_may_have_acked_it() -> None:
 
 
 def test_an_earlier_leader_that_may_have_acked_it_had_another_log() -> None:
-    """As in the first example of ``checkers.root_cause.missing_records``: whoever acked the record
-    is not known, and what stands there came to the second leader."""
+    """Test the first example of ``checkers.root_cause.missing_records``: the acknowledging leader
+    is unknown, and the record at the offset came to the second leader."""
     world = World()
     world.strike("cut", 1, until=100)
     late = world.give_up(1, 1)
@@ -131,7 +131,8 @@ def test_an_earlier_leader_that_may_have_acked_it_had_another_log() -> None:
 
 
 def test_a_later_leader_that_may_have_acked_it_had_another_log() -> None:
-    """As in the second: what stands there was cut off when the record was acked."""
+    """Test the second example: the record at the offset was truncated when the lost one was
+    acknowledged."""
     world = World()
     world.strike("isolate", 1, until=30)
     world.write(world.give_up(1, 1))
@@ -201,7 +202,7 @@ def observer_lost(world: World) -> None:
 
 
 def from_disk(world: World, broker: int = 2, since: float = 2_990) -> None:
-    """Whoever acked it may have lost it, and have been given the other one then."""
+    """Let the acknowledging broker lose the record and receive the other one afterwards."""
     world.now = since
     world.strike("power-failure", broker, until=since + 50, destroys="unsynced")
 
@@ -232,7 +233,7 @@ def test_it_takes_each_of_these(changed: Callable[[World], None]) -> None:
 
 
 def back_in_time(world: World) -> None:
-    """What the observer did not see it would have seen afterwards."""
+    """Let the observer miss a state that it would have seen afterwards."""
     world.rows += [connection(2_500, "zookeeper-lost"), connection(2_600, "zookeeper-back")]
 
 

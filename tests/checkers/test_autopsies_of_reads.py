@@ -1,6 +1,5 @@
-"""What consumers were shown and the log does not have: generated losses of known kinds, of which a
-reader was shown every record before. The autopsy tells who was shown it by whom, and why it went;
-and without witnesses it says that it does not know."""
+"""Vanished reads: generated losses of known kinds, of which a reader read every record before. The
+root cause names the reader, the leader and the reason; without witnesses it is unknown."""
 
 from dataclasses import replace
 from typing import Any
@@ -53,7 +52,7 @@ def reader(world: World, *, epochs: bool = True, later: float = 0) -> MadeConsum
 def performed(
     world: World, *, epochs: bool = True, later: float = 0
 ) -> dict[str, tuple[list[dict[str, Any]], RootCauses]]:
-    """By anomaly: its rows, and their autopsies."""
+    """Return the rows of each anomaly with their root causes."""
     around, known = world.context()
     history = indexed(world.made(), timeline=known)
     looked = check_rows(

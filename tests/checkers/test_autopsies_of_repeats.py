@@ -16,7 +16,8 @@ Bursts = list[tuple[Way, int, int]]
 
 
 def bursts(ways: tuple[Way, ...]) -> st.SearchStrategy[Bursts]:
-    """How, how many records stand twice, how many are appended after."""
+    """Generate bursts: the kind, the number of copied records, and the number of records appended
+    after."""
     one = st.tuples(st.sampled_from(ways), st.integers(1, 5), st.integers(0, 5))
     return st.lists(one, min_size=1, max_size=4)
 

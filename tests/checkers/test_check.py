@@ -215,7 +215,8 @@ pathlib.Path(sys.argv[2]).write_bytes(pickle.dumps(result))
 
 @pytest.mark.long
 def test_a_task_that_dies_takes_down_its_own_partition_alone(tmp_path: Path) -> None:
-    """Of three cells the middle one's worker dies, each time; the last has lost a record."""
+    """Test three cells. The worker of the middle one dies each time; the last one has lost a
+    record."""
     topics = {"t": WELL, "u": WELL, "v": losing(WELL, 2)}
     made = run(
         partitions={(topic, 0): of for topic, of in topics.items()},
@@ -255,7 +256,8 @@ def unpickled(path: Path) -> CampaignResult:
 
 
 def arbitrary(rng: random.Random) -> Made:
-    """What a broken cluster could leave: copies, holes, strangers, any order."""
+    """Return a history as a broken cluster could leave it: copies, holes, unknown records, in any
+    order."""
     sends = []
     for number in range(rng.randrange(60)):
         producer, kind = rng.randrange(3), rng.choice(["ok", "ok", "ok", "info", "fail", None])

@@ -1,5 +1,5 @@
-"""What a fault by commands may excuse: a loss that its campaign declares and that is proven to have
-been injected, and the report says that it was declared; nothing else."""
+"""Losses excused by a fault of commands: only a declared loss by a proven injection, and the report
+says that it was declared."""
 
 from collections.abc import Sequence
 from pathlib import Path

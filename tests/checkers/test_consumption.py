@@ -1,5 +1,5 @@
-"""What consumers left on disk: counted per client and group over all partitions, told where it
-lacks something, and what lacks is no reason for a verdict."""
+"""Tables of consumers: counts by client and group over all partitions. Missing parts are reported
+and give no reason for a verdict."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -230,7 +230,7 @@ def test_a_member_that_was_crashed_before_it_had_anything_lacks_nothing(tmp_path
 
 
 def test_a_client_that_ended_by_itself_takes_only_its_own_evidence_with_it(tmp_path: Path) -> None:
-    """That of a producer is its cell's; on what a consumer was shown no verdict waits."""
+    """Test that a producer's end affects its cell and a reader's end affects no verdict."""
     how = {"time": at(30), "exit_code": 1, "fault_id": None, "detail": "ended by itself, status 1"}
     for client, verdict in (("reader-0", PASS), ("producer-1", INCONCLUSIVE)):
         made = consumed(READER, clients=[{**how, "client": client}])

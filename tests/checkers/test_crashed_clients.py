@@ -1,4 +1,4 @@
-"""What a client recorded until it was crashed counts, no more and no less."""
+"""Records of a client up to its crash: they count, and no others do."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -253,7 +253,7 @@ def test_a_table_of_clients_that_is_gone_is_missed(tmp_path: Path) -> None:
 
 
 def parts(directory: Path) -> list[Path]:
-    """Of the crashed client, in their order."""
+    """Return the parts of the crashed client, in order."""
     found = sorted(history_of(directory).glob("sends.t.0.c-2.part-*.arrows"))
     assert found
     return found

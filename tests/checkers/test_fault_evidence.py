@@ -1,4 +1,4 @@
-"""What the history must have of each fault: its proof, and acks before, during and after it."""
+"""Required evidence of each fault: its proof, and acknowledgements before, during and after it."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -256,7 +256,8 @@ def test_excused_or_unknown_stall_is_no_violation(changes: dict[str, Any]) -> No
 
 
 def test_member_that_passes_over_a_record_counts_as_progress() -> None:
-    """As a group may that commits before it processes: that is for other promises."""
+    """Test a group that may commit before it processes. Other guarantees concern the passed
+    record."""
     reader, idle = replace(STUCK, mute_from=10_000).members
     passed = next(n for n, acked in enumerate(STUCK.acks) if acked > PEACE + 2)
     shown = [row for row in reader.polls if row.offset != passed]

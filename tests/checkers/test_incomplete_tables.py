@@ -1,5 +1,5 @@
-"""What rests on a table of the run as a whole that is not whole is unknown: never broken, never
-excused. Faults and writers that the manifest does not plan leave it unknown, too."""
+"""Incomplete tables of the run as a whole: their results are unknown, never broken and never
+excused. Unplanned faults and writers have the same effect."""
 
 import shutil
 from collections.abc import Callable, Sequence

@@ -1,5 +1,5 @@
-"""What is not counted, or not copied, since a history is sound as it mostly is, is nothing that a
-damaged one lacks."""
+"""Shortcuts for sound histories: counts and copies that are omitted there are never missing for a
+damaged history."""
 
 from collections import Counter
 from dataclasses import fields

@@ -1,4 +1,5 @@
-"""What a run cost: from its history alone, unknown where that does not tell, and no verdict."""
+"""Measures of a run: from its history alone, unknown if it lacks the evidence, and without a
+verdict."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -36,9 +36,9 @@ def dealt(
     among: int = PARTITIONS,
     left_out: Callable[[int, int], bool] = lambda _producer, _number: False,
 ) -> list[Made]:
-    """What producers sent to each partition: their records in turn, from 1 s to 61 s, all acked.
-    ``among``: so many partitions have a turn; ``left_out``: records, by producer and number, of
-    which neither the history nor the log has anything."""
+    """Return the sends to each partition: the records of the producers in turn, from 1 s to 61 s,
+    all acknowledged. ``among``: the number of partitions that have a turn; ``left_out``: records,
+    by producer and number, that neither the history nor the log has."""
     sends: list[list[Send]] = [[] for _ in range(PARTITIONS)]
     log: list[list[Entry]] = [[] for _ in range(PARTITIONS)]
     for number in range(RECORDS):

@@ -219,7 +219,7 @@ def found(directory: Path) -> Sequence[str]:
 
 
 def campaign(directory: Path) -> Path:
-    """Of three cells, of which the last two lost a record."""
+    """Write a campaign of three cells, of which the last two lost a record."""
     topics = {"t": WELL, "u": losing(WELL, 1), "v": losing(WELL, 2)}
     made = MadeRun(
         partitions={(topic, 0): of for topic, of in topics.items()},

@@ -1,5 +1,5 @@
-"""Of a cluster that was there before clients are told no leader epochs: what rests on them is
-unknown, and nothing else."""
+"""External clusters: clients receive no leader epochs, so the results that need them are unknown,
+and no others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is rare is told part by part as it is told together."""
+"""Judgement of rare anomalies by parts: it equals the judgement of the whole."""
 
 from collections import Counter
 from collections.abc import Callable

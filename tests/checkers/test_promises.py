@@ -1,5 +1,5 @@
-"""What is promised follows from what happened: every case of docs/guarantees.md, and its neighbour
-in which the promise holds, so that it can be broken."""
+"""Validity of guarantees, by the events of the run: each case of docs/guarantees.md, with a
+neighbouring case in which the guarantee is valid and can be broken."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -233,7 +233,8 @@ def test_damage_to_one_that_never_leads_takes_nothing(tmp_path: Path) -> None:
 
 
 def test_damage_to_all_but_the_leader_takes_nothing(tmp_path: Path) -> None:
-    """Of unsynced data it would: who is damaged so, cuts its log and follows."""
+    """Test damage to synced data. With lost unsynced data, a follower would truncate its log and
+    fetch."""
     faults = flipped(2) + [{**row, "fault_id": 2} for row in flipped(3)]
     assert concluded(tmp_path, ALL, losing(WELL, FIRST), STAYS, faults).verdict is FAIL
 
@@ -334,7 +335,8 @@ HOLE = (connection(9, "zookeeper-lost"), connection(12, "zookeeper-back"))
 
 
 def versions(*numbers: int, controller_epoch: int | None = 1) -> list[dict[str, Any]]:
-    """The same; nobody looked when 2 was elected, but in between nothing else was written."""
+    """Return the same rows with versions: the election of 2 was unobserved, but nothing else was
+    written in between."""
     states = [row for row in elected(1, *HOLE) if row["kind"] == "partition"]
     return [
         *HOLE,

@@ -125,7 +125,7 @@ def observed(events: Sequence[Seen | Struck]) -> Observed:
 
 
 def raised(whole: Observed) -> Observed:
-    """The same, but that nobody begins to lead in an epoch of somebody else's."""
+    """Return the same view without elections in a leader epoch of another leader."""
     states, by = list(whole.states[:1]), 0
     for before, after in whole.changes():
         by += after.leader != before.leader and after.leader_epoch == before.leader_epoch
@@ -135,7 +135,7 @@ def raised(whole: Observed) -> Observed:
 
 @st.composite
 def with_a_hole(draw: st.DrawFn, whole: Observed) -> Observed:
-    """What an observer tells who did not look for a while."""
+    """Draw the view of an observer that did not look for a while."""
     start = draw(st.sampled_from(whole.states)).time - FAR // 2
     hole = Span(start, start + draw(st.integers(1, 3)) * FAR)
     missed = [state for state in whole.states if hole.start <= state.time < hole.end]

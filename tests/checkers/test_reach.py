@@ -1,4 +1,4 @@
-"""What a record may be laid to: within the reach of a fault, and else to none."""
+"""Attribution of a record to a fault: within the effect of the fault, and otherwise to none."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from tests.support.builders.histories import (
 
 
 def blamed(directory: Path, moment: float, **changes: Any) -> str | None:
-    """Whom a record is laid to that was acked at this moment, and lost."""
+    """Return the fault to which a record that was acknowledged at this moment and lost is
+    attributed."""
     made = losing(kept(moment), 0)
     write_campaign(directory, MadeRun(**{"partitions": {("t", 0): made}, **changes}))
     (run,), _ = evidence(directory)

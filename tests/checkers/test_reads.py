@@ -1,5 +1,5 @@
-"""What is wrong with what consumers were shown and committed: judged by what was promised then, and
-unknown where it cannot be known."""
+"""Anomalies of reads and commits: judged by the guarantees valid at the time, and unknown without
+evidence."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -110,7 +110,7 @@ ISR_OF_ONE = (state(-5, 1, 0, (1,)), state(36, 1, 0, (1, 2, 3)))
 
 
 def damage(**changes: Any) -> list[dict[str, Any]]:
-    """Of broker-1, at 32 seconds."""
+    """Return the rows of damage to broker-1 at 32 seconds."""
     return [*a_fault(), *a_fault(32, 34, fault_id=2, fault="wipe", destroys="all", **changes)]
 
 
@@ -272,8 +272,8 @@ def coordinated(
     offsets: Sequence[dict[str, Any]] | None = None,
     **changes: Any,
 ) -> CampaignResult:
-    """What was committed and read back. ``offsets``: what was seen of the partition that keeps it,
-    and of nothing else but the cell's."""
+    """Return the result for commits that were read back. ``offsets``: the observed states of the
+    partition that stores them; no other partition but the cell's is observed."""
     watched = None
     if offsets is not None:
         watched = [state(-5, 1, 0, (1, 2, 3)), *offsets]

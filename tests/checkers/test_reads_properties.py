@@ -98,14 +98,14 @@ def _shown(world: World, choose: Choose) -> Entry:
 
 
 def _committed(world: World) -> int:
-    """How far the group had committed for certain."""
+    """Return the offset up to which the group had certainly committed."""
     rows = (row for made in world.members for row in made.commits if row.type == "ok")
     return max((row.offset for row in rows), default=0)
 
 
 def _followed(world: World, record: Entry, without: Row | None = None) -> dict[Finding, int]:
-    """What follows from it that those who were shown something else, or nothing, in the place of a
-    record that stands in the final log, were never shown it. ``without``: a row that is none."""
+    """Return the anomalies that follow if consumers without this record of the final log never read
+    it. ``without``: a row that does not count."""
     expected: dict[Finding, int] = {}
 
     def was_shown(made: MadeConsumer) -> bool:
@@ -343,7 +343,7 @@ def delete(world: World, choose: Choose) -> World:
 
 
 def leave_a_commit_open(world: World, choose: Choose) -> World:
-    """Nobody knows whether it was kept; it is read back once, and once not."""
+    """Plant a commit of unknown outcome that is read back once, and once not."""
     made = choose(world.members)
     offset = choose(range(world.log.start, world.log.end))
     last = _last_answered(world)

@@ -1,5 +1,5 @@
-"""What becomes of replicas that do not agree: found, laid to where it belongs, and judged; and what
-cannot be compared is told, and is neither a failure nor agreement."""
+"""Replicas that differ: found, attributed and judged. Incomparable replicas are reported as
+unknown."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -270,7 +270,7 @@ def seen(*rows: Any) -> Callable[[Path], Path]:
 def test_without_a_final_read_replicas_are_compared_up_to_a_high_watermark(
     tmp_path: Path,
 ) -> None:
-    """As when what a broker served has ended the client that read."""
+    """Test the case of a broker that ended the final read with its answers."""
     directory = made(tmp_path, LOG, LOG, SPLIT, reads=False)
     checkpoint = replicas_of(directory) / "broker-2" / "replication-offset-checkpoint"
     checkpoint.write_text("0\n2\nu 0 9\nt 0 2\n")
@@ -387,7 +387,8 @@ def test_log_torn_within_a_batch_still_differs_before_the_damage(tmp_path: Path)
 
 
 def test_segment_behind_a_damaged_one_is_compared(tmp_path: Path) -> None:
-    """Of three batches, each in a segment of its own, the second is damaged and the third lacks."""
+    """Test three batches, each in a segment of its own: the second is damaged and the third is
+    missing."""
     log = batches(1, 1, 1)
     directory = made(tmp_path)
     for broker, some in enumerate((log, log[:2], log), start=1):
@@ -412,7 +413,7 @@ def snappy(payload: bytes) -> bytes:
 
 
 def framed(payload: bytes) -> bytes:
-    """As snappy-java frames it: here in two blocks."""
+    """Return the payload in the frames of snappy-java: here two blocks."""
     half = len(payload) // 2
     blocks = [snappy(payload[:half]), snappy(payload[half:])]
     header = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

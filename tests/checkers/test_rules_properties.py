@@ -99,7 +99,7 @@ def reorder(made: Made, _: Callable[[int], int]) -> tuple[Made, Finding]:
 
 
 def ack_backwards(made: Made, _: Callable[[int], int]) -> tuple[Made, Finding]:
-    """Of records whose places nobody knows: the read broke off before them."""
+    """Plant acknowledgements of records at unknown places: the read broke off before them."""
     planted = made.but(
         sends=[
             *made.sends,

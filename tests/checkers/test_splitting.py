@@ -164,7 +164,7 @@ def scenes(draw: st.DrawFn) -> PartitionContext:
 def with_files(
     item: WorkItem, partition: Partition, directory: Path, row_group: int, **changes: Any
 ) -> WorkItem:
-    """Of one producer a file, with so many rows in a row group."""
+    """Return the item with one file for each producer, with so many rows in a row group."""
     sends = []
     for producer in sorted({event.producer for event in partition.sends}):
         rows = [vars(event) for event in partition.sends if event.producer == producer]

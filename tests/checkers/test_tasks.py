@@ -1,4 +1,4 @@
-"""How partitions become tasks, and that this changes nothing in what is found."""
+"""Tasks made from partitions: their division does not change the results."""
 
 import random
 from collections.abc import Iterable

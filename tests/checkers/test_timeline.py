@@ -1,5 +1,5 @@
-"""What becomes of what the timeline tells: which promise is broken by it, which is not, and what is
-unknown where a witness is missing."""
+"""Judgement of the timeline: the guarantees that it breaks, those that it does not, and those that
+are unknown without a witness."""
 
 import json
 from collections.abc import Mapping, Sequence

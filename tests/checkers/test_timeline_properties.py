@@ -52,7 +52,7 @@ class Scene:
 
     @property
     def end(self) -> int:
-        """Of the log."""
+        """Return the end offset of the log."""
         return self.told.made.end
 
     @property
@@ -115,7 +115,8 @@ def undercut(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
 
 
 def undercut_before_an_election(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
-    """The same, and the next leader may have been elected before that second ack, or not."""
+    """Plant the same, with or without the election of the next leader before the second
+    acknowledgement."""
     t, low, high = context.time, context.end, context.end + 1
     elected = t + 60 * SECOND
     context.append(1, context.epoch, asked=t)
@@ -187,7 +188,7 @@ def appended_in_an_epoch_of_too_few(context: Scene, beyond: int) -> tuple[Scene,
 
 
 def acked_until_enough(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
-    """The same, up to when the ISR may have grown."""
+    """Plant the same, up to the time when the ISR may have grown."""
     t, offset = context.time, context.end
     grown = t + 60 * SECOND
     context.see(t, context.leader, context.epoch, (context.leader,))
@@ -235,7 +236,7 @@ def epoch_back_in_the_log(context: Scene, beyond: int) -> tuple[Scene, set[Found
 
 
 def two_in_zookeeper(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
-    """By one znode; where it is two, they may have been read at two moments."""
+    """Plant two leaders in one znode. States in two znodes may be of two moments."""
     epoch = context.epoch + 1
     context.see(context.time, context.leader, epoch, controller_epoch=1 if beyond else -1)
     context.see(context.time + 1, context.other(), epoch)
@@ -391,7 +392,7 @@ def test_leader_that_appends_knows_the_isr_of_its_epoch_start() -> None:
 
 
 def led_before() -> Made:
-    """The same record, of the epoch before."""
+    """Return the same record, in the epoch before."""
     return Made(sends=acked(1, 0, at(48), at(52), 0), log=[entry(0, 1, 0, 0)], end=1)
 
 

@@ -219,7 +219,7 @@ def anomalies(told: CellTransactions) -> list[tuple[str, int, int | None]]:
 
 
 def guarantees(told: CellTransactions, of: Cell) -> dict[str, tuple[bool, bool | None]]:
-    """Of each that is about transactions: whether it was promised, and whether it held."""
+    """Return whether each transactional guarantee was valid, and whether it held."""
     facts = Facts(cell=of, counts=told.counts, transactional=True, gaps=told.gaps)
     plain = {one.name for one in judged(replace(facts, transactional=False))[0]}
     return {one.name: (one.promised, one.held) for one in judged(facts)[0] if one.name not in plain}

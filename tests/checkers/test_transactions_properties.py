@@ -52,7 +52,7 @@ def offences(world: World) -> Iterator[TransactionViolation]:
 
 
 def found(world: World) -> Counter[Finding]:
-    """Of what is promised: G0 is not."""
+    """Return the anomalies under a guarantee: G0 is not."""
     told = [one for one in offences(world) if one.anomaly != G0]
     assert {one.anomaly for one in told} <= SUMMARIES.keys()
     return Counter((one.anomaly, one.partition, one.offset) for one in told)
@@ -118,7 +118,8 @@ def _some(choose: Choose, of: Sequence[Any]) -> Any:
 
 
 def lose_commit(world: World, choose: Choose) -> Planted:
-    """Of a producer: with a transformer's what it was made of would have been read for nothing."""
+    """Plant a lost commit of a producer. That of a transformer would also waste its input
+    records."""
     committed = [
         key
         for key, one in _members(world).items()
@@ -129,7 +130,7 @@ def lose_commit(world: World, choose: Choose) -> Planted:
 
 
 def tear(world: World, choose: Choose) -> Planted:
-    """Of a transaction that was committed, also where that is known by what stands alone."""
+    """Plant a torn transaction that was committed, also where only its records show that."""
     whole = [
         records
         for key, one in _members(world).items()
@@ -246,7 +247,7 @@ def read_the_next(world: World, choose: Choose) -> Planted:
 
 
 def _transformed(world: World) -> list[InputRow]:
-    """What something was made of that stands."""
+    """Return the input records with an output record in the log."""
     standing = {_transaction(world, row) for row in world.log if row.committed}
     return [
         row

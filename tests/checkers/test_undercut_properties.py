@@ -12,7 +12,7 @@ from tests.support.builders.histories import Made, indexed, send
 
 
 class Ack(NamedTuple):
-    """Of a record: when it was sent, when the client was answered, and where it was to stand."""
+    """The acknowledgement of a record: the times of the send and the answer, and the offset."""
 
     asked: int
     answered: int

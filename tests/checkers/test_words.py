@@ -1,4 +1,4 @@
-"""What brokers' own logs tell of leaders and epochs, as the bundled broker and Kafka write them."""
+"""Log lines about leaders and epochs, as the bundled broker and Kafka write them."""
 
 import json
 import logging

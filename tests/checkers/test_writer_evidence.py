@@ -1,5 +1,5 @@
-"""What each writer must have left: files that are missing, short or damaged cost the cells they
-belong to, and what nobody planned is named."""
+"""Required files of each writer: missing, short or damaged files affect their cells, and unplanned
+files are named."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -165,7 +165,8 @@ def test_damage_is_named_and_never_raises_or_passes(
 
 @pytest.mark.parametrize("table", ["phases", "faults", "servers", "recovery", "cluster", "sends"])
 def test_a_broken_guarantee_wins_over_damage(tmp_path: Path, table: str) -> None:
-    """Of two producers one's records are lost; what is damaged is the other's, or the harness's."""
+    """Test two producers: the records of one are lost, and the damage is to the other's or the
+    harness's tables."""
     theirs = [send("invoke", 2, 0, at(15)), send("ok", 2, 0, at(15.1), 3)]
     lost = WELL.but(sends=[*WELL.sends, *theirs])
     directory = write_campaign(tmp_path, run(partitions={("t", 0): lost}))

@@ -1,4 +1,5 @@
-"""What changed is told, what is noise is called so, and what cannot be known is not made up."""
+"""Comparison of results: changes are reported, noise is called noise, and unknown figures stay
+unknown."""
 
 import io
 import json
@@ -166,7 +167,7 @@ def test_none_lost_is_bounded_by_the_faults_that_could_have_lost_some(tmp_path: 
 def test_one_run_a_side_cannot_tell_and_says_how_many_would(
     tmp_path: Path, few: int, many: int, words: str
 ) -> None:
-    """By the record, 900 of 1,000 would be beyond all doubt; it was one fault of one run."""
+    """Test one fault in one run. Judged by records, 900 of 1,000 would be beyond doubt."""
     a = results(tmp_path / "a", lost={"kill#1": few})
     b = results(tmp_path / "b", outcome=Verdict.FAIL, lost={"kill#1,kill#2": many})
     found = compare(a, b)

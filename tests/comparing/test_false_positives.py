@@ -24,7 +24,7 @@ Waits = Callable[[np.random.Generator], np.ndarray]
 
 
 def tolerated(histories: int) -> float:
-    """How many false positives are at most seen, but for one time in a thousand."""
+    """Return the highest share of false positives that is exceeded once in a thousand times."""
     return chance.DOUBT + 3.1 * (chance.DOUBT * (1 - chance.DOUBT) / histories) ** 0.5
 
 
@@ -116,7 +116,8 @@ def test_comparison_is_wrong_no_more_often_than_it_claims(
 
 @pytest.mark.parametrize("partitions", [3, 12])
 def test_losses_alone_differ_by_chance_no_more_often_than_is_claimed(partitions: int) -> None:
-    """Of one test with four runs a side, the least that can tell; 21 to 68 % by partition."""
+    """Test one comparison with four runs a side, the fewest that can tell; by partition, 21 to 68 %
+    would differ."""
     rng = np.random.default_rng(2)
     lost, histories = bites(partitions), 300
     wrong = 0

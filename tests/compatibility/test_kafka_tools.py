@@ -40,7 +40,7 @@ def written(path: Path, **content: object) -> Path:
 
 
 def events(output: str) -> Iterator[dict[str, object]]:
-    """What kafka-verifiable-* say, a line each."""
+    """Yield the events that kafka-verifiable-* print, one a line."""
     return (json.loads(line) for line in output.splitlines() if line.startswith("{"))
 
 

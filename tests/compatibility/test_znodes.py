@@ -1,5 +1,5 @@
-"""What the bundled broker writes into ZooKeeper, key by key beside what Apache Kafka 3.9 writes,
-and the id of a topic in its log beside the one in ZooKeeper."""
+"""Znodes of the bundled broker, key by key beside those of Apache Kafka 3.9, and the topic id in
+the log beside the one in ZooKeeper."""
 
 import contextlib
 import json
@@ -45,7 +45,7 @@ name, and leaves this one out when it writes the node."""
 
 
 def change(bootstrap: str) -> None:
-    """The same life for both clusters: a topic with settings, and other settings."""
+    """Make the same changes on both clusters: a topic with settings, and other settings."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     new = NewTopic("t", 1, 1, config={"retention.ms": "1000000"})
     admin.create_topics([new], operation_timeout=30)["t"].result(TIMEOUT_S)

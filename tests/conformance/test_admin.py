@@ -1,4 +1,4 @@
-"""What administrators ask for: topics, partitions, moves, settings and deleted records."""
+"""Administrative requests: topics, partitions, reassignments, settings and deleted records."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

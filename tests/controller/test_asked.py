@@ -1,4 +1,4 @@
-"""What clients ask of the controller: elections and reassignments, and the answers they get."""
+"""Requests of clients to the controller: elections and reassignments, and their answers."""
 
 import pytest
 from kio.schema.errors import ErrorCode

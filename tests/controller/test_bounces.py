@@ -267,7 +267,7 @@ def loses_one_while_the_other_is_away(**settings):
 
 @pytest.mark.parametrize("failover", [False, True])
 def test_bounced_broker_waits_for_an_absent_isr_member(failover):
-    """What 3 may have lost 1 has on its disk."""
+    """Test a bounced broker 3 that may have lost records which broker 1 has on its disk."""
     made = loses_one_while_the_other_is_away()
     made.elect() if failover else made.brokers_seen()
     leader, isr, epoch = made.state(TP)
@@ -331,7 +331,8 @@ def test_a_preferred_election_ends_no_wait():
 
 
 def test_a_move_ends_no_wait_and_goes_on_after_it():
-    """Whoever is to be left has not been judged yet: nothing is written over and over."""
+    """Test that a reassignment during a wait writes nothing repeatedly: the leaving replica is not
+    judged yet."""
     made = loses_one_while_the_other_is_away()
     made.elect()
     made.feed(events.ReassignmentAsked(targets={TP: (3,)}))

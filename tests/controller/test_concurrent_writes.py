@@ -38,7 +38,8 @@ def test_automatic_creation_keeps_a_concurrent_creation_by_an_administrator(zook
 
 
 def test_settings_changed_during_creation_are_replaced_by_those_of_the_topic(zookeeper):
-    """What an earlier topic of the name left is replaced, however often it changes meanwhile."""
+    """Test that settings left by an earlier topic of the name are replaced, however often they
+    change."""
 
     async def main():
         async with connected(zookeeper, KafkaZk, Overtaken) as (other, creating):

@@ -159,7 +159,8 @@ def test_connection_to_a_closed_port_is_refused():
 
 
 def test_a_call_that_fails_when_its_caller_is_gone_is_nobodys_trouble():
-    """As when a process is killed between the end of a connection and the loop's next turn."""
+    """Test a process that is killed between the end of a connection and the next turn of the
+    loop."""
 
     async def main():
         troubles = []

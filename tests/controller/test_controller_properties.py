@@ -185,7 +185,8 @@ class ControllerMachine(RuleBasedStateMachine):
                     assert not away, f"{away} are in the ISR of {tp} and may have lost records"
 
     def must_wait(self, tp, state):
-        """Nobody of the ISR is there, or some are, all of whom bounced, and not all."""
+        """Return whether the partition must wait: no ISR member is live, or only some are, and all
+        of those bounced."""
         there = set(state.isr) & set(self.world.live)
         waits = tp.topic != "unclean" and there < set(state.isr)
         return not there or (waits and not self.world.whole(tp))

@@ -46,7 +46,7 @@ def test_topic_is_created_and_survives_its_leader(zookeeper, admin, caplog):
     caplog.set_level(logging.INFO, logger="state.change.logger")
 
     def life():
-        """What the controller says of partition 0, as far as it concerns broker 1."""
+        """Return the controller's log of partition 0, as far as it concerns broker 1."""
         lines = [json.loads(r.message) for r in caplog.records if r.name == "state.change.logger"]
         return [
             (line["event"], line.get("leader"), line.get("leader_epoch"))

@@ -136,7 +136,7 @@ def test_repeated_deletion_does_not_delete_the_next_topic(zookeeper):
 
 
 async def listed(zk, *topics):
-    """Somebody writes the node as *HA design* prints it."""
+    """Write the node as *HA design* prints it."""
     data = znodes.encode({"version": 1, "topics": list(topics)})
     await zk.session.put(znodes.DELETE_TOPICS, data, zk.session.number)
 

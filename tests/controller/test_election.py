@@ -176,7 +176,7 @@ def test_assignments_are_even_and_spread(racks, partitions, start, data):
 
 
 def heirs(assigned: Iterable[tuple[int, ...]], dead: int) -> Counter[int]:
-    """Who takes over how many of the leaderships of a broker that fails."""
+    """Return the number of leaderships that each replica takes over from a failed broker."""
     return Counter(replicas[1] for replicas in assigned if replicas[0] == dead)
 
 

@@ -1,4 +1,4 @@
-"""What a controller cannot do for one partition costs that partition, and nobody else."""
+"""Failures of the controller at one partition: they affect that partition alone."""
 
 import asyncio
 import json
@@ -128,7 +128,7 @@ def test_a_job_that_fails_is_logged_and_the_next_one_is_done(zookeeper, caplog):
 
 @pytest.mark.integration
 def test_controller_that_fails_to_take_office_resigns(zookeeper, caplog):
-    """What broker 1 reads at its election cannot be worked with; broker 2 can."""
+    """Test a state that broker 1 cannot work with at its election, and broker 2 can."""
 
     async def main():
         async with cluster(zookeeper, 1) as made:

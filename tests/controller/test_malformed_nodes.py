@@ -191,7 +191,7 @@ def have_an_election(admin):
 
 def test_malformed_epoch_prevents_elections_until_it_is_repaired(zookeeper, admin, caplog):
     def in_vain():
-        """How many elections have met what they cannot understand."""
+        """Return the number of elections that failed at the malformed node."""
         return sum("/controller_epoch" in record.getMessage() for record in caplog.records)
 
     async def main():

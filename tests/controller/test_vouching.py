@@ -1,4 +1,4 @@
-"""As which incarnation each member stands in the ISR that a leader writes into ZooKeeper."""
+"""The incarnation of each ISR member that a leader writes into ZooKeeper."""
 
 import json
 from contextlib import asynccontextmanager
@@ -112,7 +112,8 @@ def test_unregistered_broker_that_joins_is_trusted_in_no_life():
 
 
 def test_broker_that_joins_at_a_second_attempt_is_trusted_in_no_life():
-    """What fetched before the first may have been another incarnation than is registered now."""
+    """Test a join that another incarnation than the registered one may have caused by its
+    fetches."""
 
     async def main():
         async with partition() as (_, zks, epochs):

@@ -1,4 +1,4 @@
-"""What is decoded of nodes that anybody may have written."""
+"""Decoding of nodes that any client may have written."""
 
 import contextlib
 import json

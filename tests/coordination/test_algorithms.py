@@ -352,7 +352,8 @@ def test_failed_leader_resigns_and_retries() -> None:
 
 
 def leads_after_a_wait(alone: Alone, free: PartitionView) -> None:
-    """Nobody else claims; it serves as soon as its follower is level with it."""
+    """Let the coordinator claim the partition alone and serve it once its follower has caught
+    up."""
     waits_for_a_tick(alone)
     (claim,) = alone.writes()
     alone.step(Written(token=claim.token, result=Result.DONE, versions={ISR: 4}))
@@ -421,7 +422,7 @@ def test_shrink_retains_one_close_replica_for_a_partition_with_the_latest_epoch(
 
 
 def test_fenced_shrink_drops_superseded_requests_only() -> None:
-    """Who is up looks for its replicas at its next start, and not before."""
+    """Test a live broker, which looks for its replicas only at its next start."""
     entries = (
         entry(1, Change.START_REPLICA, 4),
         entry(2, Change.START_REPLICA, -1, partition=1),

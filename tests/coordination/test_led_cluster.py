@@ -280,7 +280,7 @@ def test_any_broker_can_cancel_a_reassignment(seed: int) -> None:
 
 
 async def removed(cluster: Cluster, broker: int) -> ErrorCode:
-    """What broker 1 answers to ``kafka-cluster unregister``."""
+    """Return the answer of broker 1 to ``kafka-cluster unregister``."""
     request = UnregisterBrokerRequest(broker_id=broker)  # type: ignore[arg-type]
     answer = await cluster.client._by(1, request)
     assert answer is not None

@@ -32,7 +32,7 @@ ONE, TWO, THREE = ([b"%d" % number] for number in (1, 2, 3))
 
 
 async def _as_they_are(_self: Any, _tenure: Any, topics: Any, _known: Any) -> Any:
-    """As a controller of a time before ids."""
+    """Return the topics unchanged, like a controller without topic ids."""
     return dict(topics)
 
 
@@ -59,7 +59,7 @@ def shell(cluster: Cluster) -> ZkShell:
 
 
 def without_id(*partitions: tuple[int, ...]) -> bytes:
-    """As ``kafka-topics --zookeeper`` of a time before ids writes it."""
+    """Return the znode as ``kafka-topics --zookeeper`` without topic ids writes it."""
     assigned = (ReplicaAssignment(replicas=tuple(map(BrokerId, ids))) for ids in partitions)
     topic = TopicAssignment(topic_id=None, partitions=dict(enumerate(assigned)))
     return znodes.encode_topic(topic)
@@ -79,7 +79,8 @@ def led_id(cluster: Cluster) -> uuid.UUID | None:
 
 
 def ids_of_logs(cluster: Cluster, number: int = 0) -> set[uuid.UUID | None]:
-    """What the replicas name the topic by; None: by its name, or there is no such replica."""
+    """Return the names of the topic in the replicas; None: by its name, or without such a
+    replica."""
     found = set()
     for node in cluster.nodes.values():
         assert node.app is not None

@@ -1,4 +1,4 @@
-"""What admin commands make of a wait in which nothing was seen to change."""
+"""Admin commands after a wait without an observed change."""
 
 from collections.abc import Generator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the backend docker refuses, before anything is started."""
+"""Refusals of the Docker backend before anything is started."""
 
 import os
 import subprocess

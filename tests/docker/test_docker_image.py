@@ -91,7 +91,8 @@ def test_jars_are_seen_and_cannot_be_changed(tmp_path: Path) -> None:
 
 @pytest.mark.docker
 def test_programs_run_on_containers_and_cannot_be_changed(tmp_path: Path) -> None:
-    """Of its directory nothing else is seen: it may be anybody's home."""
+    """Test that the container sees only the program of a directory, which may be a home
+    directory."""
     mine = tmp_path / "mine"
     mine.write_text("#!/bin/sh\necho ready\n")
     mine.chmod(0o755)

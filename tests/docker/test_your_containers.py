@@ -49,8 +49,8 @@ def image(client: docker.DockerClient) -> Iterator[str]:
 
 @pytest.fixture
 def project(client: docker.DockerClient, image: str) -> Iterator[str]:
-    """Of Compose, with the services ``kafka-1`` and ``kafka-2``, and two containers of the latter,
-    as after ``--scale``."""
+    """Start a Compose project with the services ``kafka-1`` and ``kafka-2``, and two containers of
+    the latter, as after ``--scale``."""
     project = f"yours-{uuid.uuid4().hex[:8]}"
     made = [
         client.containers.run(

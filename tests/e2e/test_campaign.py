@@ -109,7 +109,8 @@ def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
 # tests/harness/test_orchestrator.py and test_execution.py ask twice without a cluster.
 @pytest.mark.long
 def test_asked_twice_it_ends_at_once(ackproof) -> None:
-    """Nobody heals any more, and nobody waits: not for ZooKeeper either, which is gone."""
+    """Test that a second interruption ends the harness without a heal or a wait, not even for the
+    stopped ZooKeeper."""
     harness = ackproof.start("run", "small.yaml", "--out", "results")
     ackproof.wait_for_output("isolate#1 verified")
     processes = family(harness)

@@ -81,7 +81,7 @@ def test_on_hosts(ackproof, hosts: SshHosts, tmp_path: Path, clients: list[str])
     names = {client.removeprefix("./") for client in clients}
 
     def kept() -> set[str]:
-        """Which of the programs the client's host has."""
+        """Return the programs that the client's host has."""
         there = hosts.run(1, "ls", SOFTWARE).output.split()
         return {name for name in names for one in there if one.startswith(f"{name}-")}
 

@@ -56,7 +56,7 @@ def test_each_transaction_has_an_epoch_where_both_sides_know_it(
 
 
 def epochs_of(replica: Path) -> int:
-    """How many epochs its one producer wrote in, on one partition."""
+    """Return the number of epochs of the one producer on one partition."""
     log = RawLog(replica / f"{TOPIC}-0")
     batches = [batch for batch in log.batches(0, 2**62) if batch.producer_id >= 0]
     assert batches

@@ -23,7 +23,7 @@ NAME = "ackproof-test-kafka:4.1.1"
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[str]:
-    """Of an image that has that release's jars and nothing else."""
+    """Yield a system in an image that has only the jars of that release."""
     systems.prepare(f"kafka:{VERSION}", sys.stdout.write)
     (jars,) = systems.artifacts(f"kafka:{VERSION}")
     context = io.BytesIO()

@@ -86,8 +86,8 @@ Left = Callable[[Sequence[psutil.Process]], object]
 
 @pytest.fixture
 def left(backend: str, request, ackproof) -> Left:
-    """What there is, on that backend, of what these processes may leave; asked before and after.
-    An engine and this machine have other harnesses' things, too, which come and go meanwhile."""
+    """Return a function that lists the possible leftovers of these processes on that backend. The
+    engine and this machine also have things of other harnesses, which come and go meanwhile."""
     if backend == "ssh":
         hosts = request.getfixturevalue("hosts")
         return lambda _: [hosts.state(number) for number in range(len(hosts.addresses))]
@@ -191,6 +191,6 @@ def kernel_things(directory: Path) -> list[str]:
 
 
 def control_groups(runs) -> list[Path]:
-    """Those with a run's id in their name."""
+    """Return the control groups with a run's id in their name."""
     groups = Path("/sys/fs/cgroup")
     return [path for run in runs for path in groups.rglob(f"*{run}*")]

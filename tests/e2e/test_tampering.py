@@ -1,7 +1,7 @@
-"""What a real run recorded, tampered with: the counts show that, and nothing else.
+"""Tampering with the records of a real run: the counts show it, and nothing else.
 
-Whatever the workload (with and without idempotence; a tail reader; groups that commit by
-themselves, before and after processing), what happens behind its back must be in its own numbers.
+For each workload (with and without idempotence; a tail reader; groups that commit by themselves,
+before and after processing), a change to its records must appear in its own numbers.
 """
 
 import shutil
@@ -116,7 +116,7 @@ class Tampered:
 
     @property
     def changed(self) -> Counts:
-        """What is counted otherwise than before."""
+        """Return the counts that differ from those before."""
         after = counts(self.directory)
         assert after.keys() == self.before.keys()
         return {name: count for name, count in after.items() if count != self.before[name]}

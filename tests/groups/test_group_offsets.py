@@ -1,4 +1,4 @@
-"""What groups commit, how long it is kept, and how groups end."""
+"""Commits of groups, their retention, and the end of groups."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What the harness's tests share: a campaign to vary, a run over a cluster in memory."""
+"""Fixtures of the harness's tests: a campaign to vary, and a run over a cluster in memory."""
 
 import threading
 from collections.abc import Callable, Mapping

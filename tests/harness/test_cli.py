@@ -273,8 +273,8 @@ main()
 
 
 def unread(*command: str, errors: bool = False) -> "subprocess.CompletedProcess[str]":
-    """Of a command whose output nobody reads: not what it has to say about that either, if
-    ``errors``."""
+    """Return the result of a command with unread output; with ``errors``, its error output is
+    unread, too."""
     reading, writing = os.pipe()
     os.close(reading)
     try:

@@ -258,7 +258,7 @@ def crash(run: Run, role: Role, number: int = 1, **further: object) -> OpenFault
 
 
 def crashing(number: int, role: str) -> ScheduledFault:
-    """As a plan has it, of a crash after which clients come back."""
+    """Return a planned crash after which clients come back."""
     return ScheduledFault(
         fault_id=number,
         fault="crash-client",

@@ -112,7 +112,8 @@ def test_a_loss_in_one_run_wins_over_the_failure_of_another(carry_out, tmp_path:
 def test_no_further_run_once_one_broke_a_guarantee(
     carry_out, tmp_path: Path, until: str, begun: int
 ) -> None:
-    """Of three runs the second records an ack that is nowhere in the log."""
+    """Test three runs, of which the second records an acknowledgement without a record in the
+    log."""
     opened: list[str] = []
 
     def loses_in_the_second(site: Site, scratch: Path, results: Path) -> Backend:
@@ -154,7 +155,8 @@ def test_asked_again_it_does_not_check(carry_out, tmp_path: Path, interruption) 
 
 
 def _record_a_loss(planned: manifest.Manifest, history: Path) -> None:
-    """Of every cell's first partition, a record that was acked; the logs are read, and empty."""
+    """Record an acknowledged record in the first partition of each cell; the logs are read, and
+    empty."""
     cells = [one.cell for one in planned.runs[0].cells]
     now = SystemClock().time_ns()
     reads = TableWriter(history, "reads", "final-read")

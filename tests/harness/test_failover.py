@@ -53,7 +53,7 @@ def test_a_campaign_that_asks_for_none_has_no_such_step(run: Run) -> None:
 
 @pytest.fixture
 def mock(memory: Memory) -> Iterator[MockCluster]:
-    """Where the clients find the cluster in memory: six partitions, led as its view tells."""
+    """Yield the cluster in memory as clients find it: six partitions, led as its view says."""
     mock = MockCluster()
     mock.create(TOPIC, 6)
     memory.system.topics = {**memory.system.topics, TOPIC: 6}
@@ -89,7 +89,7 @@ def measuring(
 
 @contextmanager
 def followed(mock: MockCluster, memory: Memory) -> Iterator[None]:
-    """What becomes of the servers in memory, and of who leads, becomes of the mock's."""
+    """Let the mock follow the servers in memory and their leaders."""
     over = threading.Event()
 
     def follow() -> None:
@@ -156,7 +156,7 @@ def test_a_broker_is_killed_and_each_partition_that_it_led_is_timed(
 def test_the_kill_is_in_the_ledger_and_the_broker_is_back(
     measuring, mock: MockCluster, memory: Memory
 ) -> None:
-    """Whoever watches the servers finds a fault that accounts for the end."""
+    """Test that the watch over the servers finds a fault that accounts for the end."""
     run = measuring()
     held: set[int | None] = set()
     with followed(mock, memory):

@@ -203,7 +203,7 @@ class TestOverlapping:
         assert run.ledger.still_open() == ()
 
     def test_one_that_cannot_be_made_yet_waits_for_its_chance(self, overlapping) -> None:
-        """Nobody but the leader is in sync, to whom none can be preferred."""
+        """Test a partition without another in-sync replica that could be preferred."""
         partition = "acks-1-minisr-1, 0"
         run = overlapping(
             at(1, "kill", f"partition({partition}) - leader({partition})", 1, 20),

@@ -1,4 +1,4 @@
-"""Where librdkafka ends the final read's process, another reads each topic apart."""
+"""The final read after a crash of librdkafka: another process reads each topic separately."""
 
 import json
 import signal

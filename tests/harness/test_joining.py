@@ -1,5 +1,5 @@
-"""What is kept of a broker that a fault adds: what it logged, how it ended, and if it does not
-leave, all that the others leave behind."""
+"""Evidence of an added broker: its log, its end, and, if it does not leave, all leftovers of the
+others."""
 
 import dataclasses
 from typing import Any

@@ -14,7 +14,7 @@ from tests.support.builders.results import cell_result
 
 @pytest.fixture
 def once(tmp_path: Path) -> Once:
-    """Of a campaign that is none: whoever runs it gets no verdict."""
+    """Return one run of an invalid campaign, which yields no verdict."""
     file = tmp_path / "wrong.yaml"
     file.write_text("name: wrong\n", encoding="utf-8")
     return Once(file=file, system="bundled", seed=1, directory=tmp_path / "results" / "1")

@@ -1,4 +1,4 @@
-"""What each partition has come to when recovering is over is in the history."""
+"""States of all partitions at the end of the recovery, in the history."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def test_recovering_ends_when_the_last_broker_ends_meanwhile(run: Run, memory: M
 
 
 def ends_at(seconds: float, now: float, memory: Memory) -> Mapping[str, int]:
-    """What a member says that is shown nothing; all brokers end at that time."""
+    """Return the figures of a member without reads; end all brokers at that time."""
     if now >= seconds:
         end_all(memory)
     return {"assigned": PARTITIONS, "shown": 0}

@@ -1,4 +1,4 @@
-"""What is served: index, reports and logs, read-only, and nothing outside of the directory."""
+"""The served directory: index, reports and logs, read-only, and nothing outside of it."""
 
 import asyncio
 import os

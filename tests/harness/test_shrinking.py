@@ -75,7 +75,7 @@ def right(campaign: Campaign, directory: Path) -> None:
 
 
 def result_of(*broken: Sequence[str], infrastructure_failed: bool = False) -> CampaignResult:
-    """Of runs, each with one cell that broke these guarantees."""
+    """Return a result of runs, each with one cell that broke these guarantees."""
     cells = [
         cell_result(
             run=number,
@@ -91,7 +91,7 @@ def result_of(*broken: Sequence[str], infrastructure_failed: bool = False) -> Ca
 def result_with(
     cells: Sequence[CellResult], *, infrastructure_failed: bool = False
 ) -> CampaignResult:
-    """Of runs with these cells, each in a run of its own."""
+    """Return a result with these cells, each in a run of its own."""
     came = {cell.counts_as for cell in cells}
     worst = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS, Verdict.NOT_GUARANTEED)
     return CampaignResult(

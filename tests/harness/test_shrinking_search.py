@@ -73,8 +73,8 @@ def test_planted_cause_is_never_lost(
 
 @pytest.mark.parametrize("p", [1 / 3, 1 / 2, 0.9])
 def test_with_odds_it_is_found_nearly_always(p: float) -> None:
-    """Of 200 searches nearly all find the cause and nothing else; with a doubt of one half, that
-    believes the first few that hold, far fewer do."""
+    """Test that nearly all of 200 searches find the cause and nothing else. With a doubt of one
+    half, a search believes the first few runs that hold, and far fewer succeed."""
     cause = frozenset({2, 5})
     exact = {
         doubt: sum(

@@ -124,7 +124,7 @@ def test_a_consumer_that_does_not_poll_is_silent(listening: Listening) -> None:
 
 
 def test_one_that_polls_and_has_nothing_to_read_is_not(listening: Listening) -> None:
-    """Nobody is acked anything, so that nothing need be there: who reads has no part in that."""
+    """Test a reader without any acknowledged record to read: it has no part in the silence."""
     keeps_on(listening, 4, lambda n: listening.says(Role.CONSUMER, {**READING, "time": n}))
     assert {name for name, *_ in listening.told} == {"producer"}
 
@@ -167,7 +167,7 @@ def test_paused_client_is_not_reported_as_silent(listening: Listening, paused: s
 
 
 class Unreachable(MemoryNode):
-    """Whose files cannot be fetched."""
+    """A node with files that cannot be fetched."""
 
     def sync(self) -> None:
         raise InfraError("the host does not answer")

@@ -1,5 +1,5 @@
-"""Whoever ends by itself is noticed, at once and under its own name; whoever a fault ended is not
-blamed; and a host that is silent has not ended."""
+"""Watches over processes: one that ends by itself is reported at once by its name, one that a fault
+ended is not, and a silent host has not ended."""
 
 import dataclasses
 import signal
@@ -75,7 +75,7 @@ def hold(run: Run, fault_id: int) -> None:
 
 
 def is_killed_and_back(run: Run, memory: Memory) -> None:
-    """By fault 3, which is healed when that is done."""
+    """End the server by fault 3 and close the fault afterwards."""
     server = memory.system.brokers[0]
     server.process.signal(signal.SIGKILL)
     server.start()

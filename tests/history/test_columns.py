@@ -1,4 +1,4 @@
-"""What was put into columns is written as if row by row had been, or refused and kept."""
+"""Rows written by columns: written as if row by row, or refused and kept."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What was planned is read as it was written, and a manifest that cannot be read is named."""
+"""Manifests: read back as written, and named if unreadable."""
 
 from collections.abc import Mapping
 from pathlib import Path

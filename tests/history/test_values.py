@@ -16,7 +16,7 @@ PRODUCERS = st.integers(0, 2**31 - 1)
 
 
 def plain(cell: str, producer: int, sequence: int, least: int, most: int) -> bytes:
-    """What a value is, as plainly as it can be said."""
+    """Return the specified bytes of a value, computed in the plainest way."""
     name = cell.encode()
     head = struct.pack(">iqH", producer, sequence, len(name))
     filler = bytes(1 + n % 255 for n in range(most))

@@ -1,4 +1,4 @@
-"""What was flushed is readable, in order, once, wherever the writer stops."""
+"""Flushed rows: readable, in order, once, wherever the writer stops."""
 
 import resource
 import shutil

@@ -46,7 +46,8 @@ def _a_password_follows_from_the_id(system: BundledSystem) -> None:
 
 
 def _one_session_ends_and_no_other(system: BundledSystem) -> None:
-    """Of clients that are connected to any of the servers, one after the other."""
+    """End the sessions of clients on each of the servers, one after the other, and no other
+    session."""
     with ExitStack() as stack:
         brokers = [stack.enter_context(_Broker(system, number)) for number in range(1, 7)]
         there = _sessions(system)
@@ -242,7 +243,7 @@ def _system(scratch: Path) -> Iterator[BundledSystem]:
 
 
 def _sessions(system: BundledSystem) -> int:
-    """How many there are, as the ensemble's leader tells."""
+    """Return the number of sessions that the ensemble's leader reports."""
     leader = system.zookeeper_leader()
     assert leader is not None
     with socket.create_connection((leader.node.address, leader.port)) as connection:

@@ -50,7 +50,7 @@ TERMINATED = 128 + signal.SIGTERM
 
 @dataclass(frozen=True)
 class _Cluster:
-    """As kafka_clients want it."""
+    """The interface of a cluster that kafka_clients need."""
 
     system: System
 
@@ -67,8 +67,8 @@ class _Cluster:
 
 
 def a_leader_is_killed_and_comes_back(scratch: Path) -> None:
-    """What was acknowledged is there under the next leader; the same view and the same observer
-    tell who leads and who is in sync."""
+    """Check that acknowledged records are there under the next leader, and that the same view and
+    observer report the leader and the ISR."""
     seen: list[ClusterChange] = []
     with _deployed(scratch) as system:
         cluster = _Cluster(system)
@@ -103,7 +103,7 @@ def a_leader_is_killed_and_comes_back(scratch: Path) -> None:
 
 
 def _every_replica_has(records: int, system: System, scratch: Path) -> None:
-    """As the checkers read what is collected."""
+    """Check the collected logs as the checkers read them."""
     for broker in system.brokers:
         (directory,) = system.log_directories(broker)
         broker.node.fetch(directory, scratch / broker.name)
@@ -183,7 +183,7 @@ def another_controller_takes_over(scratch: Path) -> None:
 
 
 def it_goes_by_a_clock(scratch: Path) -> None:
-    """What is behind a message that it logs has the time in front: that of its own clock."""
+    """Check that a logged message begins with the time of the broker's own clock."""
     with _deployed(scratch, clocks=True) as system:
         clock = system.brokers[0].clock
         assert clock is not None
@@ -262,7 +262,7 @@ def _deployed(scratch: Path, clocks: bool = False, keepers: int = KEEPERS) -> It
 
 
 def _view(system: System) -> ClusterView:
-    """As soon as ZooKeeper answers."""
+    """Return the view as soon as ZooKeeper answers."""
     found: list[ClusterView] = []
 
     def told() -> bool:

@@ -61,7 +61,7 @@ class Started:
         return [process for process in found if process.is_running()]
 
     def names_below(self) -> Sequence[str]:
-        """Of those that have not ended while they were asked."""
+        """Return the names of the processes that have not ended meanwhile."""
         found = []
         for process in self.below():
             with suppress(psutil.NoSuchProcess):
@@ -105,7 +105,7 @@ def deaf() -> Iterator[int]:
 
 
 def test_repeated_request_is_carried_out_once(agent) -> None:
-    """As when the answer was lost with its connection, and the request comes by another one."""
+    """Test an answer that was lost with its connection: the request is repeated on another one."""
     there = agent()
     command = {"argv": ["sleep", "1000"], "env": {}, "directory": "/", "log": "/dev/null"}
     request = {"ask": "start", "arguments": command, "id": "the same"}

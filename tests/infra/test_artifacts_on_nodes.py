@@ -1,4 +1,4 @@
-"""Where a node's Java finds the jars of what is put to the test."""
+"""Paths at which a node's Java finds the jars of the system under test."""
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath

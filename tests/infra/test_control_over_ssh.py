@@ -89,7 +89,8 @@ def test_words_are_no_shell_s(host: SshHost, tmp_path: Path) -> None:
 
 
 def test_more_output_than_a_channel_holds_stops_nothing(host: SshHost) -> None:
-    """Of a command that nobody listens to, the status would never come."""
+    """Test a command with unread output, whose status would never come if the output were not
+    consumed."""
     many = str(4 * 1024 * 1024)
     carry_out(by(host, commands={"start": ["head", "-c", many, "/dev/zero"]}), Action.START)
 

@@ -24,9 +24,9 @@ CASES = "cases_enter.py"
 
 
 def _host() -> set[object]:
-    """What a run could leave on the host outside of processes: interfaces, mounts. Others come and
-    go there meanwhile: compare what was new while the run lived. An interface is one by its index:
-    the name is that of the run's subnet, which was another run's a moment before."""
+    """Return the possible leftovers of a run on the host besides processes: interfaces and mounts.
+    Others come and go meanwhile: compare the new ones while the run lived. An interface is
+    identified by its index, because its name is that of the subnet, which may be reused."""
     return {*socket.if_nameindex(), *Path("/proc/self/mountinfo").read_text().splitlines()}
 
 
@@ -76,7 +76,7 @@ def test_signals_reach_the_command_once(inside, wait_for, number: int, status: i
 def test_signals_that_were_ignored_at_the_start_reach_the_command(
     inside, wait_for, number: int, status: int
 ) -> None:
-    """As a script's shell starts ``ackproof run ... &``."""
+    """Test a start by a script's shell: ``ackproof run ... &``."""
     run = inside.start(CASES, "counts_signals", ignored=[signal.SIGINT, signal.SIGTERM])
     _ready(inside, wait_for)
     run.send_signal(number)
@@ -91,7 +91,7 @@ def test_an_ignored_ctrl_c_interrupts_python_as_ever(inside, wait_for) -> None:
 
 
 def test_a_hang_up_that_was_ignored_stays_so(inside, wait_for) -> None:
-    """As ``nohup`` starts it."""
+    """Test a start by ``nohup``."""
     run = inside.start(CASES, "counts_signals", ignored=[signal.SIGHUP])
     _ready(inside, wait_for)
     run.send_signal(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""What may be done to a cluster that was there before: by which hands, and written down before."""
+"""Permitted actions on an external cluster: by the configured means, and journaled before."""
 
 import signal
 import socket
@@ -112,8 +112,8 @@ def test_action_of_a_killed_run_is_undone_once(tmp_path: Path, done: Action, bac
 
 
 def test_results_alone_suffice_to_undo_leftovers(tmp_path: Path) -> None:
-    """Of a machine that was restarted since, no registry knows the run. One that lives undoes its
-    own at its end."""
+    """Test a restarted machine, where no registry knows the run. A live run undoes its own actions
+    at its end."""
     results = tmp_path / "results"
     (results / "runs" / "1").mkdir(parents=True)
     handle = touching(tmp_path)
@@ -189,7 +189,7 @@ def test_a_command_is_the_same_from_wherever_it_is_undone(
 
 
 def test_a_container_is_one_of_the_engine_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two engines each may have a container of that name."""
+    """Test two engines, each of which may have a container of that name."""
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     handle = Handle(container="kafka", engine={"DOCKER_HOST": "tcp://127.0.0.1:2"})
     with pytest.raises(InfraError, match=r"^docker -H tcp:.*:2 start kafka: .*port=2"):

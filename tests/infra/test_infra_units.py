@@ -1,4 +1,4 @@
-"""What needs no namespace and no ZooKeeper."""
+"""Units that need no namespace and no ZooKeeper."""
 
 from collections.abc import Callable
 from dataclasses import replace

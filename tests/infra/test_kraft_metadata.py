@@ -34,7 +34,7 @@ SCHEMAS = schemas_of(Release(version="4.1.1"))
 
 
 def image(*records: Record, epoch: int = 1) -> Image:
-    """What these come to, a batch each."""
+    """Return the image of these records, one batch each."""
     made = Image()
     for end, record in enumerate(records, start=1):
         made.apply(Written(end, epoch, (record,)))
@@ -233,7 +233,7 @@ def test_there_are_two_heartbeats_in_a_session(session_ms: int) -> None:
 
 
 def controllers_log(*lines: str, prefix: str = "[QuorumController id=101]") -> bytes:
-    """As a controller logs; ``prefix``: as it calls itself."""
+    """Return the lines as a controller logs them; ``prefix``: its name for itself."""
     time = "2031-05-17T02:17:00,000"
     return "".join(f"{time} INFO ClusterControlManager: {prefix} {one}\n" for one in lines).encode()
 

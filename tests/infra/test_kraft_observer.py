@@ -1,4 +1,4 @@
-"""What an observer of the metadata log tells of times in which nobody answered it."""
+"""Reports of an observer of the metadata log about times without an answer."""
 
 import threading
 from collections.abc import Callable, Sequence

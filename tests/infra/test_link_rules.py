@@ -1,4 +1,4 @@
-"""What is on, as rules of nftables and queues of tc: pure, no network is needed."""
+"""Active link faults as nftables rules and tc queues: pure functions without a network."""
 
 import ipaddress
 import random
@@ -44,7 +44,7 @@ def test_a_cut_draws_nothing() -> None:
 
 
 def test_dropped_packets_are_not_reset() -> None:
-    """What is lost is not reset, whichever began first."""
+    """Test that a dropped packet is not reset, whichever fault began first."""
     both = rules(active("reset", number=1), active("loss", 100, number=2))
     drop, reset = (
         next(i for i, rule in enumerate(both) if word in rule) for word in (" drop", "reset")

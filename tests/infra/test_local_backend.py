@@ -1,4 +1,4 @@
-"""What the local backend has of its own; what it has in common is in tests/backends."""
+"""Parts of the local backend alone; the common ones are in tests/backends."""
 
 import socket
 import subprocess

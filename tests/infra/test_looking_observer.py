@@ -26,7 +26,7 @@ def view(leader: int) -> ClusterView:
 
 
 def observed(*looks: Callable[[], ClusterView]) -> list[ClusterChange]:
-    """What it tells of these looks, the last of which it has again and again."""
+    """Return the changes reported for these views, the last of which is repeated."""
     found: list[ClusterChange] = []
     left = list(looks)
     enough = threading.Event()

@@ -1,4 +1,4 @@
-"""Who keeps the metadata of which system, and who cannot."""
+"""Supported and unsupported metadata quorums of each system."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What nodes are given of the sources is complete: every module that it imports is in it."""
+"""Completeness of the sources for nodes: each imported module is included."""
 
 import ast
 import io

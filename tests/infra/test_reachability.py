@@ -1,4 +1,4 @@
-"""Why a cluster does not answer: the causes are told apart, over real sockets."""
+"""Causes of an unreachable cluster: distinguished over real sockets."""
 
 import socket
 import struct

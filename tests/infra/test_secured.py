@@ -17,7 +17,7 @@ USER, PASSWORD, PASSPHRASE = "ackproof", "hunter2, = and more", "its-key-is-lock
 
 
 def told(broker: ListeningTls, mechanism: str) -> Mapping[str, str]:
-    """What librdkafka would be told."""
+    """Return the properties for librdkafka."""
     certificate, key = broker.authority.issue(USER, PASSPHRASE)
     return {
         "security.protocol": "SASL_SSL",

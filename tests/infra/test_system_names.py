@@ -1,4 +1,4 @@
-"""What a system may be called, and which jars a release of Apache Kafka has."""
+"""Names of systems, and the jars of a release of Apache Kafka."""
 
 import hashlib
 import json

@@ -1,5 +1,5 @@
-"""What the harness says of a property before anything is deployed is what the bundled broker says:
-its configuration is asked."""
+"""Validation of properties before a deployment: it equals the bundled broker's, whose configuration
+is asked."""
 
 from pathlib import Path
 

@@ -98,7 +98,7 @@ def memory(broker: Broker) -> int:
 
 
 def failures_in(log: Path) -> str:
-    """What the log tells of handlers that failed."""
+    """Return the failures of handlers in the log."""
     text = log.read_text()
     at = text.find("Traceback")
     return "" if at < 0 else text[max(0, at - 300) : at + 5000]

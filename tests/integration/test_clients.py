@@ -1,4 +1,4 @@
-"""What unmodified clients do with a healthy cluster."""
+"""Unmodified clients on a healthy cluster."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""Who leads when nobody should, and how leaderships go back to where they belong."""
+"""Leaderless partitions, and the return of leaderships to preferred replicas."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What survives when brokers and ZooKeeper do not."""
+"""Records that survive failures of brokers and ZooKeeper."""
 
 import signal
 import time

@@ -87,7 +87,7 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
 
 
 def rows(history: Path, table: str) -> Mapping[tuple[str, int], dict]:
-    """Those of a partition each."""
+    """Return the rows by partition, one each."""
     found = read(history, table).to_pylist()
     by_partition = {(row["topic"], row["partition"]): row for row in found}
     assert len(by_partition) == len(found)

@@ -108,8 +108,8 @@ def test_internal_topics_permit_the_operations_that_kafka_permits(cluster: Clust
 
 
 def stray_names(cluster: Cluster) -> list[str]:
-    """What is called so below the cluster's directory, where logs are being removed meanwhile:
-    unlike ``rglob``, ``os.walk`` goes on where one is gone."""
+    """Return the names with "stray" below the cluster's directory. Logs are removed meanwhile:
+    unlike ``rglob``, ``os.walk`` continues past a missing one."""
     found = os.walk(cluster.directory)
     return sorted(name for _, *names in found for name in chain(*names) if "stray" in name)
 
@@ -170,7 +170,7 @@ def test_a_resource_is_changed_once_a_request(cluster: Cluster, broker: Broker) 
 
 
 def test_a_topic_that_zookeeper_has_not_has_no_settings(cluster: Cluster, broker: Broker) -> None:
-    """Nobody tells brokers of a topic whose znode somebody has deleted: they must look."""
+    """Test a topic with a deleted znode: no order reaches the brokers, so they must read it."""
     create_topic(cluster, "vanishes", replication_factor=1)
     with zookeeper(cluster) as client:
         client.delete("/brokers/topics/vanishes", recursive=True)

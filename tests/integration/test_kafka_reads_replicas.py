@@ -58,7 +58,7 @@ class Producers:
 
 
 def tear(logs: Path) -> None:
-    """As a power failure may leave the last segment: with a part of a batch at its end."""
+    """Tear the last segment as a power failure may: with a part of a batch at its end."""
     last = max((logs / f"{TOPIC}-0").glob("*.log"))
     content = last.read_bytes()
     with last.open("ab") as file:

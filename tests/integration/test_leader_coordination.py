@@ -275,9 +275,9 @@ def asked(cluster: Cluster, word: bytes) -> str:
 
 
 def watched_below_topics(cluster: Cluster) -> int:
-    """Of all sessions, by ZooKeeper's own list, which has those on data alone: a list of children
-    is watched at most once a broker, however many there are. Who waits for the assignment of a
-    partition that is being made, and meets it as it comes, has a watch on it until it changes."""
+    """Return the number of data watches of all sessions, from ZooKeeper's own list. A list of
+    children has at most one watch a broker, however many there are. A broker that waits for the
+    assignment of a new partition keeps a watch on it until it changes."""
     by_path = re.findall(
         r"^(/brokers/topics/.*)\n((?:\t.*\n)+)", asked(cluster, b"wchp"), re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""What an operator sees of a cluster, healthy and not, at ``metrics.listener``."""
+"""Metrics at ``metrics.listener`` of a cluster, healthy and not."""
 
 from collections.abc import Iterator
 

@@ -76,7 +76,7 @@ def more(cluster: Cluster, topic: str, number: int) -> list[bytes]:
 
 
 def bytes_out(cluster: Cluster, topic: str) -> dict[int, float]:
-    """What consumers were sent of the topic, by broker that is awake."""
+    """Return the bytes of the topic sent to consumers, by each broker that is not paused."""
     return {broker.id: scrape(broker)(BYTES_OUT, topic=topic) for broker in cluster.awake}
 
 

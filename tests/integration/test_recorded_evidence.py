@@ -1,6 +1,5 @@
-"""What a real cluster leaves of a change of leader: its raw logs agree in every codec, and
-ZooKeeper, brokers and acks tell one story. A copy that was tampered with, and a story that is made
-up, are found out."""
+"""Evidence of a leader change on a real cluster: raw logs agree in each codec, and ZooKeeper,
+brokers and acknowledgements are consistent. Tampered copies and invented states are detected."""
 
 import shutil
 import time
@@ -36,7 +35,7 @@ END = 3 * PORTION
 
 @dataclass(frozen=True)
 class Recorded:
-    """What is left of three brokers. ``copies``: of each broker's log, taken while it runs."""
+    """The evidence of three brokers. ``copies``: of each broker's log, taken while it runs."""
 
     copies: Path
     told: Told
@@ -91,7 +90,7 @@ def told(recorded: Recorded) -> Told:
 
 
 def sent(cluster: Cluster, numbers: Iterator[int]) -> list[Send]:
-    """What a client records of a portion, of which each codec has its share."""
+    """Return the send events of a portion of records, divided among the codecs."""
     encoder, events = Encoder(CELL, 1, 100), []
 
     def heard(error: Any, message: Any, number: int) -> None:

@@ -42,7 +42,8 @@ def send(cluster: Cluster, topic: str, values: list[bytes]) -> None:
 
 
 def rejected(broker: Broker, partition: str) -> list[str]:
-    """Why the broker refused roles for the partition, as its state-change log says."""
+    """Return the broker's reasons for rejecting roles of the partition, from its state-change
+    log."""
     whole, _, _ = broker.log.read_text().rpartition("\n")  # it is being written
     lines = [line for line in whole.splitlines() if '"rejected"' in line]
     found = [json.loads(line[line.index("{") : line.rindex("}") + 1]) for line in lines]
@@ -88,7 +89,7 @@ def leave_a_stray(cluster: Cluster) -> None:
 
 
 def create_with_a_dead_replica(cluster: Cluster, topic: str, *replicas: int) -> None:
-    """As Kafka's ``kafka-topics --zookeeper --replica-assignment`` did it."""
+    """Create the topic as ``kafka-topics --zookeeper --replica-assignment`` of Kafka did."""
     assignment = TopicAssignment(
         topic_id=uuid.uuid4(),
         partitions={0: ReplicaAssignment(replicas=tuple(map(BrokerId, replicas)))},

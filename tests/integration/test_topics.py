@@ -116,7 +116,7 @@ def test_a_deleted_topic_leaves_nothing_behind_and_its_name_is_free(cluster: Clu
 
 
 def test_topics_are_deleted_by_a_list_in_zookeeper(cluster: Cluster) -> None:
-    """As *HA design* prints "/admin/delete_topics"; a name that no topic has is passed over."""
+    """Test "/admin/delete_topics" as *HA design* prints it; an unknown name is skipped."""
     for topic in ("listed-1", "listed-2"):
         create_topic(cluster, topic)
     with zookeeper(cluster) as client:

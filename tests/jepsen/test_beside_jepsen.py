@@ -62,8 +62,8 @@ def _ours(row: dict[str, Any]) -> Ours:
 def held_against_each_other(
     jepsen: JepsenChecker, world: World, used: Counter[str]
 ) -> tuple[set[str], set[str]]:
-    """What each found. Fails where one found something that the other did not, and nobody knows
-    why."""
+    """Return the findings of both. Fail if one found something that the other did not, without a
+    known reason."""
     ops = ops_of(world.log, world.consumers)
     found: Sequence[Error] = jepsen.errors(ops)
     both = Both(facts=facts(world.log, world.consumers, ops), ours=ours(world), theirs=found)

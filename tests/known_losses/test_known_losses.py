@@ -96,7 +96,7 @@ def test_failure_for_another_reason_does_not_count_unchecked_runs(runs: Runs) ->
 
 
 def test_loss_with_another_possible_cause_is_not_counted(runs: Runs) -> None:
-    """The same result, on a side where a loss tells nothing of the story."""
+    """Test the same result on a side where a loss does not indicate the defect."""
     for side in (NEW, OTHER):
         was_run(runs, side, 1, 7, Verdict.FAIL)
     assert (runs.tally("told", NEW).seen, runs.tally("told", OTHER).seen) == (1, 0)

@@ -1,5 +1,5 @@
-"""What docs/reports/librdkafka-purged-transaction.md says of librdkafka, on one broker of Apache
-Kafka's. A librdkafka that keeps what it has committed fails here: the report is to be changed."""
+"""The claims of docs/reports/librdkafka-purged-transaction.md about librdkafka, on one Apache Kafka
+broker. A librdkafka that keeps its committed records fails here: change the report then."""
 
 import subprocess
 import sys

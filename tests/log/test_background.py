@@ -1,4 +1,4 @@
-"""What is put off until a thread has synced it, when something else happens first."""
+"""Work postponed until a thread has synced it, with another event in between."""
 
 import errno
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def append(log: PartitionLog, count: int, producer: int = -1) -> None:
 
 
 def carry_on(steps: Steps, work: Callable[[], object] | None) -> None:
-    """As ``carry_out``, from ``work`` on, which a thread has begun."""
+    """Do the same as ``carry_out``, from ``work`` on, which a thread has begun."""
     while work is not None:
         try:
             work()
@@ -402,7 +402,7 @@ def test_remaining_records_after_a_truncation_keep_their_flush_deadline(disk: Me
 def test_a_sync_that_fails_is_heard_of_though_another_flush_was_faster(
     disk: MemoryDisk, later: Later, parts: int
 ) -> None:
-    """What came behind that one it may have dropped, and the next sync would be content."""
+    """Test a failed sync, which may have dropped later bytes although the next sync succeeds."""
     log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
     append(log, 2)
     log.flush_if_due(NOW_MS + 500)

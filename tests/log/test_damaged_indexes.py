@@ -56,7 +56,7 @@ def turned_over(path: Path, bits: int) -> Iterator[str]:
 
 
 def told(log: PartitionLog) -> dict[object, object]:
-    """What is read of it in pieces of several sizes, below several bounds, and by time."""
+    """Return the reads of the log in pieces of several sizes, below several bounds, and by time."""
     end = log.log_end_offset
     reads: dict[object, object] = {
         (offset, size, bound): bytes(log.read(offset, size, bound))
@@ -90,8 +90,8 @@ def test_it_is_read_as_if_nothing_had_happened(
 @BITS
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 def test_it_is_cut_and_goes_on(directory: Path, tmp_path: Path, suffix: str, bits: int) -> None:
-    """By a cut an entry becomes the last one that nobody has looked at when the log was opened: a
-    follower that could not cut its log would halt."""
+    """Test a truncation that makes an unchecked index entry the last one: a follower that could not
+    truncate its log would halt."""
 
     def cut(offset: int) -> object:
         copy = tmp_path / "copy" / "a-0"

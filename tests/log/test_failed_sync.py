@@ -63,8 +63,9 @@ def test_records_found_after_a_failed_sync_survive_power_loss(seed: int) -> None
 
 @pytest.mark.parametrize("seed", range(24))
 def test_a_snapshot_that_a_former_life_took_away_does_not_come_back(seed: int) -> None:
-    """Of 6, which a cut to 2 took away, with the directory not synced. In the next life others have
-    written up to 8, and of some seeds all of that is on the disk when the power fails."""
+    """Test a snapshot of offset 6 that a truncation to 2 removed, with the directory not synced.
+    The next life appends up to 8, and with some seeds all of that is on the disk when the power
+    fails."""
     disk = MemoryDisk(Random(seed))
     logs = logs_on(disk)
     appended(logs, 6)
@@ -89,7 +90,7 @@ def test_a_snapshot_that_a_former_life_took_away_does_not_come_back(seed: int) -
 
 
 def test_reread_file_holds_the_written_bytes(tmp_path: Path) -> None:
-    """What is not on the disk yet is not dropped by that."""
+    """Test that bytes not yet on the disk are kept."""
     file = File(REAL, tmp_path / "file")
     file.append(b"abc")
     file.read_anew()

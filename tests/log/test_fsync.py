@@ -1,4 +1,4 @@
-"""That data is fsynced when it has to be, and only then."""
+"""Fsyncs of data: performed when required, and only then."""
 
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,12 @@ class Watched(RealFileSystem):
         self._synced.append(directory.name)
 
     def synced(self) -> list[str]:
-        """What was since this was asked last."""
+        """Return the names synced since the last call."""
         synced, self._synced = self._synced, []
         return synced
 
     def synced_logs(self) -> int:
-        """How many of it were logs."""
+        """Return how many of the synced names were logs."""
         return sum(name.endswith(".log") for name in self.synced())
 
 
@@ -157,8 +157,8 @@ def test_a_marker_that_is_gone_was_perhaps_not_taken_away_for_good(
 def test_a_log_that_was_not_closed_well_is_durable_as_far_as_was_said(
     disk: Watched, tmp_path: Path
 ) -> None:
-    """What a crash left in the file may be in the system's hands only, and the next one take it:
-    of a segment that was written to, whatever the checkpoint says (see PartitionLog.open)."""
+    """Test bytes of a crash that may be in the page cache only, where the next crash would lose
+    them: the segment was written to, whatever the checkpoint says (see PartitionLog.open)."""
     log = opened(disk, tmp_path)
     appended(log, 3)
     log.close(flush=False)

@@ -169,8 +169,8 @@ class LogAndList(RuleBasedStateMachine):
         return found
 
     def found_on_disk(self) -> None:
-        """What no batch and no segment's name tells is not known after a start: an end or an
-        epoch without records."""
+        """Forget an end or an epoch without records: no batch and no segment name shows it after a
+        start."""
         told = [b.next_offset for b in self.batches[-1:]]
         self.end = max(self.start, *told, self.log.segment_base_offsets[-1])
         self.epochs = self.epochs.truncate_from_start(Offset(self.start))
@@ -184,7 +184,8 @@ TestLogAndList.settings = settings(max_examples=examples(30), stateful_step_coun
 
 
 class Crashes(LogAndList):
-    """What followers do besides: they are cut, and fetch records of epochs before their latest."""
+    """Tests with actions of followers, too: truncations, and fetches of records of earlier
+    epochs."""
 
     @rule(count=st.integers(1, 4), back=st.integers(0, 5))
     def append_what_an_earlier_leader_wrote(self, count: int, back: int) -> None:

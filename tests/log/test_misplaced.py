@@ -56,7 +56,8 @@ def damage(directory: Path, written: list[RecordBatch], number: int, offset: int
 def test_read_never_returns_a_batch_of_another_offset(
     tmp_path: Path, number: int, turned: Turned
 ) -> None:
-    """Nor nothing, for ever: nobody could tell that from a log that ends."""
+    """Test that a read does not return nothing for ever either: it would look like the end of the
+    log."""
     written = filled(tmp_path)
     log = opened(tmp_path)
     damage(tmp_path, written, number, turned(written[number].base_offset))

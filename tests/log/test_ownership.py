@@ -1,4 +1,4 @@
-"""Nobody works on another's log directories."""
+"""Exclusive ownership of log directories."""
 
 from pathlib import Path
 

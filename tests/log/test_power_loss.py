@@ -73,7 +73,7 @@ class Background:
 
 
 class Content(NamedTuple):
-    """What is in a log: where it begins if there is nothing in it, and its batches."""
+    """The content of a log: its start if it is empty, and its batches."""
 
     begin: int
     batches: tuple[RecordBatch, ...] = ()
@@ -291,7 +291,7 @@ class PowerLoss(RuleBasedStateMachine):
         self.log = self.logs.create(TP)
 
     def compare(self, promised: int) -> None:
-        """What is left, with what may be; and takes it over."""
+        """Compare the remaining content with the permitted one, and take it over."""
         self.disk.watch = None
         log = self.log
         start, end = log.log_start_offset, log.log_end_offset
@@ -340,7 +340,7 @@ def everything(log: PartitionLog) -> tuple[RecordBatch, ...]:
 
 
 def agrees(log: PartitionLog, found: tuple[RecordBatch, ...]) -> None:
-    """What the log knows beside its batches is what they say."""
+    """Check that the log's state agrees with its batches."""
     epochs, producers = Epochs(), ProducerState()
     for one in found:
         epochs = epochs.assign(LeaderEpoch(one.leader_epoch), Offset(one.base_offset))

@@ -35,7 +35,7 @@ def sent(producer: int, epoch: int, sequence: int, count: int = 1) -> RecordBatc
 
 
 def verdict(state: ProducerState, incoming: RecordBatch) -> int | ErrorCode | None:
-    """Where it was before, None for a new one, or how it is refused."""
+    """Return the former base offset, None for a new batch, or the error of a refused one."""
     try:
         found = state.check(incoming)
     except RefusedBatch as refused:
@@ -44,7 +44,7 @@ def verdict(state: ProducerState, incoming: RecordBatch) -> int | ErrorCode | No
 
 
 def expected(log: list[RecordBatch], incoming: RecordBatch) -> int | ErrorCode | None:
-    """The same from all that was ever appended, without remembering anything."""
+    """Return the same from all appended batches, without state."""
     own = [b for b in log if b.producer_id == incoming.producer_id]
     if not own:
         return None

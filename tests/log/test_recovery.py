@@ -1,4 +1,4 @@
-"""What is left of a log after a crash: everything up to the first byte that is not sound."""
+"""The remainder of a log after a crash: everything up to the first unsound byte."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a topic's settings ask of a batch."""
+"""Validation of a batch by the topic's settings."""
 
 import struct
 

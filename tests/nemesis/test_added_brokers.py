@@ -218,7 +218,7 @@ def test_one_that_ended_by_itself_is_no_fault_of_the_faults(
 def test_move_back_omits_brokers_that_have_left(
     nemesis: Nemesis, memory: Memory, fault: str, own: dict[str, object]
 ) -> None:
-    """What another fault found on a broker that was added: the two heal in any order."""
+    """Test a fault that found replicas on an added broker: the two heal in any order."""
     added = nemesis.strike("add-broker", ORDERS_0)
     other = nemesis.strike(fault, ORDERS_0, seed=3, **own)
     assert "broker-4" in other.target.placed[0].replicas

@@ -1,4 +1,4 @@
-"""What a target stands for at the most is never less than what it comes to stand for."""
+"""Bounds of targets: never less than the number of nodes that a target resolves to."""
 
 import pytest
 from hypothesis import given

@@ -82,7 +82,7 @@ class TestPace:
         assert clock(nemesis).runs == [(0, rate), (0, 1.0)]
 
     def test_a_clock_at_the_true_pace_is_not_proven(self, nemesis: Nemesis, rate: float) -> None:
-        """Nor one that jumped once, when it struck."""
+        """Test also a clock that jumped once, at the injection."""
         clock(nemesis).deaf = True
         entry = nemesis.strike("fast-clock", "broker-1", rate=rate)
         clock(nemesis).offset_ms = 60_000

@@ -29,7 +29,7 @@ def members(brokers: int = 4, keepers: int = 3) -> Members:
 
 
 def nemesis_of(tmp_path: Path, keepers: int) -> Nemesis:
-    """Of three brokers, of which so many keep the metadata."""
+    """Return a nemesis of three brokers, of which so many keep the metadata."""
     return Nemesis(memory_cluster(3, keepers, combined=True), tmp_path / "ledger.jsonl")
 
 

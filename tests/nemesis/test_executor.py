@@ -236,7 +236,7 @@ class TestHalfWay:
 
 @dataclass
 class Hanging:
-    """What hangs from the so manieth time on, until it is released."""
+    """A gate that hangs from the given call on, until it is released."""
 
     at: int
     reached: threading.Event = field(default_factory=threading.Event)

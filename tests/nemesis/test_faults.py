@@ -71,7 +71,7 @@ def test_kill_proof_lists_its_observations(nemesis: Nemesis) -> None:
 
 
 class TestShorterThanTheSession:
-    """What takes longer than the hold is not asked for."""
+    """Tests of holds too short for an effect: that effect is not required."""
 
     def test_kill_proves_the_kill(self, nemesis: Nemesis) -> None:
         nemesis.memory.system.lingering = {2}

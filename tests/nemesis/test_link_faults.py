@@ -170,7 +170,8 @@ class TestMeasured:
         }
 
     def test_connections_that_fail_of_themselves_are_no_loss(self, nemesis: Nemesis) -> None:
-        """As many as should, and the kernel has dropped nothing: the machine is busy."""
+        """Test failures at the expected rate without a dropped packet in the kernel: the machine is
+        busy."""
         entry = nemesis.strike("lossy", "broker-1 -> broker-2", percent=30)
         ends = ("broker-1", "broker-2")
         links = nemesis.memory.backend.links

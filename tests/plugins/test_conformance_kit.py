@@ -173,7 +173,7 @@ def test_fault_that_breaks_its_contract_does_not_conform(
 
 
 def test_fault_that_believes_its_own_orders_does_not_conform() -> None:
-    """Where nothing has any effect, what was ordered proves nothing."""
+    """Test that orders prove nothing where nothing has any effect."""
     with pytest.raises(NotConforming, match="taken effect where nothing has any"):
         check_fault(SureOfItself(), "broker-1", lasts=True)
 

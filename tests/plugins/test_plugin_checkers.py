@@ -380,7 +380,7 @@ def test_campaign_is_refused_while_a_checker_cannot_be_used(install: Install) ->
 
 
 def test_worker_without_the_plugin_says_so(install: Install, tmp_path: Path) -> None:
-    """As on a cluster of Spark's whose workers have another version of it, or none."""
+    """Test a Spark cluster with workers that have another version of the plug-in, or none."""
     installed(install)
     (run,), _ = evidence(planned_with(tmp_path / "made"))
     item, *_ = work_items(run)

@@ -107,7 +107,8 @@ class Orders(RuleBasedStateMachine):
 
     @rule()
     def another_controller(self) -> None:
-        """When what was ordered has been written: what was not is ordered again by its client."""
+        """Elect another controller after the orders have been written. Its client repeats the
+        others."""
         self.world.release()
         self.world.elect()
 

@@ -184,7 +184,7 @@ def test_follower_by_epochs_gets_its_leaders_log(drawn: Logs) -> None:
 @given(logs(), st.data())
 @settings(max_examples=100)
 def test_follower_by_watermark_never_gets_stuck(drawn: Logs, data: st.DataObject) -> None:
-    """By watermark logs may differ below it; both end at the same offset all the same."""
+    """Test that both logs end at the same offset, although they may differ below the watermark."""
     watermark = data.draw(st.integers(0, end_of(drawn.own)))
     conversation = Conversation(drawn, Truncation.HIGH_WATERMARK, high_watermark=watermark)
     conversation.run()

@@ -11,7 +11,7 @@ from ackproof.harness.report import chance
 
 
 def binomial(found: int, of: int, proportion: float) -> float:
-    """How likely at most ``found`` of ``of`` are found."""
+    """Return the probability of at most ``found`` of ``of``."""
     return sum(comb(of, n) * proportion**n * (1 - proportion) ** (of - n) for n in range(found + 1))
 
 

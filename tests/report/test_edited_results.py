@@ -217,7 +217,7 @@ def test_unedited_results_are_accepted(results: Path) -> None:
 
 
 def test_verdict_alone_is_compared(results: Path, tmp_path: Path) -> None:
-    """Whoever keeps results for comparisons may keep these files alone."""
+    """Test that these files alone suffice for comparisons."""
     (alone := tmp_path / "alone").mkdir()
     for name in ("verdict.json", "campaign.yaml"):
         shutil.copy(results / name, alone)

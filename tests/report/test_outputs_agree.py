@@ -157,7 +157,7 @@ def results(draw: st.DrawFn) -> CampaignResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What came out, read back."""
+    """The outputs of a run, read back."""
 
     status: ExitStatus
     terminal: str
@@ -324,7 +324,7 @@ WORDS = ("broken", "not promised", "held", "not checked", "cannot be told")
 
 
 def counts_agree(result: CampaignResult, found: Outputs) -> None:
-    """What is unknown in one place is a number nowhere."""
+    """Check that a count unknown in one output is a number in none."""
     table = found.page.partition("<h2>All anomalies</h2>")[2].partition("</table>")[0]
     listed = dict(re.findall(r'<tr><td>(.*?)</td><td class="n">(.*?)</td></tr>', table))
     for name, count in found.document.anomalies.items():

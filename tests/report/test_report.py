@@ -80,7 +80,7 @@ def named(found: CellResult, name: str, **settings: object) -> CellResult:
 
 
 def printed(directory: Path, result: CampaignResult = RESULT) -> str:
-    """What a log has of it."""
+    """Return the result as a log shows it."""
     written = report.write(directory, result)
     console = Console(width=200, file=io.StringIO())
     print_result(console, result, written.cells, written.windows)
@@ -698,7 +698,7 @@ def test_everything_that_a_campaign_says_is_escaped(directory: Path) -> None:
 
 
 def test_the_cells_are_whole_on_a_terminal_of_80_columns() -> None:
-    """Of a sweep over two settings, and counts of a long run."""
+    """Test a sweep over two settings with the counts of a long run."""
     made = [
         replace(cell(acks, isr, verdict), sent=99_999, acked=99_999, lost=9_999)
         for acks, isr, verdict in (

@@ -1,4 +1,4 @@
-"""What was not checked is shown as such, and never as held, as 0 or as green."""
+"""Unchecked guarantees: shown as unchecked, and never as held, as 0 or as green."""
 
 import json
 import re

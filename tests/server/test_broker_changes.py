@@ -1,4 +1,4 @@
-"""What a controller logs of brokers that start or fail."""
+"""The controller's log of brokers that start or fail."""
 
 import logging
 

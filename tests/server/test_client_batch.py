@@ -1,4 +1,4 @@
-"""What a producer is told about a batch that is not one."""
+"""Errors of a producer's malformed batch."""
 
 import pytest
 from kio.schema.errors import ErrorCode

@@ -1,6 +1,6 @@
-"""Whose settings may be asked for and changed.
+"""Resources with readable and changeable settings.
 
-There is no ZooKeeper here: what is not refused before it is asked waits for it, in vain.
+There is no ZooKeeper here: a request that is not refused before waits for it without end.
 """
 
 import asyncio

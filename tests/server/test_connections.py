@@ -149,7 +149,7 @@ def test_a_truncated_request_is_no_request() -> None:
 
 
 def test_requests_that_arrive_in_one_piece_begin_in_their_order() -> None:
-    """What a coroutine does before it awaits anything comes before the next request."""
+    """Test that the part of a coroutine before its first await precedes the next request."""
 
     async def test() -> None:
         begun: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Whose orders a broker obeys, and as which incarnation of itself it must have been addressed."""
+"""Control requests that a broker accepts, and the incarnation to which they must be addressed."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ STALE_BROKER = ErrorCode.stale_broker_epoch
 
 @dataclass(frozen=True)
 class Order:
-    """As far as the fence looks at it."""
+    """The fields of a control request that the fence reads."""
 
     controller_epoch: int
     broker_epoch: int

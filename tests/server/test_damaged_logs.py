@@ -1,4 +1,4 @@
-"""What a leader answers whose disk gives back something else than was written, or nothing."""
+"""Answers of a leader with a disk that returns altered bytes, or none."""
 
 import errno
 from datetime import timedelta
@@ -31,7 +31,7 @@ MAX = 2**20
 
 
 def fetch(*asked: tuple[TopicPartition, int]) -> FetchRequest:
-    """By a consumer, from these offsets of partitions of one topic."""
+    """Return a consumer's fetch of partitions of one topic, from these offsets."""
     partitions: Any = tuple(
         FetchPartition(partition=tp.partition, fetch_offset=offset, partition_max_bytes=MAX)  # type: ignore[arg-type]
         for tp, offset in asked
@@ -47,7 +47,7 @@ def fetch(*asked: tuple[TopicPartition, int]) -> FetchRequest:
 
 
 async def answers(host: Host, *asked: tuple[TopicPartition, int]) -> list[tuple[ErrorCode, int]]:
-    """Of each partition the error, and how many batches came."""
+    """Return the error and the number of batches of each partition."""
     answer = await host.call(fetch(*asked))
     return [
         (told.error_code, len(list(parse_batches(told.records or b""))))

@@ -21,7 +21,7 @@ from tests.support.worlds.replica_hosts import run, until
 
 
 class Session:
-    """As much of a session as the feed looks at."""
+    """The part of a session that the feed uses."""
 
     def __init__(self):
         self.number = 0

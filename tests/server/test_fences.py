@@ -139,7 +139,7 @@ def test_the_newest_controller_shuts_out_those_before_it(tmp_path):
 
 
 async def told(host, *args, **options):
-    """What becomes of one partition's LeaderAndIsr."""
+    """Return the error of one partition's LeaderAndIsr."""
     answer = await host.call(leader_and_isr(TP, *args, **options))
     assert answer.error_code is ErrorCode.none
     return answer.topics[0].partition_errors[0].error_code
@@ -320,7 +320,7 @@ def test_request_with_another_epoch_is_refused(tmp_path, epoch, error):
 
 
 def test_a_fenced_follower_makes_no_progress(tmp_path):
-    """What it holds below its offset may be other records: counted, it would commit for nobody."""
+    """Test that a fenced follower's records, which may be other ones, do not count for a commit."""
 
     async def story():
         async with hosts(tmp_path, 1) as brokers:

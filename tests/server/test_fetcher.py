@@ -1,4 +1,4 @@
-"""What a follower asks, and what it makes of answers that are late, wrong, or none."""
+"""Requests of a follower, and its reaction to late, wrong or missing answers."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -134,7 +134,8 @@ def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_appended(tmp_path):
 
 
 def test_an_answer_for_a_former_topic_is_not_for_the_one_that_was_made_again(tmp_path):
-    """Of the same name, with the same leader, in the same epoch, at the same offset."""
+    """Test a topic of the same name, with the same leader, in the same epoch, at the same
+    offset."""
 
     async def story():
         async with following(tmp_path) as (leader, host):

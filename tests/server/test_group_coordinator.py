@@ -91,7 +91,7 @@ OF_T, OF_U = TopicPartition("t", 0), TopicPartition("u", 0)
 
 
 async def committing(host):
-    """What a group has committed of two topics, a coordinator has stored."""
+    """Return a coordinator that has stored a group's commits of two topics."""
     earlier = await coordinator_of(host, (TP,))
     earlier.tick()
     await loaded(earlier)
@@ -111,7 +111,7 @@ def committed_by(coordinator):
 
 
 def test_offsets_of_topics_deleted_during_loading_are_dropped(tmp_path):
-    """Nobody will hear of it again, and it would count for the next topic of that name."""
+    """Test that the dropped offsets do not count for the next topic of that name."""
 
     async def story():
         async with hosts(tmp_path, 1) as brokers:
@@ -130,7 +130,7 @@ def test_offsets_of_topics_deleted_during_loading_are_dropped(tmp_path):
 
 
 def test_offsets_of_topics_deleted_before_loading_are_dropped(tmp_path, updated):
-    """Who coordinated before died before it had stored that."""
+    """Test a former coordinator that died before it had stored the deletion."""
 
     async def story():
         async with hosts(tmp_path, 1) as brokers:
@@ -170,7 +170,7 @@ def test_offsets_of_topics_deleted_before_loading_are_dropped(tmp_path, updated)
     ],
 )
 def test_damaged_partition_is_not_served_and_affects_only_its_groups(tmp_path, at, value):
-    """As if there were no commits, its consumers would begin anew or leave records out."""
+    """Test that consumers do not see missing commits: they would start over or skip records."""
 
     async def story():
         async with hosts(tmp_path, 1) as brokers:

@@ -1,4 +1,4 @@
-"""Who stops asks the controller to let others lead, as who he is at that moment."""
+"""Controlled shutdown: a stopping broker asks the controller in its present incarnation."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a leader hears of the ISR that it wanted written, and the controller after that."""
+"""The leader after an ISR write, and the controller after that."""
 
 import asyncio
 

@@ -31,7 +31,7 @@ FORMER, NEW = UUID(int=7), UUID(int=8)
 
 
 def fetch(topic_id, offset, *, session=(0, -1), wait_ms=0):
-    """By follower 2; in the session (id, epoch). Without an id: by name."""
+    """Return a fetch of follower 2, in the session (id, epoch); without an id, by name."""
     entities, topic = (by_name, "t") if topic_id is None else (by_id, topic_id)
     named = {"topic" if topic_id is None else "topic_id": topic}
     partition = entities.FetchPartition(

@@ -129,7 +129,7 @@ def with_ids(request: UpdateMetadataRequest, **ids: uuid.UUID) -> UpdateMetadata
 
 
 class _Registered:
-    """Of ZooKeeper, who is registered: nobody, until somebody is."""
+    """The registrations in ZooKeeper: empty until a test fills them."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, LiveBroker] = {}
@@ -272,7 +272,7 @@ def test_without_a_controller_a_topic_that_goes_while_it_is_read_does_not_come_b
 
 
 def test_without_a_controller_a_topic_that_goes_and_comes_between_two_questions_was_away() -> None:
-    """What groups have committed would count for the next one."""
+    """Test that a group's commits do not count for the next topic."""
     zk, gone = _Topic(), []
     metadata = ZkMetadata(zk, zk)
     metadata.on_deleted = gone.extend

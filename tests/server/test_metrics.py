@@ -1,4 +1,4 @@
-"""What is counted, and what a look at the broker gives."""
+"""Counters, and a snapshot of the broker."""
 
 import asyncio
 import urllib.request

@@ -1,4 +1,4 @@
-"""Where a group is does not depend on how much of the cluster a broker has heard of."""
+"""The location of a group: independent of the metadata that a broker has received."""
 
 import asyncio
 

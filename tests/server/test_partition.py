@@ -1,4 +1,4 @@
-"""What a partition does when its replica and its log, or its replica and its broker, disagree."""
+"""Disagreements of a partition's replica with its log or its broker."""
 
 import json
 import logging

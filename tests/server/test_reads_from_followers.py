@@ -201,7 +201,7 @@ def test_consumer_at_a_follower_is_answered_when_its_high_watermark_moves(tmp_pa
 
 @pytest.mark.parametrize("offset", [-1, 3])
 def test_offset_out_of_range_at_a_follower_is_refused_without_offsets(tmp_path, offset):
-    """By them librdkafka takes it for the leader's last word, and begins anew."""
+    """Test that librdkafka does not mistake the offsets for the leader's and start over."""
 
     async def story():
         async with hosts(tmp_path, LEADER, NEAR, **AWARE) as brokers:

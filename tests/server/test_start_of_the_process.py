@@ -1,4 +1,4 @@
-"""What a broker's process does before it has read its configuration."""
+"""The broker's process before it has read its configuration."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def test_it_leaves_nothing_where_it_is_started(tmp_path: Path) -> None:
-    """Nor does it compute what would be left: see ``broker.quick_start``."""
+    """Test that the process does not compute the leftovers either: see ``broker.quick_start``."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "ackproof.broker", "--help"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""Which topics may be created."""
+"""Permitted topic names."""
 
 import asyncio
 from collections import Counter

@@ -79,7 +79,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Where the matrix is."""
+    """Return the directory of the matrix."""
     path = tmp_path / "matrix"
     path.mkdir()
     return path

@@ -1,5 +1,5 @@
-"""What tests of simulated machines share: hosts that echo over the simulated network, through the
-broker's own connections, and a disk for logs."""
+"""Fixtures of simulated machines: hosts that echo over the simulated network through the broker's
+own connections, and a disk for logs."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What clients are told, judged: by hand, each invariant broken once and kept once."""
+"""Answers to clients: each invariant broken once and kept once, by hand."""
 
 from dataclasses import replace
 from types import SimpleNamespace

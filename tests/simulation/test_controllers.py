@@ -92,7 +92,7 @@ def test_bounced_member_has_left_the_isr(bounces: Bounces) -> None:
 
 
 def test_member_joined_after_it_bounced(bounces: Bounces) -> None:
-    """By a leader that did not see him registered yet."""
+    """Test a join by a leader that did not see the registration yet."""
     bounces.reads(FIRST, lives={FIRST: 10}, mzxid=51)
     comes(bounces.context, SECOND, 60)
     bounces.reads(FIRST, SECOND, lives={FIRST: 10, SECOND: 0}, mzxid=61)

@@ -133,7 +133,7 @@ class RealAndMemory(RuleBasedStateMachine):
 
 
 def test_a_lock_is_also_that_of_a_duplicate_made_before_it() -> None:
-    """As flock has it: the lock belongs to the open file."""
+    """Test the rule of flock: the lock belongs to the open file."""
     disk = MemoryDisk(Random(1))
     disk.make_directory(HOME)
     descriptor, other = disk.open(FILE), disk.open(FILE)
@@ -157,7 +157,7 @@ def test_a_write_may_take_only_a_part_and_never_nothing() -> None:
 
 
 def outcome(action: Callable[[], Any]) -> Any:
-    """What it returns, or the number of its error."""
+    """Return the result of the action, or the name of its error."""
     try:
         return action()
     except OSError as error:
@@ -190,7 +190,8 @@ def disk_with(content: bytes, seed: int = 0) -> tuple[MemoryDisk, int]:
 def after_power_loss(
     content: bytes, act: Callable[[MemoryDisk, int], object], path: Path = FILE
 ) -> set[bytes | None]:
-    """What is in the file after ``act`` and a power failure, over many seeds; None: no file."""
+    """Return the contents of the file after ``act`` and a power failure, over many seeds; None: no
+    file."""
     found: set[bytes | None] = set()
     for seed in SEEDS:
         disk, descriptor = disk_with(content, seed)

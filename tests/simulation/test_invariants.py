@@ -88,7 +88,7 @@ class Story:
         self.partition.stepped(broker, view, event or Tick(now=0), effects)
 
     def append(self, broker: int, what: Any = RECORD, at: int = 0) -> None:
-        """As the leader if it is that, else as it came from one."""
+        """Append the record as the leader, or as a follower that fetched it."""
         leads = self.roles[broker][0] is Role.LEADER
         epoch = self.roles[broker][1] if leads else None
         stored = what if leads else replace(what, base_offset=at)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.simulation
 def plan(
     *, nth: int = 1, for_ms: int = 2_000, expires: bool = False, carried_out: bool = True
 ) -> Plan:
-    """Of two brokers one is elected controller anew."""
+    """Return a plan in which one of two brokers is elected controller again."""
     lost = (
         LoseAnswer(
             who=Who(broker=b),

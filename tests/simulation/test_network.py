@@ -49,7 +49,7 @@ def said(world: Any, host: str) -> list[Any]:
 
 
 def outcome(task: asyncio.Task[Any]) -> str:
-    """What the caller was told."""
+    """Return the outcome that the caller received."""
     assert task.done()
     error = task.exception()
     return "answered" if error is None else str(error)

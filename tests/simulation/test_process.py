@@ -127,7 +127,8 @@ def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -
 def test_a_broker_that_starts_without_zookeeper_stops_when_asked(
     cluster: Cluster, has: str
 ) -> None:
-    """Which goes before the broker is there, or when it has its session, its logs, its port."""
+    """Test a ZooKeeper that stops before the broker starts, or after it has its session, its logs,
+    or its port."""
     node = cluster.nodes[filled(cluster)]
     node.kill()
     node.start()

@@ -1,4 +1,4 @@
-"""What is judged at the end of a run, by hand."""
+"""Judgement at the end of a run, by hand."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -285,7 +285,7 @@ def test_deleted_log_is_not_judged(disk: MemoryDisk, log: PartitionLog) -> None:
 
 @pytest.fixture
 def later() -> list[Steps]:
-    """What was put off."""
+    """Return the list of postponed work."""
     return []
 
 

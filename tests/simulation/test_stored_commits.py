@@ -1,4 +1,4 @@
-"""Which of the offsets that a group committed it must remember when records were lost."""
+"""Offsets that a group must remember after a loss of records."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -34,7 +34,7 @@ class Home:
         return Commit("g", TP, None, offset, self._now - 0.1, ErrorCode.none)
 
     def append(self, offset: int) -> None:
-        """As a coordinator also does that writes again what it knows."""
+        """Append the commit, as a coordinator does also when it rewrites its state."""
         said = OffsetAndMetadata(offset=offset, leader_epoch=-1, metadata="")
         record = KeyValue(encode(key("g", TP)), encode(value(said, int(self._now * 1000))))
         batch, base = new_batch([record], int(self._now * 1000)), self.promises.committed_end

@@ -1,4 +1,4 @@
-"""What is brought to a host, and what is not: with the host's own verbs, in a directory here."""
+"""Upload of programs to a host: with the host's own commands, in a local directory."""
 
 import hashlib
 import os
@@ -67,7 +67,7 @@ def bring(
 
 
 def brought(host: HostHere, jars: Artifact, there: Path) -> list[str]:
-    """What was told meanwhile."""
+    """Return the lines of progress."""
     told: list[str] = []
     bring(host, jars, there, told.append)
     assert {path.name: path.read_bytes() for path in there.glob("*.jar")} == CONTENTS

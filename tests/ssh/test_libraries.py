@@ -1,4 +1,4 @@
-"""Which libraries hosts get: what is found out and what is kept. No host is needed."""
+"""Libraries for hosts: their discovery and its cache. No host is needed."""
 
 import json
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""What tests share, by package."""
+"""Shared parts of the tests, by package."""

@@ -126,7 +126,7 @@ def test_bytes_left_over_are_refused() -> None:
 
 
 def test_bytes_behind_a_metadata_request_are_passed_over() -> None:
-    """As librdkafka 2.16 asks for all topics in v9: the topics' count has four bytes."""
+    """Test librdkafka 2.16, which asks for all topics in v9: the topics' count has four bytes."""
     asked = MetadataRequest(version=9, topics=None, allow_auto_topic_creation=False)
     payload = write_request(asked, 1, None)[PREFIX:]
     header = payload[: -len(b"\0" + bytes(3) + b"\0")]

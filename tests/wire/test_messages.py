@@ -140,7 +140,7 @@ def test_whatever_is_in_them(data: st.DataObject, which: tuple[int, int]) -> Non
 @settings(max_examples=examples(60), derandomize=True)
 @given(data=st.data(), which=st.sampled_from(FLEXIBLE))
 def test_tagged_fields_are_skipped(data: st.DataObject, which: tuple[int, int]) -> None:
-    """Of the header and the body, those that kio knows, too."""
+    """Test the tagged fields of the header and the body, also those that kio knows."""
     theirs = data.draw(entities(request_type(*which)))
     tags = tagged(data.draw(st.integers(128, 2**14 - 1)), data.draw(st.binary(max_size=99)))
     header_end = 2 + 2 + 4 + 2 + len("me")

@@ -46,7 +46,7 @@ class ClientProcess:
         return self._log.read_text()
 
     def figures(self) -> Counter[str]:
-        """What the progress file says; all zero while there is none."""
+        """Return the figures of the progress file; all zero without one."""
         said = json.loads(self.progress.read_text()) if self.progress.exists() else {}
         return Counter(said)
 

@@ -120,7 +120,7 @@ def send(cluster: MockCluster, topic: str, values: Sequence[bytes | None], **fur
 
 
 def one_by_one(cluster: MockCluster, topic: str, many: int) -> list[Row]:
-    """As confluent-kafka tells."""
+    """Return the rows as confluent-kafka reports them."""
     with closing(Consumer(properties(cluster))) as consumer:
         consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
         found: list[Row] = []
@@ -220,7 +220,7 @@ def test_fatal_error_is_reported_and_the_client_can_be_closed(reader) -> None:
 def test_messages_are_released_despite_a_failed_report(
     reader, mock_cluster: MockCluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not let go keeps the client from ending: the fixture would not come back."""
+    """Test that no message keeps the client from ending: the fixture would not return."""
     send(mock_cluster, topic, [b"x"] * 30)
     mine = reader()
 

@@ -101,7 +101,7 @@ def producer(mock_cluster: MockCluster) -> Iterator[Callable[..., Told]]:
 
 
 def logged(cluster: MockCluster, many: int) -> dict[tuple[int, int], tuple[bytes, bytes | None]]:
-    """What stands where: partition and offset, value and key."""
+    """Return the value and key at each partition and offset."""
     config = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"}
     with closing(Consumer(config)) as consumer:
         consumer.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])

@@ -1,4 +1,4 @@
-"""Where logs begin and end, asked of leaders that die, by the real client of a real cluster."""
+"""Bounds of logs, asked of leaders that die, by the real client of a real cluster."""
 
 import time
 from pathlib import Path

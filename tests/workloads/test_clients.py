@@ -166,7 +166,7 @@ def test_records_have_the_keys_of_their_partitions(produce, mock_cluster) -> Non
 def test_client_picks_the_partition_of_each_key_among_those_that_the_cluster_names(
     produce,
 ) -> None:
-    """Where these are fewer than the history was told, some records go elsewhere."""
+    """Test fewer partitions than the history expects: some records go elsewhere."""
     config = {"partitioner": "murmur2"}
     producer = produce(create=2, rate=None, records=90, keys=20, producer_config=config)
     wait_for(producer, lambda: producer.figures()["acked"] == 90)

@@ -36,7 +36,8 @@ def spec(tmp_path: Path) -> GroupMemberSpec:
 
 @pytest.fixture
 def positions() -> Positions:
-    """Of one that has two partitions and was shown five records of the first."""
+    """Return the positions of a consumer of two partitions that has read five records of the
+    first."""
     positions = Positions()
     for partition in range(2):
         positions.begin(partition, 0)

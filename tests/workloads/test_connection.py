@@ -1,4 +1,4 @@
-"""What connecting takes, clients are told in their environment: secrets are in no file."""
+"""Connection settings, passed to clients in their environment: no file contains secrets."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What consumers hear from brokers, against librdkafka's own cluster: errors at will, no CPU."""
+"""Errors from brokers to consumers, on librdkafka's own mock cluster: errors at will, without CPU
+load."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -99,7 +99,7 @@ def stop(*processes) -> None:
 
 
 def acked(directory: Path) -> dict[tuple[int, int], Identity]:
-    """Of each acknowledged record: partition and offset, and whose it is."""
+    """Return the identity of each acknowledged record by partition and offset."""
     return {
         (row["partition"], row["offset"]): Identity(row["cell"], row["producer"], row["sequence"])
         for row in read(directory, "sends").to_pylist()
@@ -108,7 +108,7 @@ def acked(directory: Path) -> dict[tuple[int, int], Identity]:
 
 
 def shown(directory: Path) -> dict[tuple[int, int], Identity]:
-    """What a consumer was shown, as :func:`acked`."""
+    """Return the records that a consumer read, in the form of :func:`acked`."""
     return {
         (row["partition"], row["offset"]): Identity(row["cell"], row["producer"], row["sequence"])
         for row in read(directory, "polls").to_pylist()

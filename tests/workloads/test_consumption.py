@@ -1,4 +1,4 @@
-"""What a consumer was shown, given, and what it committed, row by row."""
+"""Rows of a consumer's reads, assignments and commits."""
 
 from collections.abc import Callable
 from itertools import count

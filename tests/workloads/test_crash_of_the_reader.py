@@ -1,4 +1,4 @@
-"""What is read, and by whom, when librdkafka has ended the process of a final read."""
+"""The final read after librdkafka has ended its process."""
 
 import signal
 

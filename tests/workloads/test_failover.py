@@ -1,4 +1,4 @@
-"""Who looks on as partitions change leaders sees when each is led, and acknowledges, again."""
+"""The observer of a failover: it sees when each partition has a leader and acknowledges again."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ def looking(cluster: MockCluster, partitions: int, limit_s: float) -> Onlooker:
 
 
 def at_look(number: int, act: Callable[[], None]) -> Callable[[], None]:
-    """What is called at every look, and acts at one of them."""
+    """Return a function for every look, which acts at one of them."""
     looks = iter(range(10_000))
     return lambda: act() if next(looks) == number else None
 
@@ -75,7 +75,7 @@ def test_unrecovered_partition_has_unknown_times(mock_cluster: MockCluster) -> N
 def test_a_record_of_before_is_no_ack_of_this_round(
     onlooker: Onlooker, mock_cluster: MockCluster
 ) -> None:
-    """Nobody leads partition 0 in the first round; then its record is delivered all the same."""
+    """Test a partition 0 without a leader in the first round; its record is delivered later."""
     mock_cluster.lead(TOPIC, 0, -1)
     assert not onlooker.warm_up(1.0)
     mock_cluster.lead(TOPIC, 0, 1)

@@ -58,8 +58,8 @@ def wait_for(process, condition: Callable[[], bool]) -> None:
 
 
 def outcomes(directory: Path) -> dict[int, tuple[str, int | None, str | None]]:
-    """By number, what became of it: type, offset and error. Each record has an invoke, and one
-    outcome, which is no earlier."""
+    """Return the outcome of each record by number: type, offset and error. Check that each record
+    has an invoke and one outcome, which is no earlier."""
     rows = defaultdict(list)
     for row in read(directory, "sends").to_pylist():
         rows[row["sequence"]].append(row)
@@ -179,7 +179,7 @@ def test_flush_without_all_reports_is_an_error(produce) -> None:
 
 @pytest.mark.long  # waits ten seconds for the program to end
 def test_a_program_that_takes_nothing_more_is_handed_nothing_more(produce) -> None:
-    """What is handed over is what it may have sent: no more than its pipe holds."""
+    """Test that no more records are handed over, and so possibly sent, than the pipe holds."""
     producer = produce("stuck", rate=20_000, producer_config={"delivery.timeout.ms": 1000})
     wait_for(producer, lambda: producer.figures()["sent"] > AFTER + 1)
     sent = {0: 0}
@@ -222,7 +222,7 @@ def test_a_program_that_cannot_be_started_is_named(produce, program: str) -> Non
 
 
 def test_a_program_without_its_interpreter_says_so(produce, tmp_path: Path) -> None:
-    """As on a node that has not what this machine has; Linux says that there is no such file."""
+    """Test a node without the interpreter of this machine; Linux reports a missing file."""
     program = tmp_path / "mine"
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What programs are told, and what a campaign may not set of them."""
+"""Properties of programs, and those that a campaign may not set."""
 
 import pytest
 

@@ -71,7 +71,7 @@ def test_encoded_message_of_a_program_is_decoded_unchanged(saying) -> None:
 
 @given(st.binary(max_size=60) | SAYINGS.map(encode_saying).map(lambda line: line[:-2]))
 def test_any_line_is_a_saying_or_malformed(line: bytes) -> None:
-    """What is taken for a saying is that one's own line, to the byte."""
+    """Test that an accepted line equals its encoded message, to the byte."""
     line = line.replace(b"\n", b" ")
     with suppress(Malformed):
         assert encode_saying(decode_saying(line)) == line + b"\n"

@@ -1,5 +1,5 @@
-"""What is read of the library's memory is what its own calls tell of each message, and either way
-to let go of messages lets go of them."""
+"""Fields read from the library's memory equal the results of its own calls, and both ways of
+releasing messages release them."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -59,7 +59,7 @@ def send(cluster: MockCluster, topic: str, records: int) -> None:
 
 @pytest.fixture
 def taker(mock_cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Taker]:
-    """Of a topic whose leader changes after each third of its records."""
+    """Yield a taker of a topic with a leader change after each third of its records."""
     topic = f"raw-{request.node.name}"
     mock_cluster.create(topic, 1)
     for leader in (1, 2, 3):

@@ -23,7 +23,7 @@ from ackproof.workloads.spec import ProducerSpec
 
 
 def taken(pacer: Pacer, now: float) -> list[float]:
-    """When those that are due by now were due."""
+    """Return the due times of the records due by now."""
     return list(pacer.take(pacer.due(now)))
 
 

@@ -1,4 +1,4 @@
-"""What a poll returned, by arrays, says the same as its records one by one."""
+"""The arrays of a poll: equal to its records one by one."""
 
 import numpy as np
 from hypothesis import given

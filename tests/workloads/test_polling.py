@@ -1,4 +1,4 @@
-"""Where a consumer is after a poll is where it would be, had it been shown one thing at a time."""
+"""The position of a consumer after a poll: the same as after single records."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

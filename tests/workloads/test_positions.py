@@ -1,4 +1,4 @@
-"""What is committed is what was shown, of what the consumer has, and the end is the end of all."""
+"""Committed positions: of read records of assigned partitions, and at the end of all of them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

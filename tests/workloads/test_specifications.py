@@ -100,7 +100,7 @@ def written(path: Path, specification: object) -> Path:
 
 
 def test_consumers_are_spread_over_racks_unless_configured() -> None:
-    """Whoever comes in the place of one stands where that one stood."""
+    """Test also the replacement clients, which have the racks of the former ones."""
     groups = (
         Group(name="spread", members=3, delivery=Delivery.AUTO_COMMIT),
         Group(name="near", members=2, delivery=Delivery.AUTO_COMMIT, config={"client.rack": "x"}),

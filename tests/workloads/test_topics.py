@@ -49,6 +49,6 @@ def test_a_controller_that_is_elected_late_is_waited_for(tmp_path: Path) -> None
 
 
 def connections(port: int) -> int:
-    """Of clients to a port of this machine."""
+    """Return the number of clients' connections to a port of this machine."""
     ends = (c for c in psutil.net_connections("tcp4") if c.status == psutil.CONN_ESTABLISHED)
     return sum(c.laddr.port == port for c in ends)

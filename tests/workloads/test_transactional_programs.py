@@ -151,7 +151,7 @@ def test_a_zombie_asks_for_its_commit_when_another_has_begun(produce) -> None:
 def test_misbehaving_program_ends_the_producer(
     produce, manner: str, status: int, reason: str
 ) -> None:
-    """What it asked last is of unknown outcome, as of whoever was killed."""
+    """Test that the last call has an unknown outcome, as of a killed client."""
     producer = produce(manner, aborts=0.0)
     assert producer.wait() == status, producer.log()
     assert reason in producer.log()

@@ -67,7 +67,7 @@ class Scripted:
 
 @dataclass(frozen=True)
 class Lived:
-    """What a session did: its transactions, each with what was asked of its end, and the rows."""
+    """The life of a session: its transactions, each with the calls to end it, and the rows."""
 
     ends: list[list[tuple[str, Answer]]]
     outcomes: list[TransactionOutcome]
@@ -109,7 +109,7 @@ def lived(directory: Path, commits: Sequence[bool], answers: Sequence[Answer]) -
 
 
 def allowed(asked: Sequence[tuple[str, Answer]]) -> TransactionOutcome:
-    """What is known of a transaction, by the calls that were made to end it."""
+    """Return the known outcome of a transaction, by the calls to end it."""
     if all(call == "abort" for call, _ in asked):
         return TransactionOutcome.NOT_COMMITTED
     match asked[-1]:

@@ -1,4 +1,4 @@
-"""What is unresolved, by arrays, is what a dictionary would say."""
+"""The arrays of unresolved records: equal to a dictionary."""
 
 import numpy as np
 from hypothesis import given, settings

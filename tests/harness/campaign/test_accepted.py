@@ -1,4 +1,4 @@
-"""What a campaign may say, however much it is; and that it reads back as what it was."""
+"""Valid campaigns, however large, and their copies, which read back unchanged."""
 
 import socket
 from collections.abc import Mapping

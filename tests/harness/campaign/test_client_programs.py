@@ -54,7 +54,7 @@ def own_program(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def problems(campaign_file) -> Callable[..., list[str]]:
-    """What is told of a campaign with these clients."""
+    """Return a function that lists the problems of a campaign with these clients."""
 
     def told(*named: str, allowed: tuple[Path, ...] = (), backend: str = "local") -> list[str]:
         cells = {"cells.acks": "all", "cells.min~insync~replicas": 1, "cells.client": list(named)}
@@ -174,7 +174,7 @@ def test_nodes_are_given_the_programs_of_the_cells_that_are_to_be_run(own_progra
 
 
 def test_client_programs_are_named_after_their_sources(nothing_built: Path) -> None:
-    """What is built already is not built again; with another compiler's absence it would show."""
+    """Test that an existing build is not repeated; without a compiler a repetition would fail."""
     with pytest.raises(InfraError, match="not built"):
         builds.built("java")
     directory = builds._directory("java")

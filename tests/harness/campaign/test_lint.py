@@ -23,7 +23,7 @@ Warned = Callable[[Mapping[str, object]], list[str]]
 
 @pytest.fixture
 def warned(campaign_file) -> Warned:
-    """What is warned of in the small campaign with these changes."""
+    """Return a function that lists the warnings about the small campaign with these changes."""
 
     def of(changes: Mapping[str, object]) -> list[str]:
         return [str(one) for one in warnings(check(campaign_file(changes)).campaign)]

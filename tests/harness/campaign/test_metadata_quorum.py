@@ -100,7 +100,8 @@ def test_unsupported_metadata_quorum_is_refused(
 
 
 def test_one_slip_hides_no_other(campaign_file) -> None:
-    """Of a pair that cannot be, nothing is said that follows from it; of the rest everything."""
+    """Test that an invalid pair of settings hides no other problem, and causes no consequent
+    ones."""
     changes = {"cluster.metadata~quorum": "isolated-kraft", "workload.rate": "fast"}
     with pytest.raises(CampaignRefused) as refused:
         check(campaign_file(changes))

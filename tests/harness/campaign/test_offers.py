@@ -1,4 +1,4 @@
-"""Which fault is offered where: what the catalogue says is what backends and campaigns do."""
+"""Offers of faults by backend: backends and campaigns behave as the catalogue says."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an old release of Apache Kafka has not yet is refused when the campaign is read."""
+"""Settings that an old release of Apache Kafka lacks: refused when the campaign is read."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a campaign sets out to do is a pure function of it, and all of it is in the manifest."""
+"""Plans of a campaign: a pure function of it, and all of it is in the manifest."""
 
 import json
 import shutil
@@ -128,7 +128,7 @@ def test_clusters_that_are_compared_are_no_cross_product(campaign_file) -> None:
 
 
 def test_clusters_that_are_compared_meet_the_same_faults_at_the_same_times(campaign_file) -> None:
-    """By the plan: fault, target, time, hold, and the seed for what the target leaves open."""
+    """Test the plan: fault, target, time, duration, and the seed for open choices of the target."""
     faults = [
         {"fault": "kill", "target": "leader(acks-1-minisr-1, any)", "at": ["5s", "9s"]},
         {"fault": "isolate", "target": "one", "hold": ["2s", "9s"]},
@@ -327,12 +327,13 @@ def test_a_new_setting_is_one_line_in_one_file(campaign_file, tmp_path: Path) ->
 
 
 def again(campaign: Campaign) -> Campaign:
-    """As the copy that a run leaves behind has it."""
+    """Return the campaign from the copy that a run leaves behind."""
     return Campaign.model_validate_json(json.dumps(yaml.safe_load(campaign.to_yaml())))
 
 
 class TestDisks:
-    """Of the brokers' own: where a planned fault needs them, or the campaign says so."""
+    """Tests of the brokers' own disks: provided where a planned fault needs them, or the campaign
+    asks for them."""
 
     POWER: ClassVar[dict[str, object]] = {"fault": "power-failure", "target": "broker-1"}
 

@@ -1,4 +1,4 @@
-"""What a place refuses is left out where that is wanted, and never silently."""
+"""Skipped parts of a campaign: left out on request, and always reported."""
 
 import json
 from pathlib import Path

@@ -246,7 +246,7 @@ def carry_out(run: Run, seconds: float = 5_000.0) -> list[dict[str, Any]]:
 
 
 def times(rows: list[dict[str, Any]], run: Run) -> Mapping[tuple[str, str], float]:
-    """When, by step and event."""
+    """Return the time of each step and event."""
     names = {fault.fault_id: fault.part.step for fault in run.plan if fault.part is not None}
     return {(names[row["fault_id"]], row["event"]): row["time"] / 1e9 for row in rows}
 
@@ -349,7 +349,7 @@ def test_broker_elected_while_the_isr_shrinks_is_alone_too(
 def test_a_leader_that_is_alone_in_sync_for_a_moment_is_no_isr_that_has_shrunk(
     played, memory: Memory
 ) -> None:
-    """Whoever killed it then would wait in vain for another to lead."""
+    """Test that a kill is not injected in this state: no other broker could lead."""
     alone = iter([True] * 5)
     _follow_the_links(memory, lambda: bool(memory.backend.links_cut) and next(alone, False))
     run = played(entry("lagging-watermark", partition=0))

@@ -44,7 +44,7 @@ def test_a_session_is_expired_by_hand():
 
 
 def test_a_reset_loses_answers_and_requests():
-    """Of what was in flight some has been carried out and some never will be."""
+    """Test that some requests in flight have been carried out and some never will be."""
 
     async def case(world):
         async with world.peer() as zk, world.peer() as other:

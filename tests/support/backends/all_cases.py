@@ -1,4 +1,4 @@
-"""What a backend is put to: every case of every suite, by name."""
+"""Every case of every suite of the backends, by name."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What the catalogue of backends says of each: a case of the suite of all backends."""
+"""The catalogue's statements about each backend: a case of the suite of all backends."""
 
 from pathlib import Path
 

@@ -87,8 +87,8 @@ def _await_pace(node: Node, name: str, rate: float) -> None:
 
 
 def _offset_ms(node: Node, name: str) -> float | None:
-    """By its last line; None before there is one. All nodes of tests are on this machine, and have
-    its time since boot."""
+    """Return the offset of the clock from the last line; None before there is one. All nodes of
+    tests are on this machine, and have its time since boot."""
     told = _told(node, name)
     if not told:
         return None

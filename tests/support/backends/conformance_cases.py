@@ -1,6 +1,6 @@
-"""What every backend must do: cases that take one, and a directory of this machine.
+"""Requirements of every backend: cases with a backend and a directory of this machine.
 
-Run inside of wherever the backend works by the tests of tests/backends.
+The tests of tests/backends run them wherever the backend works.
 """
 
 import hashlib
@@ -95,7 +95,7 @@ def a_cut_leaves_other_links_alone(backend: Backend, _scratch: Path) -> None:
 
 
 def many_links_are_cut_at_once(backend: Backend, _scratch: Path) -> None:
-    """By threads, as overlapping faults do it: none is lost, none undoes another's."""
+    """Cut links by several threads, as overlapping faults do: no cut is lost or undone."""
     nodes = [backend.node(name) for name in "abcd"]
     links = [(a, b) for a in nodes for b in nodes if a is not b]
     kept, healed = links[::2], links[1::2]

@@ -1,4 +1,4 @@
-"""What there is in the Docker Engine that is labelled as ours."""
+"""Resources in the Docker Engine with our label."""
 
 from collections.abc import Collection
 

@@ -1,6 +1,6 @@
-"""What every backend's disks must do: cases as those of ``conformance_cases``.
+"""Requirements of every backend's disks: cases like those of ``conformance_cases``.
 
-Where a backend has no disks, the same cases see that it says so, and that asking is refused.
+On a backend without disks, the same cases check that it reports so and refuses requests.
 """
 
 import signal
@@ -114,8 +114,7 @@ def slow_disks(backend: Backend, _scratch: Path) -> None:
 
 
 def tails_are_torn(backend: Backend, _scratch: Path) -> None:
-    """What is found behind what was kept is no whole batch, and nothing that was kept is
-    touched."""
+    """Check that a torn tail is no whole batch and that the kept bytes are unchanged."""
     node = backend.node("a")
     if (disk := _disk(backend, node)) is None:
         return

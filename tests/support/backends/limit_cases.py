@@ -16,7 +16,7 @@ GREEDY = "import os; [os.urandom(1 << 20) for _ in range({})]"
 
 
 def control_groups(run: str = os.environ.get(RUN, "")) -> list[str]:
-    """Those on this machine that a run of this name has made and not removed."""
+    """Return the control groups on this machine of a run of this name."""
     tops = ("/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory")
     return [str(path) for top in tops for path in Path(top).glob(f"ackproof-*.{run}") if run]
 
@@ -49,7 +49,7 @@ def too_little_cpu(backend: Backend, _scratch: Path) -> None:
 
 
 def too_little_memory(backend: Backend, _scratch: Path) -> None:
-    """Who needs more than there is gets killed, and counted; or refused, where it cannot be."""
+    """Check that a process beyond its limit is killed and counted, or that the limit is refused."""
     node = backend.node("a")
     if Capability.LIMIT_MEMORY not in backend.capabilities:
         with pytest.raises(InfraError):

@@ -1,4 +1,4 @@
-"""What befalls links, on every backend: cases of the conformance suite."""
+"""Link faults on every backend: cases of the conformance suite."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +42,7 @@ def impaired(
 
 
 def links_can_be_treated(backend: Backend, _scratch: Path) -> None:
-    """What the other cases of this file rest on."""
+    """Check the capabilities that the other cases of this file need."""
     backend.node("a")
     assert backend.capabilities >= LINKS
 

@@ -1,4 +1,4 @@
-"""Where backends are tried, and whole families of faults let loose on real clusters (fixture
+"""Places for tests of backends, and for whole families of faults on real clusters (fixture
 ``place``)."""
 
 from collections.abc import Callable, Collection, Sequence

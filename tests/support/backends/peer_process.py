@@ -1,4 +1,4 @@
-"""What a peer runs on its node (``python -c <this> <address>``): see peer.py."""
+"""The program of a peer on its node (``python -c <this> <address>``): see peer.py."""
 
 import json
 import socket

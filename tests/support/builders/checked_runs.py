@@ -82,7 +82,7 @@ def reconcile(item: WorkItem) -> tuple[pa.Table, PartitionTotals]:
 
 
 def checked(directory: AnyPath) -> CampaignResult:
-    """What :func:`checkers.check.check` returns, but for the findings on unplanned runs."""
+    """Return the result of :func:`checkers.check.check` without findings on unplanned runs."""
     runs, gaps = evidence(directory)
     partitions = {}
     for item in (item for run in runs for item in work_items(run)):

@@ -37,7 +37,7 @@ class World:
         return replace(self, consumers=tuple(others))
 
     def without(self, record: Entry) -> "World":
-        """Whose final log has it not."""
+        """Return the world with a final log that lacks the record."""
         kept = [one for one in self.log.log if one is not record]
         return replace(self, log=self.log.but(log=kept))
 

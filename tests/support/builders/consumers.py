@@ -97,7 +97,7 @@ def committed_ok(number: int, time: int, offset: int, poll: int) -> list[Commit]
 
 
 def left_by(made: MadeConsumer, **changes: Any) -> ConsumerRows:
-    """As :mod:`checkers.checks.check_reads` is given it."""
+    """Return the consumer's tables in the form for :mod:`checkers.checks.check_reads`."""
     cells = [None if one.producer is None else made.cell for one in made.polls]
     rows = {
         "poll": pa.array([one.poll for one in made.polls], pa.int64()),
@@ -125,7 +125,7 @@ def left_by(made: MadeConsumer, **changes: Any) -> ConsumerRows:
 
 
 def writers_of(made: MadeConsumer, node: str) -> Iterator[PlannedWriter]:
-    """As the manifest plans it."""
+    """Yield the writers of the consumer in the manifest."""
     for table in ("polls", "assignments", *(["commits"] if made.group else [])):
         yield PlannedWriter(
             table=table,

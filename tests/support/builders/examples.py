@@ -1,4 +1,4 @@
-"""How many examples a property test tries."""
+"""Numbers of examples of property tests."""
 
 import os
 

@@ -192,7 +192,7 @@ def kept(*seconds: float) -> Made:
 
 
 def losing(made: Made, *offsets: int) -> Made:
-    """The same, but records that were acked at these offsets gave way to others'."""
+    """Return the same partition with other records at these acknowledged offsets."""
     others = {offset: number for number, offset in enumerate(sorted(offsets))}
     log = [entry(e.offset, 99, others[e.offset]) if e.offset in others else e for e in made.log]
     sends = [send("invoke", 99, number, at(1)) for number in others.values()]
@@ -483,7 +483,7 @@ def write_digests(directory: Path, run: int = 1) -> None:
 
 
 def history_of(directory: Path, run: int = 1) -> Path:
-    """Where a run's tables are."""
+    """Return the directory of a run's tables."""
     return directory / "runs" / str(run) / "history"
 
 

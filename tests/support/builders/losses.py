@@ -41,8 +41,8 @@ ERA_S = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """What has to be found of a loss. ``rewritten``: whether all of its offsets were taken by the
-    next epoch's records, so that nobody else can have acked them."""
+    """The expected findings of a loss. ``rewritten``: whether records of the next epoch took all of
+    its offsets, so that no other leader can have acknowledged them."""
 
     kind: CauseKind
     sequences: range
@@ -286,8 +286,8 @@ def _truncation_before(world: World, other: int, count: int) -> str:
 
 
 def cut_for_one_that_never_heard(world: World, other: int, count: int) -> str:
-    """Likewise, but it cuts as the follower of the third, which is killed before it hears that it
-    is elected."""
+    """Plant the same loss, by a truncation of a follower of the third broker, which is killed
+    before it hears of its election."""
     leader, third = world.leader, other % 3 + 1
     fault = world.strike("kill", leader, until=world.now + 20)
     _lost(world, count, -0.5)

@@ -40,7 +40,7 @@ PRIMITIVES = {
 
 
 def values(kind: str | None, type_: Any, *, tagged: bool = True) -> st.SearchStrategy[Any]:
-    """What a field of this type may hold."""
+    """Return a strategy for the values of a field of this type."""
     options = get_args(type_)
     if get_origin(type_) is tuple:
         return st.lists(values(kind, options[0], tagged=tagged), max_size=3).map(tuple)

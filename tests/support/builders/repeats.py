@@ -28,7 +28,7 @@ NOT_IDEMPOTENT = (-1, -1)
 
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """What has to be found of a burst."""
+    """The expected findings of a burst."""
 
     kind: CauseKind
     sequences: range
@@ -109,8 +109,9 @@ class World:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """How copies come about. ``later``: in the next epoch; ``answered``: seconds after the send;
-    ``session``, ``shift``: of the second copy; ``fault``: of the disk of who appended that."""
+    """A cause of copies. ``later``: in the next epoch; ``answered``: seconds after the send;
+    ``session``, ``shift``: of the second copy; ``fault``: of the disk of the broker that appended
+    it."""
 
     kind: CauseKind
     later: bool = False

@@ -421,8 +421,8 @@ def _once_more(kind: Kind, directory: Path, random: Random) -> str:
 
 
 def contradictions(result: CampaignResult) -> Sequence[str]:
-    """What a check says of a damaged world and must not: anything but the truth or too little, or
-    what no reader would believe, since it contradicts itself."""
+    """Return the contradictions of a check of a damaged world: neither the truth nor inconclusive,
+    or contradictory in itself."""
     wrong = [
         f"{found.cell} is {found.verdict}, the truth is {EXPECTED[found.cell]}"
         for found in result.cells

@@ -45,9 +45,9 @@ Found = tuple[str, int | None, int | None, int | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What is told of one partition. ``rows``: of the table ``cluster``; ``bound``: of the clients'
-    clocks, nanoseconds; ``min_isr``: what faults set it to; ``setting``: the number of the one
-    that does, None: all."""
+    """The evidence on one partition. ``rows``: of the table ``cluster``; ``bound``: of the clients'
+    clocks, nanoseconds; ``min_isr``: set by faults; ``setting``: the number of the fault that does,
+    None: all."""
 
     made: Made
     rows: Sequence[Mapping[str, Any]]
@@ -93,7 +93,7 @@ class Told:
         }
 
     def all(self) -> list[dict[str, Any]]:
-        """The same as rows of anomalies."""
+        """Return the same as rows of anomalies."""
         history = indexed(self.made, timeline=self.timeline)
         return [row for one in CHECKERS.values() for row in one.rule(history).to_pylist()]
 

@@ -74,7 +74,7 @@ class InputRow:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """What a cell's clients and its final read recorded."""
+    """The records of a cell's clients and its final read."""
 
     reads_committed: bool
     rows: tuple[dict[str, Any], ...]
@@ -90,7 +90,7 @@ class World:
 
     @property
     def history(self) -> TransactionalHistory:
-        """As the rules are given it."""
+        """Return the history in the form for the rules."""
         clients = sorted({row.client for row in self.shown})
         numbers = {client: number for number, client in enumerate(clients)}
         return TransactionalHistory(
@@ -225,7 +225,7 @@ class _Cluster:
             self.row(zombie, "commit", "info")
 
     def lose(self, client: int, committed: bool) -> None:
-        """Nobody answers, and another session takes over when that is decided."""
+        """Lose the answer to a commit; another session takes over when the outcome is decided."""
         session = self.sessions[client]
         self.end(session, "commit", "info", really=committed)
         self.sessions[client] = self._begin_life(client)
@@ -259,7 +259,7 @@ class _Cluster:
         self.shown.append(ShownRow(client, partition, offset, self.now, producer, sequence))
 
     def _readable(self, since: dict[int, int]) -> Iterator[tuple[int, int, int, int]]:
-        """What a consumer is shown from there on, in the order of partitions."""
+        """Return the records that a consumer reads from there on, in the order of partitions."""
         undecided = [
             place for one in self.sessions.values() if one.open for place in one.open.places
         ]
@@ -273,7 +273,7 @@ class _Cluster:
                     yield partition, offset, *record
 
     def world(self) -> World:
-        """When what was left open has timed out."""
+        """Return the world after all open transactions have timed out."""
         for session in self.sessions.values():
             if session.open is not None:
                 self._decided(session, committed=False)

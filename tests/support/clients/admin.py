@@ -1,4 +1,4 @@
-"""What administrators do: through confluent-kafka where it can, else through Kafka's protocol or
+"""Actions of administrators: through confluent-kafka where it can, else through Kafka's protocol or
 in ZooKeeper itself."""
 
 import asyncio

@@ -111,10 +111,10 @@ def watermarks(cluster: Cluster, topic: str, partition: int = 0) -> tuple[int, i
 
 
 def _watermarks(consumer: Consumer, tp: TopicPartition) -> tuple[int, int]:
-    """As the leader says, whom the client may have to look for after an election: librdkafka (2.16)
-    asks whom its metadata name, and forgets them for no answer that does not come. One that heard
-    of the leader just before it was killed, and fetches nothing, would ask the dead for ever.
-    """
+    """Return the watermarks that the leader reports. After an election the client may have to find
+    the new leader: librdkafka (2.16) asks the one in its metadata, and does not refresh them for a
+    missing answer. A client that learned of the leader just before its death, and fetches nothing,
+    would ask the dead broker for ever."""
     found: list[int] = []
     refusals: list[KafkaException] = []
 
@@ -176,8 +176,8 @@ def read_all(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
 
 
 def first_error(cluster: Cluster, topic: str, partition: int = 0) -> str | None:
-    """By name, the first error that a consumer meets that checks CRCs, between the log's start and
-    the high watermark; None where it gets there."""
+    """Return the name of the first error of a consumer that checks CRCs, between the log's start
+    and the high watermark; None without an error."""
     consumer = _consumer(cluster, {"check.crcs": True})
     met: list[str] = []
     try:

@@ -128,7 +128,8 @@ def ask_coordinator(cluster: Cluster, question: Callable[[AdminClient], Any]) ->
 
 
 def committed(cluster: Cluster, group: str, topic: str, partition: int = 0) -> int:
-    """What the group has committed, as an administrator is told; -1001: nothing."""
+    """Return the offset that the group has committed, as an administrator receives it; -1001:
+    none."""
     asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition)])]
     listed = ask_coordinator(cluster, lambda c: c.list_consumer_group_offsets(asked)[group])
     return int(listed.topic_partitions[0].offset)

@@ -17,7 +17,7 @@ NO_SESSION: Final = (0, -1)
 
 
 class Limits(NamedTuple):
-    """What a request says of sizes and times."""
+    """The sizes and times of a request."""
 
     max_bytes: int = AMPLE
     partition_max_bytes: int = AMPLE

@@ -1,4 +1,4 @@
-"""What a broker serves at ``metrics.listener``, read as Prometheus would."""
+"""Metrics at a broker's ``metrics.listener``, read as by Prometheus."""
 
 import re
 import urllib.request

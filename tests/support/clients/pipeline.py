@@ -59,7 +59,7 @@ class Pipeline(asyncio.Protocol):
         self._transport.abort()
 
     def break_off(self) -> None:
-        """The same, so that the other end does not even find it when it looks for it."""
+        """Break the connection off so that the other end does not find it either."""
         self._transport.break_off()
 
     # --- what the event loop tells ----------------------------------------------------------

@@ -40,7 +40,7 @@ class RawClient:
         return response
 
     def advertised(self) -> dict[int, range]:
-        """What the broker says it serves."""
+        """Return the versions that the broker advertises."""
         answer = self.ask(ApiVersionsRequest())
         return {
             int(api.api_key): range(api.min_version, api.max_version + 1) for api in answer.api_keys
@@ -60,7 +60,7 @@ class RawClient:
         return self.until_closed()
 
     def until_closed(self) -> bytes:
-        """What comes until the other side closes, in whatever way."""
+        """Return the bytes that arrive until the other side closes, in whatever way."""
         return b"".join(self._chunks())
 
     def _chunks(self) -> Iterator[bytes]:

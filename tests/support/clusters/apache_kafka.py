@@ -34,7 +34,7 @@ class KafkaToolFailed(Exception):
 
 
 class Output(NamedTuple):
-    """What a program printed."""
+    """The printed output of a program."""
 
     stdout: str
     stderr: str

@@ -59,7 +59,7 @@ class Broker(Process):
 
     @staticmethod
     def command(properties: Path) -> list[str]:
-        """What starts it, given its configuration."""
+        """Return the command that starts the broker with its configuration."""
         return [sys.executable, "-P", "-m", "ackproof.broker", "--config", str(properties)]
 
 
@@ -196,7 +196,7 @@ class Cluster:
 
 
 def _shape(topic: Any) -> Any:
-    """What is compared of a topic's metadata."""
+    """Return the compared parts of a topic's metadata."""
     return topic and {
         number: (partition.leader, partition.replicas, set(partition.isrs))
         for number, partition in topic.partitions.items()

@@ -53,7 +53,7 @@ class YourCluster:
         return False
 
     def topics(self) -> set[str]:
-        """Those that users made."""
+        """Return the topics of users."""
         return {t for t in self.cluster.admin().list_topics(timeout=30).topics if t[:2] != "__"}
 
     def runs(self, broker: int) -> bool:

@@ -1,4 +1,4 @@
-"""What Apache Kafka's DumpLogSegments finds in a partition's directory."""
+"""Findings of Apache Kafka's DumpLogSegments in a partition's directory."""
 
 import re
 from collections.abc import Sequence

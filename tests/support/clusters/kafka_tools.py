@@ -54,7 +54,7 @@ class KafkaTools:
     bootstrap: str
 
     def __call__(self, script: str, *arguments: str | Path, stdin: str | None = None) -> str:
-        """What the program prints to its standard output; it must end, and with status 0."""
+        """Return the standard output of the program, which must end with status 0."""
         main, *rest = self._words(script, arguments)
         return run_class(main, *rest, version=self.version, stdin=stdin).stdout
 

@@ -102,7 +102,7 @@ class SecuredKafka:
 
     @property
     def client(self) -> Mapping[str, str]:
-        """What the user tells librdkafka in order to connect, but for the secrets."""
+        """Return the user's connection properties for librdkafka, without the secrets."""
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": _MECHANISM,
@@ -147,11 +147,11 @@ class SecuredKafka:
         return False
 
     def topics(self) -> set[str]:
-        """Those that users made."""
+        """Return the topics of users."""
         return {t for t in self.admin().list_topics(timeout=30).topics if t[:2] != "__"}
 
     def groups(self) -> set[str]:
-        """That have offsets, or members."""
+        """Return the groups with offsets or members."""
         admin = self.admin()
         listed = admin.list_consumer_groups(request_timeout=30).result()
         return {group.group_id for group in listed.valid}
@@ -238,7 +238,8 @@ class SecuredKafka:
 
 
 def by_hand_do(what: str, directory: Path) -> None:
-    """By a process of its own, as a shell's, so that the broker is nobody's child here."""
+    """Carry the action out in a process of its own, like a shell's, so that the broker is no child
+    of this one."""
     subprocess.run([sys.executable, manual_broker.__file__, what, str(directory)], check=True)
 
 

@@ -57,9 +57,9 @@ class ZooKeeper(Process):
 
 
 class Tree:
-    """Of its own in the server that all of this test process share: its clients see nothing of
-    others, whose sessions do not disturb them. For tests that neither stop nor count what serves
-    them: a server takes longer to start than most of them to end."""
+    """A tree of its own in the ZooKeeper server of this test process: its clients and their
+    sessions do not affect others. For tests that neither stop the server nor count its work: a
+    server takes longer to start than most of them to end."""
 
     def __init__(self) -> None:
         server = shared_zookeeper()

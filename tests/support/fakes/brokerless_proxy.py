@@ -105,5 +105,5 @@ def _without_brokers(version: int, answer: bytes) -> bytes:
 
 
 def _behind_string(answer: bytes, at: int) -> int:
-    """Where a short one ends; null is as long as an empty one."""
+    """Return the position after a short string; null is as long as an empty one."""
     return at + max(1, answer[at])

@@ -45,7 +45,7 @@ class ListeningBroker:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
 
     def hang_up(self):
-        """Nobody reaches it any more; it stays registered."""
+        """Close all connections and accept no more; the broker stays registered."""
         self._server.close()
         for writer in tuple(self._writers):
             writer.close()

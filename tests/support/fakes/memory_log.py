@@ -44,7 +44,8 @@ class MemoryLog:
         return Offset(self.start + len(self.slots))
 
     def state(self) -> LogState:
-        """What a starting replica finds. An epoch without records is not kept, as in Kafka."""
+        """Return the state for a starting replica. An epoch without records is not kept, as in
+        Kafka."""
         self.epochs = self.epochs.truncate_from_end(self.end)
         return LogState(
             log_start_offset=self.start,

@@ -1,4 +1,4 @@
-"""What is seen of a broker in memory that was not deployed by the harness."""
+"""Observations of a broker in memory that the harness did not deploy."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from ackproof.testing.memory.servers import MemoryServer
 
 @dataclass
 class FromOutside:
-    """What is seen of a broker. ``unmoved``: it serves whatever is done to it."""
+    """Observations of a broker. ``unmoved``: it serves in spite of every action."""
 
     server: MemoryServer
     unmoved: bool = False

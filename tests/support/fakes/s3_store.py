@@ -28,7 +28,7 @@ class Store:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the environment of whoever uses it says."""
+        """Return the environment variables of a user of the store."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": "somebody",
@@ -45,7 +45,7 @@ class Store:
             yield
 
     def uri(self, key: str) -> str:
-        """As people who use Spark write it."""
+        """Return the URI as users of Spark write it."""
         return f"s3a://{self.bucket}/{key}"
 
     def copy(self, directory: Path, key: str) -> str:
@@ -66,7 +66,7 @@ class Store:
 
     @contextmanager
     def closed_to_all(self) -> Iterator[None]:
-        """Nobody has any rights meanwhile."""
+        """Withdraw all rights meanwhile."""
         self._let_in(b"0")
         try:
             yield

@@ -31,7 +31,7 @@ COMMITTED_BY: Mapping[str, str] = {
 
 
 def answer(verb: str, asked: int) -> str:
-    """What it says to a call, of which it is the one of that number."""
+    """Return the program's answer to a call; ``asked`` is the number of the call."""
     if verb == "commit" and asked % EVERY == 0:
         if MANNER == "quits":
             sys.exit(7)

@@ -42,7 +42,7 @@ def orders_are_carried_out_and_taken_back(backend: Backend, scratch: Path) -> No
 
 
 def orders_without_a_controller(backend: Backend, scratch: Path) -> None:
-    """The same of what brokers do that have none."""
+    """Check the same orders with brokers that have no controller."""
     leader = {"ackproof.coordination": "leader"}
     with striker(backend, scratch, brokers=4, properties=leader) as cluster:
         known = with_records(cluster)
@@ -79,7 +79,7 @@ CASES = (
 
 
 def _joins_and_leaves(cluster: Striker) -> None:
-    """What was written to it is with the others when it is gone."""
+    """Check that the records written to an added broker are on the others after it has left."""
     known = with_records(cluster)
     before = _replicas(cluster)
     entry = cluster.strike("add-broker", f"partition({TOPIC}, 0)", 0, leads=True)

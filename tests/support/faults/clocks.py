@@ -22,8 +22,8 @@ VALUES = [b"%d" % number for number in range(50)]
 
 
 def clocks_are_wrong_and_right_again(backend: Backend, scratch: Path) -> None:
-    """Of brokers and of ZooKeeper, ahead and behind, at any pace; no session ends of it, nobody is
-    deposed, nothing is lost, and whoever is started again meanwhile finds the clock as it is."""
+    """Check clocks of brokers and of ZooKeeper, ahead and behind, at any pace. No session ends, no
+    leader is deposed, no record is lost, and a server restarted meanwhile keeps its wrong clock."""
     backend.node("broker-1")  # who is asked what it can do
     if Capability.FAKE_CLOCKS not in backend.capabilities:
         pytest.skip("no fake clocks here")

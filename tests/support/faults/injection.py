@@ -140,7 +140,7 @@ class Striker:
         return bool(views) and all(v.leader >= 0 and set(v.isr) == set(v.replicas) for v in views)
 
     def partitions(self, topic: str) -> Sequence[PartitionView]:
-        """As ZooKeeper tells them; none while it does not answer."""
+        """Return the partitions from ZooKeeper; none while it does not answer."""
         try:
             return [v for (name, _), v in self.system.view().partitions.items() if name == topic]
         except ViewUnavailable:
@@ -188,7 +188,8 @@ def striker(
 
 
 def _last_words(server: Server) -> str:
-    """Of its log: gone with its node, when the case is over."""
+    """Return the last lines of the server's log, which disappears with its node at the end of the
+    case."""
     try:
         lines = server.log().decode(errors="replace").splitlines()
     except (OSError, InfraError) as error:
@@ -241,7 +242,7 @@ def with_records(cluster: Striker) -> Known:
 
 
 def nothing_is_lost(cluster: Striker, known: Known) -> None:
-    """Nor is anything there twice, or out of order; and all servers run."""
+    """Check that no record is lost, duplicated or out of order, and that all servers run."""
     cluster.await_whole(TOPIC)
     assert cluster.all_run()
     for partition in PARTITIONS:

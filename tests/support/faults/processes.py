@@ -58,7 +58,7 @@ def replaced_machines_fetch_everything(backend: Backend, scratch: Path) -> None:
 
 
 def servers_have_too_little(backend: Backend, scratch: Path) -> None:
-    """Of CPU and of memory, while records come; where the backend can do it."""
+    """Starve servers of CPU and of memory during the workload, where the backend can do it."""
     faults = [FAULTS[name] for name in ("starve-cpu", "starve-memory")]
     with striker(backend, scratch) as cluster:
         # Not before: what a host cannot do is known once it is a node.

@@ -31,9 +31,9 @@ SMALL_SEGMENTS = {"log.segment.bytes": "4096", "log.index.interval.bytes": "256"
 
 
 def what_was_not_synced_is_lost_with_power(backend: Backend, scratch: Path) -> None:
-    """Of one broker the others have it, whatever the end of its log is like. Of all at once,
-    records are gone that were acknowledged; but of no topic that was flushed with every record,
-    though something torn lies behind it, and then even the word of how much was flushed is gone."""
+    """Check losses of unsynced data. Other brokers have the records of one broker, whatever the end
+    of its log is like. If all fail at once, acknowledged records are lost, but none of a topic that
+    is flushed with every record, even with a torn tail and a lost recovery point."""
     if not _can(backend):
         pytest.skip("no disks of its own here")
     # No segment is full: one that is flushed takes what the next has already along.

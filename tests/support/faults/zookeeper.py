@@ -31,7 +31,8 @@ def the_ensemble_loses_servers(backend: Backend, scratch: Path) -> None:
 
 
 def sessions_end_in_the_brokers_place(backend: Backend, scratch: Path) -> None:
-    """Of a leader, of the controller, of all at once; and the znodes are in other hands."""
+    """Check ended sessions of a leader, of the controller and of all at once, and znodes owned by
+    other sessions."""
     with striker(backend, scratch, zookeepers=3) as cluster:
         known = with_records(cluster)
         targets = [e.target for e in EXAMPLES if e.fault == "expire-session"]

@@ -50,7 +50,7 @@ class JepsenChecker:
         self._process = process
 
     def errors(self, ops: Iterable[Op]) -> list[Error]:
-        """What is wrong with a history, by Jepsen's rules."""
+        """Return the errors in a history by Jepsen's rules."""
         asked, told = self._process.stdin, self._process.stdout
         assert asked is not None
         assert told is not None

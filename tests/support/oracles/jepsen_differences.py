@@ -1,8 +1,8 @@
-"""What one checker finds and the other does not, and why: a rule for each difference.
+"""Differences of the two checkers, with a rule for each.
 
-Every error of Jepsen's has a counterpart among our anomalies, about the same record or offset, or
-else one of the reasons that its line names; and the other way round. A reason looks at the history
-(:mod:`.jepsen_facts`) and at nobody's judgement.
+Each error of Jepsen's has a counterpart among our anomalies, about the same record or offset, or
+one of the reasons that its line names; and the other way round. A reason examines the history
+(:mod:`.jepsen_facts`), and no judgement.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ class Both:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one alone finds something. ``why``: as the documentation says it."""
+    """A reason for a finding of one checker alone. ``why``: its text in the documentation."""
 
     why: str
     holds: Callable[..., bool]
@@ -67,7 +67,8 @@ class Rule:
 
 
 def unexplained(both: Both, used: Counter[str]) -> list[object]:
-    """What only one of them found, for no reason that is known. ``used``: counts the reasons."""
+    """Return the findings of one checker alone without a known reason. ``used`` counts the
+    reasons."""
     if not both.facts.strangers:
         theirs = [(each, THEIRS[_class(each)]) for one in both.theirs for each in _each(one)]
         ours = [(one, rule) for one in both.ours for rule in OURS[one.anomaly]]
@@ -90,7 +91,7 @@ def _class(error: Error) -> str:
 
 
 def _each(error: Error) -> Iterator[Error]:
-    """Of a step that passes over several records, one for each."""
+    """Yield one error for each record of a step that passes over several."""
     if not error.skipped:
         yield error
     for one in error.skipped:
@@ -102,7 +103,7 @@ def _about(one: Error) -> tuple[Value, ...]:
 
 
 def _steps_of(both: Both, one: Error) -> list[tuple[Read, Read]]:
-    """Those of the consumer's that an error may be about."""
+    """Return the steps of the consumer that an error may concern."""
     steps = both.facts.steps(one.client or "")
     return [(a, b) for a, b in steps if (a.value, b.value) == one.values]
 

@@ -1,4 +1,4 @@
-"""What a made history says, as Jepsen's checker looks at it: facts, and nobody's judgement."""
+"""Facts of a made history, as Jepsen's checker sees it, without any judgement."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,16 +26,16 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Of one partition.
+    """The facts of one partition.
 
     Attributes:
-        log: The final log, and what was sent.
+        log: The final log, and the sends.
         final: Value by offset of the final log.
-        places: Offsets by value, as acks and reads told them: the final read's, too.
-        shown: What each consumer was shown, in that order.
-        mixed: By client, polls during which the partition was taken away and given again.
+        places: Offsets by value, from acknowledgements and reads, also of the final read.
+        shown: The reads of each consumer, in order.
+        mixed: By client, polls during which the partition was revoked and assigned again.
         rebalanced: By client, polls during which either happened.
-        processes: What each process sent and is not known to have failed, in that order, with its
+        processes: The sends of each process that are not known to have failed, in order, with the
             producer's client.
     """
 
@@ -49,7 +49,7 @@ class Facts:
 
     @property
     def strangers(self) -> set[Value]:
-        """What somebody was shown, and nobody sent."""
+        """Return the values that were read and never sent."""
         sent = {value(event.producer, event.sequence) for event in self.log.sends}
         everyone = (read.value for rows in self.shown.values() for read in rows)
         return {*everyone, *self.final.values()} - sent

@@ -15,7 +15,7 @@ KEY = key_of(TOPIC, 0)
 
 
 def ops_of(log: Made, consumers: Sequence[MadeConsumer] = (), polled_at_once: int = 4) -> list[Op]:
-    """Of one partition, as the history of a run would have given them."""
+    """Return the operations of one partition, as the history of a run would contain them."""
     tables = {
         "sends": _table("sends", [{"cell": CELL, **vars(event)} for event in log.sends]),
         "polls": _table(

@@ -115,7 +115,7 @@ def swap(world: World, _: Choose) -> World:
 
 
 def swap_while_under_way(world: World, _: Choose) -> World:
-    """Likewise, but the second was sent before the first was acknowledged."""
+    """Plant the same, with the second send before the first acknowledgement."""
     end = world.log.end
     events = [send("invoke", 7, number, AFTER + number) for number in (0, 1)]
     events += [send("ok", 7, number, AFTER + 5 + number, end + 1 - number) for number in (0, 1)]
@@ -124,7 +124,8 @@ def swap_while_under_way(world: World, _: Choose) -> World:
 
 
 def overtake(world: World, _: Choose) -> World:
-    """Of two producers: what was sent after the other was acknowledged stands before it."""
+    """Plant records of two producers: the one sent after the other's acknowledgement precedes it in
+    the log."""
     end = world.log.end
     events = [
         send(kind, 7 + number, 0, AFTER + 10 * number + later, end + 1 - number if later else None)
@@ -187,7 +188,8 @@ def step_back(world: World, choose: Choose) -> World:
 
 
 def skip(world: World, choose: Choose) -> World:
-    """What a reader was shown before and after, in one poll or in three."""
+    """Plant a skipped record between a reader's reads before and after it, in one poll or in
+    three."""
     readers = [made for made in world.consumers if made.group is None and len(made.assigned) == 1]
     made = choose([one for one in readers if len(one.polls) > 2])
     at = choose(range(1, len(made.polls) - 1))
@@ -268,7 +270,7 @@ def _any_outcome(draw: st.DrawFn, record: tuple[int, int], time: int) -> list[Se
 def _any_reads(
     draw: st.DrawFn, made: MadeConsumer, content: st.SearchStrategy[Any]
 ) -> MadeConsumer:
-    """As it polled, but with other offsets, and other records at some of them."""
+    """Draw reads in the same polls, with other offsets and other records at some of them."""
     count = len(made.polls)
     offsets = draw(st.lists(st.integers(0, 12), min_size=count, max_size=count))
     if draw(st.booleans()):

@@ -47,7 +47,7 @@ class ModelPartition:
 
     @property
     def observed(self) -> Observed:
-        """What the observer saw."""
+        """Return the states that the observer saw."""
         return Observed(states=tuple(self.states))
 
     def wait(self, nanoseconds: int) -> None:
@@ -121,7 +121,7 @@ class ModelPartition:
             self.faults.append(_healed(fault, self.time))
 
     def lost(self) -> list[int]:
-        """When the records were acked that are gone in the end; ends the model."""
+        """Return the acknowledgement times of the records lost in the end; end the model."""
         self.heal()
         for broker in BROKERS:
             self.start(broker)

@@ -1,7 +1,7 @@
-"""What is wrong with what consumers were shown and committed, and how often: a second
-implementation, of sets and loops, straight from the definitions in docs/checkers.md.
+"""Anomalies of reads and commits, and their counts: a second implementation with sets and loops,
+straight from the definitions in docs/checkers.md.
 
-Shares no code with ``checkers``; slow, to be compared with it.
+Shares no code with ``checkers``; slow, for comparison with it.
 """
 
 from collections import Counter
@@ -92,7 +92,7 @@ def _of_one(made: MadeConsumer, log: Made) -> Iterator[Finding]:
 
 
 def _spans(made: MadeConsumer) -> Iterator[tuple[int | None, list[Seen]]]:
-    """Where each span began, and its rows."""
+    """Return the start of each span, and its rows."""
     begins = [one for one in made.assigned if one.event in ("assigned", "out-of-range")]
     ends = {one.poll for one in made.assigned if one.event in ("revoked", "lost")}
     by_number: dict[int, list[Seen]] = {}

@@ -43,7 +43,7 @@ class Eyes:
     browser: Browser
 
     def faults(self, page: Path) -> list[str]:
-        """What is wrong with it, on a desktop and on a phone, light and dark, and on paper."""
+        """Return the defects of the page on a desktop and a phone, light and dark, and on paper."""
         with self._window(page.absolute().as_uri()) as window:
             found = [
                 f"{page.name}, {scheme}, {width} px: {fault}"
@@ -81,7 +81,7 @@ class _Window:
         yield from self._said
 
     def cut(self) -> list[str]:
-        """What cannot be read on paper."""
+        """Return the parts that are unreadable on paper."""
         self._load(A4, "light")
         self._window.emulate_media(media="print")
         wider = self._window.evaluate(WIDER)

@@ -1,7 +1,7 @@
-"""How long tests of whole programs wait for what must come.
+"""Deadlines of tests of whole programs.
 
-Not a measure of speed: on a machine with twenty others at work, everything takes ten times as
-long. Who waits in vain is told so, later.
+They measure no speed: on a machine with twenty other tests, everything takes ten times as long. A
+wait without success fails later.
 """
 
 PATIENCE_S = 600

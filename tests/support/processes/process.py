@@ -158,7 +158,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def printed(*arguments: str, seeds: int = 2) -> set[str]:
-    """What a Python with these arguments prints, under as many seeds of its hashes."""
+    """Return the outputs of a Python with these arguments, under several hash seeds."""
     return {_printed(arguments, str(seed)) for seed in range(1, seeds + 1)}
 
 

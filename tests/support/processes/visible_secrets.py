@@ -1,5 +1,5 @@
-"""Where a secret is to be seen: on the command lines and in the environments of processes, and in
-files, Parquet's included, whose pages are compressed."""
+"""Detection of visible secrets: on the command lines and in the environments of processes, and in
+files, also compressed ones of Parquet."""
 
 import contextlib
 import threading
@@ -13,8 +13,8 @@ _EVERY_S = 0.2
 
 
 class Watch:
-    """What processes showed while it looked. ``arguments`` and ``environments``: secrets that were
-    seen there; ``programs``: the command lines of all that were looked at."""
+    """A watch over processes. ``arguments`` and ``environments``: secrets seen there; ``programs``:
+    the command lines of all observed processes."""
 
     def __init__(self) -> None:
         self.arguments: set[str] = set()

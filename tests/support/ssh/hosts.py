@@ -66,7 +66,7 @@ class SshHosts:
             connection.close()
 
     def run(self, number: int, *argv: str) -> Outcome:
-        """What a program says there, as root."""
+        """Return the output of a program there, run as root."""
         with self.logged_in(number) as connection:
             return connection.run(argv)
 
@@ -88,7 +88,7 @@ class SshHosts:
 
 @contextmanager
 def ssh_hosts(directory: Path, number: int) -> Iterator[SshHosts]:
-    """That many hosts, until the end. Takes a quarter of a minute and needs root."""
+    """Yield that many hosts. This takes a quarter of a minute and needs root."""
     with (directory / "world.log").open("wb") as log:
         world = subprocess.Popen(
             [sys.executable, str(WORLD), str(directory), str(number)],

@@ -1,4 +1,4 @@
-"""What a controller knows of one partition, ``t-0``, by hand."""
+"""A controller's state of one partition, ``t-0``, built by hand."""
 
 import uuid
 from collections.abc import Collection
@@ -35,7 +35,7 @@ def comes(context: Context, broker: int, epoch: int) -> None:
 
 
 def led(isr: Collection[int], *, live: Collection[int], stopping: Collection[int] = ()) -> Context:
-    """By 1, of 1, 2 and 3."""
+    """Return the context with the partition led by 1, with the replicas 1, 2 and 3."""
     made = assigned((1, 2, 3))
     for broker in live:
         comes(made, broker, epoch=1)
@@ -45,7 +45,7 @@ def led(isr: Collection[int], *, live: Collection[int], stopping: Collection[int
 
 
 def led_by_1(isr: Collection[int]) -> PartitionState:
-    """As the first controller wrote it."""
+    """Return the state as the first controller wrote it."""
     return PartitionState(
         leader=BrokerId(1),
         leader_epoch=LeaderEpoch(0),

@@ -76,7 +76,7 @@ async def cluster(zookeeper, *ids):
 
 @asynccontextmanager
 async def cluster_in_memory(zookeeper, *ids):
-    """As :func:`cluster`, but ZooKeeper is an :class:`instant_zookeeper.InstantZookeeper`."""
+    """Yield a cluster like :func:`cluster`, with an :class:`instant_zookeeper.InstantZookeeper`."""
     async with AsyncExitStack() as stack:
         made = Cluster("memory:1", stack)
         for broker_id in ids:

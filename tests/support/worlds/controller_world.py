@@ -181,9 +181,9 @@ class World:
                 self.risks.append((tp, write.leader, whole))
 
     def held_after(self, tp, write):
-        """Those who held all still do. If nobody did who is there, as much as there is, is all; of
-        those who serve, which are not there as another incarnation than the controller knows.
-        While nobody leads it is with those who are away."""
+        """Return the complete brokers after the write, with their incarnations. Complete ones stay
+        so while they are in the ISR. If none of them is live, the live ISR members count as
+        complete, in the incarnation that the controller knows. Without a leader nothing changes."""
         before = {b: e for b, e in self.holds.get(tp, {}).items() if b in write.isr}
         if write.leader == NO_LEADER or self.whole(tp) & before.keys():
             return before

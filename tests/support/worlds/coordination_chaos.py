@@ -159,8 +159,9 @@ class Chaos:
         return True
 
     def _may_lose(self, broker: BrokerId) -> bool:
-        """Somebody else of the ISR has everything, and will be in it after a move, too: a move to
-        the one that loses its records just then leaves the ISR to it alone."""
+        """Return whether the broker may lose its records: another sound ISR member stays a member
+        after a reassignment. A reassignment to the broker itself would leave it alone in the ISR.
+        """
         return self._power and any(self._is_sound(b) for b in self._staying() if b != broker)
 
     def _staying(self) -> list[BrokerId]:

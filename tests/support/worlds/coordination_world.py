@@ -104,7 +104,8 @@ class Broker:
         return self.session not in self.world.live_sessions
 
     def notice_expiry(self) -> None:
-        """What was to be sent in the old session is not; as printed it goes out in the next."""
+        """Drop the writes of the old session. In the printed variant they are sent in the next
+        one."""
         kept: deque[Effect] = deque()
         for request in self.requests:
             if isinstance(request, Write):
@@ -594,7 +595,7 @@ class World:
         return self.zookeeper.view(tp, self.zookeeper.head)
 
     def leader(self, tp: TopicPartition = T) -> BrokerId | None:
-        """By ZooKeeper."""
+        """Return the leader in ZooKeeper."""
         node = self.view(tp).leader
         return node.broker if node else None
 
@@ -618,7 +619,7 @@ class World:
         self.check_log(broker.id, tp)
 
     def check_log(self, broker: BrokerId, tp: TopicPartition) -> None:
-        """Whoever leads has what was acknowledged."""
+        """Check that the leader has the acknowledged records."""
         values = self.values(broker, tp)
         for offset, value in sorted(self.acked.get(tp, {}).items()):
             if offset >= len(values) or values[offset] != value:

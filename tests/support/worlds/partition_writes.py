@@ -1,4 +1,4 @@
-"""What leaders and controllers write of one partition, in short."""
+"""Short forms of the writes of leaders and controllers about one partition."""
 
 from ackproof.broker.controller.events import StateWrite
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion

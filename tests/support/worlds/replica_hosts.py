@@ -134,7 +134,7 @@ class Host:
         self._connection = BrokerConnection("127.0.0.1", self.port, "test")
 
     async def stop(self) -> None:
-        """As after kill -9."""
+        """Stop as after kill -9."""
         await self._connection.close()
         await self._connections.close()
         tasks = tuple(self._tasks)
@@ -319,7 +319,7 @@ def overwrite(path: Path, at: int, data: bytes) -> None:
 
 
 def refuse_reads(path: Path) -> None:
-    """Whoever has the file open has a directory open now, which nobody can read."""
+    """Replace the open file by a directory, which cannot be read."""
     directory = os.open(path.parent, os.O_RDONLY)
     for descriptor in list(Path("/proc/self/fd").iterdir()):
         if descriptor.is_symlink() and descriptor.readlink() == path:

@@ -225,7 +225,7 @@ class Lab:
         return self._requests
 
     def error(self, request: int) -> ErrorCode | None:
-        """What the producer was told; None while it waits."""
+        """Return the error that the producer received; None while it waits."""
         answer = self.answers.get(request)
         return None if answer is None else answer.error
 

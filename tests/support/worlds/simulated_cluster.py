@@ -69,7 +69,7 @@ class Cluster:
             node.start()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """What the client's work comes to."""
+        """Return the result of the client's work."""
         context = self._process.context.copy()
         return self.loop.run_until_complete(self.loop.create_task(work, context=context))
 
@@ -107,7 +107,7 @@ class Client:
         self._leaders: dict[tuple[str, int], int] = {}
 
     async def create(self, name: str, partitions: int = 1, replicas: int = 3) -> None:
-        """By whoever is controller; waits until all partitions are led."""
+        """Create the topic through the controller and wait until all partitions have leaders."""
         request = CreateTopicsRequest(
             topics=(
                 CreatableTopic(
@@ -187,14 +187,15 @@ class Client:
         return found
 
     async def leader(self, topic: str, partition: int = 0) -> int:
-        """Who leads now."""
+        """Return the present leader."""
         self._leaders.pop((topic, partition), None)
         return await self._leader(topic, partition)
 
     async def reassign(
         self, broker: int, topic: str, replicas: tuple[int, ...] | None, partition: int = 0
     ) -> ErrorCode | None:
-        """What that broker answers; None: nothing. ``replicas``: None takes a move back."""
+        """Return that broker's answer; None: no answer. ``replicas``: None cancels a
+        reassignment."""
         ids = None if replicas is None else tuple(map(BrokerId, replicas))
         part = ReassignablePartition(partition_index=partition, replicas=ids)
         request = AlterPartitionReassignmentsRequest(

@@ -1,7 +1,7 @@
-"""The same cases on a real ZooKeeper and on the simulated one.
+"""Cases that run on a real ZooKeeper and on the simulated one.
 
-A world has clients (:class:`Peer`), all below a root of the world's own, and a way between them
-and ZooKeeper that can be frozen. A case is a coroutine function of its world.
+A world has clients (:class:`Peer`), all below a root of the world's own, and a way between them and
+ZooKeeper that can be frozen. A case is a coroutine function of its world.
 """
 
 import asyncio

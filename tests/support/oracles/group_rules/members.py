@@ -1,10 +1,10 @@
-"""Who is a member of a group, and how long.
+"""Membership of a group, and its duration.
 
-* **MembersStay**: a member goes when it leaves, when its session is over, or when it has not come
-  in the time that a rebalance leaves it; a static one only by the first two. Until then it is
-  whoever it was, and two have never the same instance id.
-* **SessionsAreTouched**: a session runs anew from whatever a member says that is taken, from when
-  one that waited for its assignment is told of it, or to join again, and from nothing else.
+* **MembersStay**: a member goes when it leaves, when its session has ended, or when it has not
+  rejoined in the time of a rebalance; a static one only by the first two. Until then it keeps its
+  identity, and no two members have the same instance id.
+* **SessionsAreTouched**: a session restarts with each accepted request of a member, and when a
+  waiting member receives its assignment or an order to rejoin, and at no other time.
 """
 
 from typing import Final
@@ -67,7 +67,8 @@ def _members_stay(step: Step) -> None:
 
 
 def _is_over(step: Step, seen: Seen) -> bool:
-    """Who waits for the coordinator is alive, but for who has not been in a generation yet."""
+    """Return whether the session has ended. A member that waits for the coordinator is alive,
+    unless it has been in no generation yet."""
     waits = seen.join is not None or seen.sync is not None
     return not waits and seen.deadline <= step.now
 
@@ -130,7 +131,8 @@ def _heard(step: Step) -> set[str]:
 
 
 def _told(step: Step) -> set[str]:
-    """Who waited for an assignment, and does no more; but for who asks for it once more."""
+    """Return the members that no longer wait for an assignment, without the one that asks for it
+    again."""
     asks = step.event.member_id if isinstance(step.event, Sync) else None
     waited = {name for name, seen in step.before.members.items() if seen.sync in step.told}
     return waited - {asks}

@@ -15,7 +15,8 @@ INVARIANT: Final = "NewcomersAreWaitedFor"
 
 
 class _Waits(NamedTuple):
-    """How long, in ms, and whether anybody has come who may bring more along."""
+    """The end of the wait, the remaining extension in ms, and whether a newcomer has arrived that
+    may extend it."""
 
     until: float | None
     more: int | None
@@ -42,7 +43,7 @@ def check(step: Step) -> None:
 
 
 def _goes_on(step: Step) -> _Waits | None:
-    """Where time is over, and somebody has come; None: nobody is waited for any longer."""
+    """Return the next wait if time is over and a newcomer has arrived; None: the wait ends."""
     more = step.before.extendable
     if not (step.is_over and more and _have_come(step)):
         return None

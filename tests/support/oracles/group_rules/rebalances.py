@@ -1,10 +1,10 @@
-"""How a group comes from one generation to the next, whoever asks for what.
+"""The transition of a group from one generation to the next, after any request.
 
-* **OneLeads**: whoever leads is a member; who is told the members is told all of them; and who has
-  led and comes again leads on, under his new id as well.
-* **GenerationsFollow**: a generation begins when all have joined, or when the time for it is over;
-  all who have are in it, and hear of it. What its leader assigns is what is given out.
-* **AllAreCalled**: who comes, goes, or wants something else has all others join again.
+* **OneLeads**: the leader is a member; it receives all members; and a leader that returns stays the
+  leader, also under its new id.
+* **GenerationsFollow**: a generation begins when all have joined, or when the time for it is over.
+  All members that joined are in it and receive it. Its leader's assignments are the ones given out.
+* **AllAreCalled**: when a member arrives, leaves, or changes its protocols, all others rejoin.
 """
 
 from dataclasses import replace
@@ -77,7 +77,7 @@ def _generations_follow(step: Step) -> None:
 
 
 def _leads_on(step: Step) -> None:
-    """Nobody else leads while whoever does is a member."""
+    """Check that the leader stays the leader while it is a member."""
     leader = step.renamed.get(step.before.leader or "", step.before.leader)
     if leader in step.after.members:
         step.require(step.after.leader == leader, "OneLeads", f"{leader} leads no longer")
@@ -107,7 +107,7 @@ def _is_due(step: Step) -> None:
 
 
 def _votes(after: View) -> dict[str, int]:
-    """By protocol that all know: how many like it best of those."""
+    """Return the number of votes of each protocol that all members know."""
     names = [[each.name for each in seen.protocols] for seen in after.members.values()]
     common = set.intersection(*map(set, names)) if names else set()
     best = [next(name for name in each if name in common) for each in names if common]
@@ -115,7 +115,8 @@ def _votes(after: View) -> dict[str, int]:
 
 
 def _all_are_told(step: Step) -> None:
-    """Of the generation, and of who leads it; the leader of all of them."""
+    """Check that all members receive the generation and its leader, and the leader receives all
+    members."""
     after, event = step.after, step.event
     for name in after.members:
         asked = step.before.members.get(name)
@@ -131,7 +132,7 @@ def _all_are_told(step: Step) -> None:
 
 
 def _place(after: View, name: str) -> JoinAnswer:
-    """What a member is told when it has joined."""
+    """Return the answer to a member that has joined."""
     leads = name == after.leader
     shown = (
         JoinedMember(each, seen.instance_id, part(seen, after.protocol))
@@ -145,8 +146,9 @@ def _place(after: View, name: str) -> JoinAnswer:
 
 
 def _who_comes_back_is_told(step: Step) -> None:
-    """Of the generation that goes on: that it leads, where it does, and need not assign (KIP-814);
-    one that does not know of that takes another one for its leader, and just asks for its part."""
+    """Check the answer to a member that returns in a continuing generation: it still leads where it
+    did, and need not assign (KIP-814). A client without that field receives another leader and asks
+    for its assignment."""
     after, event, pending = step.after, step.event, step.pending
     if not step.goes_on or step.renamed:
         return
@@ -205,12 +207,12 @@ def _must_call(step: Step) -> bool:
 
 
 def _failed(step: Step) -> bool:
-    """What its leader has assigned could not be stored."""
+    """Return whether the leader's assignments could not be stored."""
     return isinstance(step.pending, PendingAssignments)
 
 
 def _assignments_are_the_leaders(step: Step) -> None:
-    """Which are stored by then."""
+    """Check that the stored assignments are the leader's."""
     before, after, pending, is_stored = step.before, step.after, step.pending, step.is_stored
     if isinstance(pending, PendingAssignments) and before.state is COMPLETING:
         current = pending.generation == before.generation

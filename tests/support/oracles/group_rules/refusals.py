@@ -42,8 +42,8 @@ def check(
     event: Request,
     told: Answer | None,
 ) -> ErrorCode:
-    """What is due to ``event`` at once; ``told`` it was that, or None. ``before`` None: there was
-    no such group. Raises Violation."""
+    """Check the immediate answer to ``event``; ``told`` is the given one, or None. ``before`` None:
+    the group did not exist. Raise Violation."""
     dying = before is not None and before.state is DEAD
     if isinstance(event, Leave) and not dying:
         due = LeaveAnswer(members=tuple(_of_leavers(before or BLANK, event)))
@@ -67,7 +67,7 @@ def check(
 
 
 def refusal(config: GroupConfig, before: View | None, event: Request) -> ErrorCode:
-    """What is due at once; NONE: it is carried out, now or later."""
+    """Return the error due at once; NONE: the request is carried out, now or later."""
     known = before or BLANK
     if known.state is DEAD:  # ask again: whatever becomes of it, it is not decided yet
         return ErrorCode.coordinator_not_available

@@ -20,7 +20,7 @@ DEAD: Final = GroupState.DEAD
 
 
 class Step(NamedTuple):
-    """What happened to a group."""
+    """One event of a group, with the states before and after it."""
 
     name: str
     config: GroupConfig
@@ -64,7 +64,7 @@ class Step(NamedTuple):
 
     @property
     def pending(self) -> Pending | None:
-        """What the event says is stored, or cannot be."""
+        """Return the pending write that the event reports as stored or failed."""
         event = self.event
         return self.before.storing.get(event.token) if isinstance(event, Stored) else None
 
@@ -90,7 +90,7 @@ class Step(NamedTuple):
 
     @property
     def joining(self) -> str | None:
-        """Whose JoinGroup this is, under the id that it has now."""
+        """Return the member of this JoinGroup, by its present id."""
         if isinstance(self.event, Join) and self.is_taken:
             return self.event.member_id or self.event.new_member_id
         return None

@@ -1,15 +1,15 @@
-"""What a group has stored, and what it knows when that is done or has failed.
+"""Stored state of a group, and its state after a stored or failed write.
 
-* **OffsetsAreStored**: what is committed is what was stored last, by its place in the log; and
-  what is stored of a commit is what was asked for, and whoever asked is told whether it is.
-* **StoredAsKnown**: what is stored of a group is what it is: its next coordinator knows no more.
-* **OffsetsEnd**: offsets are deleted that are to be (KIP-211, KIP-496). None expires of which there
-  is news on its way, for the deletion would come behind it; of a partition that is gone both go.
-* **GroupsEnd**: a group that is empty ends with all that is committed, or on its way; nothing
-  becomes of it meanwhile, and it is gone when that is stored, and else what it was. No word is kept
-  of one that is gone: a broker would grow with every group that there ever was. Who deletes one is
-  told which.
-* **EachIsAnswered**: who asks is answered once, or waits.
+* **OffsetsAreStored**: the committed offset is the one stored last, by its place in the log; the
+  stored commit is the requested one, and its client receives the outcome.
+* **StoredAsKnown**: the stored state of a group is its state: its next coordinator knows no more.
+* **OffsetsEnd**: deletions of offsets are carried out (KIP-211, KIP-496). No offset with a pending
+  write expires, for the deletion would follow it; of a deleted partition both go.
+* **GroupsEnd**: an empty group ends with all its committed and pending offsets. It does not change
+  meanwhile; it is gone when the deletion is stored, and else unchanged. A deleted group leaves no
+  record: a broker would grow with every former group. The client that deletes a group receives the
+  outcome.
+* **EachIsAnswered**: each request is answered once, or waits.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ Written = Sequence[tuple[Key, Value | None]]
 
 
 class _Deleted(NamedTuple):
-    """What is to be deleted."""
+    """The partitions, or the group, to be deleted."""
 
     partitions: frozenset[TopicPartition] = frozenset()
     group: bool = False
@@ -165,12 +165,12 @@ def _expired(step: Step, event: Expire) -> frozenset[TopicPartition]:
 
 
 def _settled(before: View) -> frozenset[TopicPartition]:
-    """What is committed, and nothing on its way that would change that."""
+    """Return the committed partitions without a pending change."""
     return frozenset(before.offsets.keys() - _moving(before))
 
 
 def _moving(before: View) -> frozenset[TopicPartition]:
-    """Of which something is on its way."""
+    """Return the partitions with a pending write."""
     moving: set[TopicPartition] = set()
     for pending in before.storing.values():
         if isinstance(pending, PendingCommit):

@@ -1,4 +1,4 @@
-"""What a coordinator knows of one group at one time; two of these are compared."""
+"""The state of one group in its coordinator at one time, for comparisons."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Seen(NamedTuple):
 
     @property
     def wants(self) -> tuple[object, ...]:
-        """What only its own JoinGroup changes."""
+        """Return the fields that only the member's own JoinGroup changes."""
         return self.instance_id, self.client, self.session_ms, self.rebalance_ms, self.protocols
 
 
@@ -67,7 +67,7 @@ class View(NamedTuple):
 
     @property
     def timeout_ms(self) -> int:
-        """As long as the slowest member may take to join."""
+        """Return the longest rebalance timeout of the members."""
         return max((seen.rebalance_ms for seen in self.members.values()), default=0)
 
     @property
@@ -97,7 +97,7 @@ BLANK = View(GroupState.EMPTY, 0, None, None, None, {}, {}, {}, {}, None, None, 
 
 
 def of(group: Group | None) -> View:
-    """As it is now; one that there is not is blank."""
+    """Return the present state of the group; blank if it does not exist."""
     if group is None:
         return BLANK
     return View(
@@ -132,5 +132,5 @@ def subscribed(view: View) -> frozenset[str] | None:
 
 
 def part(seen: Seen, protocol: str | None) -> bytes:
-    """What a member says in a protocol."""
+    """Return the member's metadata for a protocol."""
     return next((each.metadata for each in seen.protocols if each.name == protocol), b"")
