@@ -136,7 +136,7 @@ def ssh_place(scratch: Path, hosts: SshHosts) -> ProcessPlace:
     return ProcessPlace(
         scratch=scratch,
         program=[HERE / "ssh_case.py", inventory],
-        # All: nobody can tell from there whether a harness is dead or cut off.
+        # All: it is unknown there whether a harness is dead or cut off.
         clean=lambda: clean_hosts(load(inventory), print, everything=True),
         left=lambda: [str(n) for n in range(len(hosts.addresses)) if claimed(n)],
     )

@@ -81,7 +81,7 @@ def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
 
 
 def test_follower_that_held_the_start_of_the_epoch_did_not_join_the_isr_too_early() -> None:
-    """Its leader's epoch began where its own did, and nobody knows why the record is gone."""
+    """Its leader's epoch began where its own did, and the reason for the loss is unknown."""
     world = World(acks="all")
     lose(world, CauseKind.ISR_EXPANDED_TOO_EARLY, 1, 3)
     word = world.words[1]
@@ -209,7 +209,7 @@ def test_a_leader_is_deposed_by_one_that_never_hears_of_it() -> None:
 
 
 def test_acking_leader_is_identified_by_earlier_sends_of_the_producer() -> None:
-    """Both leaders may have acked offset 7: nobody says when broker-1 heard of broker-2, and of
+    """Both leaders may have acked offset 7: it is unknown when broker-1 heard of broker-2, and of
     both later leaders began without it. What stands at offset 6 is of epoch 1."""
     world = World(acks="all")
     world.epoch = 1

@@ -1,5 +1,5 @@
 """Records that were acked at the offsets of others, which their producer had given up: told as that
-where nobody who may have acked them can have appended them there, and nowhere else."""
+where no leader that may have acked them can have appended them there, and nowhere else."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -191,7 +191,7 @@ def untold_epochs(world: World) -> None:
 
 
 def another_epoch(world: World) -> None:
-    """One came and went before the record was acked, and nobody saw who led in it."""
+    """One came and went before the record was acked, and its leader was not observed."""
     world.epoch = 3
     world.see(2_500, 2, (1, 2, 3))
 

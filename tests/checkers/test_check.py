@@ -191,7 +191,7 @@ def test_checking_twice_gives_the_same(tmp_path: Path, spark: SparkSession) -> N
     assert (check(directory, spark=spark), anomalies(directory)) == first
 
 
-# Imported by every Python of the test below, Spark's workers among them: whoever is about to read
+# Imported by every Python of the test below, Spark's workers among them: a worker about to read
 # the sends to u-0 is killed, as by a kernel that is out of memory.
 KILLER = """
 import os, signal

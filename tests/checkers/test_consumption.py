@@ -216,7 +216,7 @@ def test_a_consumer_that_was_crashed_counts_as_far_as_it_recorded(tmp_path: Path
     assert (reader.shown, reader.skipped, reader.unseen, reader.unread) == (2, 0, 0, None)
     (group,) = result.consumption.groups
     assert (group.committed, group.commits_lost) == (3, 0)
-    # What it was shown in its last moments, and committed, nobody knows.
+    # Its last reads and commits are unknown.
     assert unknown(group) == {"commits_regressed", "skipped_by_commit"}
 
 

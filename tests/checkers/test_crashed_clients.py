@@ -103,7 +103,7 @@ AGAIN = (send("invoke", 4, 0, at(AFTER)), send("ok", 4, 0, at(AFTER + 0.1), 5))
 
 
 def returned(log: Sequence[Entry] = (*ITS_LOG, entry(5, 4, 0)), **changes: Any) -> MadeRun:
-    """Producer 2 was crashed, and 4 has come in its place; nobody came in that of 4."""
+    """Producer 2 was crashed, and 4 has come in its place; 4 had no replacement."""
     given = {"plan": RETURN, "instead_of": {4: 2, 6: 4}, **changes}
     sends = [*ITS_SENDS, *given.pop("again", AGAIN)]
     return crashed(sends=sends, log=log, others=False, **given)
@@ -149,7 +149,7 @@ def test_unrecorded_last_record_of_a_crashed_client_is_no_phantom(tmp_path: Path
 @pytest.mark.parametrize(
     "strange",
     [entry(5, 1, 9), entry(5, 3, 0), entry(5), entry(5, 2, -1)],
-    ids=["of who lives on", "of nobody", "no payload of ours", "before the last it recorded"],
+    ids=["of who lives on", "without an identity", "no payload of ours", "before the last it recorded"],
 )
 def test_other_record_that_was_never_sent_is_a_phantom(tmp_path: Path, strange: Entry) -> None:
     result = checked(write_campaign(tmp_path, crashed(log=[*ITS_LOG, strange])))

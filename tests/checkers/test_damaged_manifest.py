@@ -1,4 +1,4 @@
-"""A manifest that nobody's campaign can have written is refused, and nothing is concluded."""
+"""A manifest that no campaign can have written is refused, and nothing is concluded."""
 
 import json
 from collections.abc import Callable

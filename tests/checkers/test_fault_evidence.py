@@ -125,7 +125,7 @@ def test_partition_that_no_fault_touched_needs_an_ack_and_no_more(tmp_path: Path
         [state(-5, 1, 0, (1, 2, 3)), state(13, -1, 1, (1,))],
         # Another leader, for less time than clients need to hear of it.
         [state(-5, 1, 0, (1, 2, 3)), state(18.5, 2, 1, (2, 3))],
-        # Nobody saw.
+        # It was not observed.
         [
             state(-5, 2, 0, (2, 3)),
             connection(11, "zookeeper-lost"),

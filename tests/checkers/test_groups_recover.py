@@ -50,7 +50,7 @@ class Reign:
 @dataclass(frozen=True, kw_only=True)
 class World:
     """One partition, and the two members of the group that reads it; clients are asked to end at
-    ``end``. Whoever has the partition is shown each record ``lag`` seconds after it was acked, or
+    ``end``. The member with the partition reads each record ``lag`` seconds after it was acked, or
     after it was given the partition; the last ones perhaps when it has been asked to end."""
 
     acks: Sequence[float]
@@ -58,7 +58,7 @@ class World:
     lag: float
     end: float
     mute_from: float = 10_000
-    """From when on nobody is shown anything."""
+    """The time from which no member reads anything."""
 
     @property
     def members(self) -> list[MadeConsumer]:
@@ -85,7 +85,7 @@ class World:
 
 @st.composite
 def worlds(draw: st.DrawFn, shortest: int = 70) -> World:
-    """Members take turns whenever they like, and for a while nobody has the partition."""
+    """Members take turns whenever they like, and for a while no member has the partition."""
     end = draw(st.integers(shortest, 400))
     step = draw(st.floats(1.5, 4))
     acks = [1.5 + step * number for number in range(int((end + 3) / step))]
@@ -225,7 +225,7 @@ def test_the_partition_of_a_member_that_was_crashed_is_another_ones() -> None:
     assert found.broken == 1
     assert f"{GROUP} on t-0: assigned to nobody, shown nothing" in told(result)
     _, found = judged(world, consumers=[dead], **changes)
-    assert found.broken == 0, "nobody is left"
+    assert found.broken == 0, "no member is left"
 
 
 UNHEALED = client_fault("pause-client", healed=False)
@@ -251,7 +251,7 @@ SEEN_AT_70 = [recovered(seconds=PEACE, whole=False, isr=(1, 2))]
 def test_excused_or_unknown_stall_is_no_violation(changes: dict[str, Any]) -> None:
     _, found = judged(STUCK, **changes)
     assert found.broken == 0, found.reason
-    # Shown what was sent at 67.5 s it had gone on, and nobody knows better.
+    # Shown what was sent at 67.5 s it had gone on, and there is no other evidence.
     assert found.held is not False
 
 

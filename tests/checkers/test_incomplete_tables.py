@@ -98,7 +98,7 @@ def without(directory: Path, table: str, places: Sequence[int]) -> None:
 
 
 def stray(directory: Path, table: str, writer: str, *rows: dict[str, Any], **where: Any) -> None:
-    """Add a file by a writer that nobody planned."""
+    """Add a file by an unplanned writer."""
     writing = TableWriter(history_of(directory), table, writer, **where)
     for row in rows:
         writing.append(tuple(row.get(name) for name in TABLES[table].names))
@@ -186,7 +186,7 @@ def test_fault_that_the_manifest_does_not_plan_excuses_no_loss(
     assert checked(directory).verdict is FAIL
     stray(directory, "faults", "intruder", *intruder(destroys))
     result = checked(directory)
-    # An order to elect uncleanly takes nothing by itself, and nobody was elected so.
+    # An order to elect uncleanly takes nothing by itself, and no broker was elected so.
     assert result.verdict is (FAIL if destroys == "unclean" else INCONCLUSIVE)
     assert "faults by intruder: the manifest plans no such writer" in told(result)
     assert "wipe#9 on leader(t, 0): the manifest plans no such fault" in told(result)
@@ -201,7 +201,7 @@ def test_planned_fault_that_destroys_no_known_word_excuses_no_loss(tmp_path: Pat
 
 
 def test_planned_fault_excuses_nothing_with_the_help_of_one_that_is_not(tmp_path: Path) -> None:
-    """2 loses its disk by a planned fault; 1, the other of the ISR, by one that nobody planned."""
+    """2 loses its disk by a planned fault; 1, the other of the ISR, by an unplanned one."""
     first = [{**row, "servers": ["broker-1"]} for row in intruder("all")]
     second = a_fault(50, 60, fault_id=2, destroys="all", servers=("broker-2",))
     plan = [PlannedFault(fault_id=2, fault="kill", target="t", start_ms=0, hold_ms=0)]

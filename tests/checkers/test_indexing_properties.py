@@ -135,7 +135,7 @@ def unindexed(sends: list[dict], log: list[dict], last: dict[tuple[str, int], in
     )
 )
 def test_partitions_that_are_indexed_together_are_as_each_alone(some: list[Unindexed]) -> None:
-    """E.g. a record of a log that nobody sent has a higher number than all that were sent to its
+    """E.g. a record of a log that was never sent has a higher number than all that were sent to its
     own partition, and a lower one than those of the next."""
     for together, one in zip(index(some), some, strict=True):
         (alone,) = index([one])

@@ -1,6 +1,6 @@
 """Rows that no writer of a history ever wrote are damage, and make verdicts inconclusive.
 
-The files fit their closings: somebody wrote them so, and no digest tells.
+The files fit their closings: they were written so, and no digest shows it.
 """
 
 from collections.abc import Callable

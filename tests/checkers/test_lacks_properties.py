@@ -201,7 +201,7 @@ def test_acks_taken_from_around_a_fault_are_missed(
     of_c = [key for key in run.partitions if key[0] == "t"]
     kept = {key: _only(run.partitions[key], keep, len(of_c)) for key in of_c}
     partitions = {**run.partitions, **kept}
-    # Its consumers would have been shown what nobody sent.
+    # Its consumers would have read records that were never sent.
     others = [one for one in run.consumers if one.cell != "c"]
     less = change(run, partitions=partitions, consumers=others)
     result = checked(write_campaign(tmp_path_factory.mktemp("less"), less))
@@ -211,7 +211,7 @@ def test_acks_taken_from_around_a_fault_are_missed(
 
 
 def _only(made: Made, keep: Callable[[int], bool], partitions: int) -> Made:
-    """Return a partition as if nothing else had been sent: numbers and offsets begin anew, and the
+    """Return a partition as if nothing else had been sent: numbers and offsets begin again, and the
     acks, whose offsets would be others, have none."""
     records = {(s.producer, s.sequence) for s in made.sends if s.type == "ok" and keep(s.time)}
     least = min(sequence for _, sequence in records)

@@ -45,7 +45,7 @@ def test_the_time_an_ack_takes_is_none() -> None:
 
 
 def test_it_lasts_from_the_first_record_that_waited_to_the_next_ack() -> None:
-    """The client had nothing to send for a second: nobody was kept waiting."""
+    """The client had nothing to send for a second: no record waited."""
     assert told(*record(0, 1, 1.01), *record(1, 2, 5), *record(2, 3, 5.1)) == [(2.0, 3000)]
 
 

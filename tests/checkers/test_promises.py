@@ -447,7 +447,7 @@ def test_unobserved_ordered_election_is_inconclusive(tmp_path: Path, cluster: An
 
 
 def test_an_order_that_never_went_out_excuses_nothing(tmp_path: Path) -> None:
-    """Its target named nobody, and 2 was elected all the same."""
+    """Its target named no server, and 2 was elected all the same."""
     failed = [{**row, "event": "failed", "proven": None} for row in ordered()[:1]]
     result = concluded(tmp_path, PLAIN, losing(WELL, FIRST), elected(1), failed)
     assert result.verdict is FAIL
@@ -495,8 +495,8 @@ def test_a_follower_that_left_the_isr_is_no_change_of_leader(tmp_path: Path) -> 
 def test_the_first_leader_of_a_new_topic_is_no_other_leader(
     tmp_path: Path, settings: Mapping[str, Any], epoch: int, verdict: Verdict
 ) -> None:
-    """Were it one, nothing would be promised (acks=1), or nobody know what is (elections outside
-    the ISR), until the fault is long over, which began before that change had settled."""
+    """Were it one, nothing would be promised (acks=1), or the guarantees be unknown (elections
+    outside the ISR), until the fault is long over, which began before that change had settled."""
     cluster = [state(-6, -1, -1, ()), state(-5, 1, epoch, (1, 2, 3))]
     faults = a_fault(1, 20, servers=("broker-2",))
     lost = losing(kept(0, BEFORE, DURING, AFTER, 100), FIRST)
@@ -575,7 +575,8 @@ def test_a_hole_through_which_nothing_changed_is_none(tmp_path: Path) -> None:
 
 
 def test_unknown_clock_leaves_a_loss_near_a_boundary_inconclusive(tmp_path: Path) -> None:
-    """The client's clock may be an hour off: then nobody knows what was acked after the change."""
+    """The client's clock may be an hour off: then it is unknown which records were acked after the
+    change."""
     directory = write_campaign(
         tmp_path,
         MadeRun(partitions={("t", 0): losing(WELL, LAST)}, cells=[cell(ACKS_1)], cluster=TAKEN),
@@ -746,7 +747,7 @@ def doubled(made: Made, offset: int) -> Made:
 
 
 def swapped(made: Made) -> Made:
-    """The last two records stand in the other order; nobody was told offsets."""
+    """The last two records stand in the other order; no client received offsets."""
     *first, a, b = made.log
     log = [*first, entry(a.offset, b.producer, b.sequence), entry(b.offset, a.producer, a.sequence)]
     return made.but(log=log, sends=[send(*_untold(event)) for event in made.sends])

@@ -228,6 +228,6 @@ def test_fault_on_a_follower_does_not_change_the_acks_1_guarantee(
     with_it = given_terms(ACKS_1, view, [*faults, other])
     event(f"followers: {len(on)}")
     assert with_it.unpromised_before == without.unpromised_before
-    # Whoever led in an epoch that was not seen may have been one of these.
+    # The leader of an unobserved epoch may have been one of these.
     if all(after.leader_epoch - before.leader_epoch <= 1 for before, after in view.changes()):
         assert with_it == without

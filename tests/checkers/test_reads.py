@@ -74,7 +74,7 @@ def rows_of(directory: Path) -> list[dict[str, Any]]:
         ((MEMBER,), GROUPS, {*READERS, *OF_GROUPS, "nothing-skipped-by-commit"}),
         ((MEMBER,), {"t-g": "at-most-once"}, {*READERS, *OF_GROUPS}),
     ],
-    ids=["nobody", "a tail reader", "at-least-once", "at-most-once"],
+    ids=["no consumer", "a tail reader", "at-least-once", "at-most-once"],
 )
 def test_cell_has_only_the_guarantees_of_its_consumers(
     tmp_path: Path, consumers: Any, groups: Mapping[str, str], expected: set[str]
@@ -96,7 +96,7 @@ UNLOOKED = {"commits-kept", "commits-in-order"}
 def with_a_vanished_read(
     tmp_path: Path, *, sent: float = 30, shown: float = 31, **changes: Any
 ) -> CampaignResult:
-    """The reader was shown one more record, of which nobody knows what became of its send."""
+    """The reader was shown one more record, with a send of unknown outcome."""
     sends = [*WELL.sends, send("invoke", 1, 3, at(sent))]
     reader = READER.but(polls=[*SHOWN, seen(4, 3, 1, 3, at(shown))])
     partitions = {("t", 0): WELL.but(sends=sends)}
@@ -139,7 +139,7 @@ UNPROVEN = fault_rows(
     ],
     ids=[
         *("quiet", "acks=1, led by another", "forbidden election", "unclean not used", "unclean"),
-        *("perhaps read before", "read after", "others had it", "nobody had it", "perhaps nobody"),
+        *("perhaps read before", "read after", "others had it", "unassigned", "perhaps unassigned"),
     ],
 )
 def test_vanished_read_is_judged_by_the_guarantee_at_its_time(
@@ -230,7 +230,7 @@ SEEN = seen(4, 3, 1, 3, at(32))
         ((READER.but(polls=[*SHOWN, SEEN]),), True),
         ((READER, MEMBER.but(polls=[*SHOWN, SEEN])), True),
     ],
-    ids=["nobody looked", "nobody was shown it", "the reader was", "a member was"],
+    ids=["nobody looked", "unread", "the reader was", "a member was"],
 )
 def test_lost_record_reports_whether_a_consumer_read_it(
     tmp_path: Path, consumers: Any, expected: bool | None
@@ -301,7 +301,7 @@ FORGOTTEN = commit("fetched", 1, at(57), -1, 3)
 OLDER = [*committed_ok(2, at(52), 1, 3), *committed_ok(3, at(53), 3, 3)]
 """Offsets 3, 1 and 3 were committed in that order."""
 UNANSWERED = [commit("invoke", 2, at(54), 1, 3), commit("info", 2, at(56), 1, 3, "_TIMED_OUT")]
-"""Behind 3, of which it may have been stored, and may be yet, that nobody was told."""
+"""Behind 3, of which it may have been stored, and may be yet, without a known answer."""
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ UNANSWERED = [commit("invoke", 2, at(54), 1, 3), commit("info", 2, at(56), 1, 3,
         ([*OLDER, *committed_ok(4, at(58), 2, 3), commit("looked", 3, at(57), 2, 3)], None),
     ],
     ids=[
-        *("nothing", "an older one", "nobody's", "the last", "the only one", "before the answer"),
+        *("nothing", "an older one", "an unknown one", "the last", "the only one", "before the answer"),
         *("not the unanswered", "the unanswered", "neither of them", "none of them"),
         *("a look at nothing", "at an older one", "before the answer", "paused meanwhile"),
     ],
@@ -430,7 +430,8 @@ def test_commit_beyond_an_unread_record_is_skipped_by_commit(tmp_path: Path) -> 
 
 
 def test_acks_alone_neither_vanish_nor_overrule_each_other() -> None:
-    """So that nobody asks where there is no consumer; of each the log holds nothing, or another."""
+    """So that no question is asked without a consumer; of each the log holds nothing, or
+    another."""
     sends = [send("invoke", 0, number, number) for number in range(3)]
     sends += [send("ok", 0, number, 5 + number, place) for number, place in enumerate((5, 5, 0))]
     history = indexed(Made(sends=sends, log=[entry(0, 0, 1)], end=1))

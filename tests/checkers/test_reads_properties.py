@@ -38,7 +38,7 @@ ANY_MACHINE = settings(
 
 PROMISES = PartitionGuarantees(groups={GROUP: GroupGuarantees(at_least_once=True)})
 PLANTED = (7, 0)
-"""A record that nobody sent."""
+"""A record that was never sent."""
 
 
 def consumed(world: World, **changes: Any) -> ConsumerCheck:
@@ -91,7 +91,7 @@ def _names(record: Entry) -> tuple[int | None, int | None]:
 
 
 def _shown(world: World, choose: Choose) -> Entry:
-    """A record that somebody was shown."""
+    """A record that a consumer has read."""
     offsets = {made.polls[at].offset for made, at in _rows(world)}
     record: Entry = choose([one for one in world.log.log if one.offset in offsets])
     return record
@@ -193,7 +193,7 @@ def show_beyond_the_end(world: World, choose: Choose) -> Planted:
         if made is not None:
             world = world.but(made.but(polls=[*made.polls, shown_in(last + turn, record)]))
             assume(made.polls[-1].offset == world.log.end - 1)
-            # Given anew since it was shown that, it was to be shown more of the log first.
+            # Assigned again since that read, it had to read more of the log first.
             assume(made.assigned[-1].poll < made.polls[-1].poll)
     return world, expected
 

@@ -391,7 +391,8 @@ def test_spark_yields_the_same_for_slices_as_for_the_whole(
     assert len(told[1][1]) == 3
 
 
-# As in test_check: whoever judges a slice of u-0 is killed, as by a kernel that is out of memory.
+# As in test_check: the worker that judges a slice of u-0 is killed, as by a kernel that is out of
+# memory.
 KILLER = """
 import os, signal
 from ackproof.checkers.engine import oversized_partitions

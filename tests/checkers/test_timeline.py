@@ -265,7 +265,7 @@ def test_acks_of_too_few_break_their_promise_alone(
 
 
 def test_guarantee_of_unknown_validity_is_not_broken(tmp_path: Path) -> None:
-    """Some disk lost data after that, and nobody knows whose."""
+    """Some disk lost data after that, and it is unknown which."""
     struck = a_fault(30, 45, fault_id=2, servers=None, partitions=None, destroys="unsynced")
     partitions = {("t", 0): beside(15, 17)}
     result = checked(made(tmp_path, partitions=partitions, faults=[*KILL, *struck]))

@@ -100,8 +100,8 @@ class Scene:
 
 
 def undercut(context: Scene, beyond: int) -> tuple[Scene, set[Found]]:
-    """After an ack, a record is sent and acked at a lower offset, by somebody whom nobody saw lead:
-    it is not in the log."""
+    """After an ack, a record is sent and acked at a lower offset, by a leader that was not
+    observed: it is not in the log."""
     t, low, high = context.time, context.end, context.end + 1
     context.append(1, context.epoch, asked=t)
     context.append(2, context.epoch)
@@ -342,7 +342,7 @@ def test_without_versions_an_isr_may_always_have_been_another() -> None:
 
 def led_alone(*versions: int, controller_epoch: int | None = 1, needed: int = 2) -> Told:
     """Broker 2 was alone in sync from 10 seconds on, when its epoch began, to 100, and a record was
-    acked from 48 to 52. A fault was on all the time: nobody must have heard of anything."""
+    acked from 48 to 52. A fault was on all the time: no broker must have heard of anything."""
     isrs, epochs = ((1, 2, 3), (2,), (2,), (1, 2)), (0, 1, 1, 1)
     rows = [
         state(time, 2, epoch, isr, version=version, controller_epoch=controller_epoch)

@@ -1,4 +1,4 @@
-"""Results that nobody's run can have left are refused, within bounds of time and memory."""
+"""Results that no run can have left are refused, within bounds of time and memory."""
 
 import json
 from pathlib import Path

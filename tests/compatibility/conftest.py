@@ -1,4 +1,4 @@
-"""Three broker processes and a real ZooKeeper, for clients that nobody here wrote: they see no
+"""Three broker processes and a real ZooKeeper, for unmodified clients: they see no
 difference between the two ways in which the brokers are coordinated."""
 
 import re

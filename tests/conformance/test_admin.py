@@ -168,7 +168,7 @@ IMPOSSIBLE = {
     "partitions with too many assignments": (extension(HERE, 2, [(1, 2), (1, 2)]), REPLICAS),
     "partition on no broker": (extension(HERE, 2, [()]), REPLICAS),
     "partition with more replicas": (extension(HERE, 2, [(1, 2, 3)]), REPLICAS),
-    "move to nobody": (reassignment(HERE_0, ()), REPLICAS),
+    "move to no broker": (reassignment(HERE_0, ()), REPLICAS),
     "move to a broker twice": (reassignment(HERE_0, (1, 1)), REPLICAS),
     "move to an unknown broker": (reassignment(HERE_0, (1, STRANGER)), REPLICAS),
     "move of no partition": (reassignment(NOWHERE, (1,)), ABSENT),
@@ -467,7 +467,7 @@ async def test_broker_with_an_expired_session_is_absent_from_metadata(cluster: W
         told = [await cluster.metadata(broker) for broker in others]
         return all({each.node_id for each in one.brokers} == others for one in told)
 
-    await cluster.until("nobody shows it", is_hidden, within_s=5)
+    await cluster.until("no broker shows it", is_hidden, within_s=5)
     cluster.simulation.nodes[dead].start()
     await cluster.settled()
 

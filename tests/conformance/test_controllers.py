@@ -39,7 +39,7 @@ class Controller:
         }
 
     def deposes(self, tp: TopicPartition, leader_epoch: int) -> LeaderAndIsrRequest:
-        """Say that nobody leads the partition."""
+        """Say that the partition has no leader."""
         replicas = (BrokerId(1), BrokerId(2), BrokerId(3))
         state = LeaderAndIsrPartitionState(
             partition_index=tp.partition,
@@ -56,7 +56,7 @@ class Controller:
         return LeaderAndIsrRequest(**self._said, topic_states=(topic,), live_leaders=())
 
     def deletes(self, tp: TopicPartition, leader_epoch: int) -> StopReplicaRequest:
-        """Say that the replica is to be deleted."""
+        """Say that the replica must be deleted."""
         state = StopReplicaPartitionState(
             partition_index=tp.partition,
             leader_epoch=LeaderEpoch(leader_epoch),

@@ -17,7 +17,7 @@ FAULTS = {
     2071: "A broker that halted opened and truncated a log after it had closed it.",
     34384: "A late answer of a broker's former registration kept a topic from being deleted.",
     60024: "An UpdateMetadata that had been sent again was obeyed late, on its old connection.",
-    62945: "A broker that registered anew told clients of a topic that was deleted meanwhile.",
+    62945: "A broker that registered again told clients of a topic that was deleted meanwhile.",
     62999: "Without a controller, a leader took over another ISR and another assignment at once, "
     "and committed without a member of the ISR that was no longer assigned.",
     86298: "Without a controller, a replica that was moved back joined the ISR with the order to "

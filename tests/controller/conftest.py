@@ -18,7 +18,7 @@ def zookeeper():
 
 @pytest.fixture
 def own_zookeeper(tmp_path):
-    """One that nobody else uses, for tests that pause it or end it."""
+    """A server of their own, for tests that pause it or end it."""
     with running_zookeeper(tmp_path / "zookeeper") as running:
         yield running
 

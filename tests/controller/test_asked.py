@@ -108,7 +108,7 @@ def test_unclean_election_needs_a_live_replica(three):
     three.brokers()
     assert elect(three, TP, unclean=True) == {TP: ErrorCode.eligible_leaders_not_available}
     three.brokers(3)
-    assert three.state(TP)[0] == NO_LEADER, "the request was answered: nobody asks any more"
+    assert three.state(TP)[0] == NO_LEADER, "the request was answered: no request is left"
 
 
 def test_unclean_elections_switched_on_elect_at_once(three):

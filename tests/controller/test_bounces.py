@@ -58,7 +58,7 @@ def leaders_told(made, broker):
 
 
 def test_a_new_controller_does_not_let_a_bounced_leader_lead_on():
-    """The leader was the controller, too: nobody saw it go."""
+    """The leader was the controller, too: no controller saw it go."""
     made = world()
     made.register(1)
     made.elect()
@@ -213,7 +213,7 @@ def test_broker_that_bounced_after_an_unseen_join_is_not_elected():
 
 
 def test_a_broker_outside_the_isr_may_come_back_into_it_after_a_bounce():
-    """It costs nobody an election when the controller has seen each write."""
+    """No broker loses an election when the controller has seen each write."""
     made = world()
     made.leader_writes(TP, 1, 2)
     made.isr_seen(TP)
@@ -226,8 +226,8 @@ def test_a_broker_outside_the_isr_may_come_back_into_it_after_a_bounce():
 
 @pytest.mark.parametrize("unclean", [(), ("orders",)])
 def test_when_all_of_the_isr_bounced_it_leads_in_a_new_epoch(unclean):
-    """The whole cluster was switched off. Nobody has more than they, and who leads anew has
-    followers cut to its log; the one outside the ISR is no better choice."""
+    """The whole cluster was switched off. No other replica has more than they, and who leads anew
+    has followers cut to its log; the one outside the ISR is no better choice."""
     made = world(unclean=unclean)
     made.leader_writes(TP, 2, 1)
     for broker in (1, 2, 3):
@@ -275,7 +275,7 @@ def test_bounced_broker_waits_for_an_absent_isr_member(failover):
     made.register(3)
     made.brokers_seen()
     made.elect()
-    assert made.state(TP) == (leader, isr, epoch), "whoever looks, and however often it comes back"
+    assert made.state(TP) == (leader, isr, epoch), "for each controller, and however often it comes back"
     made.register(1)
     made.brokers_seen()
     assert made.state(TP) == (1, (1,), 2)
@@ -356,7 +356,7 @@ def test_a_partition_that_waits_can_be_deleted():
 
 
 def test_isr_member_found_during_a_restart_is_waited_for():
-    """1 and 2 bounced, and 1 was to lead anew. The leader that was had let 3 in; 3 is away, and
+    """1 and 2 bounced, and 1 was to lead again. The leader that was had let 3 in; 3 is away, and
     has everything."""
     made = world()
     made.leader_writes(TP, 1, 2)

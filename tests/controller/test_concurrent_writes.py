@@ -1,4 +1,4 @@
-"""Two who write to ZooKeeper at a time: nobody's word is overwritten after it was confirmed."""
+"""Concurrent writers to ZooKeeper: no confirmed write is overwritten."""
 
 import pytest
 

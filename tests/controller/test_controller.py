@@ -226,7 +226,7 @@ def test_controlled_shutdown_lists_partitions_that_it_cannot_move(three):
 
 
 def test_controlled_shutdown_leaves_out_topics_that_are_being_deleted(three):
-    """Their deletion may wait for a broker that is down; nobody is elected for them any more."""
+    """Their deletion may wait for a broker that is down; no leader is elected for them any more."""
     three.topic("stays", (1, 2))
     three.brokers(1, 2)
     three.deleting.add("orders")
@@ -306,7 +306,7 @@ def test_partitions_added_while_a_topic_is_being_deleted_go_with_it(three, writt
 
 
 def test_answer_to_a_former_registration_is_ignored(three):
-    """It may come when the deletion was asked for anew."""
+    """It may come after a repeated request for the deletion."""
     three.silent.add(3)
     three.feed(events.DeletionAsked(topics=frozenset({"orders"})))
     three.brokers(1, 2)

@@ -1,4 +1,5 @@
-"""A topic's node, its settings and the order to delete it go together, whoever dies in between."""
+"""A topic's node, its settings and the order to delete it go together, even if a broker dies in
+between."""
 
 import asyncio
 
@@ -47,7 +48,7 @@ class Interrupted(KafkaZk):
 
 
 async def ordered(zk):
-    """A topic of two partitions, with settings, that is to be deleted; returns its id."""
+    """A topic of two partitions, with settings, that must be deleted; returns its id."""
     await zk.create_topic("orders", {0: [1], 1: [1]}, {"retention.ms": "1"})
     await zk.delete_topic("orders")
     return await id_of(zk)
@@ -119,7 +120,7 @@ def test_deletion_includes_foreign_nodes_below_the_topic(zookeeper):
 
 
 def test_repeated_deletion_does_not_delete_the_next_topic(zookeeper):
-    """It is asked for once more, and by then somebody has made the topic again."""
+    """It is asked for once more, and by then the topic has been created again."""
 
     async def main():
         async with connected(zookeeper, Interrupted, KafkaZk) as (zk, other):

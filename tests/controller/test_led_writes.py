@@ -1,4 +1,4 @@
-"""Writes of several nodes against a real ZooKeeper: all or none, whoever is faster."""
+"""Writes of several nodes against a real ZooKeeper: all or none, in any order."""
 
 import asyncio
 import re
@@ -200,9 +200,9 @@ def test_topic_write_refuses_writers_with_an_older_read(zookeeper):
             taken = await reader.topic("t")
             assert (taken.topic_id, taken.version) == (made.topic_id, 1)
             assert taken.partitions[0].replicas is None
-            anew = CreateTopic(topic="t", expected=taken.version)
-            assert await wrote(writer, anew) is DONE
-            assert await wrote(writer, anew) is REFUSED
+            recreated = CreateTopic(topic="t", expected=taken.version)
+            assert await wrote(writer, recreated) is DONE
+            assert await wrote(writer, recreated) is REFUSED
             other = await reader.topic("t")
             assert other.topic_id not in (None, made.topic_id)
             assert await wrote(writer, DeleteTopic(topic="t", expected=taken.version)) is REFUSED
@@ -290,7 +290,7 @@ def test_a_broker_that_will_not_come_back_leaves_no_queue(zookeeper):
             assert (await orders.remove_broker(TWO)).error is ErrorCode.none
             assert await reader.depths() == {ONE: 0}
             assert await reader.live() == frozenset()
-            assert await wrote(writer, start(TWO)) is REFUSED, "nobody puts anything in any more"
+            assert await wrote(writer, start(TWO)) is REFUSED, "no request is added any more"
 
     run(story())
 
@@ -303,7 +303,7 @@ def test_a_broker_that_runs_is_not_removed(zookeeper):
             outcome = await orders_of(writer, reader).remove_broker(TWO)
             assert outcome.error is ErrorCode.invalid_request
             assert "broker 2 is running" in outcome.text
-            assert await wrote(writer, RemoveBroker(broker=TWO)) is REFUSED, "whoever was faster"
+            assert await wrote(writer, RemoveBroker(broker=TWO)) is REFUSED, "in any order"
             assert await reader.depths() == {TWO: 0}
 
     run(story())

@@ -1,4 +1,4 @@
-"""Nonsense in ZooKeeper: whoever wrote it, brokers log it and go on, the controller above all."""
+"""Malformed nodes in ZooKeeper: brokers log them and go on, the controller above all."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ NONSENSE = (
 
 
 async def works(made):
-    """The controller goes on: a topic that somebody creates is led."""
+    """The controller goes on: a new topic gets a leader."""
     name = f"works-{len(await made.zk.topics())}"
     await made.zk.create_topic(name, {0: sorted(made.brokers)}, {})
     await made.state(TopicPartition(name, 0), lambda s: s.leader in made.brokers)
@@ -183,7 +183,8 @@ def test_malformed_controller_node_names_no_controller(zookeeper, admin):
 
 
 def have_an_election(admin):
-    """Another controller comes and goes. Whoever has not yet stood for election may be faster."""
+    """Another controller comes and goes. A broker that has not yet stood for election may be
+    faster."""
     with suppress(NodeExistsError):
         admin.create("/controller", json.dumps({"brokerid": 9}).encode())
         admin.delete("/controller")

@@ -104,7 +104,7 @@ def test_with_its_session_a_term_ends_at_once(zookeeper):
 
 def test_watch_of_an_ended_term_is_left_to_the_next_term(zookeeper):
     """Its write would be refused, and that refusal taken for the end of the term that now is: with
-    ``/controller`` held, and nobody in office."""
+    ``/controller`` held, and no controller in office."""
 
     async def main():
         async with cluster_in_memory(zookeeper, 1) as made:
@@ -145,7 +145,7 @@ def test_other_holder_of_the_controller_node_has_the_office(zookeeper):
 
 
 def test_a_node_of_our_former_life_is_waited_for(zookeeper):
-    """It names this broker, and its session is over soon: nobody is in office by it."""
+    """It names this broker, and its session is over soon: no controller is in office by it."""
 
     async def main():
         zookeeper.create(znodes.CONTROLLER, znodes.encode_controller(1, 0))

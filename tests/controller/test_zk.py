@@ -162,7 +162,7 @@ def test_start_waits_for_zookeeper(own_zookeeper):
     async def main():
         own_zookeeper.kill()
         # A ZooKeeper that just starts may take a connection and never answer: it is given up
-        # after two thirds of the session timeout, and made anew.
+        # after two thirds of the session timeout, and made again.
         zk = KafkaZk(own_zookeeper.connect, 3_000, connection_timeout_ms=120_000)
         starting = asyncio.create_task(zk.start())
         await asyncio.to_thread(own_zookeeper.start)

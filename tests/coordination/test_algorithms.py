@@ -237,7 +237,8 @@ def test_failed_claim_causes_another_read(result: Result) -> None:
 
 
 def test_a_broker_does_not_follow_its_own_former_self() -> None:
-    """The node of an earlier session of ours is still there: nobody leads, and nobody claims."""
+    """The node of an earlier session of ours is still there: the partition has no leader and no
+    claim."""
     alone = Alone().started(view(1, 2, leader=1, isr=(1, 2)))
     assert alone.writes() == []
     assert alone.effects[-1] == RegisterBroker()

@@ -138,7 +138,7 @@ def test_the_isr_of_a_new_partition_is_whole_when_it_is_first_served(variant: st
 
 @pytest.mark.parametrize(("variant", "leaves"), [("fenced", True), ("printed", False)])
 def test_follower_that_dies_level_with_an_idle_leader_leaves_the_isr(variant: str, leaves: bool) -> None:
-    """Printed, the commit thread looks at followers when a record is to be committed."""
+    """Printed, the commit thread looks at followers when it commits a record."""
     world = World(3, variant, load_balancing=False)
     world.settle(100)
     world.create((1, 2, 3))
@@ -374,7 +374,7 @@ def test_cancellation_does_not_end_the_next_reassignment() -> None:
 
 
 def test_cancellation_succeeds_without_dead_replicas() -> None:
-    """2 is to be replaced for being down: a move back that waited for it would be none."""
+    """2 must be replaced because it is down: a move back that waited for it would be none."""
     world = _moved_to_three()
     _ends(world, TWO)
     _ends(world, THREE)

@@ -61,8 +61,9 @@ class HighWatermarkIsLogEnd(Fenced):
 
 
 def a_leader_dies_while_it_waits(world: World) -> None:
-    """2 leads with a record that nobody else has, and dies while it waits for the others. 3 leads
-    and acknowledges another record there. 2 is back: by its watermark nothing is to be cut."""
+    """2 leads with a record that no other broker has, and dies while it waits for the others. 3
+    leads and acknowledges another record there. 2 is back: by its watermark nothing must be
+    truncated."""
     world.produce(ONE)
     world.settle(SETTLED)
     world.produce(ONE)
@@ -215,7 +216,7 @@ def closes(broker: BrokerId, request: Effect) -> bool:
 
 
 def a_close_is_late(world: World) -> None:
-    """1 leads, is to be the only replica, and closes 2; but that is held up, its session ends, 2
+    """1 leads, becomes the only replica, and closes 2; but that is held up, its session ends, 2
     leads, and the move is taken back."""
     world.holds = closes
     world.command(world.admin.reassign(T, (ONE,)))

@@ -62,7 +62,7 @@ def test_the_same_seed_does_the_same() -> None:
 
 class ZombieLeader(Fenced):
     """``register session expiration listener``; ``write p.ISR to ZK``: it goes on, and its ISR is
-    what it says, whoever leads."""
+    what it says, under any leader."""
 
     resigns_with_its_session = False
     believes_its_isr = True

@@ -1,4 +1,4 @@
-"""Cleaning up beside a run that lives, and beside somebody who cleans up."""
+"""Cleaning up beside a run that lives, and beside another clean-up."""
 
 import os
 import signal

@@ -27,7 +27,7 @@ def test_the_image_keeps_every_jar_that_zookeeper_needs() -> None:
 
 @pytest.mark.docker
 def test_existing_image_is_not_built_again(tmp_path: Path) -> None:
-    """Built from a copy of the sources, which nobody edits between the two."""
+    """Built from a copy of the sources, which do not change between the two."""
     project = tmp_path / "project"
     for name, content in sources(PROJECT):
         (project / name).parent.mkdir(parents=True, exist_ok=True)

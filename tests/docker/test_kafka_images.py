@@ -87,7 +87,7 @@ def test_without_the_engine_a_name_is_the_image_that_it_was_last(
     build(kafka("/opt/kafka/libs", b"second"))
     second = taken(name)
     assert second.directory != first.directory
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/missing")
     assert taken(name) == second
     assert taken(first.name) == first
 

@@ -1,4 +1,4 @@
-"""Hands on containers of somebody else's, as Docker Compose starts and labels them."""
+"""Control of external containers, as Docker Compose starts and labels them."""
 
 import io
 import tarfile

@@ -101,7 +101,7 @@ def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
     assert "Traceback" not in output
     document = verdict_of(ackproof.directory / "results")
     assert all(cell["acked"] > 0 for cell in document["cells"])
-    assert {cell["lost"] for cell in document["cells"]} == {None}, "nobody has read what is there"
+    assert {cell["lost"] for cell in document["cells"]} == {None}, "the logs were not read"
     assert "No acknowledged record is missing" not in page_of(ackproof.directory / "results")
     assert ackproof("clean").stdout == "nothing to remove\n"
 
@@ -149,7 +149,8 @@ def test_ctrl_c_in_a_night(ackproof) -> None:
 # writes its lines the same way.
 @pytest.mark.long
 def test_run_with_closed_output_continues(ackproof) -> None:
-    """``ackproof run ... | head -1``: it is checked, reported, and ends with what came of it."""
+    """``ackproof run ... | head -1``: it is checked, reported, and ends with the status of its
+    verdict."""
     ackproof.vary({"faults": []})
     command = ("run", "small.yaml", "--out", "results")
     with ackproof.piped(*command) as harness:

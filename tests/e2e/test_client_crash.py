@@ -1,5 +1,5 @@
 """A client that a fault has crashed: what it recorded counts, its own cell has no evidence from
-then on, and nobody else is blamed. And clients that are paused, cut off, and replaced."""
+then on, and no other client is blamed. And clients that are paused, cut off, and replaced."""
 
 import json
 

@@ -25,7 +25,7 @@ python="$(tr '\\0' '\\n' < /proc/$PPID/cmdline | head -n 1)"
 grep --line-buffered -v '^property request.timeout.ms ' |
     "$python" -m ackproof.workloads.foreign.aiokafka_producer
 """
-"""Somebody's own program, which needs what any node has: the Python of the process above it. It is
+"""A user's own program, which needs what any node has: the Python of the process above it. It is
 told what aiokafka has nothing for."""
 HOSTS = 5
 """One that keeps the metadata, three brokers, and a client."""

@@ -116,7 +116,7 @@ def clean(ackproof, number: int, inventory: Sequence[str]) -> Callable[[], None]
         done = ackproof("clean", *there)
         assert done.returncode == HELD, f"{done.stdout}{done.stderr}"
 
-    if there:  # the distribution's packages stay, whoever was the first to need them
+    if there:  # the distribution's packages stay, whichever test needs them first
         survey(load(Path(inventory[-1])), NODES, frozenset(), print)
         if bare:
             cleaned()

@@ -1,5 +1,5 @@
-"""Apache Kafka that was there before and lets nobody in without TLS, SCRAM and ACLs: campaigns
-through the command line, and where the secrets are to be seen meanwhile and afterwards."""
+"""Apache Kafka that was there before and rejects clients without TLS, SCRAM and ACLs: campaigns
+through the command line, and where the secrets are visible meanwhile and afterwards."""
 
 import json
 import os

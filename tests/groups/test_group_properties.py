@@ -37,7 +37,7 @@ class Members(RuleBasedStateMachine):
         self.ids = 0
 
     def teardown(self):
-        """Time heals: everyone is answered, and a group that nobody wants is empty."""
+        """Time heals: each request is answered, and a group without members is empty."""
         self.world.auto = True
         while self.world.stores:
             self.world.store()

@@ -252,7 +252,7 @@ def test_progress_shows_consumer_reads_if_there_are_any(
     assert second.endswith("200 acked, 10/s  |  1,500 shown to consumers")
 
 
-# --- nobody reads what is said (``ackproof ... | head``) ----------------------------------------
+# --- unread output (``ackproof ... | head``) ----------------------------------------------------
 
 QUICK = Path(__file__).parent.parent.parent / "campaigns/quick.yaml"
 TALKATIVE = """

@@ -1,5 +1,5 @@
 """The clients of every cell: started, waited for as befits what they do, and stopped in an order in
-which nobody misses anything."""
+which no client misses anything."""
 
 import json
 import random
@@ -382,7 +382,7 @@ def test_a_session_that_a_fatal_error_ended_is_written_down_once(
     node.say({"producer-acks-all-minisr-1-0": fatal, **AT_WORK})
     told = wait_for_sessions(busy, 1)
     assert told == [("producer-acks-all-minisr-1-0", 1, "out of sequence")]
-    # The last word of a client comes when nobody watches it any more.
+    # The last word of a client comes when it is no longer watched.
     node.say({"producer-acks-all-minisr-1-0": {**fatal, "sessions_ended": 3}, **AT_WORK})
     closing.flush(busy, deadline(busy))
     assert [session for _, session, _ in ended_sessions(busy)] == [1, 3]

@@ -238,7 +238,7 @@ class Counting(MemoryServer):
 
 
 class Raising(MemoryBackend):
-    """Raises what nobody expects, at the so manieth call of one of its verbs."""
+    """Raises an unexpected error at the given call of one of its verbs."""
 
     def cut(self, source: Node, target: Node) -> None:
         self._perhaps("cut")
@@ -257,7 +257,7 @@ class Raising(MemoryBackend):
         if verb == self.verb:  # type: ignore[attr-defined]
             self.number -= 1  # type: ignore[attr-defined]
             if self.number == -1:  # type: ignore[attr-defined]
-                raise KeyError("nobody expected this")
+                raise KeyError("an unexpected error")
 
 
 class TestRaising:
@@ -285,7 +285,7 @@ class TestRaising:
             ("healed", True),
         ]
         failed = next(row for row in rows(run) if row["event"] == "failed")
-        assert json.loads(failed["evidence"]) == {"error": "KeyError: 'nobody expected this'"}
+        assert json.loads(failed["evidence"]) == {"error": "KeyError: 'an unexpected error'"}
         assert not memory.backend.links_cut
         assert run.ledger.still_open() == ()
 
@@ -558,7 +558,7 @@ def test_faults_continue_after_a_server_ends_if_no_stop_is_configured(run: Run) 
 
 
 def test_one_strikes_right_after_another(run: Run, memory: Memory) -> None:
-    """With settle 0 nobody waits for the replicas: here none is ever in sync."""
+    """With settle 0 the step does not wait for the replicas: here none is ever in sync."""
     schedule = run.campaign.schedule.model_copy(update={"settle": 0})
     plan = [dataclasses.replace(one, gap_ms=0, start_ms=0, hold_ms=0) for one in run.plan]
     campaign = run.campaign.model_copy(update={"schedule": schedule})

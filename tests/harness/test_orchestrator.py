@@ -169,7 +169,7 @@ def test_a_signal_that_was_ignored_from_the_start_is_taken() -> None:
 
 
 def test_a_step_with_a_finding_has_not_ended_well(run: Run) -> None:
-    """Its thread came to its end, but what it found is why nobody may build on it."""
+    """Its thread came to its end, but what it found is why no step may build on it."""
 
     def finds(run: Run, _deadline: Deadline) -> None:
         run.finding("ready", "only half of it is there")
@@ -208,7 +208,7 @@ def test_a_thread_that_ends_early_in_any_way_has_not_ended_well(
 def test_a_step_left_behind_knows_before_the_next_one_begins(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And what it raises later is logged, though nobody waits for it."""
+    """And what it raises later is logged, though no step waits for it."""
     ours: list[Deadline] = []
     seen: list[bool] = []
     over = threading.Event()

@@ -1,5 +1,5 @@
-"""From a run that failed to the smallest campaign that fails likewise: what is tried, what is
-remembered, what is kept."""
+"""From a run that failed to the smallest campaign that fails in the same way: what is tried, what
+is remembered, what is kept."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -191,7 +191,7 @@ def test_killed_and_back_between_two_looks_is_the_faults_whenever_it_was_healed(
 def test_a_fault_that_came_and_was_healed_between_two_looks_is_not_missed(
     run: Run, memory: Memory, watched
 ) -> None:
-    """A restart while ZooKeeper is cut off: nobody waits until it is registered."""
+    """A restart while ZooKeeper is cut off: the watch does not wait for its registration."""
     watched()
     hold(run, 3)
     is_killed_and_back(run, memory)
@@ -272,7 +272,7 @@ def test_a_watch_goes_on_whatever_a_look_raises() -> None:
 
 @dataclass
 class Ended:
-    """A client node's process and what became of it."""
+    """A client node's process and its state."""
 
     process: SilentProcess = field(default_factory=lambda: SilentProcess("producer-t"))
 

@@ -57,7 +57,7 @@ def test_a_piece_that_was_left_behind_is_written_over(tmp_path: Path) -> None:
 
 
 def test_damage_before_the_end_of_a_stream_is_an_error(tmp_path: Path) -> None:
-    """An end marker, among others: whoever believes it does not miss what follows."""
+    """An end marker, among others: a reader that believes it does not miss the rest."""
     path = tmp_path / "a.arrows"
     first = storage.append_batches(path, 0, batch([1]))
     storage.append_batches(path, first, batch(list(range(1000))))

@@ -89,7 +89,7 @@ def _a_registration_is_occupied(system: BundledSystem) -> None:
     with _Broker(system, 1) as broker, _Broker(system, 2) as other:
         there = _sessions(system)
         before = broker.session
-        assert not system.ensemble.occupy(3), "nobody is registered"
+        assert not system.ensemble.occupy(3), "no broker is registered"
         assert _sessions(system) == there
         assert system.ensemble.occupy(1)
         assert not system.ensemble.occupy(1), "it is occupied"
@@ -129,7 +129,7 @@ def _what_the_servers_are(system: BundledSystem) -> None:
     for name in [name for name, mode in modes.items() if mode == "follower"]:
         _process(system, name).signal(signal.SIGSTOP)
     # The leader goes on answering until it has noticed; those that are stopped never do.
-    wait_until(lambda: not system.ensemble.modes(), PATIENCE_S, "nobody to serve")
+    wait_until(lambda: not system.ensemble.modes(), PATIENCE_S, "all servers to stop")
     assert system.zookeeper_leader() is None
     for name in modes:
         _process(system, name).signal(signal.SIGCONT)
@@ -137,8 +137,8 @@ def _what_the_servers_are(system: BundledSystem) -> None:
 
 
 class _Broker:
-    """A client that registers, and again in each new session, as soon as it can: when nobody else
-    is registered by its number. A context manager."""
+    """A client that registers, and again in each new session, as soon as it can: when no other
+    client is registered by its number. A context manager."""
 
     def __init__(self, system: BundledSystem, number: int) -> None:
         self.number = number

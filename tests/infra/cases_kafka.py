@@ -25,11 +25,11 @@ from tests.support.processes.deadlines import PATIENCE_S
 
 KAFKA = os.environ["TESTED_SYSTEM"]
 QUORUM = os.environ.get("TESTED_METADATA_QUORUM")
-"""None: whoever keeps the metadata by default."""
+"""None: the default metadata quorum."""
 OF_FORMAT_V1 = ("kafka:0.10.2.2",)
 """Whose logs are not compared (docs/kafka.md)."""
 KEEPERS = 3 if QUORUM == "combined-kraft" else 1
-"""Who kills a broker that is the only controller, too, waits in vain for another leader."""
+"""A kill of a broker that is the only controller, too, leaves no leader."""
 SESSION_MS = 6_000
 BROKERS = 3
 TOPIC = "t"
@@ -147,7 +147,7 @@ def what_it_is_asked_and_told(scratch: Path) -> None:
 
 def another_controller_takes_over(scratch: Path) -> None:
     """With KRaft: of three controllers the active one is killed. What was written is there, the
-    observer tells of both, and the one that comes back follows; without a majority nobody
+    observer tells of both, and the one that comes back follows; without a majority no server
     answers."""
     seen: list[ClusterChange] = []
     with _deployed(scratch, keepers=3) as system:
@@ -173,12 +173,12 @@ def another_controller_takes_over(scratch: Path) -> None:
             others = [one for one in system.zookeepers if one is not first]
             for one in others:
                 one.process.signal(signal.SIGSTOP)
-            _wait("nobody leads", lambda: system.zookeeper_leader() is None)
+            _wait("no leader", lambda: system.zookeeper_leader() is None)
             with pytest.raises(ViewUnavailable):
                 system.view()
             for one in others:
                 one.process.signal(signal.SIGCONT)
-            _wait("somebody leads", lambda: system.zookeeper_leader() is not None)
+            _wait("a leader", lambda: system.zookeeper_leader() is not None)
             assert _view(system).partitions[TOPIC, 0].replicas == written.replicas
 
 

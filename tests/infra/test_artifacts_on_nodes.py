@@ -12,7 +12,7 @@ from ackproof.infra.node.node import AgentNode, Made
 from ackproof.infra.systems.kafka.kraft.system import ServerProgram
 from ackproof.infra.systems.kafka.product import kafka_build, kafka_program
 
-NOBODY: Any = None
+UNUSED: Any = None
 JARS, OTHERS = (
     Artifact(name=name, title=f"Apache {name}", path=Path("/here") / name, sums={})
     for name in ("kafka-1", "kafka-2")
@@ -25,11 +25,11 @@ def node(artifacts: Mapping[Artifact, PurePosixPath] | None) -> AgentNode:
             name="broker-1",
             addresses=["192.0.2.1"],
             directory=PurePosixPath("/node"),
-            agent=NOBODY,
-            software=NOBODY,
-            shares=NOBODY,
+            agent=UNUSED,
+            software=UNUSED,
+            shares=UNUSED,
             artifacts=artifacts,
-            remove=NOBODY,
+            remove=UNUSED,
         )
     )
 

@@ -44,7 +44,7 @@ class TestWhatIsWritten:
 
     @pytest.mark.parametrize("rate", [3.0, 0.5])
     def test_of_a_clock_at_another_pace(self, tmp_path: Path, rate: float) -> None:
-        """Until it is set: then nobody writes there any more."""
+        """Until it is set: then no line is written there any more."""
         directory = str(tmp_path / "clock")
         made(tmp_path)
         began = time.monotonic()
@@ -114,7 +114,7 @@ class Telling:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Path]:
-    """With a line that was written when somebody else was asked."""
+    """With a line that was written when another server was asked."""
     path = tmp_path / "log"
     path.write_text("2001-01-01T00:00:00,000 INFO - " + LINE.format(address=HERE, port=1) + "\n")
     return path
@@ -139,10 +139,10 @@ class TestWhatAServerSays:
             ask(server.port, log, within=0.3)
 
     def test_clock_of_an_unreachable_server_is_refused(self, log: Path) -> None:
-        with closing(socket.socket()) as nobody:
-            nobody.bind((HERE, 0))
+        with closing(socket.socket()) as unanswered:
+            unanswered.bind((HERE, 0))
             with pytest.raises(Refused, match="not asked what time it is"):
-                ask(nobody.getsockname()[1], log)
+                ask(unanswered.getsockname()[1], log)
 
 
 def ask(port: int, log: Path, within: float = PATIENCE_S) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Entering namespaces: what passes through, and that nothing is left whoever is killed."""
+"""Entering namespaces: what passes through, and that nothing is left after any kill."""
 
 import os
 import signal

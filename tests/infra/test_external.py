@@ -86,7 +86,7 @@ def test_action_is_journaled_before_it_is_carried_out(tmp_path: Path) -> None:
     journal = Journal.begin(tmp_path / FILE, described(handle))
     server = OutsideServer(7, handle, {}, lambda: journal)
     server.at("127.0.0.1", 1)
-    assert server.process.state() is ProcessState.EXITED, "nobody listens there"
+    assert server.process.state() is ProcessState.EXITED, "no server listens there"
     with pytest.raises(InfraError):
         server.do(Action.KILL)
     assert journal.left().down == {7: Action.START}
@@ -167,7 +167,7 @@ def test_secrets_are_in_the_environment_or_a_file(
 def test_a_secret_in_a_file_is_handed_on_as_that_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever whoever is handed it has its working directory."""
+    """For any working directory of the receiving process."""
     monkeypatch.setenv("SECRET_OF_TEST", "hunter2")
     monkeypatch.chdir(tmp_path)
     secrets = {"a": Secret(env="SECRET_OF_TEST"), "b": Secret(file="password")}

@@ -138,7 +138,7 @@ def test_a_directory_that_has_both_is_found() -> None:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """And no engine."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/missing")
     return tmp_path / "ackproof" / "images"
 
 

@@ -227,7 +227,7 @@ ENDING = b"INFO  ZooKeeperServer - Submitting global closeSession request for se
 def test_a_session_that_its_client_ended_was_not_expired(
     logs: list[bytes], gone_by_silence: set[int]
 ) -> None:
-    """A leader that nobody follows any more logged that it expires all sessions; they lived on, and
+    """A leader without followers logged that it expires all sessions; they lived on, and
     brokers that ended theirs properly were not believed."""
     assert expired(logs) == gone_by_silence
 

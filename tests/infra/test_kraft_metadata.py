@@ -284,6 +284,6 @@ def test_a_controller_of_3_3_does_not_log_the_record() -> None:
     twice = REGISTERED.format(12), REGISTERED.format(21)
     assert let_go([log(*twice, GRANT.format(5))]) == {21}
     assert let_go([log(REGISTERED.format(12), GRANT.format(5), REGISTERED.format(21))]) == {12}
-    assert let_go([log(GRANT.format(5))]) == frozenset(), "nobody knows which session that was"
+    assert let_go([log(GRANT.format(5))]) == frozenset(), "the session is unknown"
     resigned = "Renouncing the leadership due to a metadata log event. "
     assert let_go([log(*twice, GRANT.format(5), resigned)]) == frozenset()

@@ -46,7 +46,7 @@ def observed(*looks: Callable[[], ClusterView]) -> list[ClusterChange]:
 
 
 def silent() -> ClusterView:
-    raise ViewUnavailable("nobody answers")
+    raise ViewUnavailable("no answer")
 
 
 def test_probing_observer_reports_changes_without_epochs() -> None:

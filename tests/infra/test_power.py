@@ -1,4 +1,4 @@
-"""Power fails in spite of whoever syncs."""
+"""Power loss during syncs."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from ackproof.infra.agent import disks, privilege
 from ackproof.infra.node import capability_probes
 carry_out = privilege.as_root
 def synced(argv, text=""):
-    '''Before every program that takes part, somebody syncs the disk.'''
+    '''Before every program that takes part, the disk is synced.'''
     for disk in disks.below(tempfile.gettempdir()):
         subprocess.run(["sync", "--file-system", disk], stderr=subprocess.DEVNULL)
     return carry_out(argv, text)

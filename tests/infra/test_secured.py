@@ -1,4 +1,4 @@
-"""Connections of our own over TLS, logged in by SASL, to a broker that lets nobody in without."""
+"""Connections of our own over TLS, logged in by SASL, to a broker that requires both."""
 
 import struct
 import time

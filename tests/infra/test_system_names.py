@@ -210,7 +210,7 @@ def test_release_that_is_not_shipped_is_locked_when_it_is_first_fetched(
     assert {path.name for path in place.iterdir()} == {"kafka_2.13-9.8.7.jar", "other-1.jar"}
     assert "could not be asked for its properties" in lines[-1], "these are no jars"
     assert releases.described(release) is None
-    # Whoever removes the directory gets the same release again, or none.
+    # After a removal of the directory one gets the same release again, or none.
     shutil.rmtree(place)
     executable(tmp_path / "mvn", MAVEN.format(content="second"))
     with pytest.raises(InfraError, match=r"1 differ \(kafka_2.13-9.8.7.jar\)"):

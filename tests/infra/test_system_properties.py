@@ -180,4 +180,4 @@ def test_of_other_systems_nothing_is_known(tmp_path: Path) -> None:
     (tmp_path / "libs").mkdir()
     jar = tmp_path / "libs" / "kafka_2.13-3.8.1.jar"
     jar.touch()
-    assert known(f"kafka:{tmp_path}") is None, "its jars and its properties are nobody's to list"
+    assert known(f"kafka:{tmp_path}") is None, "its jars and its properties are not listed"

@@ -1,4 +1,4 @@
-"""Topics that come into being because somebody asks for them."""
+"""Topics created automatically by requests for them."""
 
 from pathlib import Path
 

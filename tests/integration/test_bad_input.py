@@ -1,7 +1,7 @@
 """Nonsense on the wire: the broker neither dies nor grows, and its other clients notice nothing.
 
 A witness connection is asked after every piece of nonsense; nothing that arrives may make a
-handler fail in a way nobody thought of, which the broker's log would show.
+handler fail in an unforeseen way, which the broker's log would show.
 """
 
 import struct

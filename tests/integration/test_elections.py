@@ -25,7 +25,7 @@ QUIET = {"auto.leader.rebalance.enable": "false"}
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """Leaderships move only when they must, or when somebody says so."""
+    """Leaderships move only when they must, or on request."""
     directory = tmp_path_factory.mktemp("elections")
     with running_cluster(directory, overrides=QUIET) as cluster:
         yield cluster
@@ -103,7 +103,7 @@ def one_after_the_other(topic: Topic, **config: str) -> None:
     until("1 is alone", lambda: topic.isr == {1})
     assert topic.sent(b"only 1", acks="1")
     kill(topic.cluster, 1)
-    until("nobody leads", lambda: topic.led_by(-1))
+    until("no broker leads", lambda: topic.led_by(-1))
 
 
 # --- unclean elections ----------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_recovery_2_one_dies_and_then_the_other(topic: Topic) -> None:
     kill(topic.cluster, 1)
     until("2 leads alone", lambda: topic.led_by(2) and topic.isr == {2})
     kill(topic.cluster, 2)
-    until("nobody leads, ISR=(2)", lambda: topic.led_by(-1) and topic.isr == {2})
+    until("no broker leads, ISR=(2)", lambda: topic.led_by(-1) and topic.isr == {2})
     revive(topic.cluster, 1)
     assert topic.led_by(-1)
     topic.configure(unclean_leader_election_enable="true")
@@ -218,9 +218,9 @@ def test_recovery_3_both_die_at_once(topic: Topic) -> None:
     for broker in brokers.values():
         broker.kill()
     with zookeeper(topic.cluster) as client:
-        until("nobody is registered", lambda: client.get_children("/brokers/ids") == [])
+        until("no broker is registered", lambda: client.get_children("/brokers/ids") == [])
     brokers[3].start()  # a new controller finds both gone
-    until("nobody leads, ISR=(1, 2)", lambda: topic.led_by(-1) and topic.isr == {1, 2})
+    until("no broker leads, ISR=(1, 2)", lambda: topic.led_by(-1) and topic.isr == {1, 2})
     revive(topic.cluster, 2)
     until("2 leads alone", lambda: topic.led_by(2) and topic.isr == {2})
     assert topic.read() == [b"first"]

@@ -170,7 +170,7 @@ def test_leaderships_are_handed_over_before_a_broker_stops(cluster: Cluster, top
     assert "Controlled shutdown: none, still led: []" in stopped.log.read_text()
     for partition in range(3):
         until(
-            f"somebody else leads {partition}",
+            f"another broker leads {partition}",
             lambda partition=partition: cluster.leader(topic, partition) not in (-1, stopped.id),
         )
     assert len(acked(produce(cluster, topic, values("after")))) == 300
@@ -189,7 +189,7 @@ def test_the_cluster_serves_through_and_after_a_zookeeper_outage(tmp_path: Path)
             during = acked(produce(cluster, "t", values("during"), acks="all"))
             until("the sessions' time is over", lambda: time.monotonic() > noticed)
             during |= acked(produce(cluster, "t", values("later"), acks="all"))
-            assert len(during) == 600  # nobody needs ZooKeeper as long as the ISR stands
+            assert len(during) == 600  # no broker needs ZooKeeper as long as the ISR stands
         finally:
             cluster.zookeeper.resume()
         until("a topic can be created again", lambda: _creates(cluster, "afterwards"))

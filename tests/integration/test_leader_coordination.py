@@ -133,10 +133,10 @@ def test_broker_outside_the_isr_leads_only_after_an_order(tmp_path: Path) -> Non
     with running_cluster(tmp_path, overrides={**LEADER, **QUIET}) as cluster:
         create_assigned(cluster, "t", [1, 2])
         cluster.brokers[2].kill()
-        assert acked(cluster, "t", "alone", 1), "once 2 is given up: nobody looks before"
+        assert acked(cluster, "t", "alone", 1), "once 2 is given up: no leader checks before"
         until("1 is alone", lambda: cluster.isr("t") == {1})
         cluster.brokers[1].kill()
-        until("nobody leads", lambda: cluster.leader("t") == -1)
+        until("no broker leads", lambda: cluster.leader("t") == -1)
         cluster.brokers[2].start()
         cluster.wait_until_complete(but=[1])
         assert cluster.leader("t") == -1, "2 is not in the ISR"

@@ -101,7 +101,7 @@ def test_a_broker_added_later_gets_nothing_until_it_is_asked(tmp_path: Path) -> 
 @pytest.mark.long
 def test_a_move_waits_for_its_target_and_can_be_taken_back(tmp_path: Path) -> None:
     with running_cluster(tmp_path, brokers=4, overrides=PATIENT) as cluster:
-        # Nobody moves a replica to a broker that is given up, and to stop the controller gives it
+        # No fault moves a replica to a broker that is given up, and to stop the controller gives it
         # up: the stopped target is another one, and keeps its session.
         controller = cluster.controller()
         stopped, *others = (b.id for b in cluster.brokers.values() if b is not controller)

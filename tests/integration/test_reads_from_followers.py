@@ -31,7 +31,7 @@ def cluster(tmp_path) -> Iterator[Cluster]:
 
 class Reader:
     """Reads partition 0 of a topic from its beginning. Where there is nothing at its offset, it
-    says so and does not begin anew."""
+    says so and does not start over."""
 
     def __init__(self, cluster: Cluster, topic: str, rack: str) -> None:
         self.values: list[bytes] = []

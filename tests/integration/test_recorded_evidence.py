@@ -118,7 +118,7 @@ def last_of(seen: list[ClusterChange]) -> ClusterChange:
 
 
 def spoken(directory: Path) -> int:
-    """The highest epoch of which somebody has said that it leads in it."""
+    """The highest epoch in which a broker has claimed to lead."""
     words = roles_of(directory).get(PARTITION, ())
     return max((word.leader_epoch for word in words if word.leads), default=-1)
 

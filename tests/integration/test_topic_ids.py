@@ -76,7 +76,8 @@ def change_controller(cluster: Cluster) -> None:
 
 
 def leave_a_stray(cluster: Cluster) -> None:
-    """Broker 3 is down and has a log of t-0 with ``OLD`` in it, of which nobody knows any more."""
+    """Broker 3 is down and has a log of t-0 with ``OLD`` in it, which is in no metadata any
+    more."""
     create_assigned(cluster, "t", [1, 3])
     send(cluster, "t", OLD)
     cluster.brokers[3].kill()

@@ -86,7 +86,7 @@ def test_appends_checkpoints_and_creations_wait_for_no_sync(disk: MemoryDisk, la
     assert log.recovery_point == 0
     disk.watch = None
     later.carry_out()
-    assert log.recovery_point == 4, "the last segment is nobody's business yet"
+    assert log.recovery_point == 4, "the last segment is not flushed yet"
     assert read_offsets(Directory(HOME, disk), HIGH_WATERMARKS) == {TP: 3}
 
 
@@ -139,7 +139,7 @@ def test_a_deletion_ends_when_a_checkpoint_without_the_log_is_durable(
     for work in deletion:
         work()
         works += 1
-        if works == 4:  # its log starts are being synced, and somebody else writes them
+        if works == 4:  # its log starts are being synced, and another thread writes them
             logs.checkpoint_log_starts()
             next(later.tasks[-1])
     assert works >= 4
@@ -309,7 +309,7 @@ def test_log_ends_before_a_lost_segment(
     disk: MemoryDisk, later: Later, lost: int
 ) -> None:
     """Segments 1 to 4 were made, their names not synced, and a file system without a journal lost
-    one of them: offsets that nobody has, in the middle of a log that says it has them."""
+    one of them: offsets that no log has, in the middle of a log that says it has them."""
     append(opened(disk, later).create(TP), 5)
     disk.kill()
     disk.remove(HOME / "t-0" / f"{lost:020d}.log")

@@ -31,8 +31,8 @@ def appended(logs: LogManager, count: int, *, producer: int = 7) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_records_found_after_a_failed_sync_survive_power_loss(seed: int) -> None:
-    """Halted, started, closed in good order: nobody walks this log again. Of some seeds the failed
-    sync drops what was above 5, of some the page cache shows it to the next process."""
+    """Halted, started, closed in good order: this log is not scanned again. Of some seeds the
+    failed sync drops what was above 5, of some the page cache shows it to the next process."""
     disk = MemoryDisk(Random(seed))
     logs = logs_on(disk)
     appended(logs, 5)

@@ -31,7 +31,7 @@ BOTH_WAYS = pytest.mark.parametrize(
 
 
 def filled(directory: Path, config: LogConfig = CONFIG) -> list[RecordBatch]:
-    """Batches of one or two records by turns, closed in good order."""
+    """Batches of one or two records in turn, closed in good order."""
     log = opened(directory, config)
     for number in range(COUNT):
         log.append([batch([b"v"] * (1 + number % 2))], log.log_end_offset, 0, NOW_MS)

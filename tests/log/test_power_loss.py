@@ -177,7 +177,7 @@ class PowerLoss(RuleBasedStateMachine):
         if self.attempt(self.open, of_log=False):
             self.compare(end)
 
-    # --- what becomes of it -----------------------------------------------------------------
+    # --- outcomes ---------------------------------------------------------------------------
 
     @rule(operations=OPERATIONS, power=st.booleans())
     def end_soon(self, operations: int, power: bool) -> None:
@@ -234,7 +234,7 @@ class PowerLoss(RuleBasedStateMachine):
     def attempt(
         self, act: Callable[[], object], common_end: int | None = None, of_log: bool = True
     ) -> bool:
-        """Whether it was done and nothing was in its way; else the broker has started anew."""
+        """Whether it was done and nothing was in its way; else the broker has restarted."""
         try:
             act()
         except Ended:

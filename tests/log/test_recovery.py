@@ -140,7 +140,7 @@ def test_clean_start_with_a_bad_index(tmp_path: Path, suffix: str, damage: str) 
 @pytest.mark.parametrize("entry", [(2**62, 1), (NOW_MS + 1, 1), (NOW_MS, 0), (NOW_MS, 10**6)])
 def test_a_time_that_no_batch_has_is_not_believed(tmp_path: Path, entry: tuple[int, int]) -> None:
     """The last entry is written when a segment is full, which may be flushed by then, and noted to
-    be: a power failure garbles it, and below the recovery point nobody walks the segment."""
+    be: a power failure garbles it, and below the recovery point the segment is not scanned."""
     filled(tmp_path / "a-0", 20)
     first, second, *_ = sorted((tmp_path / "a-0").glob("*.log"))
     index = first.with_suffix(".timeindex")
@@ -163,7 +163,7 @@ def test_batches_without_timestamps_are_no_damage(tmp_path: Path, caplog) -> Non
     log.truncate_to(8)
     assert (log.log_end_offset, log.max_timestamp) == (8, -1)
     log.close()
-    # Whoever recovers it cuts at the damage; whoever believes the indexes does not look there.
+    # A recovery truncates at the damage; a start that trusts the indexes does not look there.
     flip(last_segment(directory), 70)
     log = PartitionLog.open(directory, config, clean=True)
     assert (log.log_end_offset, log.max_timestamp) == (8, -1)

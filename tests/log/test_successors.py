@@ -16,7 +16,7 @@ def opened(directory: Path) -> LogManager:
 
 
 def test_neither_its_high_watermark_nor_its_start(tmp_path: Path) -> None:
-    """Believed, the start would have a shorter log begin anew behind its own end after a crash."""
+    """Believed, the start would have a shorter log begin again behind its own end after a crash."""
     logs = opened(tmp_path)
     former = logs.create(TP)
     for _ in range(10):

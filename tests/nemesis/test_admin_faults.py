@@ -34,7 +34,7 @@ FOR_GOOD = [
 
 @pytest.fixture
 def memory() -> Memory:
-    """Five brokers, each partition on three of them; nobody waits long for what does not come."""
+    """Five brokers, each partition on three of them; waits are short."""
     made = memory_cluster(5)
     made.system.replicas = {0: [1, 2, 3], 1: [2, 3, 4], 2: [3, 4, 5]}
     made.system.zookeeper_session_timeout_ms = made.system.replica_lag_time_max_ms = 20

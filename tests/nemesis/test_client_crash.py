@@ -59,7 +59,7 @@ def test_client_that_had_already_ended_gets_no_replacement(nemesis: Nemesis) -> 
     entry = nemesis.aim("crash-client", "clients", clients="all", comes_back=True)
     nemesis.memory.workload[1].signal(15)
     nemesis.executor.inject(entry)
-    nemesis.executor.heal(entry)  # which would raise: here nobody can come back
+    nemesis.executor.heal(entry)  # which would raise: here no client can come back
     assert nemesis.healed(entry).proven
 
 

@@ -36,7 +36,7 @@ def test_one_is_drawn_and_the_other_goes_on(nemesis: Nemesis) -> None:
 def test_only_those_of_the_target_s_nodes(nemesis: Nemesis) -> None:
     nemesis.memory.cluster.clients.append(MemoryNode("client-2", "client-2"))
     entry = nemesis.strike("pause-client", "client-2", clients="all")
-    assert not nemesis.bitten(entry).proven, "nobody runs there"
+    assert not nemesis.bitten(entry).proven, "no process runs there"
     assert entry.target.clients == ("client-2",)
     assert states(nemesis) == ["running", "running"]
 

@@ -124,7 +124,7 @@ class TestKeptFromZooKeeperAfterItsStart:
         assert nemesis.ledger.holding("broker-1") is None
 
     def test_server_may_end_while_the_fault_that_kept_it_is_healed(self, nemesis: Nemesis) -> None:
-        """ZooKeeper runs again, and answers nobody yet."""
+        """ZooKeeper runs again, and gives no answers yet."""
         broker, other = nemesis.memory.system.brokers[:2]
         kept = nemesis.strike("pause", "zookeeper-1")
         self.over(nemesis, nemesis.strike("kill", "broker-1"))

@@ -117,7 +117,7 @@ def test_a_restart_of_one_that_is_on_its_way_back(nemesis: Nemesis) -> None:
 
 
 def test_a_terminated_one_that_another_killed_is_started_once(nemesis: Nemesis) -> None:
-    """The undo of the termination comes last, and finds a process that nobody asked to end."""
+    """The undo of the termination comes last, and finds a process that was not asked to end."""
     broker = brokers(nemesis)[0]
     broker.process.stubborn = True
     terminated = nemesis.strike("terminate", "broker-1")
@@ -158,7 +158,7 @@ class TestReplace:
         replaced = nemesis.strike("replace", "broker-1")
         assert nemesis.bitten(replaced).proven
         nemesis.executor.heal(killed)
-        assert brokers(nemesis)[0].starts == 0, "nobody begins on a disk that is being emptied"
+        assert brokers(nemesis)[0].starts == 0, "no broker starts on a disk that is being emptied"
         nemesis.executor.heal(replaced)
         assert nemesis.healed(replaced).proven
 

@@ -1,4 +1,4 @@
-"""Looks are taken until they show what is to be shown."""
+"""Looks are taken until they show the expected state."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,5 +1,5 @@
 """Consumers' counts on the page, on a terminal and in ``verdict.json``: only where there are any,
-and what nobody knows is unknown."""
+and missing figures are unknown."""
 
 import io
 import json
@@ -129,9 +129,9 @@ def test_group_without_commit_evidence_is_shown_as_unknown(member: ClientCounts)
 
 
 def test_report_without_consumers_has_no_consumer_section() -> None:
-    nobody = result(groups=())
-    assert "<h2>Consumers</h2>" not in page_of(nobody)
-    assert "consumers" not in printed(nobody)
+    empty = result(groups=())
+    assert "<h2>Consumers</h2>" not in page_of(empty)
+    assert "consumers" not in printed(empty)
 
 
 def test_names_are_escaped() -> None:

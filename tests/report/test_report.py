@@ -88,7 +88,7 @@ def printed(directory: Path, result: CampaignResult = RESULT) -> str:
 
 
 def unread(name: str) -> CampaignResult:
-    """One cell of which nobody knows what was lost."""
+    """One cell with an unknown loss."""
     found = cell("all", 2, Verdict.INCONCLUSIVE)
     return replace(
         RESULT,

@@ -120,10 +120,10 @@ def test_the_program_exits_with_2_and_no_traceback(properties) -> None:
 
 
 def test_a_cluster_without_zookeeper_is_one_clear_line(properties, tmp_path: Path) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
+    with socket.socket() as unanswered:
+        unanswered.bind(("127.0.0.1", 0))
         path = properties(
-            f"zookeeper.connect=127.0.0.1:{nobody.getsockname()[1]}\n"
+            f"zookeeper.connect=127.0.0.1:{unanswered.getsockname()[1]}\n"
             f"zookeeper.connection.timeout.ms=200\nlog.dirs={tmp_path}\n"
         )
         run = program(path)

@@ -33,7 +33,7 @@ from ackproof.broker.wire.messages.offset_delete import (
 from tests.support.worlds.replica_hosts import Host, hosts, leader_and_isr, run, until
 
 HOME = TopicPartition(OFFSETS_TOPIC, 0)
-NOBODY: Any = None
+UNUSED: Any = None
 INFO = BrokerInfo(broker_id=1, endpoints=(Endpoint(host="a", port=9092),))
 
 
@@ -64,7 +64,7 @@ async def coordinating(host: Host, zk: Any) -> Context:
     metadata = ZkMetadata(zk, zk)
     await metadata.read_brokers()
     await host.call(leader_and_isr(HOME, 1, 0, (1,), (1,)))
-    topic = OffsetsTopic(host.config, metadata, NOBODY, 1)
+    topic = OffsetsTopic(host.config, metadata, UNUSED, 1)
     groups = GroupCoordinator(host.config, host.clock, host.replicas, topic, metadata, host.spawn)
     groups.tick()
     await until(lambda: list(groups.shards()))
@@ -77,12 +77,12 @@ async def coordinating(host: Host, zk: Any) -> Context:
         metadata=metadata,
         purgatory=host.purgatory,
         fetch_sessions=FetchSessionCache(10, Random(1)),
-        topics=NOBODY,
-        configs=NOBODY,
-        coordinator=NOBODY,
-        producer_ids=NOBODY,
+        topics=UNUSED,
+        configs=UNUSED,
+        coordinator=UNUSED,
+        producer_ids=UNUSED,
         groups=groups,
-        new_uuid=NOBODY,
+        new_uuid=UNUSED,
         served=SERVED,
     )
 

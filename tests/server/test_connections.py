@@ -1,4 +1,4 @@
-"""Responses in order, pipelining bounded, and one bad client harms nobody else."""
+"""Responses in order, pipelining bounded, and one bad client harms no other."""
 
 import asyncio
 import contextlib

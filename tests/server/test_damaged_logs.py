@@ -56,7 +56,7 @@ async def answers(host: Host, *asked: tuple[TopicPartition, int]) -> list[tuple[
 
 
 def test_a_damaged_batch_costs_its_own_partition(tmp_path):
-    """A length of -12, and whoever walks over the batches stands still."""
+    """A length of -12, and a scan over the batches stands still."""
 
     async def story():
         async with hosts(tmp_path, 1) as brokers:

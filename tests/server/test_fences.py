@@ -434,7 +434,7 @@ def test_replica_with_a_failed_effect_accepts_no_more(tmp_path):
 
 
 def test_settings_that_change_while_a_partition_is_made_are_its_own(tmp_path):
-    """They are told to the partitions that are here, and nobody tells them again."""
+    """They are told to the partitions that are here, and are not repeated."""
 
     async def story():
         async with hosts(tmp_path, 1) as brokers:

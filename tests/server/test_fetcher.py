@@ -120,7 +120,7 @@ def test_everything_a_follower_asks_names_its_epoch(tmp_path):
 
 
 def test_an_answer_to_a_fetch_of_an_earlier_epoch_is_not_appended(tmp_path):
-    """Between the two another may have led: what the old leader sent is in nobody's log now."""
+    """Between the two another may have led: the batches of the old leader may be in no log now."""
 
     async def story():
         async with following(tmp_path) as (leader, host):
@@ -187,7 +187,7 @@ def test_that_a_fetch_of_an_earlier_epoch_was_out_of_range_cuts_nothing(tmp_path
 
 
 def test_session_restarts_after_a_lost_connection(tmp_path):
-    """Whether the last request arrived, nobody knows; the leader would believe another offset."""
+    """It is unknown whether the last request arrived; the leader would believe another offset."""
 
     async def story():
         async with following(tmp_path) as (leader, _):

@@ -137,7 +137,7 @@ def test_offsets_of_topics_deleted_before_loading_are_dropped(tmp_path, updated)
             later = await committing(brokers[1])
             later.tick()
             await loaded(later)
-            assert committed_by(later) == {OF_T, OF_U}, "whether they are there nobody has said"
+            assert committed_by(later) == {OF_T, OF_U}, "it is unknown whether they exist"
             brokers[1].metadata.update(updated({"u": {0: 1}}))
             await until(lambda: committed_by(later) == {OF_U})
             brokers[1].metadata.update(updated({"u": {0: LEADER_DURING_DELETE}}))

@@ -187,7 +187,7 @@ def test_a_log_begins_where_the_followers_are_whatever_commits_wait_for(tmp_path
         rewriting = asyncio.create_task(Rewriting(shard).rewrite())
         for has in (0, 1):
             follow(partition, has)
-            for _ in range(5):  # whoever does not wait for it is done by then
+            for _ in range(5):  # a task that does not wait for it is done by then
                 await asyncio.sleep(0)
             assert (partition.log.log_start_offset, partition.log.log_end_offset) == (0, 2)
             assert partition.replica.high_watermark == has

@@ -67,7 +67,7 @@ def test_an_isr_that_was_written_counts_with_its_version(tmp_path):
                 "zk_version": 40,
                 "again": False,
             }
-            assert changes.is_due(10**15), "the controller is to be told"
+            assert changes.is_due(10**15), "the controller must be told"
             await changes._propagate()
             assert zk.notified == [{TP}]
             assert not changes.is_due(10**15)
@@ -102,7 +102,7 @@ def test_isr_write_with_unknown_outcome_is_retried_and_a_conflict_is_not(
 
 
 def test_news_of_a_write_is_of_the_epoch_that_wanted_it(tmp_path):
-    """The controller elected the same leader anew meanwhile, from the ISR that it knew."""
+    """The controller elected the same leader again meanwhile, from the ISR that it knew."""
 
     async def story():
         async with hosts(tmp_path, 1, replica_lag_time_max_ms=40) as brokers:

@@ -112,13 +112,13 @@ def test_partition_missing_from_the_next_full_update_was_deleted(updated, newer)
 def test_topic_deleted_and_recreated_in_one_update_is_kept(
     updated,
 ) -> None:
-    """No controller of Kafka's says so, and whoever does is no reason to fail at its next word."""
+    """No controller of Kafka's says so, and such an update is no reason to fail at the next one."""
     metadata = MetadataCache()
     metadata.update(with_ids(updated({"again": {0: 1}}), again=uuid.UUID(int=1)))
     told = with_ids(updated({"again": {0: LEADER_DURING_DELETE, 1: 1}}), again=uuid.UUID(int=2))
     assert metadata.update(told) == (TopicPartition("again", 0),)
-    anew = with_ids(updated({"again": {1: 1}}), again=uuid.UUID(int=2))
-    assert metadata.update(replace(anew, broker_epoch=8)) == ()
+    again = with_ids(updated({"again": {1: 1}}), again=uuid.UUID(int=2))
+    assert metadata.update(replace(again, broker_epoch=8)) == ()
     assert set(metadata.topics["again"]) == {1}
 
 
@@ -189,7 +189,7 @@ class _Topic(_Registered):
 
 def test_without_a_controller_a_leader_is_shown_with_its_own_epoch() -> None:
     """1 of epoch 1 dies and 2 claims epoch 2 between the readings of ``leader`` and ``ISR``: 1 was
-    never the leader of epoch 2. Where nobody leads, clients are shown the newest that there was."""
+    never the leader of epoch 2. Without a leader, clients are shown the newest that there was."""
     zk = _Topic()
     zk.brokers = {1: LiveBroker(info=INFO, epoch=1)}
     zk.view = PartitionView(

@@ -54,7 +54,7 @@ def test_partition_count_is_read_from_zookeeper_or_the_setting(zookeeper, config
 @pytest.mark.integration
 def test_topic_with_partial_partitions_is_counted_by_its_final_number(zookeeper, config):
     """Without a controller, as seed 001 creates topics. A broker that started just then counted one
-    of three, and looked for groups where nobody else did, for as long as it ran."""
+    of three, and looked for groups where no other broker did, for as long as it ran."""
 
     async def main():
         zk = KafkaZk(zookeeper.connect, 6_000, connection_timeout_ms=20_000)

@@ -60,7 +60,7 @@ class Recorder(Probe):
         self.reports.append(("appended", begin, log.log_end_offset, len(batches), now_ms))
 
     def log_begun_anew(self, log):
-        self.reports.append(("begun anew", log.log_start_offset, log.log_end_offset))
+        self.reports.append(("begun again", log.log_start_offset, log.log_end_offset))
 
     def flushes_started(self, _logs, now_ms):
         self.reports.append(("flushes", now_ms))
@@ -97,7 +97,7 @@ def test_logs_report_each_change_once():
     assert probe.take() == [("appended", 0, end, 2, 7)]
     log.truncate_to(end // 2)
     log.truncate_fully(30)
-    assert probe.take() == [("begun anew", 30, 30)]
+    assert probe.take() == [("begun again", 30, 30)]
     logs.flush_if_due(8)
     logs.checkpoint_log_starts()
     assert probe.take() == [("flushes", 8), ("checkpoint", LOG_STARTS, {TP: 30})]

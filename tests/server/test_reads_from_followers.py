@@ -74,7 +74,7 @@ async def in_sync(brokers):
         ("rack-9", 0, -1),
         ("", 0, -1),
     ],
-    ids=["nearby", "nearby-at-the-end", "its own", "of one that lags", "of nobody", "none"],
+    ids=["nearby", "nearby-at-the-end", "its own", "of one that lags", "of no replica", "none"],
 )
 def test_a_leader_names_the_in_sync_follower_of_the_consumer_s_rack(tmp_path, rack, offset, named):
     async def story():

@@ -68,7 +68,7 @@ def test_wait_ends_by_timeout_error_or_cancellation() -> None:
         assert left.cancelled()
         await asyncio.sleep(0)
         assert purgatory.waiting == 0
-        purgatory.wake(A)  # nobody is there
+        purgatory.wake(A)  # no request waits
 
     asyncio.run(test())
 

@@ -109,7 +109,7 @@ def seen() -> Seen:
         (log(1, 2, 1), "ProducerState/duplicate-batch"),
         (log(1, 3), "ProducerState/batch-out-of-sequence"),
         (log(2, 1), "ProducerState/batch-out-of-sequence"),
-        (log(1, 9, 2), None),  # somebody else's between them
+        (log(1, 9, 2), None),  # another client's between them
     ],
 )
 def test_an_idempotent_producers_batches_are_there_once_and_in_order(

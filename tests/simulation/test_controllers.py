@@ -30,7 +30,7 @@ from tests.support.worlds.controlled_partition import TP, assigned, comes, led
 
 pytestmark = pytest.mark.simulation
 
-# --- brokers that registered anew ------------------------------------------------------------
+# --- brokers that registered again -----------------------------------------------------------
 
 FIRST, SECOND = IN_SYNC = (BrokerId(1), BrokerId(2))
 STATE = PartitionState(
@@ -201,7 +201,7 @@ def test_leader_is_replaced_when_it_is_gone_or_has_a_successor(
     [
         ((1,), (1, 2, 3), (1,), NO_LEADER, 1),  # it is still there
         ((1,), (1, 2, 3), (1,), 2, 1),
-        ((1, 2), (2, 3), (), NO_LEADER, 2),  # somebody else is in sync
+        ((1, 2), (2, 3), (), NO_LEADER, 2),  # another broker is in sync
         ((1, 2), (2, 3), (), 3, 2),
     ],
 )
@@ -254,7 +254,7 @@ REMAINS = AnswerShutdown(token=1, error=ErrorCode.none, remaining=(TP,))
 @pytest.mark.parametrize(
     ("isr", "live", "stopping"),
     [
-        ((1,), (1, 2, 3), (1,)),  # nobody else is in sync
+        ((1,), (1, 2, 3), (1,)),  # no other broker is in sync
         ((1, 2), (1, 3), (1,)),  # who is, is away
         ((1, 2), (1, 2), (1, 2)),  # or stops, too
     ],

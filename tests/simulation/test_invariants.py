@@ -141,7 +141,7 @@ def test_unclean_election_ends_earlier_guarantees(story: Story) -> None:
 
 
 def test_record_acked_by_an_unaware_leader_is_not_guaranteed(story: Story) -> None:
-    """Alone in the ISR that it knows, it waits for nobody."""
+    """Alone in the ISR that it knows, it waits for no follower."""
     story.append(1, OTHER)
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
     append = Append(batches=(RECORD,), base_offset=1, leader_epoch=0)
@@ -445,7 +445,7 @@ def test_a_cut_that_was_not_synced_may_be_undone_by_a_power_failure(story: Story
     story.partition.damaged(2, 1, now=1.0)
     story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
     assert story.partition.replica(2).is_whole
-    story.commit(2, to=2)  # as it was before, and nobody goes by it
+    story.commit(2, to=2)  # as it was before, and it has no effect
 
 
 def test_returned_truncated_record_is_not_its_replacement(story: Story) -> None:
@@ -535,7 +535,7 @@ def test_a_damaged_one_that_never_left(story: Story) -> None:
 
 def test_member_that_lacks_only_voided_records_may_stay(story: Story) -> None:
     """Without a controller: the log of the last of the ISR is lost, and of an empty log its next
-    leader lets in whoever waits for it, by no word of its replica."""
+    leader lets in a waiting follower, without an order of its replica."""
     fetch = FollowerFetch(replica=2, offset=0, log_start_offset=0, now=0)
     story.replicated()
     story.state(1, 0, (1,))

@@ -1,4 +1,4 @@
-"""The broker's own connections over the simulated network, and what becomes of them."""
+"""The broker's own connections over the simulated network, and their ends."""
 
 import asyncio
 from typing import Any

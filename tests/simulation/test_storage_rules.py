@@ -38,7 +38,7 @@ SMALL = LogConfig(segment_bytes=200)
 
 @pytest.fixture
 def log(disk: MemoryDisk) -> PartitionLog:
-    """Six records of three epochs, in several segments; nobody has flushed any."""
+    """Six records of three epochs, in several segments; none is flushed."""
     opened = PartitionLog.open(LOGS / "t-0", SMALL, clean=True, files=disk, later=lambda _: None)
     for offset in range(6):
         opened.append([batch((b"v" * 50,))], offset, offset // 2, 0)

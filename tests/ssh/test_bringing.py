@@ -111,7 +111,7 @@ def test_a_jar_that_is_none_of_them_is_refused(jars: Artifact, there: Path) -> N
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
-    """A program of somebody's own."""
+    """A user's own program."""
     path = tmp_path / "my client"
     path.write_text("#!/bin/sh\necho ready\n")
     path.chmod(0o755)
@@ -135,7 +135,7 @@ def test_a_program_is_brought_once_and_runs_there(mine: Path, tmp_path: Path) ->
 
 
 def test_program_with_an_interrupted_upload_runs_the_next_time(mine: Path, tmp_path: Path) -> None:
-    """It was written, and nobody could say any more that it may be executed."""
+    """It was written, and the upload ended before it was made executable."""
     artifact, there = program(mine, "mine", "mine"), tmp_path / "there"
     shutil.copyfile(mine, there)
     host = HostHere()

@@ -166,7 +166,7 @@ def test_a_lost_connection_loses_nothing(backend, hosts) -> None:
     asking = threading.Thread(target=lambda: asked.append(process.wait(PATIENCE_S)))
     asking.start()
     asking.join(5)
-    assert asking.is_alive(), "nobody can know yet"
+    assert asking.is_alive(), "it cannot be known yet"
     hosts.order("heal", 0)
     asking.join(PATIENCE_S)
     assert asked == [7]

@@ -94,7 +94,7 @@ def test_a_controllers_call_round_trips() -> None:
 
 def test_the_first_fields_are_those_of_every_version() -> None:
     assert first_fields(write_request(PRODUCE, 8, None)[PREFIX:]) == (0, 9, 8)
-    assert first_fields(b"\0\3\0\x63\0\0\0\7") == (3, 99, 7), "one that nobody knows"
+    assert first_fields(b"\0\3\0\x63\0\0\0\7") == (3, 99, 7), "an unknown one"
 
 
 @given(data=st.data())

@@ -1,4 +1,4 @@
-"""Commits of which nobody says what became of them: the consumer reaches no broker."""
+"""Commits of unknown outcome: the consumer reaches no broker."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -15,7 +15,7 @@ from ackproof.workloads.consuming.polling import Positions
 from ackproof.workloads.interface import Delivery
 from ackproof.workloads.spec import GroupMemberSpec
 
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 ASKED, UNKNOWN = (1, "invoke", 0, 5), (1, "info", 0, 5)
 
 
@@ -25,7 +25,7 @@ def spec(tmp_path: Path) -> GroupMemberSpec:
         client="one",
         topic="t",
         partitions=2,
-        bootstrap_servers=NOBODY,
+        bootstrap_servers=UNREACHABLE,
         group="g",
         delivery=Delivery.AT_LEAST_ONCE,
         consumer_config={"session.timeout.ms": 100},

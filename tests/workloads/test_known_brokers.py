@@ -1,4 +1,4 @@
-"""Clients whose library forgets all brokers when one of them tells of none: they begin anew.
+"""Clients whose library forgets all brokers when one of them tells of none: they start over.
 
 librdkafka's own cluster, behind a way that has it tell of none now and then. Whether a client
 forgets for good is a race, the sooner lost the more brokers there are; it is run until it is.
@@ -49,7 +49,7 @@ def wait_for(process, condition: Callable[[], bool]) -> None:
 
 
 def forgets(process, way: BlinkingWay) -> None:
-    """Has it forget all brokers, and waits until it has begun anew."""
+    """Has it forget all brokers, and waits until it has started over."""
     way.blinks = True
     wait_for(process, lambda: process.figures()["sessions_ended"] > 0)
     way.blinks = False

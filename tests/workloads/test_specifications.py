@@ -335,7 +335,7 @@ def test_every_cell_has_the_same_clients_on_each_node() -> None:
 
 
 def test_replacement_client_is_a_client_of_its_own() -> None:
-    """With the same work, at the same place; a producer by a number that nobody had."""
+    """With the same work, at the same place; a producer by a number that was unused."""
     comebacks = {Role.PRODUCER: 2, Role.CONSUMER: 1}
     made = PRODUCE.clients(CELL, FULL, bootstrap_servers="b:1", places=[PLACE], comebacks=comebacks)
     lines = [tuple(line_of(client)) for client in made]

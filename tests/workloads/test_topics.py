@@ -1,4 +1,4 @@
-"""Topics are created as soon as there is somebody to create them."""
+"""Topics are created as soon as there is a controller."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from tests.support.processes.process import TIMEOUT_S, listens, until
 pytestmark = pytest.mark.integration
 
 CELL = Cell(name="c", topic="late", settings={"acks": "all", "replication.factor": 1})
-NOBODY = json.dumps({"version": 1, "brokerid": 99, "timestamp": "0"}).encode()
+ABSENT_BROKER = json.dumps({"version": 1, "brokerid": 99, "timestamp": "0"}).encode()
 
 
 def test_a_controller_that_is_elected_late_is_waited_for(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_controller_that_is_elected_late_is_waited_for(tmp_path: Path) -> None
         office = KazooClient(cluster.zookeeper_connect, timeout=60)
         office.start(TIMEOUT_S)
         try:
-            office.create("/controller", NOBODY, ephemeral=True)
+            office.create("/controller", ABSENT_BROKER, ephemeral=True)
             broker.start()
             until("the broker serves", lambda: listens(broker.port))
             creating = threading.Thread(
@@ -36,7 +36,7 @@ def test_a_controller_that_is_elected_late_is_waited_for(tmp_path: Path) -> None
             )
             before = connections(broker.port)
             creating.start()
-            until("somebody asks", lambda: connections(broker.port) > before)
+            until("a client asks", lambda: connections(broker.port) > before)
         finally:
             office.stop()
             office.close()

@@ -132,7 +132,7 @@ def test_recorded_outcome_is_the_last_answer(
     told = lived(tmp_path_factory.mktemp("history"), commits, answers)
     assert told.outcomes == [allowed(asked) for asked in told.ends]
     for asked in told.ends[:-1]:
-        assert asked[-1][1] is None, "a session whose transaction nobody decided is over"
+        assert asked[-1][1] is None, "a session with an undecided transaction is over"
     asked_again = [row for row in told.rows if row["type"] == "invoke"]
     assert len({(row["transaction"], row["event"]) for row in asked_again}) == len(asked_again)
     assert not any(row["type"] == "fail" for row in told.rows)

@@ -1,6 +1,6 @@
 """Transactional producers against librdkafka's own cluster, which plays the coordinator and fences:
 what they record is what they did. The markers that it appends are damaged (librdkafka 2.16 leaves
-out their CRC), so that nobody can read behind them: what reads is tried on Apache Kafka
+out their CRC), so that no client can read behind them: what reads is tried on Apache Kafka
 (``tests/e2e/test_transactions.py``)."""
 
 from collections import Counter
@@ -95,7 +95,7 @@ def test_fenced_producer_does_not_commit(mock_cluster, client) -> None:
     committed = {
         one.producer for one in transactions if one.outcome is TransactionOutcome.COMMITTED
     }
-    assert max(committed) > min(one.producer for one in zombies), "whoever took over goes on"
+    assert max(committed) > min(one.producer for one in zombies), "the successor goes on"
     assert len({row["transactional_id"] for row in rows}) == 1
     late = [
         row

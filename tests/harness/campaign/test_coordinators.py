@@ -46,7 +46,7 @@ def test_groups_need_as_many_brokers_as_their_topic_has_replicas(
         "offsets.topic.replication.factor is 3; say it in cluster.properties, 2 at most"
     )
     assert problems(tmp_path, system, "produce", f"{OFFSETS}: 2", groups=GROUPS) == []
-    assert problems(tmp_path, system, "produce") == [], "nobody is coordinated"
+    assert problems(tmp_path, system, "produce") == [], "no group is coordinated"
 
 
 def test_an_old_release_makes_do_with_the_brokers_that_there_are(tmp_path: Path) -> None:

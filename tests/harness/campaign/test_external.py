@@ -164,7 +164,7 @@ def test_brokers_are_called_by_their_ids(tmp_path: Path) -> None:
 def test_files_and_commands_are_those_of_the_directory_where_it_was_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients have working directories of their own, and whoever cleans up is anywhere."""
+    """Clients have working directories of their own, and the clean-up may run anywhere."""
     client = {"security.protocol": "ssl", "ssl.ca.location": "ca.pem"}
     secrets = {"ssl.key.password": {"file": "password"}}
     servers = {**SERVERS, "broker-2": {"container": "kafka-2"}}
@@ -179,7 +179,7 @@ def test_files_and_commands_are_those_of_the_directory_where_it_was_asked(
 
 
 def test_it_is_asked_before_anything_is_connected(tmp_path: Path) -> None:
-    """Else a campaign of somebody else's would have told its own broker the password."""
+    """Else another user's campaign could send the password to its own broker."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         address = f"127.0.0.1:{listener.getsockname()[1]}"

@@ -143,7 +143,7 @@ WRONG = {
             "acks-all-minisr-1",
         ],
     ),
-    "nobody who consumes": (
+    "no consumers": (
         HEAD
         + "faults:\n"
         + "- {fault: crash-client, target: clients, parameters: {role: consumer}}\n"

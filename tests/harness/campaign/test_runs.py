@@ -140,7 +140,7 @@ def test_clusters_that_are_compared_meet_the_same_faults_at_the_same_times(campa
     assert [run.swept["cluster"] for run in first] == list(COMPARED)
     assert first[0].faults == first[1].faults == first[2].faults
     assert second[0].faults == second[1].faults == second[2].faults
-    assert first[0].faults != second[0].faults, "each round draws anew"
+    assert first[0].faults != second[0].faults, "each round draws again"
 
 
 def test_a_cluster_that_is_compared_can_be_expected_to_lose(campaign_file) -> None:
@@ -214,8 +214,8 @@ def test_expected_verdicts_are_planned_for_each_cell(campaign_file) -> None:
 
 @pytest.mark.parametrize("nodes", [["client-1"], ["client-1", "client-2", "client-3"]])
 def test_the_manifest_names_the_clients_that_will_be_started(campaign_file, nodes) -> None:
-    """Whatever these are, and wherever: each of them writes something, and nobody else writes of a
-    cell."""
+    """Whatever these are, and wherever: each of them writes something, and no other client writes
+    of a cell."""
     groups = [{"name": "a", "members": 3}, {"name": "b", "members": 1, "delivery": "auto-commit"}]
     given = {"workload.producers": 2, "workload.readers": 1, "workload.groups": groups}
     given["cluster.clients"] = len(nodes)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from ackproof.harness.cli import cli
 
-SECRET = "hunter2-of-nobody"
+SECRET = "hunter2-unused"
 JAAS = f'org.apache.kafka.X required username="app" password="{SECRET}";'
 EXTERNAL = {"system": "external", "backend": "here", "external": {"bootstrap.servers": "k:9092"}}
 

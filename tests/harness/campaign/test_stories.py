@@ -374,7 +374,7 @@ def test_it_begins_when_enough_are_in_sync(played, memory: Memory) -> None:
 def _follow_the_links(
     memory: Memory, alone: Callable[[], bool] = lambda: False, elected: int | None = None
 ) -> None:
-    """The ISR is those whom the leader hears, and comes back a look later; nobody but the leader
+    """The ISR is those whom the leader hears, and comes back a look later; only the leader
     while it is ``alone``. ``elected`` leads as soon as any link is cut."""
     system, plain = memory.system, type(memory.system).view
 

@@ -418,5 +418,5 @@ def test_a_lagging_server_answers_with_the_past_but_never_goes_back():
             return stale
 
     stale = [SimulatedWorld(seed, servers=3, lag_s=0.2).run(case) for seed in range(6)]
-    assert max(stale) > 0, "nobody was connected to a server that lags"
+    assert max(stale) > 0, "no client was connected to a server that lags"
     assert SimulatedWorld().run(case) == 0

@@ -108,8 +108,8 @@ async def _error(future):
 
 @asynccontextmanager
 async def in_a_process(world, session_ms=SHORT_MS):
-    """A client that belongs to a process, with an ephemeral node that a peer of nobody's watches;
-    ``gone`` is when that node goes."""
+    """A client that belongs to a process, with an ephemeral node that a peer without a process
+    watches; ``gone`` is when that node goes."""
     process, living = Process(CLIENT), asyncio.Future()
 
     async def live():

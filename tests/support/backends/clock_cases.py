@@ -24,7 +24,7 @@ while True:
 
 
 def a_clock_is_set_while_a_program_runs(backend: Backend, _scratch: Path) -> None:
-    """Ahead, behind, fast, slow and right again. Time since boot goes on as ever, and whoever is
+    """Ahead, behind, fast, slow and right again. Time since boot goes on as ever, and a process
     started meanwhile finds the clock as it is. Nothing of it stays in shared memory."""
     node = backend.node("a")
     if Capability.FAKE_CLOCKS not in backend.capabilities:

@@ -42,7 +42,7 @@ def nodes_reach_each_other(backend: Backend, _scratch: Path) -> None:
     a, b = backend.node("a"), backend.node("b")
     assert backend.node("a") is a
     assert a.address != b.address
-    assert not backend.reaches(a, b, PORT), "nobody listens yet"
+    assert not backend.reaches(a, b, PORT), "no server listens yet"
     with peers(a, b):
         for source, target in ((a, b), (b, a), (a, a)):
             assert backend.reaches(source, target, PORT)
@@ -437,7 +437,7 @@ def _with_agent(node: Node, name: str) -> tuple[Process, int]:
         return len(agents) == 1
 
     # Seen once is enough: what runs it becomes it by exec, and while one program becomes another
-    # its environment reads as empty. A second look may find nobody.
+    # its environment reads as empty. A second look may find none.
     wait_until(seen, PATIENCE_S, "the process")
     return process, agents[0]
 

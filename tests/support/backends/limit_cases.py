@@ -65,7 +65,7 @@ def too_little_memory(backend: Backend, _scratch: Path) -> None:
     process = node.start(Command(name="greedy", argv=argv))
     node.limit(Scarce.MEMORY, 16 << 20)
     assert node.counted(Scarce.MEMORY)["killed"] == 0
-    # It waits at the door until somebody has been there.
+    # It waits at the door until the peer has been there.
     opens = node.start(Command(name="opens", argv=["cp", "/dev/null", str(door)]))
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
     assert opens.wait(PATIENCE_S) == 0

@@ -10,7 +10,7 @@ CONTROL_PORT = 9001
 
 
 class _Connection:
-    """The one connection to another peer, whoever opened it."""
+    """The one connection to another peer, opened by either."""
 
     def __init__(self) -> None:
         self.link: socket.socket | None = None

@@ -100,7 +100,7 @@ class _Turns:
 
     Attributes:
         kept: What is committed, -1 for nothing.
-        late: Offsets of commits of which nobody knows whether they were kept, and which may be,
+        late: Offsets of commits of unknown outcome, and which may be,
             whatever was committed meanwhile.
     """
 

@@ -344,7 +344,7 @@ class MadeRun:
     they sent anything, were to come in the place of; ``consumers``: of the cells. ``bounds``: of
     the client's clock, offset and bound in nanoseconds. ``failovers``: those planned;
     ``failed_over``: rows on them; ``named``: what is swept of the cluster; ``replicas``: whether
-    their logs are to be collected; ``digests``: and their digests recorded, by
+    their logs must be collected; ``digests``: and their digests recorded, by
     :func:`write_digests`; ``scheduling``: how long servers had to wait for a processor."""
 
     partitions: Mapping[tuple[str, int], Made]

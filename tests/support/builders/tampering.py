@@ -4,7 +4,7 @@ A world has four cells in one run, through one fault that changes the leader of 
 
 - ``sound`` (acks=all) kept everything that it acknowledged;
 - ``losing`` (acks=all) lost records that it had promised to keep;
-- ``leaders`` (acks=1) lost records of which its deposed leader had told nobody else;
+- ``leaders`` (acks=1) lost records of which its deposed leader had told no follower;
 - ``untold`` (acks=0) lost records.
 
 Whatever happens to its files, a check may say what it says of the whole world, or that the evidence

@@ -2,7 +2,7 @@
 
 Elections and ISR changes take place in ZooKeeper, are seen a moment later, and are heard of by the
 brokers later still; until then these go on as before. Clients' clocks are off by as much as is
-known of them at the most.
+known of them at most.
 """
 
 from collections.abc import Mapping, Sequence
@@ -161,7 +161,7 @@ class Cluster:
 
     def produce(self, producer: int, before: int, after: int, *, told: bool) -> None:
         """A record is appended now, and acked where ``told``, if enough are in sync. It was sent so
-        long ago at the most; the ack is heard of so much later."""
+        long ago at most; the ack is received so much later."""
         epoch, isr = self.serving
         if len(isr) < 2:
             return
@@ -189,7 +189,7 @@ ISRS = [(1,), (2,), (1, 2), (2, 3), (1, 3), (1, 2, 3)]
 
 @st.composite
 def sound(draw: st.DrawFn) -> Told:
-    """Whatever befalls it, it does what it promises."""
+    """In spite of all faults it keeps its guarantees."""
     bound = draw(st.sampled_from([0, MOMENT, SECOND // 2]))
     cluster = Cluster(skew=draw(st.sampled_from([-bound, 0, bound])))
     for _ in range(draw(st.integers(0, 8))):

@@ -117,7 +117,7 @@ def delete_topic(cluster: Cluster, topic: str) -> int | None:
     """DeleteTopics; the error code, if any. Without one, no broker shows the topic any more."""
     error = error_of(cluster, lambda admin: admin.delete_topics([topic])[topic])
     if error is None:
-        until(f"nobody shows {topic}", lambda: cluster.topic(topic) is None)
+        until(f"no broker shows {topic}", lambda: cluster.topic(topic) is None)
     return error
 
 
@@ -163,7 +163,7 @@ def call(broker: Broker, request: Any) -> Any:
 
 
 def ask_controller(cluster: Cluster, request: Any) -> Any:
-    """The response of whoever is controller: the first broker that does not say that it is not.
+    """The response of the controller: the first broker that does not say that it is not.
 
     Brokers that are stopped are not asked, so a controller among them is not waited for: its
     session ends, and another is elected.

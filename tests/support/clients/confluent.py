@@ -41,7 +41,7 @@ def wait_until_led(cluster: Cluster, topic: str, partitions: int = 1) -> None:
 
 
 def _end(cluster: Cluster, topic: str, partition: int) -> int:
-    """The log end as the partition's leader says; -1: nobody does."""
+    """The log end as the partition's leader says; -1: no leader."""
     admin, tp = cluster.admin(), TopicPartition(topic, partition)
     try:
         return int(admin.list_offsets({tp: OffsetSpec.latest()})[tp].result(TIMEOUT_S).offset)

@@ -24,7 +24,7 @@ OVERRIDES = {
     "auto.leader.rebalance.enable": "false",  # coordinators move only when a test moves them
 }
 SESSION_MS = 60_000
-"""Of members that nobody kills: none of them is given up on a machine that stalls."""
+"""Of members that are not killed: none of them is given up on a machine that stalls."""
 KILLED_SESSION_MS = 6_000
 """Of those that are killed; the least that brokers accept."""
 
@@ -111,7 +111,8 @@ NO_COORDINATOR_YET = {
 
 
 def ask_coordinator(cluster: Cluster, question: Callable[[AdminClient], Any]) -> Any:
-    """The result of a question (client in, future out), asked again while nobody coordinates."""
+    """The result of a question (client in, future out), asked again while there is no
+    coordinator."""
     answers: list[Any] = []
 
     def answered() -> bool:

@@ -84,7 +84,7 @@ class Pipeline(asyncio.Protocol):
 
 
 def in_pieces(whole: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
-    """``whole``, cut into pieces of ``sizes`` by turns."""
+    """``whole``, cut into pieces of ``sizes`` in turn."""
     at = 0
     for size in cycle(sizes):
         if at >= len(whole):

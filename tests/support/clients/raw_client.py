@@ -47,7 +47,7 @@ class RawClient:
         }
 
     def glance(self) -> None:
-        """Waits for an answer to begin, not for long: whoever answers has at least begun to."""
+        """Waits for an answer to begin, not for long: the peer has at least begun an answer."""
         self._socket.settimeout(GLANCE_S)
         with contextlib.suppress(OSError):
             self._socket.recv(1)

@@ -106,7 +106,7 @@ class Cluster:
         self.wait_until_complete()
 
     def wait_until_complete(self, but: Collection[int] = ()) -> None:
-        """Waits until all brokers but these know each other, at their present addresses, nobody
+        """Waits until all brokers but these know each other, at their present addresses, and none
         else, and one controller, who is one of them."""
         until("every broker knows every other", lambda: self._complete(set(but)))
 

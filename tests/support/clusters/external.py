@@ -1,4 +1,4 @@
-"""A cluster that somebody has started by hand: the harness has deployed nothing of it."""
+"""A cluster that was started by hand: the harness has deployed nothing of it."""
 
 import contextlib
 import signal
@@ -37,7 +37,7 @@ class YourCluster:
     def start(self) -> None:
         self.cluster.zookeeper.start()
         for directory in self._directories.values():
-            # By a process of its own, as a shell's, so that they are nobody's children here.
+            # By a process of its own, as a shell's, so that they are no children of this one.
             command = [sys.executable, manual_broker.__file__, "start", str(directory)]
             subprocess.run(command, check=True)
         until("all brokers serve", self.complete, PATIENCE_S)

@@ -1,4 +1,4 @@
-"""``python manual_broker.py start|stop|kill|pause|resume DIRECTORY``: a broker as somebody
+"""``python manual_broker.py start|stop|kill|pause|resume DIRECTORY``: a broker as a user
 starts it by hand who knows nothing of the harness. The directory holds its ``server.properties``,
 and in ``command``, as JSON, what it is started with, if that is not the bundled broker; what runs
 is known by the file ``pid`` there."""

@@ -1,4 +1,4 @@
-"""Apache Kafka as somebody runs it who lets nobody in: TLS, with certificates for clients, too,
+"""Apache Kafka as a strict operator runs it: TLS, with certificates for clients, too,
 SCRAM and ACLs. Started by hand: the harness has deployed nothing of it."""
 
 import contextlib
@@ -35,7 +35,7 @@ SECRETS = {
     "ssl.key.password": "its-key-is-locked-by-this",
 }
 """Of the user."""
-_OWNERS_PASSWORD = "nobody-else-is-told"
+_OWNERS_PASSWORD = "the-owner-alone-knows"
 _MECHANISM = "SCRAM-SHA-512"
 _CLUSTER_ID = "c2VjdXJlZC1vZi10ZXN0cw"
 _LOGGING = """\

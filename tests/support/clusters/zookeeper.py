@@ -90,7 +90,7 @@ def shared_zookeeper() -> ZooKeeper:
 
 
 def end_shared_zookeeper() -> None:
-    """Nothing is done where nobody has used it."""
+    """Nothing is done if it was never used."""
     if shared_zookeeper.cache_info().currsize:
         server = shared_zookeeper()
         server.kill()

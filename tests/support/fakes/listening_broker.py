@@ -20,7 +20,7 @@ from tests.support.processes.process import free_port
 
 class ListeningBroker:
     """Answers every request with success and keeps it in ``requests``; ``roles`` and ``stopped``
-    say what came of them."""
+    say their results."""
 
     def __init__(self, broker_id, zk):
         self.id = broker_id

@@ -1,7 +1,7 @@
 """A cluster that librdkafka itself plays: real sockets, real protocol, faults at will.
 
-librdkafka's mock cluster has topics, partition leaders and logs, but no replication, and nobody who
-makes topics. What needs a cluster that replicates is tested with the bundled broker.
+librdkafka's mock cluster has topics, partition leaders and logs, but no replication, and no peer
+that makes topics. What needs a cluster that replicates is tested with the bundled broker.
 """
 
 import ctypes

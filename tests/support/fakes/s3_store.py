@@ -77,7 +77,7 @@ class Store:
         self._files(allow_bucket_creation=True).create_dir(self.bucket)
 
     def _let_in(self, requests: bytes) -> None:
-        """So many without asking for rights, of which nobody has any."""
+        """So many without asking for rights, of which no request has any."""
         url, plain = f"{self.url}/moto-api/reset-auth", {"Content-Type": "text/plain"}
         urllib.request.urlopen(urllib.request.Request(url, requests, plain)).close()
 

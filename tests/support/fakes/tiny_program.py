@@ -1,7 +1,7 @@
 """A program under test that needs no cluster: ``python tiny_program.py MANNER``.
 
 It acknowledges what it is given, by the offsets that a log would give, and each manner is a way of
-doing something else. Written with nothing of ours but the lines, as somebody's own would be.
+doing something else. Written with nothing of ours but the lines, as a user's own would be.
 """
 
 import itertools

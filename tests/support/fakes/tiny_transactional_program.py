@@ -2,7 +2,7 @@
 ``python tiny_transactional_program.py MANNER``.
 
 It acknowledges what it is given and answers what it is asked; each manner is a way of doing
-something else. Written with nothing of ours but the lines, as somebody's own would be.
+something else. Written with nothing of ours but the lines, as a user's own would be.
 """
 
 import itertools

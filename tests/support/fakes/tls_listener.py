@@ -1,4 +1,4 @@
-"""A broker that wants to see a certificate, and lets in whoever logs in by SASL."""
+"""A broker that wants to see a certificate, and accepts a client that logs in by SASL."""
 
 import contextlib
 import io
@@ -26,12 +26,13 @@ from tests.support.fakes.scram_server import Server
 P = TypeVar("P", bound=RequestPayload)
 
 ANSWER = b"let in"
-"""What it says, in a frame, to whoever is."""
+"""Its answer, in a frame, to an accepted client."""
 _LENGTH = struct.Struct(">i")
 
 
 class ListeningTls:
-    """``authority``: whose certificates it wants, and has. ``reasons``: why it let nobody in."""
+    """``authority``: whose certificates it wants, and has. ``reasons``: its reasons for
+    rejections."""
 
     def __init__(self, directory: Path, mechanism: str, user: str, password: str) -> None:
         self.authority = Authority(directory)

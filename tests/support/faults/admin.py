@@ -141,7 +141,7 @@ def _an_unclean_election_loses_what_only_the_isr_had(cluster: Striker, known: Kn
     assert set(produce(known, TOPIC, LOST, 0).values()) == {None}
     leader = cluster.strike("kill", f"leader({TOPIC}, 0)")
     cluster.heal(followers)
-    wait_until(lambda: _leader(cluster) == -1, PATIENCE_S, "nobody to lead")
+    wait_until(lambda: _leader(cluster) == -1, PATIENCE_S, "no broker to lead")
     entry = cluster.strike("elect-unclean", f"partition({TOPIC}, 0)")
     cluster.heal(entry, for_good=True)
     cluster.heal(leader)

@@ -105,7 +105,7 @@ class Striker:
 
     def heal(self, entry: OpenFault, *, for_good: bool = False) -> None:
         """Heal, prove it, and see that it bites no more, unless what it did is ``for_good``, as
-        bits are that have flipped: those of an index, too, unless recovery writes it anew."""
+        bits are that have flipped: those of an index, too, unless recovery writes it again."""
         self.mend(entry)
         lasts = for_good or entry.fault.destroys == "bits" or entry.fault.name == "corrupt-index"
         assert lasts or not self.bitten(entry).proven, entry.label
@@ -207,7 +207,7 @@ def _resolved(cluster: Cluster, expression: str, seed: int, aim: Aim):
             return False
         return True
 
-    wait_until(names_somebody, PATIENCE_S, f"{expression} to name somebody")
+    wait_until(names_somebody, PATIENCE_S, f"{expression} to name a server")
     return found[0]
 
 

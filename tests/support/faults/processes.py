@@ -130,7 +130,7 @@ CASES = (
 
 @contextmanager
 def _traffic(known: Known) -> Iterator[None]:
-    """Records that nobody counts, until the end."""
+    """Sends uncounted records until the end."""
     settings = {"bootstrap.servers": known.bootstrap, "log_level": 0, "linger.ms": 1}
     producer = Producer(settings)
     over = threading.Event()

@@ -106,8 +106,8 @@ def files_are_damaged_under_brokers(backend: Backend, scratch: Path) -> None:
 
 
 def damage_in_a_closed_segment_is_found_by_who_reads_it(backend: Backend, scratch: Path) -> None:
-    """And by nobody else: the leader serves on, in the ISR. The next leader has it all; so has the
-    broker itself, once its disk was replaced and it has fetched everything anew."""
+    """And by no other broker: the leader serves on, in the ISR. The next leader has it all; so has
+    the broker itself, once its disk was replaced and it has fetched everything again."""
     with striker(backend, scratch, properties=SETTINGS | SMALL_SEGMENTS) as cluster:
         known = _with_topic(cluster)
         sent = [b"%d" % number * 500 for number in range(20)]

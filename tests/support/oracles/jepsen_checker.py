@@ -29,7 +29,7 @@ class Error:
 
     Attributes:
         anomaly: Jepsen's name of it.
-        client: Whose op it is, None where it is nobody's.
+        client: The client of the op, None without one.
         values: The records that it is about; of a step, the two that it went from and to.
         offsets: Where, of those that are about offsets.
         skipped: What lies between the two of a step.

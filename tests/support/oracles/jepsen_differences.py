@@ -73,7 +73,7 @@ def unexplained(both: Both, used: Counter[str]) -> list[object]:
         theirs = [(each, THEIRS[_class(each)]) for one in both.theirs for each in _each(one)]
         ours = [(one, rule) for one in both.ours for rule in OURS[one.anomaly]]
         return [one for one, rule in (*theirs, *ours) if not _explained(both, one, rule, used)]
-    # A value that nobody wrote ends Jepsen's analysis.
+    # A value that was never written ends Jepsen's analysis.
     return [] if {one.anomaly for one in both.theirs} <= ENDED and both.theirs else ["not ended"]
 
 
@@ -162,7 +162,7 @@ SHOWN_ANYWAY = Reason(
     "it was shown to the consumer, but in another order: here a step back alone",
     lambda both, one: any(read.value in one.skipped for read in both.facts.shown[one.client]),
 )
-ANOTHER_SPAN = Reason("between two records the consumer began anew", _from_one_span_to_another)
+ANOTHER_SPAN = Reason("between two records the consumer started over", _from_one_span_to_another)
 BELOW_START = Reason(
     "below the start of the log, where the final read cannot look",
     lambda both, one: any(
@@ -249,7 +249,7 @@ VAGUE_STEP = Reason(
     ),
 )
 HOLES = Reason("an offset may be a transaction's there, and have no record", lambda *_: True)
-COMMITS = Reason("nobody reads commits back there", lambda *_: True)
+COMMITS = Reason("no client reads commits back there", lambda *_: True)
 
 
 def _producer(name: Value) -> str:
@@ -372,5 +372,5 @@ OURS: Mapping[str, Sequence[Rule]] = {
     "commit-regressed": _COMMITS,
     "skipped-by-commit": _COMMITS,
 }
-"""By the name of our anomaly; ``phantom``, and whatever else is about a record that nobody sent,
+"""By the name of our anomaly; ``phantom``, and each other one about a record that was never sent,
 ends the other's analysis."""

@@ -56,13 +56,13 @@ def _alone(world: World) -> World:
 
 
 def lose(world: World, choose: Choose) -> World:
-    """From the middle of the log, and nobody was shown it."""
+    """From the middle of the log, and unread."""
     inner = [one for one in _standing(world) if one is not world.log.log[-1]]
     return _alone(world.without(choose(inner)))
 
 
 def lose_and_rewrite(world: World, choose: Choose) -> World:
-    """Another stands in its place, of which nobody knows whether it was sent."""
+    """Another stands in its place, of which it is unknown whether it was sent."""
     gone = choose([one for one in _standing(world) if one is not world.log.log[-1]])
     log = [entry(one.offset, *OTHER) if one is gone else one for one in world.log.log]
     events = [send("invoke", *OTHER, AFTER), send("info", *OTHER, AFTER + 5)]
@@ -77,7 +77,7 @@ def lose_the_tail(world: World, choose: Choose) -> World:
 
 
 def lose_without_an_offset(world: World, _: Choose) -> World:
-    """Acked as with acks=0: nobody was told where it stands."""
+    """Acked as with acks=0: its place is in no answer."""
     return _alone(_sending(world, send("invoke", *OTHER, AFTER), send("ok", *OTHER, AFTER + 5)))
 
 
@@ -161,13 +161,13 @@ def append_a_stranger(world: World, choose: Choose) -> World:
 
 
 def tear(world: World, _: Choose) -> World:
-    """An offset without a record, and nobody ever knew of one."""
+    """An offset without a record, and without a former one."""
     first, *_rest = world.log.log
     return replace(world, log=world.log.but(start=max(0, first.offset - 1), end=world.log.end + 1))
 
 
 def show_another(world: World, choose: Choose) -> World:
-    """One consumer, once, what somebody sent and nobody else was shown."""
+    """One consumer reads, once, a sent record that no other consumer reads."""
     made, at = choose(_shown(world))
     rows = list(made.polls)
     rows[at] = replace(rows[at], producer=OTHER[0], sequence=OTHER[1])

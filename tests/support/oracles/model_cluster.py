@@ -2,7 +2,7 @@
 
 It keeps Kafka's rules, so whatever is lost in it was not promised: a checker that says otherwise
 would call an honest broker broken. What an observer saw of it is recorded beside, late by a second
-at the most.
+at most.
 
 A replica that dies leaves the ISR unless it is the last; only members of the ISR are elected,
 unless elections may be unclean; followers take over the leader's log when they hear of it.
@@ -55,7 +55,7 @@ class ModelPartition:
         self.time += nanoseconds
 
     def ack(self) -> None:
-        """The leader, whoever still believes to be one, acks a record."""
+        """A leader, also a deposed one that does not know it, acks a record."""
         record = len(self.acked)
         zombie = self.cut_off
         if self.acks == "1":

@@ -151,7 +151,7 @@ def kept_by_some_member(events: Sequence[Seen | Struck], acked: int) -> bool:
 
 def elected_by_the_isr(events: Sequence[Seen | Struck], acked: int) -> bool | None:
     """Whether every leader elected after an ack was of the ISR seen before; None: not all seen. An
-    ISR that somebody comes into while nobody leads it is the first half of an election outside."""
+    ISR that a broker enters while there is no leader is the first half of an election outside."""
     seen = [event for event in events if isinstance(event, Seen)]
     answers: list[bool | None] = []
     for before, after in pairwise(seen):

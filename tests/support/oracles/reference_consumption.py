@@ -65,7 +65,7 @@ def _inconsistent(log: Made, consumers: Sequence[MadeConsumer]) -> Iterator[Find
         else:
             latest = max(time for time, _ in claims)
             standing = {record for time, record in claims if time == latest}
-            assert len(standing) == 1 or len({r for _, r in claims}) == 1, "nobody was the last"
+            assert len(standing) == 1 or len({r for _, r in claims}) == 1, "there is no last one"
         wrong = {record for _, record in claims} - standing
         if wrong:
             yield ("inconsistent-read", offset, None, None)
@@ -100,7 +100,7 @@ def _spans(made: MadeConsumer) -> Iterator[tuple[int | None, list[Seen]]]:
         by_number.setdefault(sum(one.poll < row.poll for one in begins), []).append(row)
     for number, rows in by_number.items():
         begin = begins[number - 1] if number else None
-        # Of the poll during which it was taken away and given again nobody knows what was first.
+        # Of the poll during which it was taken away and given again the order is unknown.
         mixed = {one.poll + 1 for one in begins if one.poll in ends}
         kept = [row for row in rows if row.poll not in mixed]
         known = begin is not None and begin.offset is not None and begin.offset >= 0
@@ -119,7 +119,7 @@ def _read_back(members: Sequence[MadeConsumer]) -> Iterator[Finding]:
         if row.offset > reached:
             yield ("commit-regressed", row.offset, None, None)
             continue
-        # Whoever looks in between says when it asked; it may have been told what came later.
+        # An observer in between records when it asked; it may have been told what came later.
         until = NEVER if row.type == "looked" else row.time
         answered = [one for one in commits if one[2] < row.time]
         if not answered:

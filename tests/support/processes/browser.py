@@ -28,7 +28,7 @@ CUT = """
     && ['auto', 'scroll', 'hidden'].includes(getComputedStyle(one).overflowX)
 ).map(one => one.outerHTML.slice(0, 80))
 """
-"""What of a printed page nobody can scroll to."""
+"""The part of a printed page beyond every scroll position."""
 
 
 def program() -> str | None:
@@ -60,7 +60,7 @@ class Eyes:
 
 
 class _Window:
-    """One for all looks at a page, which is loaded anew for each: a window takes longer to open
+    """One for all looks at a page, which is loaded again for each: a window takes longer to open
     than a page."""
 
     def __init__(self, window: Page, address: str) -> None:
@@ -89,7 +89,7 @@ class _Window:
         return [*wide, *(f"cut off: {one}" for one in self._window.evaluate(CUT))]
 
     def _load(self, width: int, scheme: Scheme) -> None:
-        """``_said`` begins anew: what its console and its requests say that should not be."""
+        """``_said`` starts empty: what its console and its requests say that should not be."""
         self._said.clear()
         self._window.set_viewport_size({"width": width, "height": HEIGHT})
         self._window.emulate_media(color_scheme=scheme)

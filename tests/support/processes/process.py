@@ -18,7 +18,7 @@ from tests.support.processes.deadlines import PATIENCE_S
 TIMEOUT_S = 120
 """Generous: it only matters when something is broken."""
 PORTS = range(15_000, 32_000)
-"""Below those that the kernel gives to outgoing connections: nobody is given one by chance."""
+"""Below those that the kernel gives to outgoing connections: no process gets one by chance."""
 BLOCK = 50
 """How many of them a test process takes at once."""
 
@@ -53,7 +53,7 @@ def _own_ports() -> Iterator[int]:
 
 
 def _is_free(port: int) -> bool:
-    """False: somebody uses it who takes no part in the tests."""
+    """False: a process outside the tests uses it."""
     with contextlib.suppress(OSError), socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))
@@ -138,7 +138,7 @@ class Process:
 
 
 def family(process: "subprocess.Popen[bytes]") -> list[psutil.Process]:
-    """The process and everything below it; nobody of a process that has ended."""
+    """The process and everything below it; none of a process that has ended."""
     try:
         parent = psutil.Process(process.pid)
         return [parent, *parent.children(recursive=True)]

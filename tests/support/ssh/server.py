@@ -1,6 +1,6 @@
 """A host that is reached over SSH: a server on loopback, which lets one key in, and runs commands
-as OpenSSH's does. The status of a command comes when it ends; the channel is closed when nobody has
-its output open any more, neither it nor what it has started."""
+as OpenSSH's does. The status of a command comes when it ends; the channel is closed when no process
+has its output open any more, neither it nor what it has started."""
 
 import contextlib
 import os
@@ -108,7 +108,7 @@ class _Session(paramiko.ServerInterface):
 
 def _tell(output: int, channel: paramiko.Channel) -> None:
     while piece := os.read(output, _PIECE):
-        with contextlib.suppress(OSError):  # nobody listens any more
+        with contextlib.suppress(OSError):  # no client listens any more
             channel.sendall(piece)
 
 

@@ -225,7 +225,7 @@ def _install(root: Path, network: int) -> None:
         )
         return done.returncode == 0
 
-    # Of this machine, the hosts see the moment: somebody may just be installing something here.
+    # Of this machine, the hosts see the moment: an installation may be under way here.
     run(*there, "dpkg", "--configure", "-a")
     done = run(*install, *wanted) or (run(*apt, "update") and run(*install, *wanted))
     gone = run(*apt, "remove", "nftables")

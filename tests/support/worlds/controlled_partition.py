@@ -21,7 +21,7 @@ ENDPOINT = Endpoint(listener="PLAINTEXT", host="h", port=1, security_protocol="P
 
 
 def assigned(brokers: Collection[int]) -> Context:
-    """To these, none of which is live; nobody leads yet."""
+    """To these, none of which is live; there is no leader yet."""
     made = Context(ControllerEpoch(1), waits_for_isr=True)
     replicas = ReplicaAssignment(replicas=tuple(map(BrokerId, brokers)))
     made.topics[TP.topic] = TopicAssignment(topic_id=None, partitions={TP.partition: replicas})

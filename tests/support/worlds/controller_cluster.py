@@ -11,7 +11,7 @@ from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from tests.support.fakes.listening_broker import ListeningBroker
 
 SESSION_MS = 60_000
-"""Nobody's session ends by itself, on a machine that stalls either."""
+"""No session ends by itself, on a machine that stalls either."""
 SHORT_SESSION_MS = 1500
 """For whose session is to end."""
 DEADLINE_S = 120

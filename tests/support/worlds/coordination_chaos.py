@@ -10,7 +10,7 @@ from tests.support.worlds.coordination_world import T, Violation, World
 class Chaos:
     """Steps of one world. ``power``: brokers may lose unsynced records, while another one of the
     ISR is up and has everything, and stays up until the ISR is without the one that lost (more
-    than that nobody promises to survive)."""
+    than the guarantees cover)."""
 
     def __init__(self, world: World, *, power: bool = True, moves: bool = True) -> None:
         self.world = world
@@ -47,7 +47,7 @@ class Chaos:
                 self.met[name] = self.met.get(name, 0) + 1
 
     def heal(self) -> None:
-        """Everything works again; then somebody leads, and has what was acknowledged."""
+        """Everything works again; then there is a leader, and it has the acknowledged records."""
         world = self.world
         for broker in world.ids:
             if broker not in world.brokers:
@@ -56,7 +56,7 @@ class Chaos:
         world.settle(6_000)
         view = world.view()
         if view.leader is None:
-            raise Violation(f"nobody leads: {view}")
+            raise Violation(f"no broker leads: {view}")
         world.check_log(view.leader.broker, T)
         if world.isr() and set(world.isr()) != set(view.moving_to or view.assigned):
             raise Violation(f"the ISR never becomes whole: {view}")

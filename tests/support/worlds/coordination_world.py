@@ -516,7 +516,7 @@ class World:
                 raise Violation("it never comes to rest")
 
     def _busy(self) -> list[bool]:
-        """Progress is made for as long as somebody wants to hear of it, and who may not join the
+        """Progress is made as long as a request waits for it, and who may not join the
         ISR yet asks with every fetch."""
         again = (Progress, IsrAsked)
         return [

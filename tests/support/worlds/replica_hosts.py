@@ -55,7 +55,7 @@ OF_NOBODY = Origin(change="test", by={})
 
 
 class ToldSettings(TopicConfigs):
-    """A topic has the settings that the test has told. While ZooKeeper is not ``reachable`` nobody
+    """A topic has the settings that the test has told. While ZooKeeper is not ``reachable`` no test
     knows them."""
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -109,7 +109,7 @@ class Host:
                 self.halted.append,
             ),
         )
-        nobody: Any = None
+        unused: Any = None
         context = Context(
             config=self.config,
             cluster_id="cluster",
@@ -119,12 +119,12 @@ class Host:
             metadata=self.metadata,
             purgatory=purgatory,
             fetch_sessions=FetchSessionCache(10, Random(1)),
-            topics=nobody,
-            configs=nobody,
-            coordinator=nobody,
-            producer_ids=nobody,
-            groups=nobody,
-            new_uuid=nobody,
+            topics=unused,
+            configs=unused,
+            coordinator=unused,
+            producer_ids=unused,
+            groups=unused,
+            new_uuid=unused,
             served=SERVED,
         )
         self._connections = Connections(Dispatcher(context), ConnectionConfig.of(self.config))
@@ -181,7 +181,7 @@ class Host:
     def produce(
         self, tp: TopicPartition, *values: bytes, acks: int = -1, timeout_ms: int = 30_000
     ) -> asyncio.Future[Produced]:
-        """One batch; what comes of it."""
+        """One batch; its outcome."""
         return self.partition(tp).produce(batch(values), acks, timeout_ms)
 
     def values(self, tp: TopicPartition) -> bytes:

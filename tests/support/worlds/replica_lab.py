@@ -141,7 +141,7 @@ class BrokerProcess:
 
 
 class Lab:
-    """Brokers A, B, ... hold one partition; nobody leads until ``elect``."""
+    """Brokers A, B, ... hold one partition; there is no leader until ``elect``."""
 
     def __init__(self, brokers: int = 2, **config: int | Truncation | None) -> None:
         self.replicas = tuple(BrokerId(b) for b in range(brokers))

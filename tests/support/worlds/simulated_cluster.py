@@ -98,7 +98,7 @@ class Cluster:
 
 
 class Client:
-    """Asks whoever is in charge, again and again."""
+    """Asks the present leader, again and again."""
 
     def __init__(self, nodes: Mapping[int, Node]) -> None:
         self._connections = {

@@ -22,7 +22,7 @@ from tests.support.clusters.zookeeper import TICK_MS
 from tests.support.fakes.freezing_proxy import FreezableWay
 
 SESSION_MS = 10_000
-"""Nobody's session ends by itself."""
+"""No session ends by itself."""
 SHORT_MS = 2 * TICK_MS
 """For whose session is to end."""
 DEADLINE_S = 120

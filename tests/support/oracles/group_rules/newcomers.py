@@ -28,7 +28,7 @@ def check(step: Step) -> None:
     before, after = step.before, step.after
     if before.state is not PREPARING:
         called = after.state is PREPARING
-        step.require(not (called and after.newcomers), INVARIANT, "called by somebody else")
+        step.require(not (called and after.newcomers), INVARIANT, "called by another member")
         return
     goes_on = _goes_on(step)
     if after.state is PREPARING and after.generation == before.generation:

@@ -182,7 +182,7 @@ def _all_are_called(step: Step) -> None:
         waits = [name for name, seen in after.members.items() if seen.sync is not None]
         step.require(not waits, "AllAreCalled", f"{waits} wait for assignments that never come")
     if step.goes_on:
-        step.require(not _must_call(step), "AllAreCalled", "and nobody is called")
+        step.require(not _must_call(step), "AllAreCalled", "and no member is called")
 
 
 def _is_liked(step: Step) -> bool:

@@ -158,7 +158,7 @@ def _of_member(before: View, event: Heartbeat | Sync | Commit) -> ErrorCode:
 
 
 def speaks(before: View, member_id: str, instance_id: str | None) -> ErrorCode:
-    """Whether somebody is the member that he says he is (KIP-345)."""
+    """Whether the sender is the member that it claims to be (KIP-345)."""
     holder = member_id if instance_id is None else before.statics.get(instance_id)
     if holder not in (None, member_id):
         return ErrorCode.fenced_instance_id

@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
     @property
     def begins(self) -> bool:
-        """A generation, with whoever is in it."""
+        """A generation, with its members."""
         return self.after.generation > self.before.generation and self.after.state is COMPLETING
 
     @property

@@ -55,7 +55,7 @@ class View(NamedTuple):
     extendable: int | None
     """While an empty group waits for newcomers: how much longer it may."""
     newcomers: bool
-    """Somebody has come since it began to wait, or has waited again."""
+    """A member has come since it began to wait, or has waited again."""
     since_ms: int | None
     """When it came into its state."""
 
@@ -72,7 +72,7 @@ class View(NamedTuple):
 
     @property
     def waiting(self) -> Iterator[int]:
-        """Requests that are to be answered yet."""
+        """Requests without an answer yet."""
         for seen in self.members.values():
             yield from (asked for asked in (seen.join, seen.sync) if asked is not None)
         for pending in self.storing.values():
@@ -87,7 +87,7 @@ class View(NamedTuple):
 
 
 def asker(event: object) -> Iterator[int]:
-    """The number of a request; none of what nobody asks for."""
+    """The number of a request; none without a request."""
     number = getattr(event, "request", None)
     if number is not None:
         yield number

@@ -1,7 +1,7 @@
 """Each step that a coordinator takes is held against what a group's members may count on.
 
-**SaidAnewAsStored**: a log that is written anew says of each group what was stored of it last, and
-nothing that could not be stored. What failed is no news to whoever coordinates it next; and few
+**SaidAnewAsStored**: a rewritten log says of each group what was stored of it last, and
+nothing that could not be stored. A failed write is unknown to the next coordinator; and few
 logs move to another disk, or are cleaned, just behind a store that fails.
 """
 
@@ -41,7 +41,7 @@ class _Was(NamedTuple):
     records: Records
     """What is stored, or cannot be, by the step."""
     generation: Value | None
-    """What a log would say that is written anew."""
+    """The records of a rewritten log."""
 
 
 Before = Sequence[_Was]
@@ -110,4 +110,4 @@ def _check(groups: Groups, event: Event, effects: Sequence[Effect], was: _Was) -
     due = was.generation
     if isinstance(event, Stored) and event.error is ErrorCode.none:
         due = dict(was.records).get(last, due)
-    step.require(said == due, SAID_ANEW, f"{due} is stored, and a log written anew says {said}")
+    step.require(said == due, SAID_ANEW, f"{due} is stored, and a rewritten log says {said}")
