@@ -127,7 +127,7 @@ async def test_request_of_a_stranger_or_of_another_generation_is_refused(
 ) -> None:
     tp, place = await cluster.create(topic), await cluster.join(group, INSTANCE)
     for other, expected in (
-        (place._replace(member_id="nobody"), ErrorCode.unknown_member_id),
+        (place._replace(member_id="unknown"), ErrorCode.unknown_member_id),
         (place._replace(generation=place.generation - 1), ErrorCode.illegal_generation),
         (place._replace(generation=place.generation + 1), ErrorCode.illegal_generation),
     ):
@@ -146,7 +146,7 @@ async def test_broker_that_does_not_coordinate_a_group_says_so(
 ) -> None:
     tp, coordinator = await cluster.create(topic), await cluster.coordinator(group)
     for broker in set(cluster.brokers) - {coordinator}:
-        for request in of_member(Place(broker, group, 1, "nobody"), tp):
+        for request in of_member(Place(broker, group, 1, "unknown"), tp):
             assert errors_in(await cluster.ask(broker, request)) == {ErrorCode.not_coordinator}
 
 
@@ -159,7 +159,7 @@ async def test_broker_that_does_not_coordinate_a_group_says_so(
         ({"protocol_type": "connect"}, ErrorCode.inconsistent_group_protocol),
         ({"protocols": protocols("other")}, ErrorCode.inconsistent_group_protocol),
         ({"protocols": ()}, ErrorCode.inconsistent_group_protocol),
-        ({"member_id": "nobody"}, ErrorCode.unknown_member_id),
+        ({"member_id": "unknown"}, ErrorCode.unknown_member_id),
     ],
 )
 @simulated

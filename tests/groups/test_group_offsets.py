@@ -61,11 +61,11 @@ def test_commits_are_accepted_by_membership_and_generation(world):
         answer = world.answer(world.commit(1, *args))
         return answer.error or answer.partitions[TP]
 
-    assert error("nobody", 3) is ErrorCode.illegal_generation
+    assert error("unknown", 3) is ErrorCode.illegal_generation
     assert error() is ErrorCode.none  # from outside of any group
     (member,) = world.stable()
     assert error() is ErrorCode.unknown_member_id
-    assert error("nobody", 1) is ErrorCode.unknown_member_id
+    assert error("unknown", 1) is ErrorCode.unknown_member_id
     assert error(member, 0) is ErrorCode.illegal_generation
     assert error(member, 1) is ErrorCode.none
     _ = world.enter()

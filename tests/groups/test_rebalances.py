@@ -71,7 +71,7 @@ def test_the_protocol_is_one_that_all_support_and_most_prefer(world):
         ({"protocol_type": ""}, ErrorCode.inconsistent_group_protocol),
         ({"protocol_type": "connect"}, ErrorCode.inconsistent_group_protocol),
         ({"protocols": (Protocol("other", b""),)}, ErrorCode.inconsistent_group_protocol),
-        ({"member_id": "nobody"}, ErrorCode.unknown_member_id),
+        ({"member_id": "unknown"}, ErrorCode.unknown_member_id),
     ],
 )
 def test_joins_that_cannot_be(world, values, error):
@@ -212,8 +212,8 @@ def test_member_that_does_not_sync_in_time_is_removed(world):
     ("values", "error"),
     [
         ({"generation": 0}, ErrorCode.illegal_generation),
-        ({"member_id": "nobody"}, ErrorCode.unknown_member_id),
-        ({"instance_id": "nobody"}, ErrorCode.unknown_member_id),
+        ({"member_id": "unknown"}, ErrorCode.unknown_member_id),
+        ({"instance_id": "unknown"}, ErrorCode.unknown_member_id),
         ({"protocol_type": "connect"}, ErrorCode.inconsistent_group_protocol),
         ({"protocol": "other"}, ErrorCode.inconsistent_group_protocol),
     ],
@@ -247,7 +247,7 @@ def test_a_member_that_leaves_makes_the_others_join_again(world):
 
 def test_each_of_a_batch_leaves_by_itself(world):
     first, second = world.stable(instances=["a", "b"])
-    answer = world.leave(("nobody",), ("", "a"), (second, "a"), ("", "c"))
+    answer = world.leave(("unknown",), ("", "a"), (second, "a"), ("", "c"))
     assert answer.members == (
         ErrorCode.unknown_member_id,
         ErrorCode.none,

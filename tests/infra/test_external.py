@@ -44,7 +44,7 @@ def touching(path: Path) -> Handle:
 
 def described(handle: Handle | None) -> Described:
     return Described(
-        bootstrap_servers="nobody:1",
+        bootstrap_servers="unreachable:1",
         secrets={"sasl.password": Secret(env="NOT_SET_ANYWHERE")},
         brokers=(7,),
         handles={} if handle is None else {7: handle},
@@ -226,7 +226,7 @@ def test_unusable_client_settings_are_reported_and_keep_the_entry(tmp_path: Path
     run = tmp_path / "runs" / "1"
     run.mkdir(parents=True)
     tls = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "nowhere.pem")}
-    told = Described(bootstrap_servers="nobody:1", client=tls, brokers=(7,))
+    told = Described(bootstrap_servers="unreachable:1", client=tls, brokers=(7,))
     journal = Journal.begin(run / FILE, told)
     journal.topic("ackproof-t")
     for act in (lambda: survey(told), lambda: restore(tmp_path, lambda _line: None)):

@@ -180,10 +180,10 @@ def test_broker_fenced_without_a_request_is_listed() -> None:
 def test_a_leader_that_is_given_has_another_epoch_and_every_change_a_version() -> None:
     shrunk = PartitionChange(partition_id=0, topic_id=ORDERS, isr=(1,))
     again = PartitionChange(partition_id=0, topic_id=ORDERS, leader=1)
-    nobody = PartitionChange(partition_id=0, topic_id=ORDERS, leader=-1, isr=())
+    leaderless = PartitionChange(partition_id=0, topic_id=ORDERS, leader=-1, isr=())
     found = [
         image(*MADE, *upto).view(101, 1).partitions["orders", 0]
-        for upto in ((), (shrunk,), (shrunk, again), (shrunk, again, nobody))
+        for upto in ((), (shrunk,), (shrunk, again), (shrunk, again, leaderless))
     ]
     assert [(one.leader, one.leader_epoch, one.isr, one.version) for one in found] == [
         (1, 0, (1, 2), 0),

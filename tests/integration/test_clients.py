@@ -45,7 +45,7 @@ def test_offsets_are_found_by_timestamp(shared_cluster: Cluster) -> None:
     create_topic(shared_cluster, "timed")
     produce(shared_cluster, "timed", [b"early"])
     produce(shared_cluster, "timed", [b"late"])
-    consumer = Consumer({"bootstrap.servers": shared_cluster.bootstrap, "group.id": "nobody"})
+    consumer = Consumer({"bootstrap.servers": shared_cluster.bootstrap, "group.id": "unused"})
     try:
         (first,) = consumer.offsets_for_times([TopicPartition("timed", 0, 1)], timeout=TIMEOUT_S)
         (after,) = consumer.offsets_for_times(

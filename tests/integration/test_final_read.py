@@ -148,7 +148,7 @@ def test_leftovers_of_the_former_reader_do_not_count(start: Start, tmp_path: Pat
     reads = TableWriter(history, "reads", "final-read")
     reads.append(("sound", 0, 0, 1, 1, 1, True, None))
     reads.close()
-    another = TableWriter(history, "log", "somebody", partition=("sound", 0))
+    another = TableWriter(history, "log", "another", partition=("sound", 0))
     another.append(row)
     another.close()
     assert start(PLAIN, apart=True).wait() == 0
@@ -157,7 +157,7 @@ def test_leftovers_of_the_former_reader_do_not_count(start: Start, tmp_path: Pat
     counted = Counter((r["topic"], r["partition"]) for r in read_files("log", mine).to_pylist())
     assert counted == {key: HOLDS for key in ALL if key != ("damaged", 1)}
     assert sorted(rows(history, "reads")) == sorted(ALL)
-    (path,) = whose[Stem(table="log", writer="somebody", partition=("sound", 0))]
+    (path,) = whose[Stem(table="log", writer="another", partition=("sound", 0))]
     assert len(read_files("log", [path])) == 1
 
 

@@ -39,7 +39,7 @@ class Reader:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": cluster.bootstrap,
-                "group.id": "nobody",
+                "group.id": "unused",
                 "client.rack": rack,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",

@@ -33,7 +33,7 @@ def tidy_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def messages(cluster: Cluster, topic: str) -> list[Message]:
     consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap, "group.id": "nobody", "enable.auto.commit": False}
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "unused", "enable.auto.commit": False}
     )
     try:
         _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=TIMEOUT_S)

@@ -1,5 +1,5 @@
-"""With combined KRaft the servers that keep the metadata are brokers: what befalls the one befalls
-the other, and is neither counted twice nor left out."""
+"""With combined KRaft the servers that keep the metadata are brokers: a fault of one role
+affects the other, and is neither counted twice nor left out."""
 
 from pathlib import Path
 

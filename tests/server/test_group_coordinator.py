@@ -1,5 +1,5 @@
-"""Groups that are loaded while leaderships change, or from a log that is damaged: what an earlier
-epoch held is not served, nor a part for the whole."""
+"""Groups that are loaded while leaderships change, or from a log that is damaged: the state
+of an earlier epoch is not served, and a part is not served as the whole."""
 
 import asyncio
 import errno

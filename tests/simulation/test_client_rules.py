@@ -216,7 +216,7 @@ def test_later_coordinator_knows_earlier_generations(seen: Seen) -> None:
     told.joined("g", 4, BOTH, told.before("g", 1))
     told.synced("g", 4)
     told.joined("g", 4, BOTH, told.before("g", 1))  # asked once more
-    told.joined("g", 4, frozenset(), told.before("g", 1))  # who does not lead hears of nobody
+    told.joined("g", 4, frozenset(), told.before("g", 1))  # a follower receives no members
     told.joined("g", 2, frozenset(), told.before("g", 2))  # of one that was deposed
     assert not seen.broken
     told.joined("g", 4, frozenset({"third"}), told.before("g", 1))

@@ -78,7 +78,7 @@ class Lived:
 def lived(directory: Path, commits: Sequence[bool], answers: Sequence[Answer]) -> Lived:
     spec = TransactionalSpec(
         cell="c", topic="t", partitions=2, producer=0, rate=1, record_bytes=100,
-        bootstrap_servers="nobody:1", history=directory, progress=directory / "progress",
+        bootstrap_servers="unreachable:1", history=directory, progress=directory / "progress",
         seed=1, transaction_records=2, aborts=0.5, fences=0.0, library="./own",
     )  # fmt: skip
     recorder = TransactionRecorder(spec, time.time_ns)

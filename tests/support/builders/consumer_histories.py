@@ -44,8 +44,8 @@ class World:
 
 @st.composite
 def sound(draw: st.DrawFn) -> World:
-    """Whatever completions sends had, whoever was shown how much, whenever partitions changed hands
-    and whatever became of commits: nothing in it is an anomaly."""
+    """Draw a world without anomalies: sends, reads, rebalances and commits of all permitted
+    outcomes."""
     start = draw(st.integers(0, 3))
     producers = draw(st.lists(st.integers(0, 1), min_size=3, max_size=12))
     log = [entry(start + n, producer, n) for n, producer in enumerate(producers)]

@@ -205,7 +205,7 @@ def _consumer(cluster: Cluster, own: Mapping[str, object] = MappingProxyType({})
         {
             **own,
             "bootstrap.servers": cluster.bootstrap,
-            "group.id": "nobody",
+            "group.id": "unused",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",  # what it starts with may be deleted meanwhile
             "log_level": 0,
