@@ -119,7 +119,7 @@ def test_removed_node_is_made_again_on_request() -> None:
     assert nodes.get("a") is not first
 
 
-def test_one_that_cannot_be_closed_is_not_forgotten() -> None:
+def test_node_that_cannot_be_closed_is_kept() -> None:
     def close() -> None:
         raise InfraError("it is silent")
 

@@ -100,7 +100,7 @@ def elected_and_killed(acks: str = "all", isr: tuple[int, ...] = (1, 2, 3)) -> W
     return world
 
 
-def test_one_that_was_elected_and_killed_before_it_heard_of_it_in_one_sentence() -> None:
+def test_election_of_a_broker_killed_unaware_is_described_in_one_sentence() -> None:
     assert only(elected_and_killed()).sentence == (
         "broker-1 acked these as leader of epoch 0; broker-3 was elected in epoch 1 and never "
         "heard of it; broker-2 had cut its log from 7 to 5 as follower of broker-3 in epoch 1 "
@@ -163,7 +163,7 @@ def nobody_knows_whose_disk(world: World) -> None:
         nobody_knows_whose_disk,
     ],
 )
-def test_one_that_may_have_heard_that_it_was_elected_may_have_led(
+def test_broker_that_may_have_heard_of_its_election_may_have_led(
     spoil: Callable[[World], None],
 ) -> None:
     world = elected_and_killed()

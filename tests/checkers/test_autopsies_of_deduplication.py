@@ -38,7 +38,7 @@ TAKEN = st.tuples(st.just(CauseKind.DEDUPLICATED), COUNT, st.integers(0, 3))
 @ANY_MACHINE
 @given(st.lists(LOSS | TAKEN, min_size=1, max_size=4), st.booleans())
 @example([(kind, 2, 2) for kind in (CauseKind.DEDUPLICATED, *LOSSES, CauseKind.DEDUPLICATED)], True)
-def test_it_is_found_exactly_where_it_was_planted(
+def test_deduplicated_records_are_found_exactly_where_planted(
     planted: list[tuple[CauseKind, int, int]], speaks: bool
 ) -> None:
     """Test that a record lost with its leader is not taken for a deduplicated one. Another record
@@ -226,7 +226,7 @@ def from_disk_after(world: World) -> None:
         *(another_epoch, observer_lost, from_disk, from_disk_before, from_disk_after),
     ],
 )
-def test_it_takes_each_of_these(changed: Callable[[World], None]) -> None:
+def test_each_condition_of_deduplication_is_required(changed: Callable[[World], None]) -> None:
     world = one_taken()
     changed(world)
     assert only(world).kind != CauseKind.DEDUPLICATED
@@ -275,7 +275,7 @@ def from_disk_of_a_follower(world: World) -> None:
         from_disk_of_a_follower,
     ],
 )
-def test_it_takes_no_more(changed: Callable[[World], None]) -> None:
+def test_other_conditions_do_not_affect_deduplication(changed: Callable[[World], None]) -> None:
     world = one_taken()
     changed(world)
     assert only(world).kind == CauseKind.DEDUPLICATED

@@ -133,7 +133,7 @@ def test_a_loss_of_the_one_that_came_is_a_loss(tmp_path: Path) -> None:
     assert result.cells[0].lost == 1
 
 
-def test_one_that_should_have_come_and_did_not_is_missed(tmp_path: Path) -> None:
+def test_missing_replacement_client_is_inconclusive(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, returned(log=ITS_LOG, again=())))
     assert result.cells[0].verdict is INCONCLUSIVE
     assert "sends by c-4: not closed by its writer" in told(result)

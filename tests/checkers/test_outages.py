@@ -44,7 +44,7 @@ def test_the_time_an_ack_takes_is_none() -> None:
     assert told(*record(0, 1, 1.01), *record(1, 1.5, 1.9), *record(2, 1.8, 2.1)) == []
 
 
-def test_it_lasts_from_the_first_record_that_waited_to_the_next_ack() -> None:
+def test_outage_lasts_from_the_first_waiting_record_to_the_next_ack() -> None:
     """The client had nothing to send for a second: no record waited."""
     assert told(*record(0, 1, 1.01), *record(1, 2, 5), *record(2, 3, 5.1)) == [(2.0, 3000)]
 
@@ -62,7 +62,7 @@ def test_the_end_of_the_sends_ends_it_where_no_ack_came() -> None:
     assert told(*record(0, 1, 1.01), *record(1, 2, None), *record(2, 4, None)) == [(2.0, 2000)]
 
 
-def test_it_begins_with_the_first_ack_or_where_there_is_none_with_the_first_record() -> None:
+def test_outage_begins_with_the_first_ack_or_else_the_first_record() -> None:
     assert told(*record(0, 1, 9), *record(1, 9, 9.1)) == []
     assert told(*record(0, 1, None), *record(1, 4, 6, "info")) == [(1.0, 5000)]
 
@@ -133,7 +133,7 @@ def sends_of(events: Sequence[tuple[int, int | None, str]]) -> list[list[Send]]:
 
 @settings(deadline=None)
 @given(records)
-def test_it_agrees_with_going_step_by_step(events: list[tuple[int, int | None, str]]) -> None:
+def test_outages_agree_with_a_step_by_step_computation(events: list[tuple[int, int | None, str]]) -> None:
     sends = [event for one in sends_of(events) for event in one]
     assert [(o.start // STEP_NS, o.length // STEP_NS) for o in found(*sends)] == plainly(events)
 

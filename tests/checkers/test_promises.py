@@ -813,7 +813,7 @@ def test_an_offset_is_kept_where_the_record_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [ALL, ACKS_1, ACKS_0])
-def test_some_things_are_promised_by_every_configuration(tmp_path: Path, settings: Any) -> None:
+def test_some_guarantees_are_valid_in_each_configuration(tmp_path: Path, settings: Any) -> None:
     alien = WELL.but(log=[*WELL.log, entry(4)], end=5)
     failed = WELL.but(
         sends=[*WELL.sends, send("invoke", 1, 9, T0), send("fail", 1, 9, T0 + 1)],

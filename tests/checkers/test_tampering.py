@@ -32,7 +32,7 @@ def test_undamaged_world_is_judged_as_it_is(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_one_damage_leaves_the_truth_or_too_little(tmp_path: Path, kind: Kind) -> None:
+def test_single_damage_leaves_the_truth_or_inconclusive(tmp_path: Path, kind: Kind) -> None:
     for seed in range(2):
         random = Random(seed)
         directory = write_world(tmp_path / f"{seed}", random)

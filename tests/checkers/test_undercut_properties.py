@@ -42,7 +42,7 @@ def one_astray(draw: st.DrawFn) -> list[Ack]:
 
 @settings(deadline=None)
 @given(acks=SCATTERED | RISING | one_astray(), bound=st.integers(0, 2))
-def test_it_finds_whatever_was_undercut(acks: list[Ack], bound: int) -> None:
+def test_undercut_acks_are_found(acks: list[Ack], bound: int) -> None:
     # An answer before its question is a contradiction of the evidence, and shows nothing.
     sound = [one for one in acks if one.answered >= one.asked]
     expected = {

@@ -138,7 +138,7 @@ def _cell(found: Differences, number: int) -> CellDifference:
     return found.cells[number]
 
 
-def test_the_same_once_more_is_noise(tmp_path: Path) -> None:
+def test_repeated_run_differs_by_noise_only(tmp_path: Path) -> None:
     found = compare(results(tmp_path / "a"), results(tmp_path / "b", seed=2))
     results_ = told(found)
     assert results_.pop("verdict") == "the same"
@@ -164,7 +164,7 @@ def test_none_lost_is_bounded_by_the_faults_that_could_have_lost_some(tmp_path: 
 
 
 @pytest.mark.parametrize(("few", "many", "words"), [(0, 900, "worse"), (6, 900, "changed")])
-def test_one_run_a_side_cannot_tell_and_says_how_many_would(
+def test_single_run_a_side_is_too_few_and_names_the_needed_number(
     tmp_path: Path, few: int, many: int, words: str
 ) -> None:
     """Test one fault in one run. Judged by records, 900 of 1,000 would be beyond doubt."""
@@ -292,7 +292,7 @@ def test_empty_list_of_a_newer_campaign_file_is_no_difference(tmp_path: Path) ->
     assert found == ("cells.name[1].name: not set and orders",)
 
 
-def test_it_is_whole_at_80_columns(tmp_path: Path) -> None:
+def test_comparison_fits_80_columns(tmp_path: Path) -> None:
     a = results(tmp_path / "a", cells=("all", "one"), campaign={"x": "\x1b[31mred"})
     b = results(tmp_path / "b", cells=("all", "two"), outcome=Verdict.FAIL, lost={"kill#1": 4})
     console = Console(width=80, file=io.StringIO())
@@ -312,7 +312,7 @@ def test_it_is_whole_at_80_columns(tmp_path: Path) -> None:
     assert "…" not in text
 
 
-def test_for_scripts_it_is_json(tmp_path: Path) -> None:
+def test_comparison_is_available_as_json(tmp_path: Path) -> None:
     a, b = results(tmp_path / "a"), results(tmp_path / "b", lost={"kill#1": 4})
     told = CliRunner().invoke(cli, ["compare", str(a), str(b), "--json"])
     assert told.exit_code == 0, told.output

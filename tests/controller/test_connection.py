@@ -158,7 +158,7 @@ def test_connection_to_a_closed_port_is_refused():
     run(main)
 
 
-def test_a_call_that_fails_when_its_caller_is_gone_is_nobodys_trouble():
+def test_failed_call_of_a_departed_caller_is_not_logged():
     """Test a process that is killed between the end of a connection and the next turn of the
     loop."""
 

@@ -104,7 +104,7 @@ async def partition(zookeeper):
         yield zk, other, orders, tenure
 
 
-def test_the_same_isr_at_a_later_version_was_not_ours(zookeeper):
+def test_same_isr_at_a_later_version_is_a_foreign_write(zookeeper):
     """Ours came to nothing, and others have written since, who may know better."""
 
     async def main():

@@ -130,7 +130,7 @@ def test_malformed_topic_keeps_its_former_state(zookeeper, admin):
     run(main())
 
 
-def test_malformed_registrations_are_nobodys(zookeeper, admin):
+def test_malformed_registrations_are_ignored(zookeeper, admin):
     nodes = {
         "x": b"",
         "7": b"nonsense",

@@ -39,7 +39,7 @@ async def done(task):
     return task.done()
 
 
-def test_it_registers_in_each_session_and_its_epoch_is_the_present_one():
+def test_broker_registers_in_each_session_and_keeps_the_present_epoch():
     async def main():
         zookeeper = InstantZookeeper()
         async with connected(zookeeper) as (zk, registration, fence):
@@ -155,7 +155,7 @@ def test_a_session_that_ended_before_the_loop_heard_of_it_is_waited_out():
     run(main())
 
 
-def test_it_is_registered_once_a_session():
+def test_broker_registers_once_a_session():
     async def main():
         zookeeper, attempts = InstantZookeeper(), []
         async with connected(zookeeper) as (zk, registration, _):

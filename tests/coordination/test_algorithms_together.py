@@ -109,7 +109,7 @@ def test_a_new_leader_waits_for_live_replicas_before_it_serves(variant: str) -> 
 
 
 @pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_it_serves_as_soon_as_they_have_caught_up(variant: str) -> None:
+def test_new_leader_serves_once_its_followers_have_caught_up(variant: str) -> None:
     world = _without_its_first_leader(variant)
     world.settle(PREFERRED_WAIT + 60)
     leader = world.leader()

@@ -186,7 +186,7 @@ def a_new_partition_s_isr_is_lost(world: World) -> None:
     world.settle(SETTLED)
 
 
-def test_an_empty_isr_lets_anybody_lead() -> None:
+def test_empty_isr_permits_any_leader() -> None:
     """``(r in AR) && (ISR is empty || r in ISR)``: the ISR of a new partition is written as it was
     read, empty, and what is written later is not looked after."""
     with pytest.raises(Violation, match="acked record 1 at offset 0 is lost on 2"):

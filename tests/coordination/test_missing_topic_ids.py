@@ -97,7 +97,7 @@ async def depose(cluster: Cluster) -> None:
         await asyncio.sleep(PAUSE_S)
 
 
-def test_a_topic_that_is_written_without_an_id_gets_one_before_anybody_hosts_it() -> None:
+def test_topic_written_without_an_id_gets_one_before_it_is_hosted() -> None:
     with running() as cluster:
         cluster.run(shell(cluster).create(TOPIC, without_id(ALL)))
         cluster.run(cluster.client.produce("t", ONE))

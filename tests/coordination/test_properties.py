@@ -51,7 +51,7 @@ def test_everything_that_may_happen_did() -> None:
     assert all(times >= 5 for times in met.values()), met
 
 
-def test_the_same_seed_does_the_same() -> None:
+def test_same_seed_yields_the_same_run() -> None:
     first, second = run(5, Fenced), run(5, Fenced)
     assert first.met == second.met
     assert first.world.zookeeper.history == second.world.zookeeper.history

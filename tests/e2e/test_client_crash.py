@@ -19,7 +19,7 @@ SOON = {
 
 
 @pytest.mark.long
-def test_it_costs_its_own_cell_alone(ackproof) -> None:
+def test_client_crash_affects_its_own_cell_only(ackproof) -> None:
     ackproof.vary(
         {
             "cells": {"acks": "all", "min.insync.replicas": [1, 2], "partitions": 2},

@@ -41,7 +41,7 @@ def system() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("backend", ["local", "docker"])
-def test_it_is_put_to_the_test(ackproof, system: str, backend: str) -> None:
+def test_kafka_image_runs_a_campaign(ackproof, system: str, backend: str) -> None:
     before = owned_things()
     cluster = yaml.safe_load((ackproof.directory / "small.yaml").read_text())["cluster"]
     ackproof.vary({"cluster": {**cluster, "system": system}})

@@ -233,7 +233,7 @@ def test_a_consumer_that_hangs_is_a_finding_and_the_others_are_not(
 
 
 @pytest.mark.parametrize("role", Role)
-def test_one_that_crashes_leaves_the_others(busy: Run, node: ClientNode, role: Role) -> None:
+def test_crashed_client_leaves_the_others_running(busy: Run, node: ClientNode, role: Role) -> None:
     """And only those whose role the fault names are drawn."""
     setup.start_workload(busy, deadline(busy))
     before = names(busy.running, role)

@@ -34,7 +34,7 @@ def planned(campaign_file, seed: int = 1, **changes: object) -> list[tuple[Plann
     return [run.failovers for run in runs]
 
 
-def test_it_is_planned_by_the_seed_and_the_same_for_every_cluster(campaign_file) -> None:
+def test_failover_plan_follows_the_seed_and_is_equal_for_each_cluster(campaign_file) -> None:
     first, second = planned(campaign_file, **{"cluster.brokers": [3, 4]})
     assert first == second
     assert [(one.partitions, one.target) for one in first] == [
@@ -206,7 +206,7 @@ def test_a_target_that_is_several_brokers_is_refused(measuring) -> None:
     assert run.findings[0].endswith("all - controller is broker-2, broker-3, not one broker")
 
 
-def test_one_that_comes_to_nothing_keeps_no_other_from_being_measured(
+def test_failed_measurement_does_not_prevent_the_next(
     measuring, mock: MockCluster, memory: Memory
 ) -> None:
     """The topic has more partitions than the first asks for."""

@@ -185,7 +185,7 @@ class TestOverlapping:
         assert not memory.backend.links_cut
         assert [broker.starts for broker in memory.system.brokers] == [0, 1, 0]
 
-    def test_they_share_links_and_processes(self, overlapping, memory: Memory) -> None:
+    def test_overlapping_faults_share_links_and_processes(self, overlapping, memory: Memory) -> None:
         run = overlapping(
             at(1, "isolate", "broker-1", 1, 9),
             at(2, "cut", "broker-1 <-> zookeeper", 3, 20),
@@ -202,7 +202,7 @@ class TestOverlapping:
         assert not memory.backend.links_cut
         assert run.ledger.still_open() == ()
 
-    def test_one_that_cannot_be_made_yet_waits_for_its_chance(self, overlapping) -> None:
+    def test_unplannable_fault_waits_for_its_chance(self, overlapping) -> None:
         """Test a partition without another in-sync replica that could be preferred."""
         partition = "acks-1-minisr-1, 0"
         run = overlapping(
@@ -557,7 +557,7 @@ def test_faults_continue_after_a_server_ends_if_no_stop_is_configured(run: Run) 
     assert events(run, "kill")[-1] == ("healed", True)
 
 
-def test_one_strikes_right_after_another(run: Run, memory: Memory) -> None:
+def test_fault_follows_at_once_without_a_settle_time(run: Run, memory: Memory) -> None:
     """With settle 0 the step does not wait for the replicas: here none is ever in sync."""
     schedule = run.campaign.schedule.model_copy(update={"settle": 0})
     plan = [dataclasses.replace(one, gap_ms=0, start_ms=0, hold_ms=0) for one in run.plan]

@@ -79,7 +79,7 @@ def test_topics_on_your_cluster_are_listed_with_the_seed_to_be_drawn() -> None:
     assert "ackproof-SEED-acks-all-minisr-2" in result.stdout
 
 
-def test_one_wrong_file_of_several(campaign_file, tmp_path: Path) -> None:
+def test_wrong_file_among_several_is_reported(campaign_file, tmp_path: Path) -> None:
     wrong = campaign_file({"workload.kind": "x", "cluster.backend": "y"})
     result = invoke("validate", QUICK, wrong, tmp_path / "none.yaml")
     assert result.exit_code == 2

@@ -42,7 +42,7 @@ def read_with(run: Run, *statuses: int) -> tuple[ReadingNode, list[str]]:
     return node, [row["detail"] for row in phases if row["event"] == "failed"]
 
 
-def test_one_process_reads_all(run: Run) -> None:
+def test_final_read_uses_one_process(run: Run) -> None:
     node, failed = read_with(run, 0)
     assert not failed
     assert not run.findings

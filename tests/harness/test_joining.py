@@ -44,7 +44,7 @@ def of_broker_4(run: Run) -> list[tuple[str, int | None, int | None]]:
     return [(r["event"], r["exit_code"], r["fault_id"]) for r in rows if r["server"] == "broker-4"]
 
 
-def test_one_that_leaves_leaves_its_log_and_its_end(joined: Run, memory: Memory) -> None:
+def test_removed_broker_leaves_its_log_and_exit_status(joined: Run, memory: Memory) -> None:
     steps.faults(joined, deadline(joined))
     assert not joined.ledger.still_open()
     assert of_broker_4(joined) == [("started", None, None), ("ended", 0, 7)]

@@ -178,7 +178,7 @@ def test_the_command_tells_its_url_and_ends_well(root: Path, number: signal.Sign
     assert (process.returncode, said) == (0, ("", ""))
 
 
-def test_one_campaign_alone_can_be_served(root: Path) -> None:
+def test_single_campaign_can_be_served(root: Path) -> None:
     _, _, page = answer(root / "latest", "/")
     assert "Logs of run 1" in page
     assert 'href="../"' not in page

@@ -201,7 +201,7 @@ class TestAsRecorded:
             (f.target, f.hold_ms, f.seed) for f in after
         ]
 
-    def test_one_cluster_of_several(self, campaign_file, tmp_path: Path) -> None:
+    def test_recorded_campaign_contains_the_cluster_of_its_run(self, campaign_file, tmp_path: Path) -> None:
         given = {
             "cluster.brokers": [3, 4],
             "cluster.disks": {"per.broker": 2, "megabytes": 64},
@@ -391,7 +391,7 @@ def judging(tmp_path: Path, processes: Processes, runs_max: int = 99, failure: s
 
 
 class TestJudge:
-    def test_it_fails_likewise_if_it_breaks_one_of_the_same_guarantees(
+    def test_run_that_breaks_one_of_the_guarantees_is_the_same_failure(
         self, campaign: Campaign, tmp_path: Path
     ) -> None:
         answers = [(LOST, "order"), ("order",), ()]
@@ -399,7 +399,7 @@ class TestJudge:
         one = candidate(campaign, ("one", 0, 500))
         assert [judge.fails(one) for _ in range(3)] == [True, False, False]
 
-    def test_it_fails_likewise_if_it_misses_one_of_the_same_expectations(
+    def test_run_that_misses_one_of_the_expectations_is_the_same_failure(
         self, campaign: Campaign, tmp_path: Path
     ) -> None:
         lost = [kept(3), kept(0), kept(3, measure="duplicated")]

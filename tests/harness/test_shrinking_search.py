@@ -123,7 +123,7 @@ def test_failure_that_does_not_recur_is_given_up() -> None:
     assert len(judge.asked) == FIRST_RUNS_MAX
 
 
-def test_it_says_how_often_the_smallest_failed() -> None:
+def test_failure_rate_of_the_smallest_campaign_is_reported() -> None:
     search = searching(Judged(frozenset({1}), 0.5, 1))
     assert search.shrink((0, 1, 2)) == (1,)
     before = search.tallies[(1,)]

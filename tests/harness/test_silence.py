@@ -123,7 +123,7 @@ def test_a_consumer_that_does_not_poll_is_silent(listening: Listening) -> None:
     assert len(listening.told) == 1, "that it is shown nothing goes without saying"
 
 
-def test_one_that_polls_and_has_nothing_to_read_is_not(listening: Listening) -> None:
+def test_consumer_that_polls_without_acked_records_is_not_silent(listening: Listening) -> None:
     """Test a reader without any acknowledged record to read: it has no part in the silence."""
     keeps_on(listening, 4, lambda n: listening.says(Role.CONSUMER, {**READING, "time": n}))
     assert {name for name, *_ in listening.told} == {"producer"}
@@ -144,7 +144,7 @@ def test_consumer_without_reads_of_acked_records_is_silent(listening: Listening)
     assert "it was shown nothing, though records of its cell were acknowledged" in words
 
 
-def test_one_without_partitions_has_nothing_to_read(listening: Listening) -> None:
+def test_consumer_without_partitions_is_not_silent(listening: Listening) -> None:
     keeps_on(listening, 4, both(listening, assigned=0))
     assert listening.told == []
 

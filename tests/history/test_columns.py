@@ -188,7 +188,7 @@ def test_rows_of_a_failed_flush_are_written_once_at_the_next(tmp_path: Path) -> 
     assert found(tmp_path / "history") == {0: [ROW, ROW], 1: [other]}
 
 
-def test_they_are_flushed_once_a_second_and_sooner_where_they_are_many(tmp_path: Path) -> None:
+def test_columns_are_flushed_each_second_and_earlier_if_large(tmp_path: Path) -> None:
     writer = sends(tmp_path)
     columns = writer.columns("t", 1, {"cell": "c", "producer": 4})
     writer.flush_due(100.0)

@@ -28,7 +28,7 @@ def plain(cell: str, producer: int, sequence: int, least: int, most: int) -> byt
 @given(CELLS, PRODUCERS, st.lists(SEQUENCES, max_size=3), st.integers(0, 600), st.integers(0, 40))
 @example("c", 0, [[0, 255, 256, 2**63 - 1], [7]], 0, 0)
 @example("c", 2**31 - 1, [[2**62, 1], [], [2**32 - 1]], 700, 0)
-def test_they_are_the_same_bytes_whatever_was_in_the_rows_before(
+def test_value_bytes_do_not_depend_on_former_rows(
     cell: str, producer: int, rounds: list[list[int]], extra: int, range_: int
 ) -> None:
     least = bytes_min(cell) + extra

@@ -364,7 +364,7 @@ def test_partitions_are_of_partitioned_tables(tmp_path: Path) -> None:
         partitions(tmp_path, ["phases"])
 
 
-def test_one_partition_that_cannot_close_does_not_keep_the_others_open(tmp_path: Path) -> None:
+def test_unclosable_partition_does_not_keep_others_open(tmp_path: Path) -> None:
     writer = PartitionedWriter(tmp_path, "sends", "w")
     writer.partition("t", 0).append(("too", "short"))
     writer.partition("t", 1).append(send(1, partition=1))

@@ -235,7 +235,7 @@ def test_peer_that_is_no_agent_is_reported() -> None:
         theirs.close()
 
 
-def test_it_imports_little() -> None:
+def test_agent_imports_few_modules() -> None:
     """A node is only there when its agent is."""
     heavy = {"dataclasses", "pathlib", "subprocess", "logging", "asyncio", "inspect", "tempfile"}
     first = "import sys; sys.path.insert(0, sys.argv[1])"

@@ -122,7 +122,7 @@ def log(tmp_path: Path) -> Iterator[Path]:
 
 class TestWhatAServerSays:
     @pytest.mark.parametrize("offset_ms", [0, HOUR_MS, -HOUR_MS, 300])
-    def test_is_compared_with_the_true_time(self, log: Path, offset_ms: int) -> None:
+    def test_offset_is_compared_with_the_true_time(self, log: Path, offset_ms: int) -> None:
         with closing(Telling(log, offset_ms)) as server:
             before, first, second = time.monotonic(), ask(server.port, log), ask(server.port, log)
         took_ms = (time.monotonic() - before) * 1000

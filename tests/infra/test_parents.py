@@ -36,7 +36,7 @@ def test_unknown_program_ends_with_127() -> None:
     assert "no-such-program" in done.stderr
 
 
-def test_it_is_not_run_when_its_parent_has_ended_already(tmp_path: Path) -> None:
+def test_command_is_not_run_if_its_parent_has_ended(tmp_path: Path) -> None:
     """Another one has adopted it, which is not the one that it belongs to."""
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -46,7 +46,7 @@ def test_it_is_not_run_when_its_parent_has_ended_already(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("_again", range(5))
-def test_it_is_killed_with_its_parent(_again: int) -> None:
+def test_command_is_killed_with_its_parent(_again: int) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", STARTS_ONE], stdout=subprocess.PIPE, text=True, cwd=PROJECT
     )

@@ -116,7 +116,7 @@ def test_all_is_in_reach_and_the_question_is_not_answered() -> None:
         (lambda _: b"SSH-2.0-OpenSSH_9.2\r\n", "does not answer as a broker"),
     ],
 )
-def test_it_is_no_listener_of_a_broker(answer: Answer, words: str) -> None:
+def test_other_listener_is_no_broker(answer: Answer, words: str) -> None:
     with listening(answer) as bootstrap:
         assert words in why(bootstrap)
 

@@ -161,7 +161,7 @@ def test_leftovers_of_the_former_reader_do_not_count(start: Start, tmp_path: Pat
     assert len(read_files("log", [path])) == 1
 
 
-def test_one_that_is_not_read_to_its_end_leaves_the_others_their_time(
+def test_unreadable_topic_leaves_the_others_their_time(
     start: Start, tmp_path: Path
 ) -> None:
     """And is read once more when they are read, for as long as there is."""

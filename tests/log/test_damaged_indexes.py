@@ -71,7 +71,7 @@ def told(log: PartitionLog) -> dict[object, object]:
 @BITS
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("segment", [0, 1])
-def test_it_is_read_as_if_nothing_had_happened(
+def test_damaged_index_does_not_change_reads(
     directory: Path, segment: int, suffix: str, bits: int
 ) -> None:
     intact = opened(directory)
@@ -89,7 +89,7 @@ def test_it_is_read_as_if_nothing_had_happened(
 
 @BITS
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-def test_it_is_cut_and_goes_on(directory: Path, tmp_path: Path, suffix: str, bits: int) -> None:
+def test_log_with_a_damaged_index_is_truncated_and_continues(directory: Path, tmp_path: Path, suffix: str, bits: int) -> None:
     """Test a truncation that makes an unchecked index entry the last one: a follower that could not
     truncate its log would halt."""
 

@@ -201,7 +201,7 @@ def test_replicas_added_meanwhile_move_to_the_remaining_brokers(
     assert replicas == (2, 1)
 
 
-def test_one_that_ended_by_itself_is_no_fault_of_the_faults(
+def test_added_broker_that_ended_by_itself_is_not_attributed_to_the_fault(
     nemesis: Nemesis, memory: Memory
 ) -> None:
     entry = nemesis.strike("add-broker", ORDERS_0)

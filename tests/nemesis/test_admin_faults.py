@@ -48,7 +48,7 @@ def replicas(nemesis: Nemesis) -> dict[int, tuple[int, ...]]:
 
 @pytest.mark.parametrize(("name", "expression", "own"), TAKEN_BACK)
 @pytest.mark.parametrize("silent", [False, True])
-def test_it_bites_and_is_taken_back(
+def test_admin_fault_takes_effect_and_heals(
     nemesis: Nemesis, name: str, expression: str, own: dict[str, object], silent: bool
 ) -> None:
     admin = nemesis.memory.system.admin
@@ -175,7 +175,7 @@ class TestReassign:
         with pytest.raises(Unplannable, match=r"orders-0 has replicas on .*no other broker"):
             nemesis.aim("reassign", "partition(orders, 0)")
 
-    def test_is_not_proven_while_a_new_replica_is_not_in_sync(self, nemesis: Nemesis) -> None:
+    def test_reassignment_is_not_proven_before_the_new_replica_is_in_sync(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("reassign", "partition(orders, 0)")
         nemesis.memory.system.admin.isrs["orders", 0] = list(replicas(nemesis)[0][:2])
         assert not nemesis.bitten(entry).proven

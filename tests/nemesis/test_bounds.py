@@ -48,7 +48,7 @@ def sets() -> st.SearchStrategy[str]:
     replicas=st.integers(1, 3),
     seed=st.integers(0, 9),
 )
-def test_it_is_never_less(
+def test_bound_is_never_less_than_the_resolved_target(
     target: str, brokers: int, zookeepers: int, replicas: int, seed: int
 ) -> None:
     memory = memory_cluster(brokers, zookeepers)

@@ -13,7 +13,7 @@ def ended(memory: Memory) -> list[str]:
     return [process.name for process in memory.workload if process.code == -9]
 
 
-def test_one_of_them_drawn_by_the_seed(nemesis: Nemesis) -> None:
+def test_crashed_client_is_drawn_by_the_seed(nemesis: Nemesis) -> None:
     drawn = set()
     for seed in range(20):
         (effect,) = nemesis.aim("crash-client", "clients", seed=seed).plan.effects
@@ -30,7 +30,7 @@ def test_all_of_them(nemesis: Nemesis) -> None:
     assert ended(nemesis.memory) == ["producer-orders", "producer-payments"]
 
 
-def test_it_is_the_fault_s_for_good(nemesis: Nemesis) -> None:
+def test_crash_stays_attributed_to_the_fault_after_its_heal(nemesis: Nemesis) -> None:
     """They do not come back: long after it is healed, their end is still accounted for."""
     entry = nemesis.strike("crash-client", "clients", clients="all")
     nemesis.executor.heal(entry)
@@ -63,7 +63,7 @@ def test_client_that_had_already_ended_gets_no_replacement(nemesis: Nemesis) -> 
     assert nemesis.healed(entry).proven
 
 
-def test_one_that_ended_before_is_not_the_fault_s(nemesis: Nemesis) -> None:
+def test_client_that_ended_before_is_not_attributed_to_the_fault(nemesis: Nemesis) -> None:
     entry = nemesis.aim("crash-client", "clients", clients="all")
     nemesis.memory.workload[0].signal(15)
     nemesis.executor.inject(entry)
@@ -102,7 +102,7 @@ def test_crash_without_effect_is_not_proven(nemesis: Nemesis) -> None:
     [("clients", True), ("client-1", True), ("one(clients)", True), ("all", False),
      ("broker-1", False), ("zookeeper", False), ("clients + broker-1", False)],
 )  # fmt: skip
-def test_it_is_aimed_at_clients(who: str, fits: bool) -> None:
+def test_client_crash_accepts_client_targets_only(who: str, fits: bool) -> None:
     members = Members(brokers=("broker-1",), zookeepers=("zookeeper-1",), clients=("client-1",))
     found = list(problems(parse(who), FAULTS["crash-client"].aim, members, {}))
     assert not found if fits else "is aimed at clients" in found[0]

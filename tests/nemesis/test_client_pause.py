@@ -18,7 +18,7 @@ def states(nemesis: Nemesis) -> list[str]:
     return [process.state().value for process in nemesis.memory.workload]
 
 
-def test_it_is_stopped_as_the_kernel_tells_and_goes_on(nemesis: Nemesis) -> None:
+def test_paused_client_is_stopped_and_continues(nemesis: Nemesis) -> None:
     entry = nemesis.strike("pause-client", "clients", clients="all")
     assert nemesis.bitten(entry).observations == {"stopped": {FIRST: "stopped", SECOND: "stopped"}}
     nemesis.executor.heal(entry)
@@ -28,7 +28,7 @@ def test_it_is_stopped_as_the_kernel_tells_and_goes_on(nemesis: Nemesis) -> None
     assert states(nemesis) == ["running", "running"]
 
 
-def test_one_is_drawn_and_the_other_goes_on(nemesis: Nemesis) -> None:
+def test_single_drawn_client_is_paused(nemesis: Nemesis) -> None:
     nemesis.strike("pause-client", "clients")
     assert sorted(states(nemesis)) == ["running", "stopped"]
 
@@ -41,7 +41,7 @@ def test_only_those_of_the_target_s_nodes(nemesis: Nemesis) -> None:
     assert states(nemesis) == ["running", "running"]
 
 
-def test_one_that_is_paused_already_is_the_other_fault_s(nemesis: Nemesis) -> None:
+def test_client_that_is_already_paused_belongs_to_the_other_fault(nemesis: Nemesis) -> None:
     first = nemesis.strike("pause-client", "clients", clients="all")
     second = nemesis.strike("pause-client", "clients", clients="all")
     assert not nemesis.bitten(second).proven
@@ -54,7 +54,7 @@ def test_one_that_is_paused_already_is_the_other_fault_s(nemesis: Nemesis) -> No
     assert states(nemesis) == ["running", "running"]
 
 
-def test_one_that_has_not_lived_through_it_is_healed_and_has_ended_by_itself(
+def test_client_that_ended_during_a_pause_is_healed_and_has_ended_by_itself(
     nemesis: Nemesis,
 ) -> None:
     entry = nemesis.strike("pause-client", "clients", clients="all")
@@ -77,7 +77,7 @@ def test_pause_without_effect_is_not_proven(nemesis: Nemesis, which: str) -> Non
     assert nemesis.healed(entry).proven is (which == "bite")
 
 
-def test_it_is_held_for_longer_than_clients_limits() -> None:
+def test_pause_outlasts_the_client_timeouts() -> None:
     cell = Cell(name="a", topic="a", settings={"acks": "all"})
     least_ms = FAULTS["pause-client"].hold_ms_min(None)
     assert least_ms == OUTLASTED_MS

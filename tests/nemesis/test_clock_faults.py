@@ -46,7 +46,7 @@ class TestStep:
         clock(nemesis).offset_ms = 2_998
         assert not nemesis.bitten(entry).proven
 
-    def test_is_not_proven_by_an_answer_that_is_not_exact(self, nemesis: Nemesis) -> None:
+    def test_inexact_answer_proves_no_clock_step(self, nemesis: Nemesis) -> None:
         """Neither that it is wrong nor that it is right: the server took too long to answer."""
         entry = nemesis.strike("step-clock", "broker-1", offset_ms=1_000)
         clock(nemesis).bound_ms = 501
@@ -95,7 +95,7 @@ class TestPace:
         taken = looks(nemesis, entry)
         assert not any(proof(taken).proven for _ in range(5))
 
-    def test_takes_as_long_as_the_answers_are_not_exact(
+    def test_clock_pace_is_proven_once_answers_are_exact_enough(
         self, nemesis: Nemesis, rate: float
     ) -> None:
         entry = nemesis.strike("fast-clock", "broker-1", rate=rate)

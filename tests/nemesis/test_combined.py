@@ -118,7 +118,7 @@ class TestBounds:
         keepers=st.integers(1, 3),
         seed=st.integers(0, 9),
     )
-    def test_it_is_never_less(self, target: str, brokers: int, keepers: int, seed: int) -> None:
+    def test_bound_is_never_less_than_the_resolved_target(self, target: str, brokers: int, keepers: int, seed: int) -> None:
         memory = memory_cluster(brokers, keepers, combined=True)
         known = memory.cluster.members
         bound = most(parse(target), known, {"orders": brokers})
@@ -130,7 +130,7 @@ class TestBounds:
 
 
 class TestGrudges:
-    def test_one_that_keeps_the_metadata_has_itself_only_with_a_majority(self) -> None:
+    def test_metadata_keeper_suffices_alone_only_with_a_majority(self) -> None:
         three, one = members(3, 3), members(3, 1)
         alone = apart(["broker-1"], ["broker-2", "broker-3"])
         assert without_zookeeper(alone, three) == ("broker-1",)

@@ -24,7 +24,7 @@ def mark(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("expression", TARGETS)
 @pytest.mark.parametrize("effects", [[], ["stops", "cuts-off"]])
-def test_it_bites_and_heals(
+def test_command_takes_effect_and_heals(
     nemesis: Nemesis, mark: Path, expression: str, effects: list[str]
 ) -> None:
     nemesis.through("command", expression, **by_file(mark, effects=effects))
@@ -36,7 +36,7 @@ def test_without_its_own_proof_the_heal_command_counts(nemesis: Nemesis, mark: P
     nemesis.through("command", "broker-1", **given)
 
 
-def test_it_did_not_happen_where_verify_fails(nemesis: Nemesis, mark: Path) -> None:
+def test_failed_verify_command_disproves_the_fault(nemesis: Nemesis, mark: Path) -> None:
     lying = by_file(mark, verify=["sh", "-c", "echo nothing is broken; exit 1"])
     proof = nemesis.bitten(nemesis.strike("command", "broker-1", **lying))
     assert not proof.proven
@@ -116,7 +116,7 @@ def test_target_is_in_the_environment(nemesis: Nemesis, tmp_path: Path) -> None:
 
 
 class TestServerThatTheCommandStops:
-    def test_is_the_faults_doing_where_that_is_declared(self, nemesis: Nemesis, mark: Path) -> None:
+    def test_stopped_server_with_a_declared_effect_is_held_by_the_fault(self, nemesis: Nemesis, mark: Path) -> None:
         stopping = nemesis.strike("command", "broker-1", **by_file(mark, effects=["stops"]))
         assert nemesis.ledger.holding("broker-1") == stopping.fault_id
         nemesis.memory.system.brokers[0].process.signal(9)
@@ -124,7 +124,7 @@ class TestServerThatTheCommandStops:
         assert nemesis.memory.system.brokers[0].starts == 1
         assert nemesis.healed(stopping).proven
 
-    def test_has_ended_by_itself_where_it_is_not(self, nemesis: Nemesis, mark: Path) -> None:
+    def test_stopped_server_without_a_declared_effect_has_ended_by_itself(self, nemesis: Nemesis, mark: Path) -> None:
         entry = nemesis.strike("command", "broker-1", **by_file(mark))
         assert nemesis.ledger.holding("broker-1") is None
         nemesis.memory.system.brokers[0].process.signal(9)

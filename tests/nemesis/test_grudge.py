@@ -59,7 +59,7 @@ def test_bridge_one_hears_all_and_the_others_only_their_half(nodes: list[str]) -
 
 
 @given(NODES, st.data())
-def test_one_way_cuts_one_way(nodes: list[str], data: st.DataObject) -> None:
+def test_one_direction_is_the_reverse_of_the_other(nodes: list[str], data: st.DataObject) -> None:
     cut = data.draw(st.integers(1, len(nodes) - 1))
     group, rest = nodes[:cut], nodes[cut:]
     into, out = apart(group, rest, "in"), apart(group, rest, "out")

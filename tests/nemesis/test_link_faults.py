@@ -37,7 +37,7 @@ ON_THE_NETWORK = [one for one in EXAMPLES if FAULTS[one.fault] not in CLOCKS]
 
 @pytest.mark.parametrize("example", ON_THE_NETWORK, ids=named)
 class TestEveryExample:
-    def test_is_a_target(self, memory: Memory, example: Example) -> None:
+    def test_example_target_is_valid(self, memory: Memory, example: Example) -> None:
         fault, members = FAULTS[example.fault], memory.cluster.members
         found = problems(parse(example.target), fault.aim, members, {"orders": 3})
         assert list(found) == []
@@ -70,7 +70,7 @@ class TestEveryLinkFault:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_is_not_healed_while_it_is_on(self, nemesis: Nemesis, name: str) -> None:
+    def test_active_link_fault_is_not_healed(self, nemesis: Nemesis, name: str) -> None:
         entry = nemesis.strike(name, BOTH_WAYS)
         assert not nemesis.healed(entry).proven or name == "flap"
         nemesis.executor.heal(entry)
@@ -93,7 +93,7 @@ class TestEveryLinkFault:
         nemesis.executor.heal(again)
         assert not nemesis.memory.backend.links.on
 
-    def test_is_shared_by_faults_that_do_the_same(self, nemesis: Nemesis, name: str) -> None:
+    def test_same_impairment_is_shared_by_faults(self, nemesis: Nemesis, name: str) -> None:
         first = nemesis.strike(name, "broker-1 -> broker-2")
         second = nemesis.strike(name, "broker-1 -> broker-2")
         nemesis.executor.heal(first)
@@ -115,7 +115,7 @@ class TestOnePort:
             "zookeeper-2->zookeeper-1": "open",
         }
 
-    def test_is_not_proven_where_all_ports_are_cut(self, nemesis: Nemesis) -> None:
+    def test_cut_of_all_ports_does_not_prove_a_cut_of_one(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("cut", "zookeeper-1 -> zookeeper-2", service="quorum")
         nodes = [nemesis.memory.cluster.node(f"zookeeper-{n}") for n in (1, 2)]
         nemesis.memory.backend.cut(*nodes)

@@ -25,7 +25,7 @@ CLAIMS = {
 
 @pytest.mark.parametrize("name", CLAIMS)
 @pytest.mark.parametrize("hold_ms", [None, 0])
-def test_it_bites_and_heals(
+def test_fault_on_an_external_cluster_takes_effect_and_heals(
     nemesis: Nemesis, outside: dict[str, FromOutside], name: str, hold_ms: int | None
 ) -> None:
     entry = nemesis.strike(name, "leader(orders, 0)", hold_ms=hold_ms)
@@ -44,7 +44,7 @@ def test_it_bites_and_heals(
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_one_that_serves_on_was_not_struck(
+def test_server_that_continues_to_serve_was_not_affected(
     nemesis: Nemesis, outside: dict[str, FromOutside], name: str
 ) -> None:
     """Whatever the command said that was to end it."""
@@ -55,7 +55,7 @@ def test_one_that_serves_on_was_not_struck(
     assert proof.observations["missing"] == {CLAIMS[name]: ["broker-1"]}
 
 
-def test_one_that_was_down_already_was_not_killed(
+def test_server_that_was_already_down_was_not_killed(
     nemesis: Nemesis, outside: dict[str, FromOutside]
 ) -> None:
     first = nemesis.strike("kill", "broker-1", hold_ms=0)

@@ -34,7 +34,7 @@ def brokers(nemesis: Nemesis) -> "list[MemoryServer]":
 
 @pytest.mark.parametrize(("name", "expression", "own"), CASES)
 @pytest.mark.parametrize("hold_ms", HOLDS)
-def test_it_bites_and_heals(
+def test_process_fault_takes_effect_and_heals(
     nemesis: Nemesis, name: str, expression: str, own: dict[str, object], hold_ms: int | None
 ) -> None:
     entry = nemesis.through(name, expression, hold_ms=hold_ms, **own)
@@ -48,7 +48,7 @@ def servers(nemesis: Nemesis) -> "list[MemoryServer]":
 
 @pytest.mark.parametrize(("name", "own"), [("terminate", {}), ("restart", {"signal": "terminate"})])
 @pytest.mark.parametrize("hold_ms", HOLDS)
-def test_one_that_does_not_end_was_not_terminated(
+def test_server_that_does_not_end_was_not_terminated(
     nemesis: Nemesis, name: str, own: dict[str, object], hold_ms: int | None
 ) -> None:
     brokers(nemesis)[0].process.stubborn = True
@@ -61,7 +61,7 @@ def test_one_that_does_not_end_was_not_terminated(
     assert nemesis.healed(entry).proven
 
 
-def test_one_that_was_killed_meanwhile_was_not_terminated(nemesis: Nemesis) -> None:
+def test_server_that_was_killed_meanwhile_was_not_terminated(nemesis: Nemesis) -> None:
     broker = brokers(nemesis)[0]
     broker.process.stubborn = True
     entry = nemesis.strike("terminate", "broker-1", hold_ms=0)
@@ -170,7 +170,7 @@ class TestReplace:
             *(f"empty the disk of broker-{number}" for number in (1, 2, 3)),
         ]
 
-    def test_it_takes_all_from_the_disk(self) -> None:
+    def test_replacement_destroys_all_of_the_disk(self) -> None:
         assert FAULTS["replace"].destroys == "all"
         assert FAULTS["restart"].destroys is None
 

@@ -35,7 +35,7 @@ def rhythms() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("rhythm-")]
 
 
-def test_it_comes_and_goes_until_it_is_healed(nemesis: Nemesis) -> None:
+def test_beats_repeat_until_the_heal(nemesis: Nemesis) -> None:
     entry = flapping(nemesis)
     nemesis.executor.inject(entry)
     wait_until(lambda: cuts(nemesis.memory) >= 10, PATIENCE_S, "ten beats")

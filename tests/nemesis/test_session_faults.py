@@ -36,7 +36,7 @@ class TestOfBrokersAlone:
         with pytest.raises(Unplannable, match="with KRaft there are none; a broker that is"):
             fault.plan(members, target, fault.parameters(), None)  # type: ignore[arg-type]
 
-    def test_it_asks_nothing_of_a_backend(self, name: str) -> None:
+    def test_session_fault_needs_no_capability(self, name: str) -> None:
         assert not FAULTS[name].needs
 
 
@@ -105,7 +105,7 @@ class TestExpireSession:
 
 
 class TestConflictedNode:
-    def test_is_not_healed_by_a_registration_of_ours(self, nemesis: Nemesis) -> None:
+    def test_registration_by_the_harness_is_not_healed(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("conflicted-node", "broker-1")
         proof = nemesis.healed(entry)
         assert not proof.proven
@@ -118,7 +118,7 @@ class TestConflictedNode:
         nemesis.memory.system.brokers[0].process.signal(19)
         assert not nemesis.healed(entry).proven
 
-    def test_one_that_registered_by_itself_has_no_conflict(self, nemesis: Nemesis) -> None:
+    def test_broker_that_registered_by_itself_has_no_conflict(self, nemesis: Nemesis) -> None:
         """Our session has expired under the fault, and the broker was free to register."""
         entry = nemesis.strike("conflicted-node", "broker-1")
         nemesis.memory.system.ensemble.occupying.clear()
@@ -163,7 +163,7 @@ class TestQuorum:
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
 
-    def test_one_that_is_led_is_not_silent(self, nemesis: Nemesis) -> None:
+    def test_ensemble_with_a_leader_is_not_silent(self, nemesis: Nemesis) -> None:
         """Ours was a connection to a server that is stopped; the others have not noticed yet."""
         entry = nemesis.strike("pause", "majority(zookeeper)")
         servers = nemesis.memory.system.zookeepers

@@ -18,7 +18,7 @@ def broker(nemesis: Nemesis) -> MemoryServer:
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("expression", TARGETS)
 @pytest.mark.parametrize("hold_ms", [None, 0])
-def test_it_bites_and_heals(
+def test_starvation_takes_effect_and_heals(
     nemesis: Nemesis, name: str, expression: str, hold_ms: int | None
 ) -> None:
     nemesis.through(name, expression, hold_ms=hold_ms)
@@ -27,7 +27,7 @@ def test_it_bites_and_heals(
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_one_that_needs_no_more_is_not_starved(nemesis: Nemesis, name: str) -> None:
+def test_server_that_needs_no_more_is_not_starved(nemesis: Nemesis, name: str) -> None:
     broker(nemesis).node.content = True
     proof = nemesis.bitten(nemesis.strike(name, "broker-1"))
     assert not proof.proven

@@ -136,7 +136,7 @@ def test_any_is_one_partition_within_an_expression(memory: Memory) -> None:
     assert drawn == {("broker-1",), ("broker-2",), ("broker-3",)}
 
 
-def test_the_same_seed_draws_the_same(memory: Memory) -> None:
+def test_same_seed_draws_the_same_target(memory: Memory) -> None:
     for seed in range(20):
         assert names(memory, "leader(orders, any)", seed) == names(
             memory, "leader(orders, any)", seed

@@ -106,7 +106,7 @@ def test_plugin_does_not_replace_a_built_in_fault(install: Install) -> None:
     assert "renamed" not in sys.modules
 
 
-def test_name_that_two_plugins_register_is_nobodys(install: Install) -> None:
+def test_name_registered_by_two_plugins_is_refused(install: Install) -> None:
     install("renamed", RENAMED, own_kill="OWN")
     install("other", RENAMED, own_kill="OWN")
     faults = table()

@@ -189,7 +189,7 @@ def test_read_latency_appears_in_the_comparison_if_measured() -> None:
 
 
 @pytest.mark.parametrize("known", [3, None])
-def test_one_round_that_is_unknown_makes_it_unknown(known: int | None) -> None:
+def test_one_unknown_round_makes_the_figure_unknown(known: int | None) -> None:
     cells = [cell(1, lost=known, unavailable=None), cell(2, lost=None), cell(3)]
     runs = [run(1, PLAIN, zookeeper=ZooKeeperWork(), failovers=()), run(2, PLAIN), run(3, EAGER)]
     found = table(result(cells, runs))

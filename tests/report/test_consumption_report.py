@@ -71,7 +71,7 @@ def lines_of(html: str) -> list[list[str]]:
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in lines]
 
 
-def test_it_comes_back_whole(tmp_path: Path) -> None:
+def test_consumption_reads_back_unchanged(tmp_path: Path) -> None:
     checked = result(READER, MEMBER)
     verdict.write(tmp_path, verdict.to_document({"name": "n", "seed": 1}, checked))
     assert verdict.read(tmp_path) == checked

@@ -31,7 +31,7 @@ def test_the_newest_is_first_and_says_all_of_itself(tmp_path: Path) -> None:
     assert '<td class="n alarming">3</td>' in page
 
 
-def test_it_is_fit_to_be_seen_in_a_browser(tmp_path: Path, eyes: Eyes) -> None:
+def test_index_page_has_no_defects_in_a_browser(tmp_path: Path, eyes: Eyes) -> None:
     for day, verdict_then in enumerate((Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE)):
         night(tmp_path, f"night-{day}", day, result(verdict_then, lost=day))
     page = tmp_path / index.FILE

@@ -585,7 +585,7 @@ def test_long_words_stay_in_their_cell_of_the_matrix() -> None:
 
 
 @pytest.mark.parametrize("written", [None, "fail"])
-def test_one_expected_verdict_is_no_list_to_scripts(directory: Path, written: object) -> None:
+def test_single_expected_verdict_is_no_list_in_the_document(directory: Path, written: object) -> None:
     expected = () if written is None else (Verdict.FAIL,)
     made = replace(cell("all", 2, Verdict.FAIL, lost=1), expected=expected)
     outcome = Verdict.FAIL if written is None else Verdict.PASS
@@ -672,7 +672,7 @@ def test_report_of_an_earlier_check_is_removed(directory: Path) -> None:
     assert {path.name for path in directory.iterdir()} == {"campaign.yaml", "runs"}
 
 
-def test_nobodys_words_are_markup_or_escapes_on_the_terminal(directory: Path) -> None:
+def test_findings_contain_no_markup_or_escapes_on_the_terminal(directory: Path) -> None:
     evil = replace(RESULT, findings=("[red]not red[/red] \x1b]0;title\x07",))
     told = printed(directory, evil)
     assert "[red]not red[/red]" in told

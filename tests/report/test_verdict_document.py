@@ -370,7 +370,7 @@ def test_a_verdict_of_before_there_was_a_version_can_be_read(directory: Path) ->
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, "new"])
-def test_one_of_days_to_come_is_refused_by_name(directory: Path, version: object) -> None:
+def test_future_document_version_is_refused(directory: Path, version: object) -> None:
     document = {**written(directory), "version": version}
     (directory / "verdict.json").write_text(json.dumps(document))
     with pytest.raises(DamagedResults, match=f"its version is {version}"):

@@ -96,7 +96,7 @@ def test_a_step_that_fails_costs_itself(caplog):
     run(story())
 
 
-def test_it_ticks_when_that_is_wanted():
+def test_feed_ticks_at_the_requested_time():
     async def story():
         core, session = Core(), Session()
         core.next_tick = Millis(Clock().now() + 30)

@@ -221,7 +221,7 @@ def test_an_error_is_always_news_and_so_is_its_end() -> None:
     assert told == [True, False, True, True, True, False]
 
 
-def test_those_with_records_go_to_the_end() -> None:
+def test_partitions_with_records_move_to_the_end() -> None:
     session = begun(FetchSessionCache(1, Random(1)), first(3))
     session.is_news(PARTITIONS[0], ErrorCode.none, Offset(5), Offset(0), 100)
     assert list(session.asked()) == [PARTITIONS[1], PARTITIONS[2], PARTITIONS[0]]

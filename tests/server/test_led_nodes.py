@@ -15,7 +15,7 @@ ids = st.lists(st.integers(0, 2**31 - 2), unique=True, max_size=5).map(tuple)
 epochs = st.integers(-1, 2**31 - 2)
 
 
-def test_they_are_where_the_document_says() -> None:
+def test_nodes_have_the_documented_paths() -> None:
     assert nodes.path(Node(Kind.REPLICAS, TP)) == "/brokers/topics/orders/3/replicas"
     assert nodes.path(Node(Kind.LEADER, TP)) == "/brokers/topics/orders/3/leader"
     assert nodes.path(Node(Kind.ISR, TP)) == "/brokers/topics/orders/3/ISR"

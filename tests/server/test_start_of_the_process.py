@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 
-def test_it_leaves_nothing_where_it_is_started(tmp_path: Path) -> None:
+def test_broker_help_leaves_no_files(tmp_path: Path) -> None:
     """Test that the process does not compute the leftovers either: see ``broker.quick_start``."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "ackproof.broker", "--help"],

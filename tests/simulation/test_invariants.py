@@ -202,7 +202,7 @@ def test_isr_member_that_truncates_a_committed_record_is_a_violation(story: Stor
     broken("Isr/member-lacks-committed-record", story.step, 3, Truncate(offset=0))
 
 
-def test_one_that_enters_the_isr_without_it(story: Story) -> None:
+def test_broker_that_enters_the_isr_without_a_committed_record_is_a_violation(story: Story) -> None:
     story.state(1, 0, (1,))
     story.append(1)
     story.partition.replica(2).log.clear(0)
@@ -213,12 +213,12 @@ def test_one_that_enters_the_isr_without_it(story: Story) -> None:
     broken("Isr/member-lacks-committed-record", story.state, 1, 0, (1, 2))
 
 
-def test_one_that_deletes_its_replica_and_is_in_the_isr(story: Story) -> None:
+def test_isr_member_that_deletes_its_replica_is_a_violation(story: Story) -> None:
     story.replicated()
     broken("Isr/member-lacks-committed-record", story.partition.removed, 2)
 
 
-def test_one_that_deletes_its_replica_and_has_left(story: Story) -> None:
+def test_former_isr_member_may_delete_its_replica(story: Story) -> None:
     story.replicated()
     story.state(1, 0, (1, 3))
     story.partition.removed(2)
@@ -458,7 +458,7 @@ def test_returned_truncated_record_is_not_its_replacement(story: Story) -> None:
     broken("Log/records-lost-on-disk", story.partition.hosted, 2, on_disk(OTHER, OTHER), 0)
 
 
-def test_one_member_that_loses_its_disk_costs_no_promise(story: Story) -> None:
+def test_disk_loss_of_one_member_keeps_the_guarantees(story: Story) -> None:
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, ModelLog(), 0)
@@ -488,7 +488,7 @@ def test_a_damaged_one_that_is_elected_before_one_that_has_all(story: Story) -> 
     broken("Isr/damaged-replica-stays", story.state, 2, 1, (2, 3))
 
 
-def test_one_that_bounced_leads_and_others_that_did_stay_in_the_isr(story: Story) -> None:
+def test_bounced_leader_with_other_bounced_isr_members_is_a_violation(story: Story) -> None:
     story.replicated()
     story.state(-1, 1, (2, 3))
     for broker in (2, 3):
@@ -497,7 +497,7 @@ def test_one_that_bounced_leads_and_others_that_did_stay_in_the_isr(story: Story
     story.state(2, 3, (2,), lives={2: 12})
 
 
-def test_one_that_bounced_leads_before_all_of_the_isr_are_back(story: Story) -> None:
+def test_bounced_leader_before_all_isr_members_return_is_a_violation(story: Story) -> None:
     story.replicated()
     story.state(-1, 1, (1, 2, 3))
     for broker in (2, 3):

@@ -33,7 +33,7 @@ def history(make_world: Any, seed: int) -> list[Any]:
     return [*world.trace, world.loop.steps, world.loop.time()]
 
 
-def test_one_seed_one_history(make_world: Any) -> None:
+def test_same_seed_yields_the_same_history(make_world: Any) -> None:
     assert history(make_world, 7) == history(make_world, 7)
     assert history(make_world, 7) != history(make_world, 8)
 

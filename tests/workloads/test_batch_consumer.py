@@ -276,7 +276,7 @@ def test_each_record_has_the_time_at_which_it_reached_the_client(
     assert records.times[0] < sent[-1] < records.times[-1]
 
 
-def test_it_is_closed_whatever_has_come(reader, mock_cluster: MockCluster, topic: str) -> None:
+def test_consumer_is_closed_with_unread_records(reader, mock_cluster: MockCluster, topic: str) -> None:
     send(mock_cluster, topic, [b"x" * 100] * 3_000)
     mine = reader(most=10)
     mine.read_rows(10)

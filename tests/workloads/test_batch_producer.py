@@ -282,7 +282,7 @@ def test_properties_that_do_not_go_together_are_refused() -> None:
         Told("b:1", Encoder(CELL, 4, LEAST), **at_odds)
 
 
-def test_it_is_closed_once_whatever_is_under_way(producer, mock_cluster) -> None:
+def test_producer_is_closed_once_with_records_in_flight(producer, mock_cluster) -> None:
     mock_cluster.lead(TOPIC, 0, -1)
     told = producer()
     told.send(0, 10, among=1)

@@ -69,7 +69,7 @@ def commits(spec: GroupMemberSpec, tables: ConsumptionTables) -> list[tuple]:
     return [tuple(row.values()) for row in read(spec.history, "commits", columns).to_pylist()]
 
 
-def test_one_that_is_not_answered_by_the_end_is_unknown(
+def test_unanswered_commit_is_indeterminate_at_the_end(
     spec, tables, committer: Committer, consumer: Consumer
 ) -> None:
     committer.ask(consumer)
@@ -79,7 +79,7 @@ def test_one_that_is_not_answered_by_the_end_is_unknown(
     assert commits(spec, tables) == [ASKED, UNKNOWN]
 
 
-def test_one_is_under_way_at_a_time(
+def test_single_commit_is_in_flight_at_a_time(
     spec, tables, positions: Positions, committer: Committer, consumer: Consumer
 ) -> None:
     committer.ask(consumer)

@@ -163,7 +163,7 @@ def test_every_table_says_at_its_close_how_much_it_wrote(record, tmp_path: Path)
     ]
 
 
-def test_one_table_that_cannot_be_closed_keeps_none_open(tmp_path: Path) -> None:
+def test_unclosable_table_keeps_no_other_open(tmp_path: Path) -> None:
     tables = ConsumptionTables(spec_of(tmp_path))
     assert tables.commits is not None
     tables.commits.append(("no", "row"))

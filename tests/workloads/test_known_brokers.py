@@ -59,7 +59,7 @@ def why(process) -> str:
     return json.loads(process.progress.read_text())["fatal"]
 
 
-def test_one_that_has_brokers_still_has_them() -> None:
+def test_client_with_brokers_still_has_them() -> None:
     brokers = KnownBrokers()
     told: list[str] = []
     client = Producer(

@@ -90,7 +90,7 @@ def drawn(of: TransactionalSpec) -> list[tuple[End, int, int]]:
     return [(draws.end(), draws.records(), draws.partition()) for _ in range(300)]
 
 
-def test_the_same_seed_draws_the_same() -> None:
+def test_same_seed_draws_the_same_transactions() -> None:
     assert drawn(spec(1)) == drawn(spec(1))
 
 

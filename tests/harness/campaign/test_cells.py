@@ -87,7 +87,7 @@ def test_omitted_cell_settings_get_defaults() -> None:
     }
 
 
-def test_one_property_of_topic_and_producer_is_two() -> None:
+def test_property_of_both_topic_and_producer_is_swept_separately() -> None:
     both = {"compression.type": ["lz4", "zstd"]}
     found = expand(cells({"acks": 1, "topic": both, "producer": both}))
     assert len({cell.topic for cell in found}) == 4

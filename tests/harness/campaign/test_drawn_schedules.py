@@ -102,7 +102,7 @@ def test_another_is_drawn_where_one_does_not_fit(campaign: Campaign) -> None:
     assert Counter(one.fault for one in plan(drawn, 3)) == {"pause": 1, "kill": 20}
 
 
-def test_it_waits_where_none_fits(campaign: Campaign) -> None:
+def test_fault_waits_until_it_fits_the_limit(campaign: Campaign) -> None:
     down = fault("pause", "broker-1 + broker-2", at=0, hold=(60_000, 60_000))
     limit = AtMost.model_construct(brokers=2, zookeepers=None)
     found = plan(varied(campaign, down, ONE, order="drawn", at_most=limit), 3)

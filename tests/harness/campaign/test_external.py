@@ -178,7 +178,7 @@ def test_files_and_commands_are_those_of_the_directory_where_it_was_asked(
     assert told.handles[2].words(Action.KILL) == "docker -H tcp://engine:2375 kill kafka-2"
 
 
-def test_it_is_asked_before_anything_is_connected(tmp_path: Path) -> None:
+def test_confirmation_precedes_any_connection(tmp_path: Path) -> None:
     """Else another user's campaign could send the password to its own broker."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)

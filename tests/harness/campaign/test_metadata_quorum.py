@@ -99,7 +99,7 @@ def test_unsupported_metadata_quorum_is_refused(
     assert says in problem.reason
 
 
-def test_one_slip_hides_no_other(campaign_file) -> None:
+def test_invalid_pair_hides_no_other_problem(campaign_file) -> None:
     """Test that an invalid pair of settings hides no other problem, and causes no consequent
     ones."""
     changes = {"cluster.metadata~quorum": "isolated-kraft", "workload.rate": "fast"}

@@ -32,7 +32,7 @@ def planned(campaign: Campaign, seed: int = 5) -> manifest.Manifest:
     return manifest_of(resolved, runs_of(resolved))
 
 
-def test_the_same_seed_gives_the_same_manifest(campaign: Campaign) -> None:
+def test_same_seed_yields_the_same_manifest(campaign: Campaign) -> None:
     assert planned(campaign) == planned(campaign)
     assert planned(campaign) != planned(campaign, seed=6)
 
@@ -42,7 +42,7 @@ def test_planned_campaign_names_the_system_under_test(campaign_file) -> None:
     assert planned(load(campaign_file({"cluster.system": "kafka:3.9.1"}))).system == "kafka:3.9.1"
 
 
-def test_it_comes_back_from_disk_as_it_was(campaign_file, tmp_path: Path) -> None:
+def test_manifest_reads_back_unchanged(campaign_file, tmp_path: Path) -> None:
     given = {"cells.topic": {"segment.bytes": [100000, 200000]}, "cluster.brokers": [3, 4]}
     written = planned(load(campaign_file(given)))
     written.write(tmp_path)
@@ -360,7 +360,7 @@ class TestDisks:
         with pytest.raises(CampaignRefused, match=r"cluster\.disks\.megabytes"):
             load(campaign_file({"cluster.disks": {"megabytes": megabytes}}))
 
-    def test_they_are_a_capability(self, campaign_file) -> None:
+    def test_missing_capability_is_refused(self, campaign_file) -> None:
         file = check(campaign_file({"cluster.disks": {}, "faults": [self.POWER]}))
         with pytest.raises(CampaignRefused) as refused:
             file.refuse(lacking_capabilities(file.campaign, frozenset({Capability.SIGNALS})))
@@ -385,7 +385,7 @@ class TestClocks:
         with pytest.raises(CampaignRefused, match=r"cluster\.clocks"):
             load(campaign_file({"cluster.clocks": True}))
 
-    def test_they_are_a_capability(self, campaign_file) -> None:
+    def test_missing_capability_is_refused(self, campaign_file) -> None:
         file = check(campaign_file({"faults": [self.STEP]}))
         with pytest.raises(CampaignRefused, match="step-clock needs fake-clocks"):
             file.refuse(lacking_capabilities(file.campaign, frozenset({Capability.SIGNALS})))

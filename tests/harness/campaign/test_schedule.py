@@ -44,7 +44,7 @@ def timed(campaign: Campaign, *times: tuple[int, int]) -> Campaign:
     return campaign.model_copy(update={"faults": (*campaign.faults, *more)})
 
 
-def test_the_same_seed_gives_the_same_plan(campaign: Campaign) -> None:
+def test_same_seed_yields_the_same_plan(campaign: Campaign) -> None:
     assert plan(campaign, 5) == plan(campaign, 5)
     plans = {plan(campaign, seed) for seed in range(20)}
     assert len(plans) == 20

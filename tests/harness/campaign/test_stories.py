@@ -287,7 +287,7 @@ SCRIPT: Mapping[str, list[tuple[tuple[str, str], tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", SCRIPT)
-def test_it_is_played_as_written(played, memory: Memory, name: str) -> None:
+def test_scenario_steps_follow_their_script(played, memory: Memory, name: str) -> None:
     run = played(entry(name))
     rows = carry_out(run)
     at = times(rows, run)
@@ -312,7 +312,7 @@ def test_it_is_played_as_written(played, memory: Memory, name: str) -> None:
         ("lagging-watermark", None),
     ],
 )
-def test_it_waits_for_the_isr(played, memory: Memory, name: str, last: str | None) -> None:
+def test_step_waits_for_the_isr(played, memory: Memory, name: str, last: str | None) -> None:
     _follow_the_links(memory)
     run = played(entry(name, partition=0))
     rows = carry_out(run)
@@ -360,7 +360,7 @@ def test_a_leader_that_is_alone_in_sync_for_a_moment_is_no_isr_that_has_shrunk(
     assert list(map(len, isrs)) == [3, 2, 2]
 
 
-def test_it_begins_when_enough_are_in_sync(played, memory: Memory) -> None:
+def test_scenario_begins_when_enough_replicas_are_in_sync(played, memory: Memory) -> None:
     run = played(entry("two-leaders-in-a-row", partition=0))
     caught_up = run.clock.monotonic() + 40
     _follow_the_links(memory, lambda: run.clock.monotonic() < caught_up)

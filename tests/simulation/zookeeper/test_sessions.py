@@ -215,7 +215,7 @@ def test_topics_settings_and_notes(world):
     world.run(case)
 
 
-def test_one_is_elected_and_writes_until_another_is(world):
+def test_single_controller_writes_until_the_next_election(world):
     async def case(world):
         async with world.kafka() as zk, world.kafka() as other:
             hands = ControllerZk(zk), ControllerZk(other)

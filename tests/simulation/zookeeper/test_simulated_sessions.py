@@ -66,7 +66,7 @@ def test_a_reset_loses_answers_and_requests():
     assert set(fates) == {True, False}
 
 
-def test_a_stopped_ensemble_takes_nobodys_session():
+def test_stopped_ensemble_expires_no_session():
     async def case(world):
         async with world.peer(SHORT_MS) as zk:
             await zk.ask("create", "/e", ephemeral=True)
@@ -319,7 +319,7 @@ def test_failed_connection_attempt_is_repeated_and_leaves_nothing(is_lost):
     simulated(case)
 
 
-def test_it_counts():
+def test_simulated_ensemble_counts_requests():
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
             ensemble = world.zookeeper
@@ -362,7 +362,7 @@ def test_no_zookeeper_no_start():
 
 
 @pytest.mark.parametrize("options", [{}, {"servers": 3, "lag_s": 0.1}], ids=["alone", "lagging"])
-def test_the_same_seed_is_the_same_history(options):
+def test_same_seed_yields_the_same_history(options):
     async def case(world):
         rng, loop = Random(7), asyncio.get_running_loop()
         history = []
