@@ -35,7 +35,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "protocol": (0, 0, 0, 0),
     "simulation": (123, 118, 0, 0),
     "testing": (0, 0, 0, 0),
-    "tests": (471, 520, 981, 0),
+    "tests": (0, 55, 0, 0),
     "tools": (0, 6, 0, 0),
     "workloads": (0, 0, 0, 0),
 }
