@@ -149,7 +149,12 @@ def test_unrecorded_last_record_of_a_crashed_client_is_no_phantom(tmp_path: Path
 @pytest.mark.parametrize(
     "strange",
     [entry(5, 1, 9), entry(5, 3, 0), entry(5), entry(5, 2, -1)],
-    ids=["of who lives on", "without an identity", "no payload of ours", "before the last it recorded"],
+    ids=[
+        "of who lives on",
+        "without an identity",
+        "no payload of ours",
+        "before the last it recorded",
+    ],
 )
 def test_other_record_that_was_never_sent_is_a_phantom(tmp_path: Path, strange: Entry) -> None:
     result = checked(write_campaign(tmp_path, crashed(log=[*ITS_LOG, strange])))

@@ -133,7 +133,9 @@ def sends_of(events: Sequence[tuple[int, int | None, str]]) -> list[list[Send]]:
 
 @settings(deadline=None)
 @given(records)
-def test_outages_agree_with_a_step_by_step_computation(events: list[tuple[int, int | None, str]]) -> None:
+def test_outages_agree_with_a_step_by_step_computation(
+    events: list[tuple[int, int | None, str]],
+) -> None:
     sends = [event for one in sends_of(events) for event in one]
     assert [(o.start // STEP_NS, o.length // STEP_NS) for o in found(*sends)] == plainly(events)
 

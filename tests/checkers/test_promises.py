@@ -320,9 +320,7 @@ def test_the_deposed_leader_acks_until_it_hears(tmp_path: Path) -> None:
         ([], "nobody watched"),
     ],
 )
-def test_unobserved_election_may_have_been_unclean(
-    tmp_path: Path, cluster: Any, why: str
-) -> None:
+def test_unobserved_election_may_have_been_unclean(tmp_path: Path, cluster: Any, why: str) -> None:
     result = concluded(tmp_path / "lost", MINIMAL, losing(WELL, FIRST), cluster)
     assert result.verdict is INCONCLUSIVE
     assert result.cells[0].lost == 1

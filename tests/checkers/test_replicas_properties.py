@@ -115,7 +115,9 @@ def placed(found: Sequence[Difference]) -> list[Planted]:
 
 @EXAMPLES
 @given(made=replicas())
-def test_replicas_equal_up_to_the_bound_are_clean(fresh: Callable[[], Path], made: Replicas) -> None:
+def test_replicas_equal_up_to_the_bound_are_clean(
+    fresh: Callable[[], Path], made: Replicas
+) -> None:
     top = fresh()
     for broker, tail in enumerate(made.tails):
         # Where a log is cut into segments is each broker's own.

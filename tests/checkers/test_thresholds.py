@@ -158,7 +158,9 @@ def test_incomplete_evidence_fails_a_threshold_that_is_already_exceeded(
         ("failed <= 5", {"ended": False, "complete": False}, "come to its end"),
     ],
 )
-def test_unmeasured_threshold_gives_its_reason(text: str, evidence: dict[str, Any], why: str) -> None:
+def test_unmeasured_threshold_gives_its_reason(
+    text: str, evidence: dict[str, Any], why: str
+) -> None:
     found = one(text, replace(WHOLE, **evidence))
     assert (found.measured, found.met, found.status) == (None, None, "undecided")
     assert why in found.reason

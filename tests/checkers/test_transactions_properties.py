@@ -271,7 +271,9 @@ PLANTS = (
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
-def test_planted_transaction_anomalies_are_found_and_no_others(plant: Callable[..., Planted]) -> None:
+def test_planted_transaction_anomalies_are_found_and_no_others(
+    plant: Callable[..., Planted],
+) -> None:
     planted = 0
 
     @ANY_MACHINE

@@ -33,9 +33,7 @@ STARTED = "[2026-11-22 12:57:10,395] INFO connecting to ZooKeeper at 10.64.0.11:
 LEADS = Role(broker=1, life=0, leader=1, leader_epoch=4)
 
 
-def test_log_lines_of_a_broker_are_parsed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_log_lines_of_a_broker_are_parsed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="state.change.logger")
     said = StateChangeLog(BrokerId(1))
     origin = Origin(change="LeaderAndIsr", by={"controller": 2, "controller_epoch": 7})

@@ -275,7 +275,9 @@ def test_bounced_broker_waits_for_an_absent_isr_member(failover):
     made.register(3)
     made.brokers_seen()
     made.elect()
-    assert made.state(TP) == (leader, isr, epoch), "for each controller, and however often it comes back"
+    assert made.state(TP) == (leader, isr, epoch), (
+        "for each controller, and however often it comes back"
+    )
     made.register(1)
     made.brokers_seen()
     assert made.state(TP) == (1, (1,), 2)

@@ -79,9 +79,7 @@ def test_an_election_among_impossible_topics_elects_for_the_rest(world):
 
 
 @pytest.mark.integration
-def test_unleadable_topic_does_not_end_controllers_one_after_another(
-    zookeeper, admin, caplog
-):
+def test_unleadable_topic_does_not_end_controllers_one_after_another(zookeeper, admin, caplog):
     async def main():
         async with cluster(zookeeper, 1, 2) as made:
             node = json.dumps({"version": 1, "partitions": {"0": [2, 2]}}).encode()

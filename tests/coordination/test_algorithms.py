@@ -195,7 +195,9 @@ def test_leader_election_asks_for_ar_and_isr(
 
 
 @pytest.mark.parametrize(("variant", "leads"), [("printed", True), ("fenced", False)])
-def test_empty_isr_permits_any_leader_in_the_printed_variant_only(variant: str, leads: bool) -> None:
+def test_empty_isr_permits_any_leader_in_the_printed_variant_only(
+    variant: str, leads: bool
+) -> None:
     assert claims(Alone(variant=variant).started(view(1, 2, isr=()))) == leads
 
 

@@ -137,7 +137,9 @@ def test_the_isr_of_a_new_partition_is_whole_when_it_is_first_served(variant: st
 
 
 @pytest.mark.parametrize(("variant", "leaves"), [("fenced", True), ("printed", False)])
-def test_follower_that_dies_level_with_an_idle_leader_leaves_the_isr(variant: str, leaves: bool) -> None:
+def test_follower_that_dies_level_with_an_idle_leader_leaves_the_isr(
+    variant: str, leaves: bool
+) -> None:
     """Printed, the commit thread looks at followers when it commits a record."""
     world = World(3, variant, load_balancing=False)
     world.settle(100)

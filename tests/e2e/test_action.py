@@ -74,9 +74,7 @@ def test_nightly_workflow_of_the_page_runs_a_baseline_campaign_and_keeps_a_histo
     assert github.listed["actions/cache/save@v4"]["key"] == "acks-history-7-1"
 
 
-def test_nightly_workflow_keeps_existing_results_if_a_campaign_is_wrong(
-    ackproof, runner
-) -> None:
+def test_nightly_workflow_keeps_existing_results_if_a_campaign_is_wrong(ackproof, runner) -> None:
     (ackproof.directory / "tests").mkdir()
     (ackproof.directory / "tests" / "acks.yaml").write_text("name: bad\n", encoding="utf-8")
     github = runner()

@@ -152,7 +152,9 @@ def test_a_group_that_is_full_has_idle_members_and_no_more(busy: Run, node: Clie
         ("reader-", r"the client reader-\S+ did not begin: no partition was assigned to it"),
     ],
 )
-def test_idle_client_is_named_by_the_step(busy: Run, node: ClientNode, silent: str, told: str) -> None:
+def test_idle_client_is_named_by_the_step(
+    busy: Run, node: ClientNode, silent: str, told: str
+) -> None:
     node.figures = {silent: {"acked": 0, "assigned": 0}, **AT_WORK}
     with pytest.raises(StepTimeout, match=told):
         setup.start_workload(busy, deadline(busy))

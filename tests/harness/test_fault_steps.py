@@ -185,7 +185,9 @@ class TestOverlapping:
         assert not memory.backend.links_cut
         assert [broker.starts for broker in memory.system.brokers] == [0, 1, 0]
 
-    def test_overlapping_faults_share_links_and_processes(self, overlapping, memory: Memory) -> None:
+    def test_overlapping_faults_share_links_and_processes(
+        self, overlapping, memory: Memory
+    ) -> None:
         run = overlapping(
             at(1, "isolate", "broker-1", 1, 9),
             at(2, "cut", "broker-1 <-> zookeeper", 3, 20),
@@ -218,7 +220,9 @@ class TestOverlapping:
         times = {(row["fault"], row["event"]): row["time"] / 1e9 for row in rows(run)}
         assert 21 <= times["elect-preferred", "inject"] < 22
 
-    def test_exception_in_one_fault_does_not_end_the_others(self, overlapping, memory: Memory) -> None:
+    def test_exception_in_one_fault_does_not_end_the_others(
+        self, overlapping, memory: Memory
+    ) -> None:
         run = overlapping(
             at(1, "cut", "broker-1 -> broker-2", 1, 5), at(2, "kill", "broker-3", 2, 5)
         )
@@ -483,9 +487,7 @@ class TestRoom:
         tries = [r["time"] for r in rows(run) if r["fault_id"] == 1 and r["event"] == "heal"]
         assert len(tries) == 2
 
-    def test_fault_healed_late_makes_room_for_the_next(
-        self, overlapping, memory: Memory
-    ) -> None:
+    def test_fault_healed_late_makes_room_for_the_next(self, overlapping, memory: Memory) -> None:
         run = self.crowded(overlapping, 2, 1, 2)
         memory.system.brokers[0].__class__ = Late
         steps.faults(run, deadline(run))

@@ -83,7 +83,9 @@ def test_missing_manifest_beside_runs_is_damage(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_damaged_manifest_is_reported_in_plain_words(tmp_path: Path, written: str, words: str) -> None:
+def test_damaged_manifest_is_reported_in_plain_words(
+    tmp_path: Path, written: str, words: str
+) -> None:
     (tmp_path / manifest.FILE).write_text(written, encoding="utf-8")
     with pytest.raises(DamagedFiles) as caught:
         manifest.read(tmp_path)

@@ -180,7 +180,9 @@ class TestAsRecorded:
         ]
         right(found, tmp_path)
 
-    def test_recorded_campaign_omits_faults_that_were_never_injected(self, campaign: Campaign, tmp_path: Path) -> None:
+    def test_recorded_campaign_omits_faults_that_were_never_injected(
+        self, campaign: Campaign, tmp_path: Path
+    ) -> None:
         campaign = campaign.resolved(seed=7)
         recorded(campaign, tmp_path, [(2, 30_000, 34_000)])
         (entry,) = as_recorded(campaign, 1, tmp_path).faults
@@ -201,7 +203,9 @@ class TestAsRecorded:
             (f.target, f.hold_ms, f.seed) for f in after
         ]
 
-    def test_recorded_campaign_contains_the_cluster_of_its_run(self, campaign_file, tmp_path: Path) -> None:
+    def test_recorded_campaign_contains_the_cluster_of_its_run(
+        self, campaign_file, tmp_path: Path
+    ) -> None:
         given = {
             "cluster.brokers": [3, 4],
             "cluster.disks": {"per.broker": 2, "megabytes": 64},

@@ -46,9 +46,7 @@ def causes(draw: st.DrawFn) -> tuple[Faults, frozenset[int]]:
 
 
 @given(planted=causes(), seed=st.integers(0, 2**32))
-def test_constant_cause_is_found_exactly(
-    planted: tuple[Faults, frozenset[int]], seed: int
-) -> None:
+def test_constant_cause_is_found_exactly(planted: tuple[Faults, frozenset[int]], seed: int) -> None:
     faults, cause = planted
     judge = Judged(cause, 1.0, seed)
     assert set(searching(judge).shrink(faults)) == cause

@@ -79,7 +79,9 @@ def test_a_path_there_goes_as_one_here() -> None:
 @pytest.mark.parametrize(
     "pattern", ["*", "*.log", "b.*", "c/*", "*/*.log", "broker-*/[0-9]*/t-0", "none/*", "*/none"]
 )
-def test_patterns_match_alike_on_disk_and_in_a_store(tmp_path: Path, there: Store, pattern: str) -> None:
+def test_patterns_match_alike_on_disk_and_in_a_store(
+    tmp_path: Path, there: Store, pattern: str
+) -> None:
     for name in NAMES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)

@@ -128,7 +128,9 @@ def test_property_is_the_generations_unless_it_is_given(
         ("log.message.timestamp.type", "Create", "one of CreateTime, LogAppendTime, not 'Create'"),
     ],
 )
-def test_wrong_property_is_reported_with_the_permitted_values(name: str, value: object, told: str) -> None:
+def test_wrong_property_is_reported_with_the_permitted_values(
+    name: str, value: object, told: str
+) -> None:
     assert told in (BUNDLED.wrong("broker", name, value) or "")
 
 

@@ -291,9 +291,7 @@ def test_malformed_batch_is_refused_with_its_error(
         assert error_of(client, SOUND) is ErrorCode.none
 
 
-def test_stored_garbage_is_served_and_recovered(
-    cluster: Cluster, broker: Broker
-) -> None:
+def test_stored_garbage_is_served_and_recovered(cluster: Cluster, broker: Broker) -> None:
     """Garbage under a right CRC, claiming two billion records each, is stored as it came."""
     garbage = bytearray(with_payload(SOUND, b"no such zstd" * 9, 4))
     for at, value in ((23, 2**31 - 2), (57, 2**31 - 1)):

@@ -161,9 +161,7 @@ def test_leftovers_of_the_former_reader_do_not_count(start: Start, tmp_path: Pat
     assert len(read_files("log", [path])) == 1
 
 
-def test_unreadable_topic_leaves_the_others_their_time(
-    start: Start, tmp_path: Path
-) -> None:
+def test_unreadable_topic_leaves_the_others_their_time(start: Start, tmp_path: Path) -> None:
     """And is read once more when they are read, for as long as there is."""
     topics = [{"topic": "nobodys", "partitions": 1}, {"topic": "sound", "partitions": 2}]
     assert start(PLAIN, apart=True, topics=topics, deadline_s=16).wait() == 0

@@ -84,7 +84,9 @@ def test_their_records_are_not_deleted(broker: Broker) -> None:
     }
 
 
-def test_internal_topics_permit_the_operations_that_kafka_permits(cluster: Cluster, broker: Broker) -> None:
+def test_internal_topics_permit_the_operations_that_kafka_permits(
+    cluster: Cluster, broker: Broker
+) -> None:
     name = "__transaction_state"
     create_topic(cluster, name, replication_factor=1)
     request = MetadataRequest(

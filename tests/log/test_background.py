@@ -184,9 +184,7 @@ def test_deletions_together_cost_no_more_syncs_than_one(disk: MemoryDisk, later:
     assert not logs.logs
 
 
-def test_background_work_of_an_ended_manager_is_abandoned(
-    disk: MemoryDisk, later: Later
-) -> None:
+def test_background_work_of_an_ended_manager_is_abandoned(disk: MemoryDisk, later: Later) -> None:
     logs = opened(disk, later)
     append(logs.create(TP), 3)
     logs.checkpoint_high_watermarks({TP: 1})
@@ -263,9 +261,7 @@ def test_a_snapshot_of_a_log_that_was_thrown_away_is_not_written(
 
 
 @pytest.mark.parametrize("parts", range(24))
-def test_deletion_lets_background_work_end(
-    disk: MemoryDisk, later: Later, parts: int
-) -> None:
+def test_deletion_lets_background_work_end(disk: MemoryDisk, later: Later, parts: int) -> None:
     """It would not find its directory, and the broker would take its disk for broken."""
     logs = opened(disk, later)
     append(logs.create(TP), 6, producer=7)
@@ -288,9 +284,7 @@ def test_a_flush_that_was_put_off_does_not_begin_when_its_log_is_deleted(
     later.carry_out()
 
 
-def test_retention_keeps_producers_without_a_snapshot(
-    disk: MemoryDisk, later: Later
-) -> None:
+def test_retention_keeps_producers_without_a_snapshot(disk: MemoryDisk, later: Later) -> None:
     append(opened(disk, later).create(TP), 3, producer=7)
     disk.kill()
     later.tasks.clear()
@@ -305,9 +299,7 @@ def test_retention_keeps_producers_without_a_snapshot(
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
-def test_log_ends_before_a_lost_segment(
-    disk: MemoryDisk, later: Later, lost: int
-) -> None:
+def test_log_ends_before_a_lost_segment(disk: MemoryDisk, later: Later, lost: int) -> None:
     """Segments 1 to 4 were made, their names not synced, and a file system without a journal lost
     one of them: offsets that no log has, in the middle of a log that says it has them."""
     append(opened(disk, later).create(TP), 5)
@@ -383,7 +375,9 @@ def test_segment_after_a_full_one_is_flushed_in_time(disk: MemoryDisk, later: La
     assert log.recovery_point == 2
 
 
-def test_remaining_records_after_a_truncation_keep_their_flush_deadline(disk: MemoryDisk, later: Later) -> None:
+def test_remaining_records_after_a_truncation_keep_their_flush_deadline(
+    disk: MemoryDisk, later: Later
+) -> None:
     log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
     append(log, 2)
     log.flush_if_due(NOW_MS + 500)

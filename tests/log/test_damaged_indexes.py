@@ -89,7 +89,9 @@ def test_damaged_index_does_not_change_reads(
 
 @BITS
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-def test_log_with_a_damaged_index_is_truncated_and_continues(directory: Path, tmp_path: Path, suffix: str, bits: int) -> None:
+def test_log_with_a_damaged_index_is_truncated_and_continues(
+    directory: Path, tmp_path: Path, suffix: str, bits: int
+) -> None:
     """Test a truncation that makes an unchecked index entry the last one: a follower that could not
     truncate its log would halt."""
 

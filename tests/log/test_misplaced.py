@@ -98,9 +98,7 @@ def test_log_with_a_misplaced_last_batch_ends_before_it(tmp_path: Path) -> None:
 
 @BOTH_WAYS
 @pytest.mark.parametrize("number", range(1, COUNT))
-def test_log_is_truncated_despite_damage(
-    tmp_path: Path, number: int, turned: Turned
-) -> None:
+def test_log_is_truncated_despite_damage(tmp_path: Path, number: int, turned: Turned) -> None:
     """A follower whose log cannot be cut would not come up any more."""
     written = filled(tmp_path)
     log = opened(tmp_path)

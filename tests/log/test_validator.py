@@ -77,7 +77,9 @@ def test_records_without_timestamp_are_never_too_old() -> None:
     ],
     ids=["transaction", "LogAppendTime", "segment", "no gzip, read", "no gzip, not read"],
 )
-def test_invalid_batch_is_refused_with_its_error(one: RecordBatch, config: LogConfig, error: ErrorCode) -> None:
+def test_invalid_batch_is_refused_with_its_error(
+    one: RecordBatch, config: LogConfig, error: ErrorCode
+) -> None:
     assert error_of(one, config) is error
 
 

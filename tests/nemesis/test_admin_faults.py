@@ -102,9 +102,7 @@ def test_changes_to_workload_topics_persist(nemesis: Nemesis) -> None:
     ("name", "target"),
     [("add-partitions", "topic(orders)"), ("advance-log-start", "topic(orders)")],
 )
-def test_order_without_effect_is_not_proven(
-    nemesis: Nemesis, name: str, target: str
-) -> None:
+def test_order_without_effect_is_not_proven(nemesis: Nemesis, name: str, target: str) -> None:
     nemesis.memory.system.admin.deaf = True
     assert not nemesis.bitten(nemesis.strike(name, target)).proven
 
@@ -175,7 +173,9 @@ class TestReassign:
         with pytest.raises(Unplannable, match=r"orders-0 has replicas on .*no other broker"):
             nemesis.aim("reassign", "partition(orders, 0)")
 
-    def test_reassignment_is_not_proven_before_the_new_replica_is_in_sync(self, nemesis: Nemesis) -> None:
+    def test_reassignment_is_not_proven_before_the_new_replica_is_in_sync(
+        self, nemesis: Nemesis
+    ) -> None:
         entry = nemesis.strike("reassign", "partition(orders, 0)")
         nemesis.memory.system.admin.isrs["orders", 0] = list(replicas(nemesis)[0][:2])
         assert not nemesis.bitten(entry).proven
@@ -227,9 +227,7 @@ class TestReassign:
         assert not proof.proven
         assert proof.observations["not looked at"] == {"moved to": {"orders-1": "kill#1 is on"}}
 
-    def test_temporarily_refused_heal_is_repeated_until_accepted(
-        self, nemesis: Nemesis
-    ) -> None:
+    def test_temporarily_refused_heal_is_repeated_until_accepted(self, nemesis: Nemesis) -> None:
         """A broker that is to have a replica back is down by another fault."""
         entry = nemesis.strike("reassign", "partition(orders, 0)", replicas="one")
         admin = nemesis.memory.system.admin
@@ -259,7 +257,9 @@ class TestElections:
             ).plan.effects
             assert str(effect).startswith("elect broker-3 for orders-0")
 
-    def test_preferred_election_without_another_isr_member_is_unplannable(self, nemesis: Nemesis) -> None:
+    def test_preferred_election_without_another_isr_member_is_unplannable(
+        self, nemesis: Nemesis
+    ) -> None:
         nemesis.memory.system.admin.isrs["orders", 0] = [1]
         with pytest.raises(Unplannable, match="nobody is in sync but its leader broker-1"):
             nemesis.aim("elect-preferred", "partition(orders, 0)")

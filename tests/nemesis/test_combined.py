@@ -50,7 +50,9 @@ class TestTargets:
         ],
     )
     @pytest.mark.parametrize("aim", [Aim.SERVERS, Aim.BROKERS])
-    def test_role_expression_resolves_to_its_nodes(self, expression: str, nodes: list[str], aim: Aim) -> None:
+    def test_role_expression_resolves_to_its_nodes(
+        self, expression: str, nodes: list[str], aim: Aim
+    ) -> None:
         view = planned_view(members(), {"orders": (range(3), 3)})
         target = parse(expression)
         assert list(problems(target, aim, members(), {"orders": 3})) == []
@@ -118,7 +120,9 @@ class TestBounds:
         keepers=st.integers(1, 3),
         seed=st.integers(0, 9),
     )
-    def test_bound_is_never_less_than_the_resolved_target(self, target: str, brokers: int, keepers: int, seed: int) -> None:
+    def test_bound_is_never_less_than_the_resolved_target(
+        self, target: str, brokers: int, keepers: int, seed: int
+    ) -> None:
         memory = memory_cluster(brokers, keepers, combined=True)
         known = memory.cluster.members
         bound = most(parse(target), known, {"orders": brokers})

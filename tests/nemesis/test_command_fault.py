@@ -116,7 +116,9 @@ def test_target_is_in_the_environment(nemesis: Nemesis, tmp_path: Path) -> None:
 
 
 class TestServerThatTheCommandStops:
-    def test_stopped_server_with_a_declared_effect_is_held_by_the_fault(self, nemesis: Nemesis, mark: Path) -> None:
+    def test_stopped_server_with_a_declared_effect_is_held_by_the_fault(
+        self, nemesis: Nemesis, mark: Path
+    ) -> None:
         stopping = nemesis.strike("command", "broker-1", **by_file(mark, effects=["stops"]))
         assert nemesis.ledger.holding("broker-1") == stopping.fault_id
         nemesis.memory.system.brokers[0].process.signal(9)
@@ -124,7 +126,9 @@ class TestServerThatTheCommandStops:
         assert nemesis.memory.system.brokers[0].starts == 1
         assert nemesis.healed(stopping).proven
 
-    def test_stopped_server_without_a_declared_effect_has_ended_by_itself(self, nemesis: Nemesis, mark: Path) -> None:
+    def test_stopped_server_without_a_declared_effect_has_ended_by_itself(
+        self, nemesis: Nemesis, mark: Path
+    ) -> None:
         entry = nemesis.strike("command", "broker-1", **by_file(mark))
         assert nemesis.ledger.holding("broker-1") is None
         nemesis.memory.system.brokers[0].process.signal(9)

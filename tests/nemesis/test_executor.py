@@ -224,7 +224,9 @@ class TestHalfWay:
         nemesis.executor.heal(entry)
         assert not nemesis.memory.backend.links_cut
 
-    def test_effect_is_journaled_before_it_is_carried_out(self, nemesis: Nemesis, tmp_path: Path) -> None:
+    def test_effect_is_journaled_before_it_is_carried_out(
+        self, nemesis: Nemesis, tmp_path: Path
+    ) -> None:
         breaking(nemesis.memory, "cut", 1, after=False)
         entry = nemesis.aim("isolate", "broker-1")
         with pytest.raises(InfraError):

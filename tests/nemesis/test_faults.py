@@ -132,7 +132,9 @@ class TestIsolation:
         ("direction", "expected"),
         [("in", "broker-1->broker-2"), ("out", "broker-2->broker-1")],
     )
-    def test_isolation_in_one_direction_cuts_that_direction(self, nemesis: Nemesis, direction: str, expected: str) -> None:
+    def test_isolation_in_one_direction_cuts_that_direction(
+        self, nemesis: Nemesis, direction: str, expected: str
+    ) -> None:
         entry = nemesis.strike("isolate", "broker-2", direction=direction)
         cut = [str(e.link) for e in entry.plan.effects if isinstance(e, OnLink)]
         assert len(cut) == 3

@@ -70,7 +70,9 @@ def test_beat_does_not_release_the_effect_of_another_fault(nemesis: Nemesis) -> 
     assert not nemesis.memory.backend.links_cut
 
 
-def test_beat_continues_after_another_fault_releases_its_effect(nemesis: Nemesis, tmp_path: Path) -> None:
+def test_beat_continues_after_another_fault_releases_its_effect(
+    nemesis: Nemesis, tmp_path: Path
+) -> None:
     """Cut by another fault first: of its own beats, it does what is there to be done."""
     cut = nemesis.strike("cut", LINK)
     entry = flapping(nemesis)

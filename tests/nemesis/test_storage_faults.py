@@ -132,7 +132,9 @@ class TestAFailedDisk:
         nemesis.strike(name, "broker-2", disks="all")
         assert None not in [disk.refusal for disk in disks_of(nemesis.memory, 2)]
 
-    def test_failed_disk_is_replaced_while_the_broker_is_down(self, nemesis: Nemesis, name: str) -> None:
+    def test_failed_disk_is_replaced_while_the_broker_is_down(
+        self, nemesis: Nemesis, name: str
+    ) -> None:
         entry = nemesis.strike(name, "broker-2")
         nemesis.executor.heal(entry)
         assert nemesis.memory.system.brokers[1].starts == 1

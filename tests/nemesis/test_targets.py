@@ -339,6 +339,8 @@ def test_with_kraft_all_partitions_are_the_controllers(expression: str, befallen
         ("controller-1", Aim.SERVERS, MEMBERS, "no controller-1; there are broker-1, zookeeper-1"),
     ],
 )
-def test_target_without_a_node_is_a_problem(text: str, aim: Aim, members: Members, reason: str) -> None:
+def test_target_without_a_node_is_a_problem(
+    text: str, aim: Aim, members: Members, reason: str
+) -> None:
     (found,) = problems(parse(text), aim, members, {"orders": 3})
     assert reason in found

@@ -442,7 +442,9 @@ def test_failed_step_is_the_only_printed_reason(directory: Path) -> None:
     assert page_of(directory, result).count("t-2: no final read") == 1
 
 
-def test_many_reasons_are_abbreviated_for_shared_cells_and_complete_in_the_report(directory: Path) -> None:
+def test_many_reasons_are_abbreviated_for_shared_cells_and_complete_in_the_report(
+    directory: Path,
+) -> None:
     """A producer that is stuck gives its cell a reason for each of a night's eighty faults."""
     lacking = tuple(
         replace(
@@ -585,7 +587,9 @@ def test_long_words_stay_in_their_cell_of_the_matrix() -> None:
 
 
 @pytest.mark.parametrize("written", [None, "fail"])
-def test_single_expected_verdict_is_no_list_in_the_document(directory: Path, written: object) -> None:
+def test_single_expected_verdict_is_no_list_in_the_document(
+    directory: Path, written: object
+) -> None:
     expected = () if written is None else (Verdict.FAIL,)
     made = replace(cell("all", 2, Verdict.FAIL, lost=1), expected=expected)
     outcome = Verdict.FAIL if written is None else Verdict.PASS

@@ -49,8 +49,6 @@ def test_description_of_an_unknown_resource_is_refused(admin, kind, name, error)
 @pytest.mark.parametrize(
     ("kind", "name", "error"), [*REFUSED_TO_ALL, (TOPIC, "", ErrorCode.invalid_request)]
 )
-def test_change_to_an_unknown_resource_is_refused(
-    admin, kind, name, error, validate_only
-) -> None:
+def test_change_to_an_unknown_resource_is_refused(admin, kind, name, error, validate_only) -> None:
     asking = admin.alter(kind, name, dict, validate_only=validate_only)
     assert refusal(asking) is error

@@ -76,9 +76,7 @@ def test_an_isr_that_was_written_counts_with_its_version(tmp_path):
 
 
 @pytest.mark.parametrize(("outcome", "again"), [(CONFLICT, False), (UNKNOWN, True)])
-def test_isr_write_with_unknown_outcome_is_retried_and_a_conflict_is_not(
-    tmp_path, outcome, again
-):
+def test_isr_write_with_unknown_outcome_is_retried_and_a_conflict_is_not(tmp_path, outcome, again):
     """Until it is known which ISR holds, the larger one counts."""
 
     async def story():

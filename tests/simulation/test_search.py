@@ -15,9 +15,7 @@ pytestmark = pytest.mark.simulation
 
 
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.long), 2])
-def test_background_search_reports_its_findings_on_interruption(
-    tmp_path: Path, jobs: int
-) -> None:
+def test_background_search_reports_its_findings_on_interruption(tmp_path: Path, jobs: int) -> None:
     summary = tmp_path / "summary.json"
     endless = ["--seconds", "100000", "--jobs", str(jobs), "--summary", str(summary)]
     # As a shell that is no terminal's starts what ends with &.

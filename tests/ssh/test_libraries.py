@@ -36,9 +36,7 @@ def test_imported_modules_are_cached_for_the_same_sources(kept: Path) -> None:
         lambda kept: kept.mkdir(),
     ],
 )
-def test_foreign_or_damaged_cache_is_rebuilt(
-    kept: Path, damage: Callable[[Path], object]
-) -> None:
+def test_foreign_or_damaged_cache_is_rebuilt(kept: Path, damage: Callable[[Path], object]) -> None:
     kept.parent.mkdir()
     damage(kept)
     assert "pyarrow" in foreign_modules()

@@ -185,7 +185,9 @@ def test_missing_offset_is_reported_and_another_is_read(
     assert sorted(row[:2] for row in rows) == [(0, 0), (0, 1), (0, 2), (1, 2)]
 
 
-def test_unassigned_partition_yields_no_more_records(reader, mock_cluster: MockCluster, topic: str) -> None:
+def test_unassigned_partition_yields_no_more_records(
+    reader, mock_cluster: MockCluster, topic: str
+) -> None:
     send(mock_cluster, topic, [b"x"] * (300 * PARTITIONS))
     mine = reader(0, 1, most=10)
     mine.read_rows(10)
@@ -276,7 +278,9 @@ def test_each_record_has_the_time_at_which_it_reached_the_client(
     assert records.times[0] < sent[-1] < records.times[-1]
 
 
-def test_consumer_is_closed_with_unread_records(reader, mock_cluster: MockCluster, topic: str) -> None:
+def test_consumer_is_closed_with_unread_records(
+    reader, mock_cluster: MockCluster, topic: str
+) -> None:
     send(mock_cluster, topic, [b"x" * 100] * 3_000)
     mine = reader(most=10)
     mine.read_rows(10)

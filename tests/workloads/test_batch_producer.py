@@ -111,9 +111,7 @@ def logged(cluster: MockCluster, many: int) -> dict[tuple[int, int], tuple[bytes
 
 @pytest.mark.parametrize("at_once", [2_500, FEW, 1])
 @pytest.mark.parametrize("most", [LEAST, LEAST + 40])
-def test_reported_records_are_in_the_log(
-    producer, mock_cluster, most: int, at_once: int
-) -> None:
+def test_reported_records_are_in_the_log(producer, mock_cluster, most: int, at_once: int) -> None:
     many = 2_500 if at_once > FEW else 20 * at_once
     encoder = Encoder(CELL, 4, LEAST, most)
     told = producer(encoder, keys=Keys(KEYS, PARTITIONS))

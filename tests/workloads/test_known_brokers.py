@@ -121,7 +121,9 @@ def test_a_producer_goes_on_in_another_session(way: BlinkingWay, client, idempot
 @pytest.mark.integration
 @pytest.mark.long  # a race that is lost seldom: a minute
 @pytest.mark.parametrize("delivery", ["at-most-once", "at-least-once"])
-def test_member_restarts_after_its_brokers_are_forgotten(cluster, way: BlinkingWay, client, delivery: str) -> None:
+def test_member_restarts_after_its_brokers_are_forgotten(
+    cluster, way: BlinkingWay, client, delivery: str
+) -> None:
     send(cluster, 0)
     member = client(
         "ackproof.workloads.consuming.group_member",

@@ -92,7 +92,9 @@ def external(tmp_path: Path, fault: str) -> Path:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_external_cluster_refuses_the_faults_that_the_catalogue_marks(tmp_path: Path, fault: str) -> None:
+def test_external_cluster_refuses_the_faults_that_the_catalogue_marks(
+    tmp_path: Path, fault: str
+) -> None:
     refused: list[str] = []
     try:
         check(external(tmp_path, fault))

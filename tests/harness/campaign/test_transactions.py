@@ -62,7 +62,9 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
         ),
     ],
 )
-def test_invalid_transaction_settings_are_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_invalid_transaction_settings_are_refused(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
     problems = refused(tmp_path, (old, new))
     assert told in problems
 
