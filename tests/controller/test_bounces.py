@@ -227,7 +227,7 @@ def test_a_broker_outside_the_isr_may_come_back_into_it_after_a_bounce():
 @pytest.mark.parametrize("unclean", [(), ("orders",)])
 def test_when_all_of_the_isr_bounced_it_leads_in_a_new_epoch(unclean):
     """The whole cluster was switched off. No other replica has more records than they. The
-    followers truncate to the log of the next leader; the one outside the ISR is no better choice."""
+    followers truncate to the log of the next leader; the one outside the ISR is no better."""
     made = world(unclean=unclean)
     made.leader_writes(TP, 2, 1)
     for broker in (1, 2, 3):
