@@ -1,1 +1,1 @@
-"""The campaign file: what it says, what is wrong with it, and what it comes to."""
+"""The campaign file: its model, its problems, and the plan that follows from it."""

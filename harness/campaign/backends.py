@@ -1,7 +1,7 @@
-"""The backends that a campaign can name, and how its system is made on one.
+"""The backends that a campaign can name, and how its system is configured on one.
 
-What a backend is made of is imported where one is opened: the libraries of Docker, SSH and netlink
-take a third of a second, and a command needs one of them, or none.
+The parts of a backend are imported only when one is opened. The libraries of Docker, SSH and
+netlink take a third of a second to import, and a command needs at most one of them.
 """
 
 import shutil
@@ -33,11 +33,11 @@ from ackproof.infra.systems import make_system, product
 LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", HereBackend.name
 
 CLIENT_NODE = "client-1"
-"""The first of them, where the final read runs, too."""
+"""The first client node, where the final read also runs."""
 
 
 def client_nodes(cluster: ClusterSpec) -> tuple[str, ...]:
-    """The nodes where clients run."""
+    """Return the nodes where clients run."""
     return tuple(f"client-{number}" for number in range(1, cluster.clients + 1))
 
 
@@ -69,17 +69,18 @@ _NEVER_HERE = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A kind of backend, before there is one.
+    """A kind of backend, before one is opened.
 
     Attributes:
-        capabilities: What it can do where ``Site`` says; finding out may take a while.
-        obstacle: Why it does not work on this machine and how to mend it; None when it works.
-        open: A backend. Nodes may keep their files below ``scratch``; what lies below ``results``
+        capabilities: Returns the capabilities at a ``Site``. This may take a while.
+        obstacle: Returns the reason why it does not work on this machine and the remedy; None if it
+            works.
+        open: Opens a backend. Nodes may keep their files below ``scratch``. Files below ``results``
             can be shared with them.
-        enter: Replaces the calling process by one that runs a command where the backend works, as
-            a run that the registry knows (see ``infra.backends.local.enter.enter``).
-        never: What no such backend can do, wherever it is, and why.
-        where: What of the rest depends on the place, and on what of it.
+        enter: Replaces the calling process by one that runs a command where the backend works, as a
+            run that the registry knows (see ``infra.backends.local.enter.enter``).
+        never: The capabilities that no such backend has, on any machine, with the reasons.
+        where: The other capabilities that depend on the machine, with the conditions.
     """
 
     capabilities: Callable[["Site"], frozenset[Capability]]
@@ -92,15 +93,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What backends need to know of a campaign before they open.
+    """The facts that backends need of a campaign before they open.
 
     Attributes:
-        cluster: What is to be deployed.
-        needs: What the campaign needs of the backend. What takes long to find out is found out
-            only where it is needed.
-        joining: How many brokers may join while it runs, at once.
-        clients: What cells have as their ``client``, each once.
-        tell: Told, a line at a time, of what takes long.
+        cluster: The cluster to deploy.
+        needs: The capabilities that the campaign needs. A capability that takes long to probe is
+            probed only if it is needed.
+        joining: The largest number of brokers that one fault adds during the run.
+        clients: The values of ``client`` among the cells, each once.
+        tell: Receives lines about steps that take long.
         accepted_host_keys: Fingerprints of hosts that may be met for the first time.
     """
 
@@ -113,20 +114,20 @@ class Site:
 
     @property
     def nodes(self) -> Sequence[str]:
-        """The names of all nodes."""
+        """Return the names of all nodes."""
         if product.is_external(self.cluster.system):
             return client_nodes(self.cluster)
         return [*self.cluster.servers, *client_nodes(self.cluster)]
 
     @property
     def further(self) -> Sequence[str]:
-        """The names of the nodes that may be asked for besides, at first."""
+        """Return the names of the first nodes that may be added later."""
         brokers = self.cluster.brokers
         return [f"broker-{n}" for n in range(brokers + 1, brokers + self.joining + 1)]
 
     @property
     def artifacts(self) -> Sequence[Artifact]:
-        """What nodes need for what is to be deployed and for its clients, and do not have. Raises
+        """Return the files that nodes need for the system and its clients, and lack. Raises
         InfraError."""
         programs = [
             client_programs.artifact(client) for client in self.clients if client != LIBRDKAFKA
@@ -135,7 +136,8 @@ class Site:
 
     @property
     def inventory(self) -> Inventory:
-        """The hosts, as many as the nodes need. Raises DocumentRefused."""
+        """Return the hosts, after a check that there are enough for the nodes. Raises
+        DocumentRefused."""
         path = Path(self.cluster.inventory or "")
         found = inventory.load(path)
         inventory.check_places(self.nodes, found, path)
@@ -143,7 +145,7 @@ class Site:
 
 
 class Open(Protocol):
-    """See ``Place.open``."""
+    """The function that opens a backend; see ``Place.open``."""
 
     def __call__(self, site: Site, scratch: Path, results: Path) -> Backend: ...
 
@@ -180,8 +182,11 @@ def _on_this_machine(site: Site) -> frozenset[Capability]:
 
 
 def _in_containers(site: Site) -> frozenset[Capability]:
-    """The kernel is this machine's, the programs are in the image. Where this machine lacks nft or
-    tc, the kernel cannot be asked about links, and is taken to be a usual one."""
+    """Return the capabilities of containers.
+
+    The kernel is this machine's, and the programs are in the image. If this machine lacks nft or
+    tc, the kernel cannot be probed for links, and is assumed to support them.
+    """
     asked = all(map(shutil.which, ("nft", "tc")))
     told: dict[Capability, Sequence[str | None]] = {
         **{one: [why] for one, why in _NEVER_IN_CONTAINERS.items()},
@@ -201,7 +206,7 @@ def _told(site: Site) -> Obstacles:
 def _tried_on_this_machine(
     site: Site, which: Collection[Capability]
 ) -> dict[Capability, Sequence[str | None]]:
-    """What of it is needed, and why it cannot be done."""
+    """Return the obstacles to each of the capabilities ``which``, probing those that are needed."""
     tried: Obstacles = {one: local_enter.undoable(one) for one in which if one in site.needs}
     for line in lacking(tried):
         site.tell(line)
@@ -257,7 +262,7 @@ BACKENDS: Mapping[str, Place] = {
 
 
 def make(cluster: ClusterSpec, backend: Backend) -> System:
-    """The system that ``cluster`` asks for, configured on ``backend`` and not deployed yet."""
+    """Return the system of ``cluster``, configured on ``backend`` and not deployed yet."""
     disks = cluster.disks
     return make_system(
         cluster.system,
@@ -272,8 +277,8 @@ def make(cluster: ClusterSpec, backend: Backend) -> System:
 
 
 def require_inventory(cluster: ClusterSpec) -> None:
-    """Raise DocumentRefused where the backend takes an inventory, and that of ``cluster`` is not
-    there, is none, or has too few hosts. No host is asked."""
+    """Raise DocumentRefused if the backend takes an inventory, and that of ``cluster`` is missing,
+    invalid, or has too few hosts. No host is contacted."""
     if cluster.backend == SSH:
         _ = Site(cluster=cluster, tell=lambda _line: None).inventory
 
@@ -287,9 +292,9 @@ def go_inside(
     results: Path | None,
     backend: str = LOCAL,
 ) -> NoReturn:
-    """Replace this process by ``ackproof <arguments>`` where ``backend`` works; ``scratch`` is
-    removed when it ends. Raises InfraError when the machine does not let us in."""
-    # Python cannot handle a signal before it has loaded the program, which unblocks these.
+    """Replace this process by ``ackproof <arguments>`` where ``backend`` works. ``scratch`` is
+    removed when it ends. Raises InfraError if the machine does not permit it."""
+    # Python cannot handle a signal before it has loaded the program, which unblocks these signals.
     blocked = [f"--block-signal={number.name}" for number in SIGNALS]
     command = ["env", *blocked, sys.executable, "-P", "-m", "ackproof.harness", *arguments]
     BACKENDS[backend].enter(command, run_id, kind=kind, scratch=scratch, results=results)

@@ -58,8 +58,8 @@ def refusal(make: Callable[..., Any], config: Mapping[str, str | bool | int | fl
 
 
 def meant(told: str, name: str, often_set: Iterable[str]) -> str:
-    """``told``: librdkafka's reason to refuse the property ``name``; with the one of ``often_set``
-    that is like it, where there is none of that name."""
+    """Return librdkafka's reason ``told`` to refuse the property ``name``. If there is no property
+    of that name, add the most similar one of ``often_set``."""
     close = closest(name, often_set) if told.startswith("No such") else None
     return f"{told}; did you mean {close}?" if close else told
 
@@ -85,19 +85,19 @@ PRODUCER_PROPERTIES = (
     *("topic.metadata.refresh.interval.ms", "topic.metadata.refresh.sparse"),
     *("transaction.timeout.ms",),
 )
-"""Of librdkafka's properties those that a producer is often told: librdkafka does not list its own.
-For suggestions alone."""
+"""librdkafka's properties that are often set for a producer. They serve only for suggestions,
+because librdkafka does not list its own."""
 
 _MESSAGE_BYTES_MAX = 1_000_000
 """librdkafka's default (CONFIGURATION.md)."""
 _OVERHEAD_BYTES = 512
-"""At most what librdkafka adds to a value: headers of message and batch, and the key."""
+"""The most bytes that librdkafka adds to a value: headers of message and batch, and the key."""
 
 
 def properties_of_producer(cell: Cell) -> Properties:
-    """librdkafka's properties of the cell's producer, defaults filled in.
+    """Return librdkafka's properties of the cell's producer, with defaults filled in.
 
-    Raises workloads.spec.SpecificationError for what a campaign may not set.
+    Raises workloads.spec.SpecificationError for a property that a campaign may not set.
     """
     return producer_properties(ProducerSpec.model_validate(_specification(cell)))
 
@@ -119,12 +119,12 @@ def _specification(cell: Cell) -> Mapping[str, object]:
 
 
 class RecordRefused(SpecificationError):
-    """No record of the size can be sent."""
+    """A record size that the producer cannot send."""
 
 
 def producer_refusal(name: str, value: str | float, client: str = LIBRDKAFKA) -> str | None:
-    """Why no producer of that client may have this property, whatever else it has; None where it
-    may."""
+    """Return the reason why no producer of that client may have this property, whatever its other
+    properties are, or None if it may."""
     if client != LIBRDKAFKA:
         lacking = client_of(client).lacks.get(name)
         reason = foreign.refused(client, name, value)
@@ -136,11 +136,11 @@ def producer_refusal(name: str, value: str | float, client: str = LIBRDKAFKA) ->
 
 
 def try_out_producer(cell: Cell, record_bytes: int) -> None:
-    """Make the cell's producer, connected to nowhere, and see whether it can send its records; of a
-    program under test, whether the table says that it could.
+    """Make the cell's producer, without a connection, and check that it can send its records. For a
+    program under test, check this by the table of its properties.
 
-    Raises workloads.spec.SpecificationError with librdkafka's reason, or ours; RecordRefused where
-    that is the record's size.
+    Raises workloads.spec.SpecificationError with a reason of librdkafka or the harness, and
+    RecordRefused if the reason is the record's size.
     """
     if cell.client == LIBRDKAFKA:
         limit, most = "message.max.bytes", _try_out_librdkafka(cell)
@@ -160,8 +160,8 @@ def try_out_producer(cell: Cell, record_bytes: int) -> None:
 
 
 def try_out_transactional(cell: Cell, asked: Transactions) -> None:
-    """As :func:`try_out_producer`, of a producer that writes in transactions. Of programs under
-    test all is said there."""
+    """Try out a producer that writes in transactions, as :func:`try_out_producer` does. For
+    programs under test that function has checked everything."""
     if cell.client != LIBRDKAFKA:
         return
     specification = {**_specification(cell), **drawn(asked, seed=0)}
@@ -169,8 +169,8 @@ def try_out_transactional(cell: Cell, asked: Transactions) -> None:
 
 
 def _try_out_librdkafka(cell: Cell) -> int:
-    """Make the cell's producer, connected to nowhere; the size of the largest value that it can
-    send."""
+    """Make the cell's producer, without a connection, and return the size of the largest value that
+    it can send, in bytes."""
     config = properties_of_producer(cell)
     _made(config)
     return int(config.get("message.max.bytes", _MESSAGE_BYTES_MAX)) - _OVERHEAD_BYTES
@@ -184,7 +184,7 @@ def _made(properties: Properties) -> None:
 
 
 def message_timeout_ms(cell: Cell) -> int:
-    """How long a send of the cell's producer can be under way."""
+    """Return the longest time that a send of the cell's producer can take, in milliseconds."""
     if cell.client != LIBRDKAFKA:
         return foreign.delivery_timeout_ms(producer_config(cell))
     return int(properties_of_producer(cell)["message.timeout.ms"])
@@ -205,18 +205,20 @@ CONSUMER_PROPERTIES = (
     *("socket.connection.setup.timeout.ms", "socket.keepalive.enable", "socket.timeout.ms"),
     *("ssl.ca.location", "topic.metadata.refresh.interval.ms"),
 )
-"""Of librdkafka's properties those that a consumer is often told: librdkafka does not list its own.
-For suggestions alone."""
+"""librdkafka's properties that are often set for a consumer. They serve only for suggestions,
+because librdkafka does not list its own."""
 
 _TOGETHER = "Failed to create consumer: "
-"""So begins what is told of properties that do not go together, each of which may be right."""
+"""The beginning of librdkafka's message about properties that contradict each other, each of which
+may be valid."""
 
 _ANY_GROUP = {"group.id": "not-connected"}
-"""confluent-kafka makes no consumer without a group."""
+"""A group for the trial: confluent-kafka makes no consumer without one."""
 
 
 def consumer_refusal(name: str, value: str | float) -> str | None:
-    """Why no member may have this property, whatever else it has; None where it may."""
+    """Return the reason why no member may have this property, whatever its other properties are, or
+    None if it may."""
     if canonical(name) in CONSUMER_RESERVED:
         return f"may not be set: {CONSUMER_RESERVED[canonical(name)]}"
     told = refusal(Consumer, {**_ANY_GROUP, name: value})
@@ -226,9 +228,9 @@ def consumer_refusal(name: str, value: str | float) -> str | None:
 
 
 def properties_of_member(group: Group) -> Properties:
-    """librdkafka's properties of the group's members, defaults filled in.
+    """Return librdkafka's properties of the group's members, with defaults filled in.
 
-    Raises workloads.spec.SpecificationError for what a campaign may not set.
+    Raises workloads.spec.SpecificationError for a property that a campaign may not set.
     """
     specification = GroupMemberSpec(
         client="member",
@@ -246,8 +248,8 @@ def properties_of_member(group: Group) -> Properties:
 
 
 def try_out_member(group: Group) -> None:
-    """Make a member of the group, connected to nowhere. Raises workloads.spec.SpecificationError
-    with librdkafka's reason, or ours."""
+    """Make a member of the group, without a connection. Raises workloads.spec.SpecificationError
+    with a reason of librdkafka or the harness."""
     config = {**properties_of_member(group)}
     del config["bootstrap.servers"]
     if (told := refusal(Consumer, config)) is not None:

@@ -1,7 +1,7 @@
-"""Likely mistakes in a campaign that is right: warnings, which keep no campaign from running.
+"""Likely mistakes in a valid campaign. They are warnings, which keep no campaign from running.
 
-They are told by ``validate``, ``run`` and its dry run. What cannot run at all is refused instead
-(:mod:`harness.campaign.problems`).
+``validate``, ``run`` and its dry run print them. A campaign that cannot run at all is refused
+instead (:mod:`harness.campaign.problems`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,17 +29,17 @@ from ackproof.nemesis.targets.expressions import Expression, Role
 
 _OF_FOLLOWERS = ("follower", "next-leader", "last-follower")
 _ENDS_A_SESSION = ("pause", "isolate", "minority")
-"""Faults of which the cluster takes notice when a broker's session expires, or of followers when
-they lag. A crash is an effect of its own, however soon the broker is back."""
+"""Faults that the cluster notices when a broker's session expires, or for followers when they lag.
+A crash is an effect of its own, however soon the broker is back."""
 _CUTS_LINKS = ("cut", "halves", "majorities-ring", "bridge")
-"""Faults of which it takes notice when a session expires or a follower lags."""
+"""Faults that the cluster notices when a session expires or a follower lags."""
 _LAG = "replica.lag.time.max.ms"
 _SHRINKS = "no ISR shrinks"
 _TAKES_OVER = "no other broker takes over"
 
 
 def warnings(campaign: Campaign) -> Iterator[Problem]:
-    """Yield what is likely a mistake in ``campaign``, which is right; each thing once."""
+    """Yield the likely mistakes in ``campaign``, which is valid, each once."""
     draft = Draft(**{name: getattr(campaign, name) for name in Draft.__dataclass_fields__})
     of_faults = (
         problem
@@ -71,7 +71,8 @@ def _even_quorums(cluster: ClusterSweep) -> Iterator[Problem]:
 
 
 def _unreachable_evidence(campaign: Campaign, draft: Draft) -> Iterator[Problem]:
-    """Yield a warning where every cell of a run would be inconclusive for want of records."""
+    """Yield a warning if every cell of a run would be inconclusive because it is sent too few
+    records."""
     lasts_ms = min(scheduler.duration_ms(campaign, plan) for plan in draft.plans)
     most, least = campaign.workload.records_of(lasts_ms), campaign.evidence.acked_min
     if least > most:
@@ -94,8 +95,8 @@ def _of_fault(
 
 
 def _names_nobody(entry: FaultEntry, target: Expression, ground: Ground) -> str | None:
-    """Return why a target has no server in any run, so that the fault cannot be proven; None where
-    it may have one."""
+    """Return the reason why a target names no server in any run, so that the fault cannot be
+    proven, or None if it may name one."""
     if not FAULTS[entry.fault].aim.befalls_servers:
         return None
     for role in target.roles:
@@ -108,7 +109,7 @@ def _names_nobody(entry: FaultEntry, target: Expression, ground: Ground) -> str 
 
 
 def _replicas(role: Role, ground: Ground) -> int:
-    """Return the most replicas that the partition of a role can have."""
+    """Return the largest number of replicas that the partition of a role can have."""
     named = ground.replicas.get(role.topic or "")
     return max(ground.replicas.values()) if role.topic == expressions.ANY else named or 0
 
@@ -120,8 +121,8 @@ def _of_topic(role: Role) -> str:
 def _too_short(
     entry: FaultEntry, target: Expression, ground: Ground, campaign: Campaign
 ) -> str | None:
-    """Return why a fault is over before the cluster takes notice of it; None where it may not
-    be, or where the cluster's own time-outs are not known."""
+    """Return the reason why a fault ends before the cluster notices it. Return None if it may be
+    noticed, or if the cluster's own timeouts are unknown."""
     timeouts = _timeouts(entry, target, ground)
     if entry.hold is None or not timeouts or is_external(campaign.cluster.system):
         return None
@@ -138,8 +139,8 @@ def _too_short(
 
 
 def _timeouts(entry: FaultEntry, target: Expression, ground: Ground) -> Mapping[str, int]:
-    """Return the time-outs of which one must pass before the cluster takes notice of a fault, by
-    their names; none where it takes notice at once, or of nothing."""
+    """Return the timeouts of which one must pass before the cluster notices a fault, by name. There
+    are none if it notices at once, or never."""
     members = ground.members
     session = "broker.session.timeout.ms" if members.kraft else "zookeeper.session.timeout.ms"
     session_ms = {session: ground.timings.zookeeper_session_timeout_ms}
@@ -178,14 +179,14 @@ def _keeps_metadata(role: Role, members: Members) -> bool:
 # --- thresholds that cannot be measured -----------------------------------------------------------
 
 _OUTAGES = "unavailable."
-"""How the names of the measures of outages begin."""
+"""The beginning of the names of the measures of outages."""
 _ADD_READERS = "give these cells tail readers (workload.readers)"
 _LEAVE_OUT = "leave these cells out by `where`, or give them other acks"
 
 
 def _unmeasurable_thresholds(campaign: Campaign) -> Iterator[Problem]:
-    """Yield a warning for each threshold that would stay undecided, with the cells that it concerns
-    where these are not all; and for each on outages where no fault can cause one."""
+    """Yield a warning for each threshold that would stay undecided, and for each threshold on
+    outages in a campaign without faults. The cells are named if not all are concerned."""
     cells = expand(campaign.cells)
     concerned: dict[tuple[str, tuple[str, str]], dict[str, None]] = {}
     for cell in cells:
@@ -201,8 +202,8 @@ def _unmeasurable_thresholds(campaign: Campaign) -> Iterator[Problem]:
 
 
 def _reason(measure: str, cell: Cell, campaign: Campaign) -> tuple[str, str] | None:
-    """Return what is wrong with a threshold on a measure of a cell, and why with a remedy; None
-    where nothing is."""
+    """Return the defect of a threshold on a measure of a cell, and its cause with a remedy; None if
+    it has none."""
     readers = campaign.workload.load_of(cell).readers
     reason = never_measured(MEASURES[measure], cell.acks, tail_readers=readers > 0)
     if reason:

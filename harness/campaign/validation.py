@@ -1,9 +1,9 @@
-"""Reading a campaign file, and refusing a wrong one before anything is started.
+"""The reading and validation of a campaign file, before anything is started.
 
-A refusal names the file and, for every problem found, line, column, field and reason. First comes
-what is wrong with each thing by itself: types and keys (:mod:`harness.campaign.model`), names,
-properties, parameters, targets. Then what those that are right say about each other, and what
-librdkafka says of the clients' properties.
+A refusal names the file and, for every problem found, the line, column, field and reason. The
+problems of single items come first: types and keys (:mod:`harness.campaign.model`), names,
+properties, parameters and targets. Contradictions between the valid sections follow, and
+librdkafka's judgement of the clients' properties.
 """
 
 import re
@@ -58,36 +58,38 @@ from ackproof.plugins import SWITCH
 _NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (
     ("backend", "cluster", "backend", list(BACKENDS)),
 )
-"""What is called by a name of a table: section and key."""
+"""The keys whose value is a name from a table: what it names, the section, the key and the
+table."""
 _HINTS = {
     "file": "`ackproof init FILE` writes one to start from",
     "faults": "a campaign that breaks nothing, a baseline, says so: faults: []",
 }
 _ABSENT = ("is missing", "is empty")
-"""What to say besides where a key, or everything, is missing."""
+"""The reasons after which a hint is added."""
 
 
 class CampaignRefused(DocumentRefused):
-    """A campaign file that will not be run. Carries the file and every problem found."""
+    """An invalid campaign file. It carries the path of the file and every problem found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignFile:
-    """A campaign, and where everything of it stands."""
+    """A campaign, with the document that gives the position of each field."""
 
     document: Document
     campaign: Campaign
 
     def refuse(self, problems: Iterator[Problem]) -> None:
-        """Raise CampaignRefused if there are any."""
+        """Raise CampaignRefused if there are any problems."""
         if found := list(problems):
             raise CampaignRefused(self.document.path, self.document.refused(found))
 
 
 def load(path: Path) -> Campaign:
-    """The campaign in the file ``path``, each section right by itself. Raises CampaignRefused.
+    """Return the campaign in the file ``path``, with each section validated by itself. Raises
+    CampaignRefused.
 
-    For files that were checked: the copies that runs leave behind.
+    This is for files that were validated before: the copies in the results of runs.
     """
     document = _read(path)
     campaign, problems = _model(document)
@@ -103,17 +105,22 @@ def check(
     system: str | None = None,
     metadata_quorum: str | None = None,
 ) -> CampaignFile:
-    """The campaign in the file ``path``. Raises CampaignRefused with everything that is wrong with
-    it; ``meant``: that it is unusually large is not. ``system``: put to the test instead of the
-    file's, and judged with it: what one has as a property is none of the other; likewise
-    ``metadata_quorum``, who keeps its metadata."""
+    """Return the campaign in the file ``path``. Raises CampaignRefused with every problem.
+
+    Args:
+        path: The campaign file.
+        meant: Whether the user has confirmed an unusually large campaign.
+        system: The system under test, in place of the file's. The file is judged for it, because
+            systems differ in their properties.
+        metadata_quorum: The metadata quorum, in place of the file's.
+    """
     chosen = {"system": system, "metadata.quorum": metadata_quorum}
     given = {name: one for name, one in chosen.items() if one is not None}
     return judged(_of_cluster(_read(path), given), meant=meant)
 
 
 def judged(document: Document, *, meant: bool = False) -> CampaignFile:
-    """As :func:`check`, of a file that was read."""
+    """Return the campaign of a file that was read, as :func:`check` does."""
     campaign, problems = _model(document)
     if isinstance(document.content, dict):
         secrets = list(secret_problems(document.content))
@@ -127,7 +134,7 @@ def judged(document: Document, *, meant: bool = False) -> CampaignFile:
 
 
 def _unusable_checkers() -> Iterator[Problem]:
-    """Yield the checkers of plug-ins that cannot be used. Every campaign uses all checkers, and one
+    """Yield the plug-in checkers that cannot be used. Every campaign uses all checkers, and one
     that is left out would look as if it had found nothing."""
     for one in CATALOGUE.registrations:
         if one.problem is not None:
@@ -138,7 +145,7 @@ def _unusable_checkers() -> Iterator[Problem]:
 def _of_cluster(document: Document, given: Mapping[str, str]) -> Document:
     content = document.content
     if not isinstance(content, dict) or not isinstance(content.get("cluster", {}), dict):
-        return document  # which is refused
+        return document  # it is refused later
     if not given:
         return document
     cluster = {**mapping(content, "cluster"), **given}
@@ -181,7 +188,7 @@ def _by_itself(content: Mapping[str, object]) -> Iterator[Problem]:
 def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     yield from sizes.too_many(part, meant=meant)
     if any(sizes.too_many(part, meant=True)):
-        return  # what is too large is not even listed
+        return  # totals that are too large are not even listed
     yield from system_problems(part)
     yield from _contradictions(part)
     yield from size_problems(part)
@@ -198,13 +205,14 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         *release_problems(part),
     ]
     yield from faults
-    # How long it takes is told by a plan, which there is of faults that are right.
+    # The duration is known only from a plan, and only valid faults have one.
     yield from () if faults else retention_problems(part)
     yield from sizes.too_much(replace(part, faults=None) if faults else part, meant=meant)
 
 
 def _contradictions(part: Draft) -> Iterator[Problem]:
-    """Broker properties that are right one by one, and do not go together."""
+    """Yield a problem for broker properties that are valid one by one, and contradict each
+    other."""
     if part.cluster is None:
         return
     known = systems.known(part.cluster.system, part.cluster.metadata_quorum)

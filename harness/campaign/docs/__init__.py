@@ -1,2 +1,2 @@
-"""What is said of campaign files in general: the JSON Schema, the reference, and a file to start
-from."""
+"""Documents about campaign files in general: the JSON Schema, the reference, and a template.
+"""

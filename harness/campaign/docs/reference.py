@@ -1,7 +1,7 @@
-"""The reference of the campaign file, ``docs/campaigns.md``: made of its JSON Schema, of the
-catalogue of faults and of the limits.
+"""The reference of the campaign file, ``docs/campaigns.md``, generated from its JSON Schema, the
+catalogue of faults and the limits.
 
-What no table tells stands in ``reference.md`` beside this module.
+The text outside the tables is in ``reference.md`` beside this module.
 """
 
 import json
@@ -21,11 +21,11 @@ from ackproof.nemesis.targets import expressions
 
 _WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
 _LISTED_MAX = 10
-"""The most values that a type lists; of more, the meaning of the key says where they are."""
+"""The most values that a type lists. For more, the meaning of the key says where to find them."""
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     text = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
     parts = {
         "{keys}": "\n".join(_keys()),
@@ -41,7 +41,7 @@ def page() -> str:
 
 
 def _keys() -> Iterator[str]:
-    """A table for the file, and one for each section, where it is named first."""
+    """Yield a table for the file, and one for each section, at the first key that holds it."""
     whole = schema()
     paths = _paths(whole)
     yield from _rows(whole, paths)
@@ -51,7 +51,7 @@ def _keys() -> Iterator[str]:
 
 
 def _paths(whole: Schema) -> dict[str, str]:
-    """Where each section stands, by the name of its definition."""
+    """Return the path of each section, by the name of its definition."""
     found: dict[str, str] = {}
     waiting = [("", whole)]
     while waiting:
@@ -61,7 +61,8 @@ def _paths(whole: Schema) -> dict[str, str]:
                 inner = f"{path}.{key}{'.NAME' if _of_names(node) else ''}".removeprefix(".")
                 definition = whole["$defs"][name]
                 if name not in found and "properties" in definition:
-                    # Where either of two may stand, each is called after what it cannot lack.
+                    # If either of two sections is allowed, each is named after a key that it
+                    # requires.
                     several = len(set(_referred(node))) > 1
                     found[name] = f"{inner}: {definition['required'][0]}" if several else inner
                     waiting.append((inner, whole["$defs"][name]))
@@ -77,7 +78,7 @@ def _referred(node: Schema) -> Iterator[str]:
 
 
 def _of_names(node: Schema) -> Sequence[Schema]:
-    """What the values of a mapping are whose keys are names."""
+    """Return the schemas of the values of a mapping whose keys are names."""
     values = (node.get("additionalProperties"), *node.get("patternProperties", {}).values())
     return [one for one in values if isinstance(one, dict) and "$ref" in one]
 
@@ -100,14 +101,14 @@ def _default(key: str, node: Schema, required: Sequence[str]) -> str:
 
 
 def _flow(value: object) -> str:
-    """As YAML has it, in one line."""
+    """Return a value as YAML in one line."""
     if isinstance(value, list):
         return f"[{', '.join(map(_flow, value))}]"
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _kind(node: Schema, paths: Mapping[str, str]) -> str:
-    """The type of a value in words; ``paths`` as from :func:`_paths`."""
+    """Return the type of a value in words; ``paths`` are those of :func:`_paths`."""
     if "enum" in node:
         if len(node["enum"]) > _LISTED_MAX:
             return "name"
@@ -135,7 +136,7 @@ def _kind(node: Schema, paths: Mapping[str, str]) -> str:
 
 
 def _anchor(heading: str) -> str:
-    """As GitHub makes it."""
+    """Return the anchor of a heading, as GitHub makes it."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 

@@ -1,8 +1,8 @@
-"""The JSON Schema of campaign files, made of the model that reads them: for editors, for the
-reference (:mod:`harness.campaign.docs.reference`), and for what may have been meant by a wrong key.
+"""The JSON Schema of campaign files, generated from the model that reads them. Editors use it, and
+so do the reference (:mod:`harness.campaign.docs.reference`) and the suggestions for unknown keys.
 
-The model says which keys there are and what they mean. What names they may hold is in the tables
-of the other rooms: backends, systems and their properties, workloads, faults and their parameters.
+The model defines the keys and their meanings. The names that they may hold are in tables of other
+packages: backends, systems and their properties, workloads, faults and their parameters.
 """
 
 import json
@@ -31,7 +31,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Untitled(GenerateJsonSchema):
-    """Without a title for every field, which would say its name once more."""
+    """A schema generator without titles of fields, which would only repeat their names."""
 
     def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002
         return False
@@ -39,7 +39,7 @@ class _Untitled(GenerateJsonSchema):
 
 @cache
 def schema() -> Schema:
-    """Of a whole campaign file."""
+    """Return the schema of a whole campaign file."""
     made = Campaign.model_json_schema(by_alias=True, schema_generator=_Untitled)
     sections: dict[str, Any] = {**made["$defs"], Campaign.__name__: made}
     for section in _sections(Section):
@@ -52,7 +52,7 @@ def schema() -> Schema:
     fields["Cells"]["client"] |= one_or_several(named)
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
     _add_parameters(sections["WorkloadSpec"])
-    for one in fields["Campaign"].values():  # pydantic leaves out what only says the same again
+    for one in fields["Campaign"].values():  # pydantic omits a description that equals the section's
         if "$ref" in one:
             one["description"] = one["description"] or _referred(made, one)["description"]
     _add_properties(fields)
@@ -62,7 +62,7 @@ def schema() -> Schema:
 
 
 def as_text() -> str:
-    """The schema as a file."""
+    """Return the schema as the text of a file."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -73,8 +73,8 @@ def _sections(of: type[Section]) -> Iterator[type[Section]]:
 
 
 def _complete(made: dict[str, Any], section: type[BaseModel]) -> None:
-    """Defaults as a file has them (``5s``, and not 5000); none of whole sections, which have their
-    own."""
+    """Write defaults as a file has them (``5s`` instead of 5000), and none for whole sections,
+    which have their own."""
     made.pop("title", None)
     made["description"] = _one_line(made["description"])
     written = section.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
@@ -105,12 +105,14 @@ def _add_properties(fields: Mapping[str, Any]) -> None:
 
 
 def _mapping(known: Mapping[str, Schema], *, lists: bool) -> dict[str, Any]:
-    """Properties by name, with their values, or ``lists`` of these as well."""
+    """Return the schema of properties by name, with their values, or with ``lists`` of these as
+    well."""
     return {"properties": {name: _property(one, lists=lists) for name, one in known.items()}}
 
 
 def _bundled() -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
-    """The bundled broker's properties, of brokers and of topics, that may stand in a campaign."""
+    """Return the properties of the bundled broker, of brokers and of topics, that a campaign may
+    set."""
     known = systems.known(product.BUNDLED)
     assert known is not None
     return (
@@ -120,8 +122,8 @@ def _bundled() -> tuple[Mapping[str, Schema], Mapping[str, Schema]]:
 
 
 def _no_other_properties() -> Schema:
-    """That there are none but these, of a campaign for the bundled broker; what others have is for
-    validation to say."""
+    """Return the rule that a campaign for the bundled broker has no other properties. For other
+    systems, validation judges them."""
     broker, topic = ({"propertyNames": {"enum": list(some)}} for some in _bundled())
     cluster = {"properties": broker, "compare": {"additionalProperties": broker}}
     other = {"properties": {"system": {"not": {"const": product.BUNDLED}}}, "required": ["system"]}
@@ -163,7 +165,7 @@ def _add_faults(entry: dict[str, Any]) -> None:
     fields["fault"]["enum"] = list(FAULTS)
     forms = "; ".join(f"{form}: {what}" for form, what in expressions.known().items())
     described = f"{fields['target']['description']} Sets: {forms}. Links: A -> B, A <-> B."
-    fields["target"]["markdownDescription"] = described  # what editors show, where it is there
+    fields["target"]["markdownDescription"] = described  # editors show it instead of the description
     # A command may do without a target; all others need one.
     entry["required"] = [key for key in entry["required"] if key != "target"]
     entry["allOf"] = [

@@ -1,1 +1,2 @@
-"""The campaign file as a model: what it says, section by section, each right by itself."""
+"""The campaign file as a model: one module for each section, each of which is validated by
+itself."""

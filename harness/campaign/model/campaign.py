@@ -1,8 +1,8 @@
-"""The campaign file as a model: what to deploy, what to send, what to break, what must hold.
+"""The campaign file as a model: the cluster, the workload, the faults and the expected outcome.
 
-Every key is known and every value has one type: an unknown key or a string where a number belongs
-is refused, never guessed at. In a file, Kafka's names stay Kafka's, dots and all. What needs more
-than one field to judge is in :mod:`harness.campaign.validation`.
+Every key is known and every value has one type. An unknown key, or a string in place of a number,
+is refused and never guessed at. Kafka's names keep their dots in a file. Rules that involve more
+than one field are in :mod:`harness.campaign.validation`.
 """
 
 from pathlib import Path
@@ -103,7 +103,7 @@ class Campaign(Section):
 
     @property
     def baseline(self) -> bool:
-        """Whether it breaks nothing."""
+        """Return whether the campaign injects no faults."""
         return not self.faults
 
     def resolved(
@@ -114,9 +114,12 @@ class Campaign(Section):
         inventory: str | None = None,
         directory: Path | None = None,
     ) -> Self:
-        """This campaign with the seed drawn, the command line's choices in place, and the image
-        of its system that it is now. ``directory``: that of its file, where its commands are run.
-        Raises ValueError where the image is none any more."""
+        """Return this campaign with the seed, the choices of the command line, and the image that
+        its system refers to at present.
+
+        ``directory`` is the directory of the campaign file, in which the commands of its faults are
+        run. Raises ValueError if the image no longer exists.
+        """
         chosen = {"backend": backend, "inventory": inventory, "system": pinned(self.cluster.system)}
         cluster = self.cluster.model_copy(update={k: v for k, v in chosen.items() if v})
         there = directory or Path()
@@ -130,13 +133,13 @@ class Campaign(Section):
         return resolved._with_prefix(f"{OWN_TOPICS}{seed:08x}-")
 
     def _with_prefix(self, prefix: str) -> Self:
-        """With that in front of the names of all topics, in targets, too."""
+        """Return this campaign with a prefix before the names of all topics, also in targets."""
         faults = tuple(_with_prefix(entry, prefix) for entry in self.faults)
         cells = self.cells.model_copy(update={"prefix": prefix})
         return self.model_copy(update={"cells": cells, "faults": faults})
 
     def to_yaml(self) -> str:
-        """The campaign as a file that reads back as this very campaign."""
+        """Return the campaign as the text of a file that reads back as this campaign."""
         return dump(self.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 

@@ -1,7 +1,7 @@
 """The section ``cells`` of a campaign file, and the cells that it stands for.
 
-Which settings there are, which values they take and what they are when nobody says is told by
-:data:`history.cell.SETTINGS` alone: the section's fields are made of it.
+:data:`history.cell.SETTINGS` alone defines the settings, their values and their defaults. The
+fields of the section are made of it.
 """
 
 import itertools
@@ -26,12 +26,11 @@ from ackproof.harness.campaign.model.values import (
 )
 from ackproof.history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
 
-# --- names of cells -------------------------------------------------------------------------------
-#
-# In the file either one name, for every cell, or entries: ``{where: {acks: 1}, name: orders}`` is
-# for the cells with these settings. A name may hold settings in braces, ``{acks}``, for the values
-# of the cell. Of several names that are for a cell the last one counts. A cell without one is
-# called after its settings (:func:`harness.campaign.model.cells.combinations`).
+# In the file, ``name`` is either one name for every cell, or a list of entries. The entry ``{where:
+# {acks: 1}, name: orders}`` is for the cells with these settings. A name may hold settings in
+# braces, ``{acks}``, for the values of the cell. If several names are for a cell, the last one
+# counts. A cell without one is named after its settings
+# (:func:`harness.campaign.model.cells.combinations`).
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9-]+")
 _IN_BRACES = re.compile(r"\{([^{}]*)\}")
@@ -59,34 +58,36 @@ CellNames = Annotated[
 
 
 def entry_for(names: Sequence[CellName], settings: Mapping[str, Value]) -> int | None:
-    """Return which of ``names`` counts for a cell with ``settings``, None if none is for it."""
+    """Return the index of the name in ``names`` that counts for a cell with ``settings``, or None
+    if none is for it."""
     found = [index for index, one in enumerate(names) if holds_for(one.where, settings)]
     return found[-1] if found else None
 
 
 def settings_in(name: str) -> Sequence[str]:
-    """Return the settings that stand in braces in a name."""
+    """Return the settings that appear in braces in a name."""
     return _IN_BRACES.findall(name)
 
 
 def filled_in(name: str, settings: Mapping[str, Value]) -> str:
-    """Return a name with the values of a cell in place of the settings in braces. What is no
-    setting of the cell stays as it is."""
+    """Return a name with the values of a cell in place of the settings in braces. Braces around
+    anything else stay as they are."""
     return _IN_BRACES.sub(
         lambda found: as_part(settings[found[1]]) if found[1] in settings else found[0], name
     )
 
 
 def as_part(value: Value | str) -> str:
-    """Return a value as a part of a name: each run of other characters than letters, digits and
-    dashes becomes a dash."""
+    """Return a value as a part of a name: each run of characters other than letters, digits and
+    dashes becomes one dash."""
     return _NOT_IN_A_NAME.sub("-", as_text(value))
 
 
 # --- the section ----------------------------------------------------------------------------------
 
 CELLS_MAX = 200
-"""Of one campaign: each has a topic and clients of its own, in one cluster."""
+"""The largest number of cells of one campaign. Each has a topic and clients of its own, in one
+cluster."""
 
 _FURTHER = (Scope.TOPIC, Scope.PRODUCER)
 
@@ -116,7 +117,8 @@ class Sweep(Section):
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:
-        """The values of each setting and property that the file names, by its name in a cell."""
+        """Return the values of each setting and property that the file names, by its name in a
+        cell."""
         known = {name: getattr(self, _field(name)) for name in SETTINGS}
         further = {
             f"{scope}.{name}": values
@@ -127,8 +129,11 @@ class Sweep(Section):
 
     @property
     def size(self) -> int:
-        """The number of cells. Above :data:`CELLS_MAX` combinations, the number of combinations,
-        excluded ones included: they are never expanded, since a file may ask for billions."""
+        """Return the number of cells.
+
+        Above :data:`CELLS_MAX` combinations, return the number of combinations, including excluded
+        ones. They are then never expanded, because a file may ask for billions.
+        """
         combined = math.prod(map(len, self.dimensions.values()))
         return combined if combined > CELLS_MAX else len(expand(self))
 
@@ -142,7 +147,7 @@ def _values(setting: Setting[Any], written: object) -> tuple[Value, ...]:
 
 
 def _known(setting: Setting[Any]) -> tuple[Any, Any]:
-    """A field of the section: its type, and what else there is to say of it."""
+    """Return a field of the section: its type and its pydantic definition."""
     parse = BeforeValidator(partial(_values, setting))
     values = Annotated[tuple[Value, ...], Field(min_length=1)]
     schema = WithJsonSchema(one_or_several(setting.written))
@@ -156,7 +161,7 @@ def _known(setting: Setting[Any]) -> tuple[Any, Any]:
 
 
 def section(settings: Mapping[str, Setting[Any]]) -> type[Sweep]:
-    """The model of the section, given the settings that there are."""
+    """Return the model of the section for ``settings``."""
     fields: dict[str, Any] = {_field(name): _known(one) for name, one in settings.items()}
     return create_model("Cells", __base__=Sweep, __doc__=Sweep.__doc__, **fields)
 
@@ -166,8 +171,8 @@ class Cells(section(SETTINGS)):  # type: ignore[misc]  # its fields are SETTINGS
 
 
 def expand(sweep: Sweep) -> tuple[Cell, ...]:
-    """Every combination that is not excluded, in the order of the file's lists, with what the file
-    leaves out filled in."""
+    """Return every combination that is not excluded, in the order of the file's lists, with
+    defaults filled in."""
     return tuple(
         cell
         for cell in combinations(sweep)
@@ -176,12 +181,12 @@ def expand(sweep: Sweep) -> tuple[Cell, ...]:
 
 
 def clients_of(sweep: Sweep) -> tuple[str, ...]:
-    """What its cells have as their ``client``, each once."""
+    """Return the values of ``client`` among the cells of a sweep, each once."""
     return tuple(dict.fromkeys(cell.client for cell in expand(sweep)))
 
 
 def only(sweep: Sweep, cell: Cell) -> Sweep:
-    """A sweep of that cell alone, which is called what it is called in ``sweep``."""
+    """Return a sweep of that cell alone, in which the cell has the same name as in ``sweep``."""
     others = (other.settings for other in expand(sweep) if other.name != cell.name)
     return sweep.model_copy(update={"alone": False, "exclude": (*sweep.exclude, *others)})
 
@@ -189,17 +194,18 @@ def only(sweep: Sweep, cell: Cell) -> Sweep:
 def combinations(sweep: Sweep) -> tuple[Cell, ...]:
     """Return every combination as a cell.
 
-    A cell is called what the file calls it, or else after its settings: ``acks-all.minisr-2.rf-2``,
-    and its topic likewise with dashes. ``acks`` and ``min.insync.replicas`` are in each such name.
-    Another setting is in it where it is swept and the cell's value is not the usual one: the
-    default, or the first value of the list where the default is not in that. A setting that is
-    given as a single value is never in it.
+    A cell has the name that the file gives it. Without one, it is named after its settings, for
+    example ``acks-all.minisr-2.rf-2``, and its topic is the same with dashes for dots. ``acks`` and
+    ``min.insync.replicas`` are in each such name. Another setting is in it if the setting is swept
+    and the cell's value is not the usual one. The usual value is the default, or the first value of
+    the list if the list does not contain the default. A setting that is given as a single value is
+    never in it.
 
-    So names do not change when another setting is swept. The cell with the value that the setting
-    had before keeps its name, if that value is the default or the first of a list without the
-    default. In any case each name that there was before is still there, and targets in ``faults``
-    find their topics. No two cells share a name, because one value of each setting adds no part;
-    only values that read alike as a part of a name are refused.
+    Therefore names do not change when another setting is swept. The cell with the former value of
+    that setting keeps its name, if that value is the default or the first of a list without the
+    default. In any case each former name is still there, and targets in ``faults`` find their
+    topics. No two cells share a name, because only one value of each setting adds no part. Values
+    that read alike as a part of a name are refused.
     """
     dimensions = sweep.dimensions
     return tuple(
@@ -231,7 +237,7 @@ def _stands_in_names(setting: str) -> bool:
 
 
 def _is_unusual(setting: str, cell: Cell, swept: Sequence[Value]) -> bool:
-    """Return whether the cell's value of a setting is one that its name must tell."""
+    """Return whether the cell's name must contain its value of a setting."""
     values = [as_text(value) for value in swept]
     if len(values) < 2:
         return False
@@ -242,8 +248,11 @@ def _is_unusual(setting: str, cell: Cell, swept: Sequence[Value]) -> bool:
 
 
 def _part(setting: str, value: Value) -> str:
-    """Return the part of a name that tells a value. A property of the topic stands without its
-    scope, one of the producer with it: both know a `compression.type`."""
+    """Return the part of a name that gives a setting and its value.
+
+    A property of the topic stands without its scope and one of the producer with it, because both
+    have a `compression.type`.
+    """
     short = SETTINGS[setting].short if setting in SETTINGS else None
     label = short or setting.removeprefix(f"{Scope.TOPIC}.")
     return as_part(f"{label}-{as_text(value)}")

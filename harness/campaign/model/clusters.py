@@ -15,10 +15,10 @@ from ackproof.infra import systems
 from ackproof.infra.systems.product import MetadataQuorum
 
 RUNS_MAX = 500
-"""Of one campaign: at a few minutes each, more than a day."""
+"""The largest number of runs of one campaign. At a few minutes each, they take more than a day."""
 
 COMPARED = "cluster"
-"""What the name of a cluster that is compared with others is called where settings stand."""
+"""The key for the name of a compared cluster among the settings of a cell."""
 
 _Brokers = Annotated[int, Field(ge=1, le=99)]
 _ZooKeepers = Annotated[int, Field(ge=1, le=9)]
@@ -43,7 +43,7 @@ class DisksSpec(Section):
 
 
 class ClusterSpec(Section):
-    """One cluster: what to deploy and where; see :class:`ClusterSweep`."""
+    """One cluster, with the servers to deploy and their place; see :class:`ClusterSweep`."""
 
     backend: str = "local"
     inventory: str | None = None
@@ -55,34 +55,35 @@ class ClusterSpec(Section):
     clients: _ClientNodes = 1
     disks: DisksSpec | None = None
     clocks: bool = False
-    """Whether its servers are started under fake clocks, which costs speed: where a planned fault
-    needs them."""
+    """Whether the servers are started under fake clocks. These cost speed, and are used only if a
+    planned fault needs them."""
     properties: Mapping[str, Value] = Field(default_factory=dict)
 
     @property
     def quorum(self) -> MetadataQuorum | None:
-        """Who keeps the metadata; None where that is not told, of a cluster that was there
-        before. Raises ValueError where it cannot be."""
+        """Return the kind of servers that keep the metadata, or None if it is unknown, as of an
+        external cluster. Raises ValueError if the system does not support the chosen kind."""
         return systems.quorum_of(self.system, self.metadata_quorum)
 
     @property
     def kraft(self) -> bool:
-        """Whether that is KRaft."""
+        """Return whether the metadata quorum is KRaft."""
         return self.quorum is not None and self.quorum.kraft
 
     @property
     def keepers(self) -> tuple[str, ...]:
-        """The servers that keep it, by name: with combined KRaft the first of the brokers."""
+        """Return the names of the servers that keep the metadata. With combined KRaft these are the
+        first brokers."""
         return () if self.quorum is None else self.quorum.keepers(self.zookeepers)
 
     @property
     def broker_names(self) -> tuple[str, ...]:
-        """The brokers that are deployed."""
+        """Return the names of the brokers that are deployed."""
         return tuple(f"broker-{number}" for number in range(1, self.brokers + 1))
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """Of what is deployed, all by name, each once."""
+        """Return the names of all servers that are deployed, each once."""
         return tuple(dict.fromkeys((*self.keepers, *self.broker_names)))
 
 
@@ -125,27 +126,28 @@ class ClusterSweep(Section):
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:
-        """The values of everything that can be swept by a list, by name."""
+        """Return the values of everything that can be swept by a list, by name."""
         return {"brokers": self.brokers, "zookeepers": self.zookeepers, **self.properties}
 
     @property
     def size(self) -> int:
-        """How many clusters there are."""
+        """Return the number of clusters."""
         return math.prod(map(len, self.dimensions.values())) * max(1, len(self.compare))
 
     @property
     def largest(self) -> ClusterSpec:
-        """One with as many servers as any of them has."""
+        """Return a cluster with the largest number of servers of each kind."""
         return self._spec({name: max(v) for name, v in self.dimensions.items() if name in _SERVERS})
 
     @property
     def smallest(self) -> ClusterSpec:
-        """One with the servers that every one of them has."""
+        """Return a cluster with the smallest number of servers of each kind: servers that every
+        cluster of the sweep has."""
         return self._spec({name: min(v) for name, v in self.dimensions.items() if name in _SERVERS})
 
     def points(self) -> Iterator[tuple[ClusterSpec, Mapping[str, Value]]]:
-        """Every cluster, in the order of the file, and its values of what is swept: its name, where
-        it has one, as :data:`COMPARED`."""
+        """Yield every cluster, in the order of the file, with its values of the swept settings. A
+        compared cluster has its name among them, as :data:`COMPARED`."""
         dimensions = self.dimensions
         swept = {name for name, values in dimensions.items() if len(values) > 1}
         named = [({COMPARED: name}, own) for name, own in self.compare.items()] or [({}, {})]

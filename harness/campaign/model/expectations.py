@@ -1,12 +1,12 @@
-"""What a campaign expects of its cells: a verdict, where that is not that everything holds, and
-thresholds on what is measured.
+"""The expectations of a campaign for its cells: an outcome other than that everything holds, and
+thresholds on measured values.
 
-In the file either a verdict or a mapping, for every cell, or a list of mappings:
-``{where: {acks: 1}, verdict: fail}`` is for the cells with these settings. ``where`` may name what
-is swept of the cluster, too, and a cluster that is compared with others: ``cluster: <name>``. Where
-several give a cell a verdict, or thresholds on the same measure, the last one counts. What chance
-decides may have several verdicts, ``verdict: [fail, pass]``. Thresholds are keys beside it, such as
-``unavailable.longest: "<= 10s"``: :data:`checkers.thresholds.MEASURES` lists them.
+In the file they are a verdict or a mapping for every cell, or a list of mappings. The mapping
+``{where: {acks: 1}, verdict: fail}`` is for the cells with these settings. ``where`` may also name
+swept settings of the cluster, and a compared cluster: ``cluster: <name>``. If several mappings give
+a cell a verdict, or thresholds on the same measure, the last one counts. An outcome that depends on
+chance may have several verdicts, ``verdict: [fail, pass]``. Thresholds are further keys, such as
+``unavailable.longest: "<= 10s"``. :data:`checkers.thresholds.MEASURES` lists them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class _Expected(Section):
 
     @property
     def thresholds(self) -> Mapping[str, tuple[str, ...]]:
-        """The thresholds as they are written, by the measure."""
+        """Return the thresholds as they are written, by measure."""
         written = {name: getattr(self, _field(name)) for name in MEASURES}
         return {name: texts for name, texts in written.items() if texts is not None}
 
@@ -92,7 +92,8 @@ Expectations = Annotated[
 
 
 def expected(expectations: Sequence[Expectation], settings: Mapping[str, Value]) -> tuple[str, ...]:
-    """The verdicts that are expected of a cell, each of them right; none when it is to hold."""
+    """Return the verdicts that are expected of a cell, each of which is accepted. Without any,
+    every guarantee must hold."""
     for one in reversed(expectations):
         if one.verdict is not None and holds_for(one.where, settings):
             return tuple(verdict.value for verdict in one.verdict)
@@ -102,7 +103,7 @@ def expected(expectations: Sequence[Expectation], settings: Mapping[str, Value])
 def planned_thresholds(
     expectations: Sequence[Expectation], settings: Mapping[str, Value]
 ) -> tuple[PlannedThreshold, ...]:
-    """Return the thresholds on what is measured of a cell, in the order of the measures."""
+    """Return the thresholds on the measured values of a cell, in the order of the measures."""
     return tuple(
         _planned(measure, text)
         for measure, index in threshold_sources(expectations, settings).items()
@@ -113,8 +114,8 @@ def planned_thresholds(
 def threshold_sources(
     expectations: Sequence[Expectation], settings: Mapping[str, Value]
 ) -> Mapping[str, int]:
-    """Return which expectation gives a cell its thresholds on a measure, by the measure, in the
-    order of the measures."""
+    """Return, by measure, the index of the expectation that gives a cell its thresholds on it, in
+    the order of the measures."""
     last = {
         measure: index
         for index, one in enumerate(expectations)
@@ -132,6 +133,7 @@ def _planned(measure: str, text: str) -> PlannedThreshold:
 def problems(
     expectations: Sequence[Expectation], cells: Sequence[Mapping[str, Value]]
 ) -> Iterator[Problem]:
-    """What is wrong with expectations of ``cells``, each all settings of a cell and its cluster."""
+    """Yield the problems of expectations for ``cells``, each given as all settings of a cell and
+    its cluster."""
     for index, one in enumerate(expectations):
         yield from where_problems(f"expect[{index}].where", one.where, cells)

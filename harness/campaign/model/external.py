@@ -1,5 +1,6 @@
-"""The section ``cluster.external`` of a campaign file: a cluster that was there before, how to
-connect to it, and by which hands its brokers may be stopped and started."""
+"""The section ``cluster.external`` of a campaign file: how to connect to an external cluster, and
+how its brokers may be stopped and started.
+"""
 
 import os
 from collections.abc import Mapping
@@ -125,7 +126,7 @@ class ExternalSpec(Section):
 
 
 def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:
-    """The ``broker.id`` of each broker."""
+    """Return the ``broker.id`` of each broker."""
     if spec.broker_ids is not None:
         return spec.broker_ids
     if spec.servers:
@@ -134,13 +135,13 @@ def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:
 
 
 def names(spec: ExternalSpec, brokers: int) -> tuple[str, ...]:
-    """What the brokers are called."""
+    """Return the names of the brokers."""
     return tuple(map(server_name, ids(spec, brokers)))
 
 
 def described(spec: ExternalSpec, brokers: int) -> Described:
-    """The cluster, as the room of infrastructure is told of it. Raises ValueError for an ssh that
-    cannot be."""
+    """Return the description of the cluster for the infrastructure. Raises ValueError if an SSH
+    login is invalid."""
     return Described(
         bootstrap_servers=spec.bootstrap_servers,
         client={name: _anywhere(name, as_text(value)) for name, value in spec.client.items()},
@@ -151,7 +152,8 @@ def described(spec: ExternalSpec, brokers: int) -> Described:
 
 
 def handle(spec: HandSpec) -> Handle:
-    """Raises ValueError for an ssh that cannot be."""
+    """Return the commands or the container by which a broker is stopped and started. Raises
+    ValueError if an SSH login is invalid."""
     if spec.container is not None or spec.compose is not None:
         engine = {name: os.environ[name] for name in ENGINE if name in os.environ}
         return Handle(
@@ -182,8 +184,11 @@ def _secret(spec: SecretSpec) -> Secret:
 
 
 def _anywhere(name: str, value: str) -> str:
-    """What librdkafka is told, with the same meaning in another working directory: clients have one
-    each, and what was made may be removed from anywhere."""
+    """Return the value of a librdkafka property so that it has the same meaning in any working
+    directory.
+
+    Each client has a working directory of its own, and leftovers may be removed from another one.
+    """
     of_file = name.endswith(".location") and value != PROBE
     return _absolute(value) if of_file or name == "sasl.kerberos.keytab" else value
 
@@ -202,7 +207,7 @@ def _systemd(unit: str, login: Login | None) -> Mapping[Action, tuple[Argv, ...]
     return {
         Action.STOP: ((*systemctl, "stop", unit),),
         Action.START: ((*systemctl, "start", unit),),
-        # Of a unit with Restart=, systemd would start the broker again while the fault is on.
+        # systemd would restart a unit with Restart= while the fault is active.
         Action.KILL: (sent("KILL"), (*systemctl, "stop", unit)),
         Action.PAUSE: (sent("STOP"),),
         Action.RESUME: (sent("CONT"),),

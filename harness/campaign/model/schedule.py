@@ -1,7 +1,7 @@
-"""The part of a campaign file that says what breaks, and when.
+"""The part of a campaign file that says which faults are injected, and when.
 
-Two timelines at once: faults with a time of their own (``at``) strike then; the others come one
-after the other, in one lane or in several that go on side by side.
+There are two timelines at once. A fault with a time of its own (``at``) begins then. The others
+follow one another, in one lane or in several that run side by side.
 """
 
 import random
@@ -27,7 +27,8 @@ from ackproof.nemesis.process.commands import COMMAND
 # --- faults and stories ---------------------------------------------------------------------------
 
 FAULTS_MAX = 5_000
-"""Of one run: a schedule with more is a slip of the pen, like a gap of 0 for an hour."""
+"""The largest number of faults of one run. A schedule with more is a mistake, such as a gap of 0
+for an hour."""
 
 LANES_MAX = 10
 
@@ -100,7 +101,8 @@ class FaultEntry(Section):
     @model_validator(mode="before")
     @classmethod
     def _aimed(cls, written: object) -> object:
-        """A command that names no target may do anything to any broker."""
+        """Give a command without a target the target `all`, because it may do anything to any
+        broker."""
         if isinstance(written, dict) and written.get("fault") == COMMAND:
             return {"target": "all", **written}
         return written
@@ -137,7 +139,7 @@ _KINDS = {"fault": "<FaultEntry>", "story": "<StoryEntry>"}
 
 
 def _kind(written: object) -> str:
-    """Which of the two an entry is, also where the key that says so is misspelt."""
+    """Return the tag of an entry's type, also if the key that decides it is misspelt."""
     if isinstance(written, StoryEntry):
         return _KINDS["story"]
     keys = list(map(str, written)) if isinstance(written, Mapping) else []
@@ -150,16 +152,15 @@ Entry = Annotated[
     Annotated[FaultEntry, Tag(_KINDS["fault"])] | Annotated[StoryEntry, Tag(_KINDS["story"])],
     Discriminator(_kind),
 ]
-"""A pydantic field type: an entry of ``faults``. The tags are no keys of the file, and are left out
-where a problem names its field."""
+"""A pydantic field type: an entry of ``faults``. The tags are not keys of the file, and are left
+out of the field that a problem names."""
 
 
-# --- failover -------------------------------------------------------------------------------------
-#
-# Measured when the final read is over, so that nothing of it touches what the cells are judged by.
+# Failover is measured after the final read, so that it affects nothing by which the cells are
+# judged.
 
 TOPIC = "failover"
-"""Grows from one number of partitions to the next."""
+"""The topic whose partitions are measured. It grows from one number of partitions to the next."""
 
 _Partitions = Annotated[int, Field(ge=1, le=10_000)]
 
@@ -181,12 +182,13 @@ class FailoverSpec(Section):
 
     @property
     def kill(self) -> FaultEntry:
-        """The fault that it is, to be judged like those of the schedule."""
+        """Return the fault of the measurement, which is validated like those of the schedule."""
         return FaultEntry(fault="kill", target=self.target)
 
 
 def planned(spec: FailoverSpec | None, seed: int) -> tuple[PlannedFailover, ...]:
-    """What will be measured in a run with ``seed``: a pure function of the two."""
+    """Return the planned measurements of a run with ``seed``. They are a pure function of the two
+    arguments."""
     if spec is None:
         return ()
     return tuple(
@@ -200,8 +202,8 @@ def planned(spec: FailoverSpec | None, seed: int) -> tuple[PlannedFailover, ...]
 
 
 def problems(spec: FailoverSpec, members: Members | None) -> Iterator[Problem]:
-    """What is wrong with it in a cluster of ``members``, where these are known, but for what is
-    wrong with its target as any fault's."""
+    """Yield the problems of a failover measurement in a cluster of ``members``, which may be
+    unknown (None). Problems of its target as a fault are not among them."""
     keepers = ["zookeeper", "zk-leader", "quorum"]
     if members is not None and members.kraft:
         keepers.append("controller")

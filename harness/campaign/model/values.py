@@ -1,5 +1,5 @@
-"""How a campaign file writes keys and values: durations, amounts, thresholds, one value or several,
-and choices of cells.
+"""The notation of values in a campaign file: durations, amounts, thresholds, one value or several,
+and selections of cells.
 """
 
 import math
@@ -49,7 +49,7 @@ class Section(BaseModel):
 
 
 def several(value: object) -> tuple[object, ...]:
-    """A value alone is a list of one."""
+    """Return a list as a tuple, and a single value as a tuple of one."""
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
@@ -59,7 +59,7 @@ def _written(values: tuple[Value, ...] | None) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Several:
-    """Makes a list field take a value alone, too."""
+    """An annotation that lets a list field also take a single value."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -73,7 +73,7 @@ class _Several:
 
 
 def one_or_several(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of one value or a list of them, given that of one."""
+    """Return the JSON Schema of one value or a list of values, given the schema of one."""
     return {"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]}
 
 
@@ -85,36 +85,35 @@ def _scalar(value: object) -> object:
 
 Several = _Several()
 AsWritten = PlainSerializer(_written)
-"""A list of one goes back into the file as the value alone."""
+"""A serializer that writes a list of one back into the file as the value alone."""
 
 Scalar = Annotated[Value, BeforeValidator(_scalar)]
-"""A pydantic field type: a value of a property. What is none is one problem, not one for each type
-that it might have had."""
+"""A pydantic field type: a value of a property. A value of a wrong type is one problem, not one for
+each type that it might have had."""
 
 OneOrSeveral = Annotated[tuple[Scalar, ...], Field(min_length=1), Several, AsWritten]
 """A pydantic field type: values of a property."""
 
 
-# --- durations ------------------------------------------------------------------------------------
-#
-# A bare number is refused: whether it meant seconds or milliseconds nobody could tell.
+# A bare number is refused, because it could mean seconds or milliseconds.
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)")
 DURATION_MS_MAX = 7 * 24 * 3_600_000
-"""Of one length of time in a file: more is a slip of the pen."""
+"""The longest duration in a file, in milliseconds. A longer one is a mistake."""
 
 
 def parse_ms(text: object) -> int:
-    """Whole milliseconds of ``text``, e.g. 1500 of ``1.5s``. Raises as :func:`parse_exact_ms`."""
+    """Return ``text`` in whole milliseconds, for example 1500 for ``1.5s``. Raises as
+    :func:`parse_exact_ms`."""
     return round(parse_exact_ms(text))
 
 
 def parse_exact_ms(text: object) -> float:
-    """Milliseconds of ``text``, e.g. 0.5 of ``0.5ms``.
+    """Return ``text`` in milliseconds, for example 0.5 for ``0.5ms``.
 
-    Raises ValueError, saying what would be right, for anything else than number and unit, and for
-    more than :data:`DURATION_MS_MAX`.
+    Raises ValueError, with an example, for anything but a number and a unit, and for more than
+    :data:`DURATION_MS_MAX`.
     """
     match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
@@ -126,7 +125,8 @@ def parse_exact_ms(text: object) -> float:
 
 
 def format_ms(duration_ms: int) -> str:
-    """``duration_ms`` as :func:`parse_ms` reads it, in the largest unit that fits exactly."""
+    """Return ``duration_ms`` in the notation of :func:`parse_ms`, in the largest unit that fits
+    exactly."""
     for unit in ("h", "m", "s"):
         if duration_ms and duration_ms % _UNITS_MS[unit] == 0:
             return f"{duration_ms // _UNITS_MS[unit]}{unit}"
@@ -171,8 +171,8 @@ DurationRange = Annotated[
     PlainSerializer(_format_range),
     WithJsonSchema({"anyOf": [_SCHEMA, _RANGE]}),
 ]
-"""A pydantic field type: ``[4s, 7s]``, or ``5s`` for exactly that, in the file; shortest and
-longest in milliseconds in the model."""
+"""A pydantic field type: ``[4s, 7s]`` in the file, or ``5s`` for exactly that. In the model it is
+the shortest and the longest duration in milliseconds."""
 
 
 # --- amounts --------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ Rate = Annotated[
     PlainSerializer(_written_rate),
     WithJsonSchema({"anyOf": [_RATE, {"const": FLAT_OUT}]}),
 ]
-"""A pydantic field type: records a second; infinity for ``flat-out``."""
+"""A pydantic field type: records per second, or infinity for ``flat-out``."""
 
 Sizes = Annotated[
     tuple[int, int],
@@ -232,7 +232,8 @@ Sizes = Annotated[
     PlainSerializer(_written_sizes),
     WithJsonSchema({"anyOf": [_SIZE, _SIZES]}),
 ]
-"""A pydantic field type: ``100``, or ``[100, 2000]``, in the file; smallest and largest, bytes."""
+"""A pydantic field type: ``100`` or ``[100, 2000]`` in the file. In the model it is the smallest
+and the largest size in bytes."""
 
 
 # --- thresholds -----------------------------------------------------------------------------------
@@ -269,8 +270,8 @@ _LARGEST: Mapping[Unit, float] = {Unit.PERCENT: 100, Unit.RECORDS_PER_SECOND: RA
 def parse_threshold(text: object, unit: Unit) -> tuple[str, float]:
     """Return the operator and the limit, in ``unit``, of a threshold.
 
-    Raises ValueError, saying what would be right, for anything else, and for a threshold that
-    every value meets or that none can meet.
+    Raises ValueError, with an example, for any other text, and for a threshold that every value
+    meets or that none can meet.
     """
     match = _BOUND.fullmatch(text.strip()) if isinstance(text, str) else None
     value = re.fullmatch(_VALUES[unit], match[2]) if match else None
@@ -304,8 +305,9 @@ def _checked(measure: ThresholdMeasure, written: object) -> tuple[object, ...]:
 
 
 def threshold_type(measure: ThresholdMeasure) -> Any:
-    """Return the pydantic field type of a threshold on ``measure``, or a list of them that must all
-    be met; None where there is none. It keeps them as they are written."""
+    """Return the pydantic field type of a threshold on ``measure``, or of a list of thresholds that
+    must all be met. Its value is None without a threshold. It keeps thresholds as they are
+    written."""
     unit = measure.unit
     schema = {
         "title": _TITLES[unit],
@@ -327,7 +329,7 @@ Where = Mapping[str, Scalar]
 
 
 def holds_for(where: Where, settings: Mapping[str, Value]) -> bool:
-    """Whether a cell with ``settings`` has all of ``where``."""
+    """Return whether a cell with ``settings`` has all settings of ``where``."""
     return all(
         name in settings and _text(name, value) == _text(name, settings[name])
         for name, value in where.items()
@@ -337,8 +339,8 @@ def holds_for(where: Where, settings: Mapping[str, Value]) -> bool:
 def where_problems(
     field: str, where: Where, cells: Sequence[Mapping[str, Value]]
 ) -> Iterator[Problem]:
-    """What is wrong with ``where``, which stands at ``field``, given all settings of each cell:
-    what picks none of them is a slip of the pen."""
+    """Yield the problems of ``where``, which stands at ``field``, given all settings of each cell.
+    A selection that matches no cell is a mistake."""
     known = sorted({name for settings in cells for name in settings})
     if strange := [name for name in where if name not in known]:
         for name in strange:
@@ -349,7 +351,7 @@ def where_problems(
 
 
 def _text(name: str, value: Value) -> str:
-    """``acks: 1`` and ``acks: "1"`` are the same."""
+    """Return a value as text. ``acks: 1`` and ``acks: "1"`` give the same text."""
     try:
         return as_text(SETTINGS[name].parse(value)) if name in SETTINGS else as_text(value)
     except ValueError:
@@ -361,11 +363,11 @@ def _text(name: str, value: Value) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """An annotation of a list of entries: an entry alone is a list of one, and a text alone an
-    entry for every cell.
+    """An annotation of a list of entries. A single entry counts as a list of one, and a single text
+    as an entry for every cell.
 
     Attributes:
-        key: The key of an entry that the text belongs to.
+        key: The key of an entry to which the text belongs.
         text: The JSON Schema of the text.
         needs_key: Whether each entry must have the key.
     """

@@ -21,7 +21,7 @@ from ackproof.workloads.interface import (
 )
 
 KEYS_MAX = 100_000
-"""Of a producer, which has all of them in memory."""
+"""The largest number of keys of a producer, which holds all of them in memory."""
 
 
 class GroupSpec(Section):
@@ -47,7 +47,7 @@ class GroupSpec(Section):
 
     @property
     def group(self) -> Group:
-        """What the workload is told of it."""
+        """Return the group as the workload receives it."""
         return Group(
             name=self.name,
             members=self.members,
@@ -73,7 +73,7 @@ class TransactionsSpec(Section):
 
     @property
     def as_told(self) -> Transactions:
-        """What the workload is told of it."""
+        """Return the transactions as the workload receives them."""
         return Transactions(
             records=self.records,
             aborts=self.aborts,
@@ -119,43 +119,47 @@ class WorkloadSpec(Section):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether everything is sent in transactions."""
+        """Return whether every record is sent in a transaction."""
         return self.kind in WORKLOADS and WORKLOADS[self.kind].transactional
 
     @property
     def transactions_in_force(self) -> Transactions | None:
-        """What is said of transactions, or the defaults; None where there are none."""
+        """Return the settings of the transactions, with defaults, or None for a workload without
+        transactions."""
         return (self.transactions or TransactionsSpec()).as_told if self.is_transactional else None
 
     @property
     def flat_out(self) -> bool:
-        """Whether it has no rate."""
+        """Return whether the workload has no rate limit."""
         return math.isinf(self.rate)
 
     def records_of(self, duration_ms: float) -> float:
-        """How many records a cell is sent, at the most, while that passes."""
+        """Return the largest number of records that are sent to a cell within ``duration_ms``."""
         limit = math.inf if self.records is None else self.records
         return min(limit, self.rate * duration_ms / 1000)
 
     @property
     def clients_at_most(self) -> int:
-        """How many clients a cell has that has all groups."""
+        """Return the number of clients of a cell that has all groups."""
         told = self.transactions_in_force
         members = sum(group.members for group in self.groups)
         return self.producers + self.readers + members + (told.transformers if told else 0)
 
     @property
     def parameters_in_force(self) -> Parameters:
-        """The settings of a plug-in's workload, with defaults; none of a workload that does not
-        exist. Raises ValidationError."""
+        """Return the parameters of a plug-in's workload, with defaults; none for a workload that
+        does not exist. Raises ValidationError if they are invalid."""
         workload = WORKLOADS.get(self.kind)
         if workload is None:
             return NO_PARAMETERS
         return workload.parameters.model_validate(dict(self.parameters))
 
     def load_of(self, cell: Cell, racks: Sequence[str] = ()) -> Load:
-        """What the workload is told of a cell: the one place where a load is made. ``racks``: where
-        its consumers stand, which decides nothing but whom they read from."""
+        """Return the load of a cell, as the workload receives it. Loads are made nowhere else.
+
+        ``racks`` are the racks of the cell's consumers. They decide only which replicas the
+        consumers read from.
+        """
         smallest, largest = self.record_bytes
         return Load(
             rate=None if self.flat_out else self.rate,
@@ -175,7 +179,7 @@ class WorkloadSpec(Section):
 
 
 def clients_of(load: Load) -> int:
-    """How many clients each cell has."""
+    """Return the number of clients of each cell."""
     members = sum(group.members for group in load.groups)
     return load.producers + load.readers + members + _transformers(load)
 
@@ -185,19 +189,22 @@ def _transformers(load: Load) -> int:
 
 
 def times_read(load: Load) -> int:
-    """How often each record of a cell is read while it runs: each reader has all, and each group
-    has all once, that of transformers, too."""
+    """Return how often each record of a cell is read during the run. Each reader reads all records,
+    and each group reads all once, including the group of the transformers."""
     return load.readers + len(load.groups) + bool(_transformers(load))
 
 
 def idle(load: Load, cell: Cell) -> int:
-    """How many members of groups have no partition of ``cell`` while all of them are there."""
+    """Return the number of group members without a partition of ``cell`` while all members are
+    present."""
     return sum(max(0, group.members - cell.partitions) for group in load.groups)
 
 
 def described(spec: WorkloadSpec, cells: Iterable[Cell]) -> str:
-    """The clients of each cell, by kind: ``each cell has 2 producers, 1 tail reader, group audit (3
-    members, at-least-once)``; where not all have the same, ``4 cells have ..., 12 cells have ...``.
+    """Return the clients of each cell, by kind, for example ``each cell has 2 producers, 1 tail
+    reader, group audit (3 members, at-least-once)``.
+
+    If not all cells have the same clients, the text is ``4 cells have ..., 12 cells have ...``.
     """
     kinds = Counter(", ".join(_kinds(spec.load_of(cell))) for cell in cells)
     if len(kinds) == 1:
@@ -221,7 +228,8 @@ def _kinds(load: Load) -> Iterator[str]:
 
 
 def _manner(load: Load) -> str:
-    """How they send, where that is not at a rate as long as it lasts."""
+    """Return the sending mode of the producers, or nothing if they send at a rate for the whole
+    run."""
     told = [
         "flat out" if load.rate is None else "",
         "" if load.records is None else f"{load.records:,} records at the most",

@@ -1,2 +1,3 @@
-"""What a campaign comes to: its runs, and when what strikes whom in each. Pure functions of the
-resolved campaign."""
+"""The plan of a campaign: its runs, and the time and target of each fault. All of it is a pure
+function of the resolved campaign.
+"""

@@ -30,12 +30,16 @@ from ackproof.workloads.configuration import rejoin_s
 
 _FAULT_MS_MIN = 30_000
 _AFTER_THE_SESSION_MS = 15_000
-"""For a controller to see that a session expired, and to elect; for a broker to start."""
+"""The time for a controller to notice an expired session and elect leaders, and for a broker to
+start."""
 
 
 def fault_limit_ms(limits: Limits, timings: Timings) -> int:
-    """How long it may take to prove that a fault bit. A session that takes longer to expire than
-    the limit would make every kill unprovable."""
+    """Return the time limit for the proof that a fault took effect, in milliseconds.
+
+    If the campaign sets none, the limit is longer than a session takes to expire. Otherwise no kill
+    could be proven.
+    """
     if limits.fault is not None:
         return limits.fault
     return max(_FAULT_MS_MIN, expiry_ms(timings) + _AFTER_THE_SESSION_MS)
@@ -43,8 +47,11 @@ def fault_limit_ms(limits: Limits, timings: Timings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CampaignTimings:
-    """:class:`infra.api.interface.Timings` of a cluster that is not deployed yet: what the campaign
-    sets, and for what it does not the defaults of the system and its generation."""
+    """:class:`infra.api.interface.Timings` of a cluster that is not deployed yet.
+
+    They are the settings of the campaign, and otherwise the defaults of the system and its
+    generation.
+    """
 
     cluster: ClusterSpec
 
@@ -70,9 +77,12 @@ class CampaignTimings:
 
 
 def group_recovery_ms(recover_ms: int, config: Mapping[str, object]) -> int:
-    """How long a group whose members have these properties may take to go on, when the cluster has
-    recovered, in milliseconds: as long as the cluster itself may take (``recover_ms``), and what
-    the protocol of groups gives it."""
+    """Return the time in which a group must continue after the cluster has recovered, in
+    milliseconds.
+
+    It is the time that the cluster itself may take (``recover_ms``), and the time that the group
+    protocol allows members with these properties.
+    """
     return recover_ms + round(rejoin_s(config) * 1000)
 
 
@@ -81,12 +91,12 @@ def group_recovery_ms(recover_ms: int, config: Mapping[str, object]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The ground that a plan is for.
+    """The context for which a plan is made.
 
     Attributes:
-        partitions: How many each topic has.
-        replicas: How many each partition of a topic has.
-        room: How many servers may suffer at once.
+        partitions: The number of partitions of each topic.
+        replicas: The number of replicas of each partition of a topic.
+        room: The number of servers that may be affected at once.
     """
 
     members: Members
@@ -96,29 +106,30 @@ class Ground:
     room: Count
 
     def hold_ms_min(self, fault: str) -> int:
-        """The least hold with which a fault has its full effect."""
+        """Return the shortest duration with which a fault has its full effect, in milliseconds."""
         return FAULTS[fault].hold_ms_min(self.timings)
 
     def hold_range(self, fault: str) -> tuple[int, int]:
-        """How long a fault is held where nobody says."""
+        """Return the range of a fault's duration that applies without a ``hold``, in
+        milliseconds."""
         return hold_range(fault, self.timings)
 
     def befallen(self, fault: str, target: str) -> Count:
-        """How many servers suffer at the most from a fault with this target."""
+        """Return the largest number of servers that a fault with this target affects."""
         if not FAULTS[fault].aim.befalls_servers:
             return NOBODY
         return bounds.most(expressions.parse(target), self.members, self.replicas)
 
 
 def hold_range(fault: str, timings: Timings) -> tuple[int, int]:
-    """How long a fault is held where nobody says: the least that gives it its full effect, up to
-    half as much again; milliseconds."""
+    """Return the range of a fault's duration that applies without a ``hold``, in milliseconds: from
+    the least that gives full effect to half as much again."""
     least_ms = FAULTS[fault].hold_ms_min(timings)
     return least_ms, least_ms + least_ms // 2
 
 
 def planned_members(cluster: ClusterSpec) -> Members:
-    """The nodes that there will be."""
+    """Return the nodes that the cluster will have."""
     if cluster.external is not None:
         brokers = external.names(cluster.external, cluster.brokers)
         return Members(brokers=brokers, zookeepers=(), clients=client_nodes(cluster))
@@ -130,7 +141,7 @@ def planned_members(cluster: ClusterSpec) -> Members:
 
 
 def ground_of(campaign: Campaign, cluster: ClusterSpec) -> Ground:
-    """The ground of a run of ``campaign`` on ``cluster``."""
+    """Return the context of a run of ``campaign`` on ``cluster``."""
     cells = expand(campaign.cells)
     members = planned_members(cluster)
     at_most = campaign.schedule.at_most
@@ -149,5 +160,6 @@ def ground_of(campaign: Campaign, cluster: ClusterSpec) -> Ground:
 def _at_most(limit: int | str | None, servers: int, unlimited: int) -> int:
     if limit == MINORITY:
         return (servers - 1) // 2
-    # A sum of bounds may be more than there are servers: two faults may find the same one.
+    # The sum of bounds may exceed the number of servers, because two faults may affect the same
+    # one.
     return limit if isinstance(limit, int) else unlimited

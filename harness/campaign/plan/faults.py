@@ -1,4 +1,4 @@
-"""A run's faults before it begins, as data."""
+"""The planned faults of a run, as data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,31 +11,33 @@ from ackproof.nemesis.interface import Parameters
 from ackproof.nemesis.targets.bounds import NOBODY, Count
 
 Event = Literal["injected", "verified", "healed"]
-"""What becomes of a fault, in the words of the history. ``verified`` and ``healed`` are proven."""
+"""The events in the life of a fault, by their names in the history. ``verified`` and ``healed`` are
+proven."""
 
 
 class When(StrEnum):
-    """What a step of a story may wait for, of the partition that the story is about."""
+    """A condition on the partition of a story for which a step may wait. It is compared with the
+    state at the injection of the step that the cue names."""
 
     LED = "led"
-    """Somebody leads it."""
+    """The partition has a leader."""
     ANOTHER_LEADS = "another-leads"
-    """Another broker than when the step struck after which it looks."""
+    """The leader is another broker than at that injection."""
     ISR_SHRUNK = "isr-shrunk"
-    """Somebody is out of the ISR who was in it when that step struck, and somebody beside the
-    leader is in it."""
+    """A broker has left the ISR since that injection, and the ISR holds another broker beside the
+    leader."""
     ISR_IS_LEADER = "isr-is-leader"
-    """Nobody is in sync but the leader."""
+    """The ISR holds only the leader."""
     ISR_GROWN = "isr-grown"
-    """Somebody has come into the ISR who was out of it when that step struck, or since."""
+    """A broker has joined the ISR that was out of it at that injection, or left it since."""
     WHOLE = "whole"
-    """This and every partition of every cell is led, and its ISR full."""
+    """Every partition of every cell, including this one, has a leader and a full ISR."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
-    """What must have come about: ``event`` of the step called ``step``, then ``when``, then so much
-    time."""
+    """The condition that a step waits for: ``event`` of the step named ``step``, then ``when``,
+    then ``wait_ms`` milliseconds."""
 
     step: str
     event: Event
@@ -49,16 +51,18 @@ class Cue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a fault is in a story.
+    """The role of a fault in a story.
 
     Attributes:
-        story: Its name, and its number in the run: one story may be played several times.
+        story: The name of the story.
+        number: The number of the story in the run, because one story may be played several times.
         step: The step's name, unique in the story.
-        seed: The story's.
-        partition: That the story is about, if any.
-        in_sync: How many of its replicas are to be in sync when the story begins.
-        begins: On what; None for a step that begins when the story does.
-        until: What keeps it from being healed, beside the time that it is held; None for nothing.
+        seed: The story's seed.
+        partition: The partition that the story is about, if any.
+        in_sync: The number of replicas that must be in sync when the story begins.
+        begins: The condition on which the step begins; None for a step that begins with the story.
+        until: A condition that must come true before the step is healed, beside its duration; None
+            without one.
     """
 
     story: str
@@ -72,7 +76,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        """E.g. ``crash-loop#1 bounce-2``."""
+        """Return a label such as ``crash-loop#1 bounce-2``."""
         return f"{self.story}#{self.number} {self.step}"
 
 
@@ -81,18 +85,20 @@ class ScheduledFault:
     """One fault of the plan.
 
     Attributes:
-        fault_id: From 1, in the order of the planned starts.
-        parameters: The fault's own, checked, with its defaults filled in.
-        start_ms: Planned start, milliseconds after the workload began; of a story's later steps, by
-            when their cues may be expected.
-        gap_ms: Quiet time before it, since the fault before was healed or the workload began; None
-            for a fault that has a time of its own.
-        hold_ms: How long it is held at least, from injection to heal.
-        seed: For whatever its target and its plan leave open.
-        lane: Which of the sequences it is in, from 1; 0 for a fault that has a time of its own.
-        part: What it is in a story; None for a fault by itself.
-        befalls: How many servers at the most; of a story's step, the whole story.
-        expected_ms: How long it is expected to be held, where what it waits for takes longer.
+        fault_id: A number from 1, in the order of the planned starts.
+        parameters: The fault's own parameters, validated, with its defaults filled in.
+        start_ms: The planned start, in milliseconds after the workload began. For a story's later
+            steps it is the time at which their conditions are expected to come true.
+        gap_ms: The quiet time before it, since the fault before was healed or the workload began;
+            None for a fault that has a time of its own.
+        hold_ms: The shortest time from injection to heal.
+        seed: The seed for whatever its target and its plan leave open.
+        lane: The number of its lane, from 1; 0 for a fault that has a time of its own.
+        part: Its role in a story; None for a fault by itself.
+        befalls: The largest number of servers that it affects; for a step of a story, those of the
+            whole story.
+        expected_ms: The expected time from injection to heal, if the condition that it waits for
+            takes longer than ``hold_ms``.
     """
 
     fault_id: int
@@ -114,20 +120,21 @@ class ScheduledFault:
 
 
 def parameters_of(fault: str, given: Mapping[str, object]) -> Parameters:
-    """The parameters of that fault, with its defaults for what is not ``given``. Raises
-    pydantic.ValidationError for those that are not right."""
+    """Return the parameters of a fault, with its defaults for those that are not ``given``. Raises
+    pydantic.ValidationError if they are invalid."""
     return FAULTS[fault].parameters.model_validate(dict(given))
 
 
 def as_written(parameters: Mapping[str, Any]) -> str:
-    """Return parameters as a campaign file has them, ``refuse: true``, without those not set."""
+    """Return parameters in the notation of a campaign file, ``refuse: true``, without those that
+    are not set."""
     given = {name: value for name, value in parameters.items() if value is not None}
     return ", ".join(f"{name}: {as_text(value)}" for name, value in given.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What begins and ends as one: a fault, or all steps of a story."""
+    """One entry of the plan: a fault, or all steps of a story. It begins and ends as a unit."""
 
     faults: tuple[ScheduledFault, ...]
 
@@ -160,7 +167,7 @@ class Act:
 
 
 def acts(plan: Sequence[ScheduledFault]) -> tuple[Act, ...]:
-    """The acts of a plan, in the order of their planned starts."""
+    """Return the acts of a plan, in the order of their planned starts."""
     found: dict[object, list[ScheduledFault]] = {}
     for fault in plan:
         key = fault.fault_id if fault.part is None else (fault.part.story, fault.part.number)
@@ -169,7 +176,7 @@ def acts(plan: Sequence[ScheduledFault]) -> tuple[Act, ...]:
 
 
 def lanes(plan: Sequence[ScheduledFault]) -> Iterator[tuple[Act, ...]]:
-    """The acts of each lane, and each act with a time of its own alone."""
+    """Yield the acts of each lane, and each act with a time of its own alone."""
     by_lane: dict[int, list[Act]] = {}
     for act in acts(plan):
         if act.gap_ms is None:

@@ -1,4 +1,5 @@
-"""What a campaign asks of its backend: the faults that strike, and the disks of its cluster."""
+"""The capabilities that a campaign needs of its backend, for its faults and for the disks of its
+cluster."""
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 
@@ -16,11 +17,11 @@ from ackproof.nemesis.process.commands import COMMAND, Commands
 from ackproof.workloads import WORKLOADS
 
 DISKS = frozenset({Capability.LOSE_UNSYNCED_WRITES})
-"""What disks of the brokers' own need of the backend."""
+"""The capabilities that disks of the brokers' own need."""
 
 
 def struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
-    """The field that asks for it, and every fault by name."""
+    """Yield the name of every fault that is injected, after the field that asks for it."""
     for index, entry in enumerate(campaign.faults):
         key = "story" if isinstance(entry, StoryEntry) else "fault"
         yield from ((f"faults[{index}].{key}", name) for name in faults_of(entry))
@@ -38,8 +39,8 @@ def commands_of(campaign: Campaign) -> Iterator[tuple[str, Commands]]:
 
 
 def faults_of(entry: Entry) -> tuple[str, ...]:
-    """Return the names of the faults that an entry stands for, each once; none for a story that
-    does not exist, which is a problem of its own."""
+    """Return the names of the faults that an entry stands for, each once. A story that does not
+    exist has none, and is a problem of its own."""
     if not isinstance(entry, StoryEntry):
         return (entry.fault,)
     story = catalogue().get(entry.story)
@@ -47,7 +48,7 @@ def faults_of(entry: Entry) -> tuple[str, ...]:
 
 
 def joining(faults: Iterable[Entry]) -> int:
-    """How many brokers join at the most by one of them."""
+    """Return the largest number of brokers that one of the faults adds."""
     return max(map(_joining, faults), default=0)
 
 
@@ -61,8 +62,8 @@ def _joining(entry: Entry) -> int:
 
 
 def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: str) -> str | None:
-    """Why a backend that is ``able`` to do so much refuses what needs so much; None if it does
-    not."""
+    """Return the reason why a backend with the capabilities ``able`` refuses ``what``, which needs
+    ``needs``. Return None if it has them all."""
     missing = sorted(needs - able)
     if not missing:
         return None
@@ -71,8 +72,8 @@ def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: s
 
 
 def plugins_of(campaign: Campaign) -> Mapping[str, str]:
-    """Return the plug-ins whose objects it uses, each with its version: faults that strike, the
-    system, the workload, and clients."""
+    """Return the plug-ins whose faults, system, workload or clients a campaign uses, each with its
+    version."""
     found = {FAULTS.plugin(name) for _, name in struck(campaign)}
     found.add(systems.plugin(campaign.cluster.system))
     found.add(WORKLOADS.plugin(campaign.workload.kind))
@@ -81,6 +82,6 @@ def plugins_of(campaign: Campaign) -> Mapping[str, str]:
 
 
 def needs_of(campaign: Campaign) -> frozenset[Capability]:
-    """What its faults and its cluster need of the backend."""
+    """Return the capabilities that the campaign's faults and its cluster need of the backend."""
     disks: frozenset[Capability] = frozenset() if campaign.cluster.disks is None else DISKS
     return disks.union(*(FAULTS[name].needs for _, name in struck(campaign)))

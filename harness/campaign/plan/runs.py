@@ -1,7 +1,7 @@
 """The runs of a campaign, and its manifest: pure functions of the resolved campaign.
 
-Nothing is asked of the place where it will run, so that all of it is known, and written down,
-before anything is started.
+They ask nothing of the machines on which the campaign will run. Everything is known, and written
+down, before anything is started.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ from ackproof.workloads.produce import group_id
 # --- runs -----------------------------------------------------------------------------------------
 
 HARNESS = "harness"
-"""The writer of the harness's own tables, and the node that it counts as."""
+"""The writer of the harness's own tables, and the name of its node."""
 
 HARNESS_TABLES = (
     *("faults", "cluster", "phases", "servers", "scheduling", "clients"),
@@ -56,11 +56,11 @@ class RunPlan:
     """One run before it begins.
 
     Attributes:
-        number: From 1.
-        swept: What of the cluster's settings is swept, with this run's values.
-        faults: In the order of their planned starts.
-        failovers: What is measured after it.
-        room: How many servers may suffer at once.
+        number: A number from 1.
+        swept: The swept settings of the cluster, with this run's values.
+        faults: The faults, in the order of their planned starts.
+        failovers: The measurements after the final read.
+        room: The number of servers that may be affected at once.
     """
 
     number: int
@@ -74,10 +74,11 @@ class RunPlan:
 
 
 def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
-    """Every run of ``campaign``, whose seed is drawn: as often as it says, one of every cluster,
-    and of every cell where these are alone.
+    """Return every run of ``campaign``, whose seed must be drawn.
 
-    The runs of one round share their seed, so that what differs between them is what is swept.
+    There are as many rounds as the campaign says. Each has a run of every cluster, and of every
+    cell if cells are ``alone``. The runs of one round share their seed, so that they differ only in
+    the swept settings.
     """
     assert campaign.seed is not None
     rounds = [
@@ -90,7 +91,8 @@ def runs_of(campaign: Campaign) -> tuple[RunPlan, ...]:
 
 
 def _parts(campaign: Campaign) -> Sequence[Campaign]:
-    """What of a campaign lives in one cluster: all of it, or each cell alone."""
+    """Return the parts of a campaign that each get a cluster: the whole campaign, or each cell
+    alone."""
     cells = campaign.cells
     if not cells.alone:
         return (campaign,)
@@ -98,7 +100,7 @@ def _parts(campaign: Campaign) -> Sequence[Campaign]:
 
 
 def manifest_of(campaign: Campaign, runs: Sequence[RunPlan]) -> Manifest:
-    """What is written down of ``runs`` before the first one begins."""
+    """Return the manifest of ``runs``, which is written before the first one begins."""
     assert campaign.seed is not None
     return Manifest(
         campaign=campaign.name,
@@ -177,8 +179,8 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
 
 
 def _with_checkers(planned: PlannedRun) -> PlannedRun:
-    """Return the run with the checkers of plug-ins that concern its cells: a check without one of
-    them must say so."""
+    """Return the run with the plug-in checkers that concern its cells. A later check without one of
+    them must report it."""
     cells, plugins = [], dict(planned.plugins)
     for cell in planned.cells:
         found = {name: CATALOGUE.plugin(name) for name in concerned(planned, cell)}
@@ -213,8 +215,8 @@ def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
 
 
 def comebacks(faults: Iterable[ScheduledFault]) -> Mapping[Role, int]:
-    """How often somebody may have to come in the place of a client, by its role. Whom a fault will
-    crash is drawn when it strikes, so that it may be anybody."""
+    """Return the largest number of replacement clients, by role. The client that a fault crashes is
+    drawn when the fault is injected, so it may be any client of the role."""
     found: Counter[Role] = Counter()
     for fault in faults:
         if isinstance(parameters := fault.parameters, Crashed) and parameters.comes_back:

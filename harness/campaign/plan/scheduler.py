@@ -1,13 +1,14 @@
-"""When which fault strikes: a pure function of the campaign, the cluster and the seed.
+"""The schedule of faults: a pure function of the campaign, the cluster and the seed.
 
-The same campaign and seed give the same plan. What a seed cannot fix: how long the cluster takes
-to show that a fault bit, and who holds a role when its moment comes. A fault without a time of its
-own that cannot start because the one before is not healed yet starts after it, with its planned
-gap; a fault with a time strikes then, whatever else is on, and a step of a story on its cue.
+The same campaign and seed give the same plan. A seed cannot fix how long the cluster takes to show
+that a fault took effect, nor which server has a role when the fault begins. A fault without a time
+of its own waits until the one before is healed, and keeps its planned gap. A fault with a time
+begins then, whatever else is active. A step of a story begins on its cue.
 
-Planned is in the order of time: first what has a time of its own, then always the lane that is the
-first to go on. What would befall more servers than may suffer at once, together with what is
-planned to be on by then, is planned for later; see :class:`harness.campaign.model.schedule.AtMost`.
+Faults are planned in the order of time: first those with a time of their own, then always the next
+one of the lane that is the earliest to continue. A fault is planned for later if, together with the
+faults planned to be active by then, it would affect too many servers; see
+:class:`harness.campaign.model.schedule.AtMost`.
 """
 
 import random
@@ -24,23 +25,23 @@ from ackproof.nemesis.targets.expressions import on_topic
 
 
 def run_seed(seed: int, run: int) -> int:
-    """The seed of run number ``run`` of a campaign with ``seed``."""
+    """Return the seed of run number ``run`` of a campaign with ``seed``."""
     return random.Random(f"{seed}/run-{run}").getrandbits(53)
 
 
 def plan(campaign: Campaign, seed: int, ground: Ground) -> tuple[ScheduledFault, ...]:
-    """The faults of one run, in the order of their planned starts; of a plan that is too long, a
-    few more than :data:`FAULTS_MAX`.
+    """Return the faults of one run, in the order of their planned starts. A plan that is too long
+    ends a few faults above :data:`FAULTS_MAX`.
 
     Args:
-        campaign: Checked.
-        seed: Of the run.
-        ground: The run's.
+        campaign: The validated campaign.
+        seed: The seed of the run.
+        ground: The context of the run.
     """
     planned = list(_at_times(campaign, seed, ground))
     count = sum(len(act.faults) for act in planned)
     limited = ground.room != UNLIMITED
-    ahead = list(planned) if limited else []  # with what is over by now nothing can meet
+    ahead = list(planned) if limited else []  # acts that are over cannot overlap with later ones
     lanes = [_Lane(campaign, seed, number, ground) for number in _numbers(campaign)]
     while going := [lane for lane in lanes if lane.goes_on]:
         lane = min(going, key=lambda one: (one.now_ms, one.number))
@@ -56,7 +57,7 @@ def plan(campaign: Campaign, seed: int, ground: Ground) -> tuple[ScheduledFault,
 
 
 def duration_ms(campaign: Campaign, faults: Sequence[ScheduledFault]) -> int:
-    """How long the workload lasts at least: the plan, and the tail."""
+    """Return the shortest time that the workload lasts, in milliseconds: the plan and the tail."""
     end_ms = max((fault.end_ms for fault in faults), default=campaign.schedule.warmup)
     return end_ms + campaign.schedule.tail
 
@@ -67,7 +68,7 @@ def _numbers(campaign: Campaign) -> range:
 
 
 def _numbered(planned: Sequence[Act]) -> tuple[ScheduledFault, ...]:
-    """Faults and stories get their numbers by their planned starts."""
+    """Return the faults, numbered with their stories in the order of the planned starts."""
     in_order = sorted(planned, key=lambda act: act.start_ms)
     stories = [act for act in in_order if act.faults[0].part is not None]
     numbers = {id(act): number for number, act in enumerate(stories, start=1)}
@@ -85,7 +86,8 @@ def _renumbered(part: Part | None, number: int) -> Part | None:
 
 
 def _at_times(campaign: Campaign, seed: int, ground: Ground) -> Iterator[Act]:
-    """Each draws for itself, so that one entry more changes nothing of the others."""
+    """Yield the acts that have a time. Each has a random generator of its own, so that another
+    entry does not change the draws of the others."""
     timed = [entry for entry in campaign.faults if entry.at is not None]
     for number, entry in enumerate(timed, start=1):
         rng = random.Random(f"{seed}/at-{number}")
@@ -96,7 +98,7 @@ def _at_times(campaign: Campaign, seed: int, ground: Ground) -> Iterator[Act]:
 
 @dataclass(slots=True)
 class _Lane:
-    """A sequence, as far as it is planned: until ``now_ms``."""
+    """A sequence of acts, planned up to ``now_ms``."""
 
     campaign: Campaign
     seed: int
@@ -115,7 +117,8 @@ class _Lane:
         self.entries = [entry for entry in self.campaign.faults if entry.at is None]
 
     def next(self, planned: Sequence[Act]) -> Act | None:
-        """The next one, given what is planned so far; None when the lane is over."""
+        """Return the next act, given the acts that are planned so far, or None at the end of the
+        lane."""
         schedule = self.campaign.schedule
         if schedule.order != "drawn" and not self.ahead:
             self.ahead = self._round()
@@ -139,7 +142,7 @@ class _Lane:
         return entries
 
     def _fitting(self, start_ms: int, planned: Sequence[Act]) -> Act:
-        """The next one that fits, as soon as there is one."""
+        """Return the next act, at the earliest time at which the limits allow one."""
         if self.campaign.schedule.order != "drawn":
             act = _moved(_act(self.ahead.pop(0), self.rng, self.ground), start_ms)
             while not _fits(act, planned, self.ground):
@@ -159,7 +162,7 @@ class _Lane:
 
 
 def _act(entry: Entry, rng: random.Random, ground: Ground) -> Act:
-    """An entry with what it leaves open drawn; begins at 0."""
+    """Return an act that begins at 0, with every open choice of its entry drawn."""
     if isinstance(entry, StoryEntry):
         return Act(stories.told(entry, rng, ground))
     hold_ms = rng.randint(*_hold_range(entry, ground))
@@ -201,7 +204,8 @@ def _moved(act: Act, by_ms: int, gap_ms: int | None = None, lane: int = 0) -> Ac
 
 
 def _fits(act: Act, planned: Sequence[Act], ground: Ground) -> bool:
-    """Whether there is room for it, as planned; alone it has."""
+    """Return whether the plan leaves room for the act within the limits. An act alone always
+    fits."""
     beside = _beside(act, planned)
     moments = [act.start_ms, *(one.start_ms for one in beside if one.start_ms > act.start_ms)]
     return all(
@@ -215,7 +219,7 @@ def _earliest_end(act: Act, planned: Sequence[Act]) -> int:
 
 
 def _beside(act: Act, planned: Sequence[Act]) -> list[Act]:
-    """What is planned to be on together with it, at some time."""
+    """Return the planned acts that overlap with ``act``."""
     return [p for p in planned if p.start_ms < _end_ms(act) and act.start_ms < _end_ms(p)]
 
 
@@ -224,5 +228,5 @@ def _on(act: Act, moment_ms: int) -> bool:
 
 
 def _end_ms(act: Act) -> int:
-    """What is healed at once is on for a moment."""
+    """Return the end of an act. An act that is healed at once counts as active for 1 ms."""
     return max(act.end_ms, act.start_ms + 1)

@@ -1,12 +1,13 @@
-"""Stories: faults composed to a sequence that has a name.
+"""Stories: named sequences of faults.
 
-A story is a list of steps. Each is an ordinary fault, with an entry of its own in the manifest, the
-ledger and the history, and a proof of its own; what makes them a story is when they begin and end:
-on what became of another step, and on what the partition that it is about has come to. The roles in
-a target are resolved when the step strikes, so that ``leader`` is whoever leads by then.
+A story is a list of steps. Each step is an ordinary fault, with its own entry in the manifest, the
+ledger and the history, and its own proof. Steps differ from other faults in when they begin and
+end: on an event of another step, and on the state of the story's partition. The roles in a target
+are resolved when the step begins, so that ``leader`` is the leader at that moment.
 
-They are data, ``stories.yaml``. In targets ``{partition}`` stands for the topic and the number of
-the partition, ``{topic}`` for the topic alone, ``{each}`` for the server whose turn it is.
+Stories are data, in ``stories.yaml``. In targets ``{partition}`` stands for the topic and the
+number of the partition, ``{topic}`` for the topic alone, and ``{each}`` for the server whose turn
+it is.
 """
 
 import json
@@ -43,7 +44,7 @@ _EVENTS = get_args(Event)
 
 
 class CueSpec(Section):
-    """What a step waits for."""
+    """The condition that a step waits for."""
 
     after: str = Field(description="a step and what became of it: shrunk.verified")
     when: Annotated[When, Field(strict=False)] | None = Field(
@@ -70,8 +71,8 @@ class CueSpec(Section):
 class Step(Section):
     """One fault of a story.
 
-    ``times`` and ``each`` make several steps of it, one after the other, each when the one before
-    is healed and ``between`` is true.
+    ``times`` and ``each`` make several steps of it, one after the other. Each begins when the one
+    before is healed and the condition ``between`` is true.
     """
 
     step: Annotated[str, Worded(r"^[a-z][a-z-]*$", "small letters and -, a letter first")]
@@ -87,7 +88,7 @@ class Step(Section):
 
 
 class Story(Section):
-    """A sequence of faults, of one partition where it speaks of one."""
+    """A sequence of faults, which may be about one partition."""
 
     summary: str
     source: str = Field(description="who tells it")
@@ -96,7 +97,7 @@ class Story(Section):
 
     @property
     def needs_topic(self) -> bool:
-        """Whether it is about a partition."""
+        """Return whether the story is about a partition."""
         return any(
             "{partition}" in step.target or _partition_conditions(step) for step in self.steps
         )
@@ -109,17 +110,18 @@ def _partition_conditions(step: Step) -> bool:
 
 @cache
 def catalogue() -> Mapping[str, Story]:
-    """Every story that ships, by name."""
+    """Return every built-in story, by name."""
     text = (
         files("ackproof.harness.campaign.plan").joinpath("stories.yaml").read_text(encoding="utf-8")
     )
-    # By way of JSON, as campaign files are: strict, and with lists for tuples.
+    # The catalogue is validated as JSON, as campaign files are: strictly, and with lists for
+    # tuples.
     return TypeAdapter(dict[str, Story]).validate_json(json.dumps(yaml.safe_load(text)))
 
 
 def unrolled(story: Story, members: Members, seed: int) -> Iterator[Step]:
-    """The steps one by one, what ``times`` and ``each`` say written out; ``seed``: for the order in
-    which ``each`` goes through the servers."""
+    """Yield the steps one by one, with ``times`` and ``each`` expanded. ``seed`` decides the order
+    in which ``each`` goes through the servers."""
     servers = {"broker": members.brokers, "zookeeper": members.zookeepers}
     for step in story.steps:
         rng = random.Random(f"{seed}/{step.step}")
@@ -143,14 +145,14 @@ def _turns(step: Step, turns: Sequence[str]) -> Iterator[Step]:
 
 
 def target_of(step: Step, partition: tuple[str, int] | None) -> str:
-    """Its target, of this partition."""
+    """Return the target of a step, with the partition filled in."""
     topic, number = partition or ("", "")
     return step.target.replace("{partition}", f"{topic}, {number}").replace("{topic}", topic)
 
 
 def mistakes(story: Story) -> Iterator[str]:
-    """What is wrong with it: faults that there are not, steps that there are not, or that wait for
-    each other."""
+    """Yield the mistakes of a story: unknown faults, unknown steps, and steps that wait for each
+    other."""
     names = [step.step for step in story.steps]
     if len(set(names)) < len(names):
         yield "two steps have one name"
@@ -166,7 +168,7 @@ def mistakes(story: Story) -> Iterator[str]:
 
 
 def _waits(story: Story, cue: CueSpec, for_heal_of: str) -> bool:
-    """Whether ``cue`` cannot come before that step is healed."""
+    """Return whether ``cue`` cannot come true before the step ``for_heal_of`` is healed."""
     by_name = {step.step: step for step in story.steps}
     if (cue.step, cue.event) == (for_heal_of, "healed"):
         return True
@@ -177,14 +179,12 @@ def _waits(story: Story, cue: CueSpec, for_heal_of: str) -> bool:
     return any(_waits(story, one, for_heal_of) for one in ahead if one is not None)
 
 
-# --- stories as planned faults --------------------------------------------------------------------
-#
-# All of it follows from the story's own seed, so that the same story can be told again at another
-# time, among other faults.
+# Everything follows from the story's own seed, so that a story can be repeated at another time and
+# among other faults.
 
 
 def told(entry: StoryEntry, rng: random.Random, ground: Ground) -> tuple[ScheduledFault, ...]:
-    """The faults of a story that begins at 0, in the order of its steps."""
+    """Return the faults of a story that begins at 0, in the order of its steps."""
     drawn = rng.getrandbits(53)
     seed = drawn if entry.seed is None else entry.seed
     steps = list(unrolled(catalogue()[entry.story], ground.members, seed))
@@ -194,12 +194,13 @@ def told(entry: StoryEntry, rng: random.Random, ground: Ground) -> tuple[Schedul
 
 
 def most_at_once(entry: StoryEntry, ground: Ground) -> Count:
-    """How many servers it befalls at once at the most."""
+    """Return the largest number of servers that a story affects at once."""
     return told(entry, random.Random(0), ground)[0].befalls
 
 
 def partition_of(entry: StoryEntry, seed: int, count: int) -> int:
-    """The partition that a story plays on, of so many."""
+    """Return the number of the partition that a story is about, given the ``count`` of
+    partitions."""
     drawn = random.Random(f"{seed}/partition").randrange(count)
     return drawn if entry.partition == "any" else entry.partition
 
@@ -259,7 +260,7 @@ def _placed(faults: Sequence[ScheduledFault], ground: Ground) -> tuple[Scheduled
 
 
 def _at_once(faults: Sequence[ScheduledFault], ground: Ground) -> Count:
-    """How many servers the story befalls at once at the most, as far as can be expected."""
+    """Return the largest number of servers that the story is expected to affect at once."""
     moments = [
         sum((o.befalls for o in faults if o.start_ms <= one.start_ms <= o.end_ms), NOBODY)
         for one in faults
@@ -275,8 +276,8 @@ def _part(fault: ScheduledFault) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """When steps begin and end if all takes as long as the cluster's timeouts say, milliseconds
-    since the story began. Their cues never wait for each other in a ring."""
+    """The expected begin and end of each step, in milliseconds since the story began, if everything
+    takes as long as the cluster's timeouts. Conditions never wait for each other in a circle."""
 
     faults: Mapping[str, ScheduledFault]
     ground: Ground

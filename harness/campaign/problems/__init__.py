@@ -1,5 +1,6 @@
-"""Everything that may be wrong with a campaign file, beside types and keys.
+"""All problems that a campaign file may have, beside wrong types and unknown keys.
 
-What is wrong with a thing by itself is read as it is written; what sections say of each other is
-judged of those that are right (``draft.py``). :mod:`harness.campaign.validation` asks them all.
+The problems of one item are found in the file as it is written. Contradictions between sections are
+judged for the valid sections only (``draft.py``). :mod:`harness.campaign.validation` calls all of
+these modules.
 """

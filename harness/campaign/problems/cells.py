@@ -1,5 +1,6 @@
-"""What is wrong with a campaign's cells: settings that contradict each other, producers that
-librdkafka would not make, names that no topic can have or that would not differ."""
+"""Problems of a campaign's cells: contradictory settings, producers that librdkafka refuses, and
+names that no topic can have or that collide.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,16 +28,17 @@ from ackproof.nemesis.targets.expressions import ANY
 from ackproof.workloads.spec import SpecificationError
 
 NAME_MAX = 200
-"""Characters of a cell's name: it is a topic's, of which Kafka allows 249, and in file names."""
+"""The most characters of a cell's name. The name is used in file names, and for a topic, for which
+Kafka allows 249."""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9_]+([.-]+[a-zA-Z0-9_]+)*")
-"""A name that Kafka takes for a topic and that a target can hold."""
+"""A name that Kafka accepts for a topic and that a target can hold."""
 _INTERNAL = "__"
 """The prefix of Kafka's internal topics."""
 
 
 def cell_problems(draft: Draft) -> Iterator[Problem]:
-    """Everything that is wrong with cells that are right one by one."""
+    """Yield every problem of cells whose settings are valid one by one."""
     if draft.cells is None:
         return
     everything = [cell.settings for cell in combinations(draft.cells)]
@@ -66,19 +68,19 @@ def _replica_problems(cells: Sequence[Cell], fewest: int) -> Iterator[Problem]:
 
 
 def own_client_problems(content: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield a problem for each client that has a name and that no library or plug-in has."""
+    """Yield a problem for each client whose name belongs to no library or plug-in."""
     cells = content.get("cells")
     written = cells.get("client") if isinstance(cells, dict) else None
     for client in () if written is None else several(written):
         if not isinstance(client, str) or client in CLIENTS or is_program(client):
-            continue  # what is no text is for the model to refuse
+            continue  # the model refuses what is not text
         reason = CLIENTS.refusal(client) or unknown_client(client, CLIENTS)
         yield Problem(field="cells.client", reason=reason)
 
 
 def _unclean_problems(cells: Sequence[Cell], clusters: ClusterSweep) -> Iterator[Problem]:
-    """Yield a problem where cells allow unclean elections that cannot happen: they would be judged
-    by what such elections excuse."""
+    """Yield a problem if cells allow unclean elections that cannot happen. Such cells would be
+    excused for losses that only unclean elections excuse."""
     known = systems.known(clusters.system, clusters.metadata_quorum)
     if known is None or not any(cell.unclean_leader_election for cell in cells):
         return
@@ -95,7 +97,7 @@ def _floor_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
 
 
 def _given_name_problems(names: Sequence[CellName], cells: Sequence[Cell]) -> Iterator[Problem]:
-    """Yield what is wrong with the names that the file gives to ``cells``."""
+    """Yield the problems of the names that the file gives to ``cells``."""
     everything = [cell.settings for cell in cells]
     known = sorted({name for settings in everything for name in settings})
     for index, one in enumerate(names):
@@ -111,7 +113,7 @@ def _given_name_problems(names: Sequence[CellName], cells: Sequence[Cell]) -> It
 
 
 def _illegal(name: str) -> str | None:
-    """Return why cells and topics cannot have this name, None if they can."""
+    """Return the reason why cells and topics cannot have this name, or None if they can."""
     if not _LEGAL.fullmatch(name):
         return f"{name!r} can be no topic in a target: begin and end with a letter, a digit or _"
     if name == ANY:
@@ -147,13 +149,13 @@ def _name_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
 
 
 def _as_kafka_compares(topic: str) -> str:
-    """Return the name as Kafka compares it: names of metrics have ``_`` for ``.``, so that a topic
-    is refused where they would collide (``Topic.hasCollision``)."""
+    """Return the name as Kafka compares it. Names of metrics have ``_`` for ``.``, so Kafka refuses
+    a topic whose metrics would collide with another's (``Topic.hasCollision``)."""
     return topic.replace(".", "_")
 
 
 def _instead(cells: Sequence[Cell]) -> str:
-    """Return what to do about cells of the same topic."""
+    """Return the remedy for cells of the same topic."""
     differing = (
         name
         for name in cells[0].settings

@@ -1,8 +1,8 @@
-"""The coordinators of consumer groups and of transactions, as the campaign's brokers will have
-them, and why there would be none.
+"""The coordinators of consumer groups and transactions, and the problems that would leave a
+campaign without them.
 
-Whoever leads a partition of their topic coordinates the groups, or the transactional ids, that are
-hashed to it: a fault may be aimed at it as at a cell's.
+The leader of a partition of their topic coordinates the groups, or transactional ids, that are
+hashed to that partition. A fault may be aimed at it as at the leader of a cell's partition.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,12 +17,12 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
 _UNKNOWN = 2**31
-"""Partitions, as nobody can tell how many: whichever is named may be one."""
+"""The number of partitions to assume if it is unknown, so that a target may name any partition."""
 
 
 def partitions(draft: Draft) -> Mapping[str, int]:
-    """How many their topics have, by name, as the topics of cells are told: those of which there is
-    anything to coordinate. A cluster that is wrong, or a workload, leaves it open."""
+    """Return the number of partitions of each coordinators' topic that the campaign uses, by topic.
+    If the cluster or the workload is invalid, nothing is excluded."""
     return {topic: _partitions(draft.cluster, _COUNTS[topic]) for topic in _coordinated(draft)}
 
 
@@ -30,7 +30,7 @@ _COUNTS: Mapping[str, str] = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
     TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
 }
-"""The broker property that says how many partitions each topic has."""
+"""The broker property for the number of partitions of each topic."""
 
 
 def _coordinated(draft: Draft) -> Iterator[str]:
@@ -55,13 +55,13 @@ _FACTORS: Mapping[str, str] = {
 }
 _TRANSACTIONS_MIN_ISR = "transaction.state.log.min.isr"
 _FACTOR_STANDS_SINCE = (0, 11)
-"""Before, the topic of the offsets was made with fewer replicas where there were fewer brokers
-(``KafkaApis.createGroupMetadataTopic``)."""
+"""The first version with a strict replication factor. Earlier ones created the topic of the offsets
+with fewer replicas if there were fewer brokers (``KafkaApis.createGroupMetadataTopic``)."""
 
 
 def coordinator_problems(draft: Draft) -> Iterator[Problem]:
-    """Topics of coordinators that brokers would not make, or not take a record into: members and
-    transactions would be refused to the end, and nothing acknowledged."""
+    """Yield a problem for each coordinators' topic that brokers would not create, or would take no
+    record into. Every group or transaction would be refused, and nothing acknowledged."""
     if draft.cluster is None or draft.workload is None:
         return
     if systems.parse(draft.cluster.system).is_before(_FACTOR_STANDS_SINCE):
@@ -97,7 +97,8 @@ def _unmade(cluster: ClusterSpec, topic: str) -> Iterator[Problem]:
 
 
 def session_refused(cluster: ClusterSpec, session_timeout_ms: int) -> str | None:
-    """Why a coordinator of ``cluster`` would take no member with this session timeout."""
+    """Return the reason why a coordinator of ``cluster`` would refuse a member with this session
+    timeout, or None."""
     least = _in_force(cluster, "group.min.session.timeout.ms")
     most = _in_force(cluster, "group.max.session.timeout.ms")
     if least is None or most is None or least <= session_timeout_ms <= most:
@@ -109,7 +110,7 @@ def session_refused(cluster: ClusterSpec, session_timeout_ms: int) -> str | None
 
 
 def _in_force(cluster: ClusterSpec, name: str) -> int | None:
-    """A broker property of the cluster; None where nobody can tell what it is by default."""
+    """Return the value of a broker property in the cluster, or None if its default is unknown."""
     if name in cluster.properties:
         return int(cluster.properties[name])
     known = systems.known(cluster.system, cluster.metadata_quorum)

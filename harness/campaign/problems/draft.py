@@ -1,7 +1,7 @@
-"""A campaign file of which not everything is right.
+"""A campaign file that is only partly valid.
 
-What sections say about each other is judged where all those concerned are right, so that one slip
-hides no other, and nothing is told that only follows from what was told already.
+Contradictions between sections are judged only if all those sections are valid. Therefore no
+mistake hides another, and no problem is reported that only follows from a reported one.
 """
 
 import json
@@ -25,10 +25,10 @@ from ackproof.harness.campaign.plan.faults import ScheduledFault
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """The sections of a campaign file; None for one that is missing or wrong.
+    """The sections of a campaign file; None for one that is missing or invalid.
 
-    What it comes to is kept once it was asked for: those who judge the schedule and those who add
-    up what it takes go by the same plans.
+    Plans are computed once and kept, because both the checks of the schedule and the sums of its
+    sizes use them.
     """
 
     runs: int | None
@@ -43,14 +43,15 @@ class Draft:
 
     @property
     def as_campaign(self) -> Campaign:
-        """What a plan is made of, as a campaign; with None where that is wrong."""
+        """Return the sections that make up a plan as a campaign, with None for each invalid one."""
         return Campaign.model_construct(
             cluster=self.cluster, cells=self.cells, schedule=self.schedule, faults=self.faults
         )
 
     @cached_property
     def grounds(self) -> tuple[Ground, ...]:
-        """Of a run of each cluster; empty where that cannot be told."""
+        """Return the plan context of a run of each cluster, or nothing if a section that it needs
+        is invalid."""
         if None in (self.cluster, self.cells, self.schedule, self.faults):
             return ()
         campaign = self.as_campaign
@@ -58,8 +59,8 @@ class Draft:
 
     @cached_property
     def plans(self) -> tuple[Sequence[ScheduledFault], ...]:
-        """Of a run of each cluster, as planned with one seed: with others they differ by a few
-        seconds. Empty where that cannot be told."""
+        """Return the plan of a run of each cluster, or nothing if a section that it needs is
+        invalid. The plans use one seed; with other seeds they differ by a few seconds."""
         campaign = self.as_campaign
         plans: dict[object, Sequence[ScheduledFault]] = {}
         for ground in self.grounds:
@@ -69,7 +70,7 @@ class Draft:
 
 
 def _differs_by(ground: Ground) -> tuple[object, ...]:
-    """By what of its cluster a plan differs."""
+    """Return the properties of a cluster on which a plan depends."""
     timings = ground.timings
     return (
         ground.members.servers,
@@ -79,8 +80,7 @@ def _differs_by(ground: Ground) -> tuple[object, ...]:
 
 
 def draft(content: Mapping[str, object], wrong: Container[str]) -> Draft:
-    """The sections that are right in themselves, and not among those in which something else is
-    ``wrong``."""
+    """Return the valid sections of a file, without those that have other problems (``wrong``)."""
     return Draft(
         **{
             name: None if name in wrong else _section(name, content)

@@ -1,5 +1,6 @@
-"""What is wrong with a campaign for a cluster that was there before: what it would take to deploy,
-and what such a cluster cannot offer."""
+"""Problems of a campaign for an external cluster: keys that only a deployment needs, and faults and
+settings that such a cluster does not offer.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -31,31 +32,32 @@ IN_FORCE = (
     "broker.session.timeout.ms",
     "replica.lag.time.max.ms",
 )
-"""Properties that say what is in force; none is set."""
+"""Properties that state the timeouts of the external cluster. Ackproof sets none of them."""
 _ALONE = ("No such", "Invalid value", "Java JAAS")
-"""How librdkafka begins what it has against a property by itself."""
+"""The beginnings of librdkafka's messages about a single property."""
 _HANDS: Mapping[str, frozenset[Action]] = {
     "kill": frozenset({Action.KILL, Action.START}),
-    # Who was asked to end and has not is killed when the fault is over.
+    # A broker that has not ended when asked is killed when the fault is over.
     "terminate": frozenset({Action.STOP, Action.KILL, Action.START}),
     "restart": frozenset({Action.STOP, Action.KILL, Action.START}),
     "pause": frozenset({Action.PAUSE, Action.RESUME}),
 }
-"""By which actions each fault is done that lays hands on brokers."""
+"""The actions that each fault on broker processes needs."""
 _ORDERS = frozenset(
     {
         *("alter-min-isr", "create-topic", "grow-topic", "delete-topic", "delete-records"),
         *("crash-client", "pause-client", "add-partitions", "advance-log-start", "command"),
     }
 )
-"""Faults that need nothing but clients, or commands of the user's own."""
+"""Faults that need only clients, or commands of the user's own."""
 _UNSPOKEN = frozenset({"reassign", "elect-preferred"})
-"""Faults that need a request which librdkafka does not speak."""
+"""Faults that need a request which librdkafka does not support."""
 _UNSEEN = "a client is not told who keeps the metadata, nor who the active controller is"
 
 
 def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
-    """What is wrong with the section ``cluster`` by itself; nothing where its types are."""
+    """Yield the problems of the section ``cluster`` by itself. If its types are wrong, there are
+    none here."""
     written = mapping(content, "cluster")
     there = written.get("external") is not None
     if (written.get("system") == EXTERNAL) != there:
@@ -76,7 +78,7 @@ def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def external_problems(draft: Draft) -> Iterator[Problem]:
-    """What its cells and faults ask for that such a cluster does not offer."""
+    """Yield a problem for each setting and fault that an external cluster does not offer."""
     if draft.cluster is None or (spec := draft.cluster.external) is None:
         return
     for client in () if draft.cells is None else clients_of(draft.cells):
@@ -106,7 +108,7 @@ def _refusals(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
 
 
 def refused_everywhere(fault: str) -> str | None:
-    """What of the fault keeps every cluster of one's own from offering it; None where one may."""
+    """Return the reason why no external cluster can offer the fault, or None if some can."""
     if fault == "elect-unclean":
         return "is proven by leader epochs, which a client is not told"
     if fault in _ORDERS or fault in _UNSPOKEN or fault in _HANDS:
@@ -115,7 +117,8 @@ def refused_everywhere(fault: str) -> str | None:
 
 
 def asked_for(fault: str) -> str | None:
-    """On what of the cluster it depends whether a fault is offered; None where on nothing."""
+    """Return the condition on which an external cluster offers a fault, or None if there is
+    none."""
     if fault in _UNSPOKEN:
         return f"sasl.mechanism, if any, is {', '.join(MECHANISMS)}"
     if fault in _HANDS:
@@ -124,7 +127,8 @@ def asked_for(fault: str) -> str | None:
 
 
 def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
-    """``signal``: by which a restart ends the process."""
+    """Yield the reasons why the cluster does not offer a fault. ``signal`` is the signal by which a
+    restart ends the process."""
     if fault in _ORDERS:
         return
     if (reason := refused_everywhere(fault)) is not None:
@@ -194,8 +198,8 @@ def _connection(spec: ExternalSpec) -> Iterator[Problem]:
 
 
 def _unknown(name: str, value: object) -> str | None:
-    """Why librdkafka has no such property, or no such value of it; None where it may have. What
-    belongs together is seen when it connects."""
+    """Return librdkafka's reason why a property or its value does not exist, or None if they may.
+    Properties that do not go together are found when a client connects."""
     refused = clients.producer_refusal(name, value if isinstance(value, (str, int, float)) else "")
     return refused if refused and refused.startswith(_ALONE) else None
 

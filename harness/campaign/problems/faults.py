@@ -1,4 +1,4 @@
-"""What is wrong with a campaign's faults: names, parameters, targets."""
+"""Problems of a campaign's faults: names, parameters and targets."""
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,12 +39,16 @@ from ackproof.workloads.interface import Load, Role
 # --- faults ---------------------------------------------------------------------------------------
 
 _OF_CLIENTS = {"kill": CRASH_CLIENT.name, "pause": PAUSE_CLIENT.name}
-"""Faults on servers, and what does the same to clients."""
+"""Faults on servers, with the faults that do the same to clients."""
 
 
 def own_fault_problems(content: Mapping[str, object]) -> Iterator[Problem]:
-    """What is wrong with faults by themselves: names, parameters, and what is no target at all.
-    Read as they are written, so that they are judged whatever else is wrong with the file."""
+    """Yield the problems of each fault by itself: unknown names, wrong parameters, and targets that
+    cannot be parsed.
+
+    Faults are read as they are written, so that they are judged even if other parts of the file are
+    invalid.
+    """
     entries = content.get("faults")
     for index, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict) and "story" not in entry:
@@ -53,7 +57,7 @@ def own_fault_problems(content: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def fault_problems(draft: Draft) -> Iterator[Problem]:
-    """What is wrong between faults that are right by themselves, and the cluster and the cells."""
+    """Yield the contradictions between valid faults, the cluster and the cells."""
     cells = None if draft.cells is None else _by_topic(draft.cells)
     topics = None if cells is None else _partitions(cells)
     offsets = coordinators.partitions(draft)
@@ -76,7 +80,7 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _on_nobody(draft: Draft) -> Iterator[Problem]:
-    """Consumers are to crash, or to be paused, and there are none."""
+    """Yield a problem for each fault on consumers in a campaign without consumers."""
     if draft.workload is None or draft.workload.readers or draft.workload.groups:
         return
     for index, entry in enumerate(draft.faults or ()):
@@ -143,8 +147,8 @@ def _fault_or_story(
 def _aimed_at(
     entry: FaultEntry, cells: Mapping[str, Cell] | None, offsets: Mapping[str, int]
 ) -> Mapping[str, int] | None:
-    """The topics that a target may name. What a fault does to partitions and topics by orders is
-    not for the coordinators' topic."""
+    """Return the topics that a target may name, with their numbers of partitions. Faults that
+    change partitions and topics must not name the coordinators' topics."""
     if cells is None:
         return None
     befalls_servers = FAULTS[entry.fault].aim.befalls_servers
@@ -190,8 +194,8 @@ def _target_problems(
 def _foreseen(
     fault: Fault, target: expressions.Expression, cells: Mapping[str, Cell] | None
 ) -> bool:
-    """Whether its plan is known to be possible or not: the target is the same at any time, or it
-    does not matter which broker or partition it will be."""
+    """Return whether the validity of a fault's plan can be judged in advance. It can if the target
+    is always the same, or if it does not matter which broker or partition it becomes."""
     if target.asks_zookeeper:
         return False
     alike = fault.aim is Aim.BROKERS or not fault.aim.befalls_servers
@@ -202,8 +206,11 @@ def _foreseen(
 def _placement(
     target: expressions.Expression, cells: Mapping[str, Cell], members: Members
 ) -> Mapping[str, tuple[set[int], int]]:
-    """Of each topic the partitions that the target names, and as many as there are brokers: all
-    others are placed as one of these, were there millions."""
+    """Return the partitions of each topic to place in the planned view, and its replication factor.
+
+    They are the partitions that the target names, and as many as there are brokers. All other
+    partitions are placed like one of these, so that a topic of millions costs nothing.
+    """
     return {
         topic: (
             {
@@ -227,7 +234,7 @@ def _unplannable(
     members: Members,
     view: ClusterView,
 ) -> Iterator[str]:
-    """What would be wrong when it strikes."""
+    """Yield the problems that the fault would have at its injection."""
     try:
         resolved = resolve_planned(target, members, view, 0, fault.aim)
         fault.plan(members, resolved, parameters, random.Random(0))
@@ -241,7 +248,7 @@ def _unplannable(
 
 
 def live_topic_problems(draft: Draft, cells: Mapping[str, Cell]) -> Iterator[Problem]:
-    """Of a campaign whose faults are right by themselves. ``cells``: by topic."""
+    """Yield the problems of valid faults that change topics in use. ``cells`` are by topic."""
     for index, entry in enumerate(draft.faults or ()):
         if not isinstance(entry, FaultEntry):
             continue
@@ -268,7 +275,8 @@ def _deletion(entry: FaultEntry, field: str) -> Iterator[Problem]:
 
 
 def _unchanged(entry: FaultEntry, cells: Iterable[Cell], field: str) -> Iterator[Problem]:
-    """Of a topic that is drawn, too: it may be drawn."""
+    """Yield a problem for a value that a topic already has, also for a topic that is drawn, because
+    it may be drawn."""
     parameters = parameters_of(entry.fault, entry.parameters)
     assert isinstance(parameters, MinIsrAltered)
     value = parameters.min_insync_replicas
@@ -282,7 +290,7 @@ def _unchanged(entry: FaultEntry, cells: Iterable[Cell], field: str) -> Iterator
 
 
 def _meant(target: str, cells: Mapping[str, Cell]) -> list[Cell]:
-    """The cells whose topics the target names; where that is any, all."""
+    """Return the cells whose topics the target may name: all cells for `any`."""
     named = {
         role.topic
         for topic in cells
@@ -333,11 +341,12 @@ _MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("corrupt", "corruption"), ("bit-flip", "corrupt-index")),
     **dict.fromkeys(("cpu", "memory", "stress"), ("starve-cpu", "starve-memory")),
 }
-"""Of Jepsen's nemeses, of Chaos Mesh's kinds and actions, of signals and of everyday speech."""
+"""Names of Jepsen's nemeses, of Chaos Mesh's kinds and actions, of signals and of everyday speech,
+with the faults that they may mean."""
 
 
 def unknown_fault(name: str) -> str:
-    """Return that there is no fault of this name, and which may be meant."""
+    """Return the message that there is no fault of this name, with the faults that may be meant."""
     faults = _MEANT.get(name.lower().replace("_", "-"), ())
     if not faults:
         return unknown("fault", name, FAULTS)
@@ -349,7 +358,7 @@ def unknown_fault(name: str) -> str:
 
 
 def schedule_problems(draft: Draft) -> Iterator[Problem]:
-    """Everything that is wrong with the schedule of ``draft``, as far as it can be told."""
+    """Yield every problem of the schedule of ``draft``, as far as the valid sections show them."""
     if draft.schedule is None or draft.faults is None:
         return
     campaign = draft.as_campaign
@@ -399,8 +408,8 @@ def _kinds(found: Count, room: Count) -> Iterator[tuple[str, int, int]]:
 def story_problems(
     entry: StoryEntry, where: str, cells: Mapping[str, Cell] | None
 ) -> Iterator[Problem]:
-    """That there is no such story, that it cannot play on this topic; ``cells``: by topic, None
-    where they are not known."""
+    """Yield a problem for an unknown story, or one that cannot play on its topic. ``cells`` are by
+    topic, or None if they are unknown."""
     story = catalogue().get(entry.story)
     if story is None:
         reason = unknown("story", entry.story, catalogue())
@@ -413,8 +422,8 @@ def story_problems(
 def steps_as_faults(
     entry: StoryEntry, where: str, members: Members
 ) -> Iterator[tuple[str, FaultEntry]]:
-    """The steps of a story that is right so far, as faults that can be judged like any other, each
-    with its field."""
+    """Yield the steps of a valid story as faults that can be judged like any other, each with its
+    field."""
     partition = None if entry.topic is None else (entry.topic, _number(entry))
     for step in unrolled(catalogue()[entry.story], members, seed=0):
         target = target_of(step, partition)
@@ -425,7 +434,7 @@ def steps_as_faults(
 def _topic_problems(
     entry: StoryEntry, story: Story, cells: Mapping[str, Cell] | None
 ) -> Iterator[tuple[str, str]]:
-    """By field."""
+    """Yield the problems of a story's topic and partition, each after its field."""
     if entry.topic is None:
         if story.needs_topic:
             yield "topic", f"{entry.story} plays on a partition: a topic is needed"

@@ -1,6 +1,5 @@
-"""What keeps a campaign from running where it is to run, though nothing is wrong with its file:
-what the backend cannot do, hosts that nobody named, programs of clients that are not there, or that
-nobody said might be started.
+"""Reasons why a valid campaign cannot run at its place: faults that the backend cannot inject,
+hosts that are not given, and programs that are missing or not allowed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,18 +24,18 @@ from ackproof.nemesis.interface import Fault
 # --- which fault is offered where -----------------------------------------------------------------
 
 OWN_CLUSTER = "your cluster"
-"""What a cluster of one's own is called among the places. Its clients are on the backend here."""
+"""The name of an external cluster among the places. Its clients run on the backend `here`."""
 
 PLACES: Sequence[str] = (*(name for name in BACKENDS if name != HERE), OWN_CLUSTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """Whether a place offers a fault.
+    """The answer of a place to whether it offers a fault.
 
     Attributes:
-        refused: Why it never does; None where it may.
-        where: On what it depends, if on anything.
+        refused: The reason why it never does; None if it may.
+        where: The conditions on which it does, if any.
     """
 
     refused: str | None = None
@@ -49,7 +48,7 @@ class Offer:
 
 
 def offer(fault: Fault, place: str) -> Offer:
-    """Whether one of :data:`PLACES` offers the fault."""
+    """Return whether one of :data:`PLACES` offers the fault."""
     if place == OWN_CLUSTER:
         return _of_own_cluster(fault.name)
     backend, needs = BACKENDS[place], sorted(fault.needs)
@@ -69,7 +68,7 @@ def _of_own_cluster(fault: str) -> Offer:
 
 
 def offers_table() -> Iterator[tuple[str, Mapping[str, Offer]]]:
-    """Every fault by name, and what each place says of it."""
+    """Yield the name of every fault, with the offer of each place."""
     for name, fault in FAULTS.items():
         yield name, {place: offer(fault, place) for place in PLACES}
 
@@ -83,8 +82,8 @@ _SKIPPED = "; `ackproof run --skip-refused` runs without it"
 def lacking_capabilities(
     campaign: Campaign, capabilities: frozenset[Capability]
 ) -> Iterator[Problem]:
-    """Yield every fault that needs what the backend cannot do, and whether the campaign can run
-    without it."""
+    """Yield every fault that needs a capability which the backend lacks, and whether the campaign
+    can run without the fault."""
     backend = campaign.cluster.backend
     refused = [
         (field, reason)
@@ -103,30 +102,33 @@ def lacking_capabilities(
 
 
 def never_offered(campaign: Campaign) -> Iterator[Problem]:
-    """Yield every fault that no backend of the kind offers, wherever it is."""
+    """Yield every fault that no backend of the kind offers, on any machine."""
     never = BACKENDS[campaign.cluster.backend].never
     return lacking_capabilities(campaign, frozenset(Capability) - never.keys())
 
 
 def without_hosts(campaign: Campaign) -> Iterator[Problem]:
-    """That the backend needs hosts, and nobody named any."""
+    """Yield a problem if the backend needs hosts and no inventory is given."""
     if campaign.cluster.backend == SSH and campaign.cluster.inventory is None:
         reason = "the backend ssh needs the file with its hosts (--inventory)"
         yield Problem(field="cluster.inventory", reason=reason)
 
 
 def elsewhere(campaign: Campaign) -> Iterator[Problem]:
-    """That the system is not deployed on the backend."""
+    """Yield a problem if the system cannot be deployed on the backend."""
     cluster = campaign.cluster
     if reason := systems.parse(cluster.system).obstacle(cluster.backend):
         yield Problem(field="cluster.backend", reason=reason)
 
 
 def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[Problem]:
-    """Of each client that its program is not on this machine, from where nodes are given it.
-    ``allowed``: the programs of the user's own that may be started: a campaign file, which may come
-    from anybody, does not decide that (as of librdkafka's plugins:
-    :data:`workloads.configuration.RESERVED`)."""
+    """Yield a problem for each client whose program is missing on this machine, from which it is
+    copied to the nodes, or is not allowed.
+
+    ``allowed`` holds the programs of the user's own that may be started. A campaign file does not
+    decide that, because it may come from anyone. The same holds for librdkafka's plugins
+    (:data:`workloads.configuration.RESERVED`).
+    """
     meant = {path.resolve() for path in allowed}
     for client in clients_of(campaign.cells):
         if client == LIBRDKAFKA:
@@ -139,8 +141,8 @@ def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
 
 
 def unusable_commands(campaign: Campaign, *, allowed: bool) -> Iterator[Problem]:
-    """Yield every command of a fault whose program is not on this machine, or that nobody has
-    allowed to be run: a campaign file may come from anybody."""
+    """Yield every command of a fault whose program is not on this machine, or that the user has not
+    allowed. A campaign file may come from anyone."""
     for field, commands in commands_of(campaign):
         for key, argv in commands.named():
             try:
@@ -155,7 +157,8 @@ def unusable_commands(campaign: Campaign, *, allowed: bool) -> Iterator[Problem]
 
 
 def strange_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[str]:
-    """Yield why a program that the user allows cannot be meant: it is none, or no cell names it."""
+    """Yield the reason for each allowed program that cannot be meant: it does not exist, or no cell
+    names it."""
     named = {Path(client).resolve() for client in clients_of(campaign.cells) if is_program(client)}
     for path in allowed:
         try:
@@ -171,9 +174,12 @@ def strange_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
 
 
 def without_refused(campaign: Campaign, able: frozenset[Capability]) -> Campaign:
-    """``campaign`` without the faults, and the disks, that its backend refuses, which is ``able``
-    to do so much. A story of which one step is refused goes as a whole: half a story is another
-    one."""
+    """Return ``campaign`` without the faults, and the disks, that its backend refuses, given the
+    capabilities ``able``.
+
+    A story of which one step is refused is left out as a whole, because a part of a story is a
+    different story.
+    """
     backend, spec = campaign.cluster.backend, campaign.cluster
     skipped: list[Skipped] = []
     faults = []
@@ -190,8 +196,8 @@ def without_refused(campaign: Campaign, able: frozenset[Capability]) -> Campaign
 
 
 def nothing_left(campaign: Campaign, kept: Campaign) -> Iterator[Problem]:
-    """That all its faults were refused: what is left is no campaign with faults, and nobody asked
-    for a baseline."""
+    """Yield a problem if all faults were refused. The rest would be a baseline, which was not asked
+    for."""
     if campaign.faults and not kept.faults:
         reason = f"the backend {campaign.cluster.backend} refuses every one of them"
         yield Problem(field="faults", reason=reason)

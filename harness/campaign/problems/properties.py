@@ -1,8 +1,9 @@
-"""What is wrong with the properties that a campaign file sets of brokers, topics and producers,
-each looked at by itself: the name, the value, and whether records would be deleted by it. Secrets
-are refused wherever in the file they are, because copies of the file are kept with results.
+"""Problems of the properties that a campaign file sets for brokers, topics and producers, each
+judged by itself: its name, its value, and whether it makes brokers delete records.
 
-Read as they are written, so that they are judged whatever else is wrong with the file.
+Secrets are refused wherever they are in the file, because copies of the file are kept with results.
+Properties are read as they are written, so that they are judged even if other parts of the file are
+invalid.
 """
 
 import re
@@ -29,11 +30,11 @@ _TIMES: Mapping[str, int] = {
     "log.retention.hours": 3_600_000,
     "retention.ms": 1,
 }
-"""Properties that say for how long records are kept, in milliseconds; each goes before those of
-brokers that follow."""
+"""Properties for the time that records are kept, with their units in milliseconds. Each takes
+precedence over the broker properties that follow it."""
 _UNSET = "retention.ms"
 _UNSET_MS = 168 * 3_600_000
-"""For how long every system keeps the records of a topic of which nothing is said."""
+"""The time that every system keeps the records of a topic by default, in milliseconds."""
 _FORGETS: Mapping[str, tuple[int, str]] = {
     "offsets.retention.minutes": (60_000, "deletes commits, which would be taken for lost"),
     "producer.id.expiration.ms": (
@@ -45,8 +46,8 @@ _FORGETS: Mapping[str, tuple[int, str]] = {
         "forgets transactional producers, which would be taken for fenced",
     ),
 }
-"""Properties that say for how long brokers remember something else, in milliseconds, and what
-follows from a shorter time."""
+"""Properties for the time that brokers keep other state, with their units in milliseconds, and the
+consequence of a shorter time."""
 _SIZES = ("log.retention.bytes", "retention.bytes")
 _CLEANUP = re.compile(r"(log\.)?cleanup\.policy")
 _CLOCKS = re.compile(r"-clock$")
@@ -60,7 +61,7 @@ Section = Mapping[str, object]
 
 
 def property_problems(content: Section) -> Iterator[Problem]:
-    """Of everything in the file that holds properties."""
+    """Yield the problems of everything in the file that holds properties."""
     cluster, cells = mapping(content, "cluster"), mapping(content, "cells")
     system, quorum = _text(cluster, "system") or BUNDLED, _text(cluster, "metadata.quorum")
     known = systems.known(system, quorum)
@@ -78,7 +79,7 @@ def property_problems(content: Section) -> Iterator[Problem]:
 
 
 def secret_problems(content: Section) -> Iterator[Problem]:
-    """Yield a problem for each secret, which names the place where it may be."""
+    """Yield a problem for each secret, with the place where it may be instead."""
     cluster = content.get("cluster")
     external = isinstance(cluster, dict) and cluster.get("system") == EXTERNAL
     for steps in secrets_in(content):
@@ -87,7 +88,8 @@ def secret_problems(content: Section) -> Iterator[Problem]:
 
 
 def without(problems: Sequence[Problem], secrets: Sequence[Problem]) -> Iterator[Problem]:
-    """Yield ``problems``, except those of fields that hold secrets: reasons may quote the value."""
+    """Yield ``problems``, except those of fields that hold secrets, because a reason may quote the
+    value."""
     hidden = {problem.field for problem in secrets}
     inside = tuple(f"{field}{mark}" for field in hidden for mark in ".[")
     for problem in problems:
@@ -96,13 +98,14 @@ def without(problems: Sequence[Problem], secrets: Sequence[Problem]) -> Iterator
 
 
 def mapping(section: Section, name: str) -> Section:
-    """The mapping of that name; an empty one where there is something else."""
+    """Return the mapping of that name, or an empty one if there is something else."""
     found = section.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def _text(section: Section, name: str) -> str | None:
-    """What is written there; None where nothing is. What is no text names nothing."""
+    """Return the text under a key, or None if the key is absent. A value that is not text gives an
+    empty text, which names nothing."""
     written = section.get(name)
     return written if written is None or isinstance(written, str) else ""
 
@@ -110,7 +113,8 @@ def _text(section: Section, name: str) -> str | None:
 def _broker_problems(
     given: Section, where: str, known: Known | None, every: Section, least_ms: int
 ) -> Iterator[Problem]:
-    """``every``: all properties of these brokers, those that are ``given`` here among them."""
+    """Yield the problems of broker properties. ``every`` holds all properties of these brokers,
+    including those that are ``given`` here."""
     for name, written in given.items():
         field = f"{where}.{name}"
         if name in RESERVED:
@@ -138,7 +142,7 @@ def _topic_problems(given: Section, known: Known | None, least_ms: int) -> Itera
 
 
 def _clients(cells: Section) -> Sequence[str]:
-    """Those of which the file has cells; what is none is for the model to refuse."""
+    """Return the clients of the file's cells. The model refuses values that are not clients."""
     written = several(cells.get("client", LIBRDKAFKA))
     named = [one for one in written if isinstance(one, str)]
     return [one for one in named if one in CLIENTS or is_program(one)]
@@ -168,16 +172,19 @@ def _wrong(
 
 
 def _values(written: object, field: str) -> Iterator[tuple[str, Value]]:
-    """Each value, with its own path; what can be none is for the model to refuse."""
+    """Yield each value with its own path. The model refuses what cannot be a value."""
     for number, value in enumerate(several(written)):
         if isinstance(value, str | int | float):
             yield f"{field}[{number}]" if isinstance(written, list) else field, value
 
 
 def _deletes(name: str, given: Section, least_ms: int) -> Iterator[str]:
-    """Yield why brokers would delete records of a run on purpose. What retention deletes was acked,
-    and is absent from the final log: it would be called lost, and a guarantee broken that nobody
-    gave. Whether a run is longer, or too large for ``retention.bytes``, is judged with its plan."""
+    """Yield the reasons why brokers would delete records of a run.
+
+    A record that retention deletes was acknowledged and is absent from the final log. It would be
+    reported as lost, and as a broken guarantee that was never given. Whether a run is longer, or
+    too large for ``retention.bytes``, is judged with its plan.
+    """
     values = several(given[name])
     if _CLEANUP.fullmatch(name) and any("compact" in str(value) for value in values):
         yield f"compaction {_DELETED}"
@@ -196,8 +203,8 @@ def _whole(written: object) -> list[int]:
 
 
 def _least_ms(content: Section) -> int:
-    """Return for how long records must be kept: longer than any run lasts. Faults set clocks half
-    a day ahead or back."""
+    """Return how long records must be kept at least, in milliseconds: longer than any run lasts.
+    Faults set clocks half a day ahead or back."""
     faults = content.get("faults")
     entries = [one for one in faults if isinstance(one, dict)] if isinstance(faults, list) else []
     wrong = any("story" in one or _CLOCKS.search(str(one.get("fault"))) for one in entries)
@@ -215,8 +222,8 @@ def size_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def retention_problems(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem for each property by which brokers would delete or forget something before a
-    run, as it is planned, is over."""
+    """Yield a problem for each property by which brokers would delete records or state before the
+    planned end of a run."""
     least_ms = _planned_ms(draft)
     for where, given, every in _places(draft):
         for name in given:
@@ -226,7 +233,8 @@ def retention_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _places(draft: Draft) -> Iterator[tuple[str, Section, Section]]:
-    """Yield where properties stand, those that stand there, and all that are in force there."""
+    """Yield each section with properties: its field, its properties, and all properties in force
+    there."""
     if draft.cluster is None or draft.cells is None:
         return
     everywhere, topic = draft.cluster.properties, draft.cells.topic
@@ -237,8 +245,8 @@ def _places(draft: Draft) -> Iterator[tuple[str, Section, Section]]:
 
 
 def _planned_ms(draft: Draft) -> int:
-    """Return for how long the records of the longest run must be kept; 0 where its plan does not
-    tell."""
+    """Return how long the records of the longest run must be kept, in milliseconds, or 0 if its
+    plan is unknown."""
     wrong = any(_CLOCKS.search(fault.fault) for plan in draft.plans for fault in plan)
     lasts = longest_run_ms(draft)
     return lasts + _DAY_MS if lasts and wrong else lasts
@@ -251,8 +259,7 @@ def _forgets(name: str, given: Section, least_ms: int) -> Iterator[str]:
 
 
 def _kept_too_short(draft: Draft, least_ms: int) -> Iterator[Problem]:
-    """Yield a problem where a run lasts longer than brokers keep records of which nothing is
-    said."""
+    """Yield a problem if a run lasts longer than brokers keep records by default."""
     if draft.cluster is None or draft.cells is None or least_ms <= _UNSET_MS:
         return
     if draft.cluster.system == EXTERNAL or _UNSET in draft.cells.topic:

@@ -1,4 +1,4 @@
-"""How much a campaign may come to in all. Each value may be right, and their product absurd."""
+"""Limits on the totals of a campaign. Each value may be valid while their product is absurd."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,9 @@ from ackproof.history.cell import Cell
 
 _HOUR_MS = 3_600_000
 _PROCESSES_MAX = 1_000
-"""24 cells with 12 producers and 6 consumers each are 432 clients, and somebody means that. A
-thousand, each with 70 MB that it shares with nobody, fill a large machine."""
+"""The most servers and clients of a run. A large campaign on purpose has 24 cells with 12 producers
+and 6 consumers each, which are 432 clients. A thousand, with 70 MB of unshared memory each, fill a
+large machine."""
 _DISKS_MAX = 200
 _MEGABYTES_MAX = 16 * 1024 * 1024
 
@@ -38,16 +39,16 @@ def _hours(duration_ms: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
-    """Something that adds up.
+    """A quantity that is summed over the campaign.
 
     Attributes:
-        field: Where it is told.
-        what: What is counted.
-        of: How much of it there is; None where that cannot be told.
-        asked: Above this it must be meant.
-        most: Above this it is refused.
-        shown: As people read it.
-        rather_at: A better place than ``field``, if this campaign has one.
+        field: The field at which a problem is reported.
+        what: The name of what is counted.
+        of: Its amount; None if it is unknown.
+        asked: The amount above which the user must confirm.
+        most: The amount above which it is refused.
+        shown: The amount as text.
+        rather_at: A better field than ``field``, if this campaign has one.
     """
 
     field: str
@@ -59,7 +60,8 @@ class Total:
     rather_at: Callable[[Draft], str | None] = lambda _draft: None
 
     def problem(self, draft: Draft, meant: bool) -> Problem | None:
-        """That it is too much, if so; what is ``meant`` need not be asked about."""
+        """Return a problem if the total is too large. ``meant`` says that the user has confirmed
+        it."""
         total = self.of(draft)
         if total is None or total <= (self.most if meant else self.asked):
             return None
@@ -79,13 +81,14 @@ def _runs(draft: Draft) -> float | None:
 
 
 def _rounds_of(draft: Draft) -> int:
-    """How many runs of each cluster there are."""
+    """Return the number of runs of each cluster."""
     alone = draft.cells is not None and draft.cells.alone
     return (draft.runs or 1) * (draft.cells.size if alone and draft.cells else 1)
 
 
 def _faults(draft: Draft) -> float | None:
-    """Those drawn for as long as the schedule lasts are counted by what each takes on average."""
+    """Return the faults of a run. Those drawn for as long as the schedule lasts are estimated from
+    their average duration."""
     if draft.faults is None or draft.schedule is None:
         return None
     timed = sum(_steps(entry, draft) for entry in draft.faults if entry.at is not None)
@@ -97,7 +100,7 @@ def _faults(draft: Draft) -> float | None:
 
 
 def _rounds(schedule: Schedule, listed: Sequence[Entry], draft: Draft) -> float:
-    """Of one lane."""
+    """Return the rounds of one lane."""
     if schedule.lasts is None:
         return schedule.rounds
     round_ms = len(listed) * mean(schedule.gap) + sum(_held_ms(entry, draft) for entry in listed)
@@ -105,7 +108,7 @@ def _rounds(schedule: Schedule, listed: Sequence[Entry], draft: Draft) -> float:
 
 
 def _steps(entry: Entry, draft: Draft) -> int:
-    """How many faults it comes to; a story that there is not counts as one."""
+    """Return the number of faults of an entry. An unknown story counts as one."""
     if isinstance(entry, FaultEntry) or (story := catalogue().get(entry.story)) is None:
         return 1
     cluster = ClusterSpec(brokers=1) if draft.cluster is None else draft.cluster.largest
@@ -113,7 +116,8 @@ def _steps(entry: Entry, draft: Draft) -> int:
 
 
 def _held_ms(entry: Entry, draft: Draft) -> float:
-    """On average, as far as the file says; the steps of a story as if none waited for another."""
+    """Return the average duration of an entry, in milliseconds, as far as the file gives it. The
+    steps of a story count as 0."""
     if isinstance(entry, StoryEntry):
         return 0
     if entry.hold is not None:
@@ -124,7 +128,7 @@ def _held_ms(entry: Entry, draft: Draft) -> float:
 
 
 def _rate(draft: Draft) -> float | None:
-    """Of all cells of a run; how fast flat out is, nobody can tell."""
+    """Return the rate of all cells of a run, or None for flat-out, whose speed is unknown."""
     if draft.workload is None or draft.cells is None or draft.workload.flat_out:
         return None
     return draft.workload.rate * _at_once(draft.cells, lambda _: 1)
@@ -138,23 +142,26 @@ def _bytes(draft: Draft) -> float | None:
 
 
 def bytes_of_a_run(campaign: Campaign) -> float:
-    """Return what the disks have to hold of the longest run, and more: what is only read is
-    counted, too. 0 where it cannot be told, of clients that send flat out."""
+    """Return an upper bound of the bytes that the longest run writes to disk. Bytes that are only
+    read are included. Return 0 if it is unknown, for clients that send flat out."""
     sections = {name: getattr(campaign, name) for name in Draft.__dataclass_fields__}
     return bytes_of_draft(Draft(**sections)) or 0
 
 
 def bytes_of_draft(draft: Draft) -> float | None:
-    """Return the bytes of :func:`bytes_of_a_run` of a campaign that is being read; None where it
-    cannot be told."""
+    """Return the bytes of :func:`bytes_of_a_run` for a campaign that is being read, or None if they
+    are unknown."""
     copied, each = _bytes_copied(draft), _sends_of_a_cell(draft)
     return None if copied is None or each is None else each * copied
 
 
 def longest_run_ms(draft: Draft) -> int:
-    """Return the time from the first record of the longest run until all of it was read back:
-    twice the planned time, because faults may strike and heal later than planned, and the limits of
-    the steps that follow. 0 where that cannot be told."""
+    """Return the time from the first record of the longest run until all records were read back, in
+    milliseconds, or 0 if it is unknown.
+
+    It is twice the planned time, because faults may be injected and healed later than planned, and
+    the limits of the steps that follow.
+    """
     lasts = _durations_ms(draft)
     if not lasts or draft.limits is None:
         return 0
@@ -162,7 +169,8 @@ def longest_run_ms(draft: Draft) -> int:
 
 
 def _bytes_copied(draft: Draft) -> float | None:
-    """Of one record of each cell of a run, in all places that it goes to."""
+    """Return the mean bytes of one record of each cell of a run, in all places to which it is
+    copied."""
     if draft.workload is None or draft.cells is None:
         return None
     load_of = draft.workload.load_of
@@ -171,13 +179,15 @@ def _bytes_copied(draft: Draft) -> float | None:
 
 
 def _at_once(cells: Sweep, of: Callable[[Cell], int]) -> int:
-    """Of all cells of a run: the sum, or where each has a run of its own the most of any."""
+    """Return the total of all cells of a run. If each cell has a run of its own, return the
+    maximum."""
     counts = [of(cell) for cell in expand(cells)]
     return max(counts, default=0) if cells.alone else sum(counts)
 
 
 def _replicas(draft: Draft) -> float | None:
-    """None where the cells are too many to be listed, which is told of them."""
+    """Return the replicas of all partitions, or None if there are too many cells, which is a
+    problem of its own."""
     if draft.cells is None or draft.cells.size > CELLS_MAX:
         return None
     replicas = _at_once(draft.cells, lambda cell: cell.partitions * cell.replication_factor)
@@ -187,7 +197,8 @@ def _replicas(draft: Draft) -> float | None:
 
 
 def _clients(draft: Draft) -> int:
-    """Of a cell that has all groups; where nobody can tell, as many as where nobody says."""
+    """Return the clients of a cell that has all groups. An invalid workload counts as one
+    client."""
     return 1 if draft.workload is None else draft.workload.clients_at_most
 
 
@@ -201,7 +212,7 @@ def _processes(draft: Draft) -> float | None:
 
 
 def _disks(draft: Draft) -> float | None:
-    """Each is a loop device, of which a machine has not many."""
+    """Return the disks of all brokers. Each is a loop device, of which a machine has few."""
     if draft.cluster is None:
         return None
     spec = draft.cluster.disks
@@ -210,15 +221,16 @@ def _disks(draft: Draft) -> float | None:
 
 
 def _megabytes(draft: Draft) -> float | None:
-    """Only what is written takes room, but a full disk is one that is written to its end."""
+    """Return the size of all disks. Only written data takes space, but a fault that fills a disk
+    writes to its end."""
     if draft.cluster is None or (disks := _disks(draft)) is None:
         return None
     return 0 if draft.cluster.disks is None else disks * draft.cluster.disks.megabytes
 
 
 def _limits_ms(draft: Draft) -> float | None:
-    """How long everything may take in which the cluster is only waited for: each step once a run,
-    and where the file limits proofs, two of each fault."""
+    """Return the sum of all time limits, in milliseconds: each step once a run and, if the file
+    limits proofs, two proofs of each fault."""
     if draft.limits is None or (runs := _runs(draft)) is None:
         return None
     own = draft.limits
@@ -235,7 +247,8 @@ def _sends(draft: Draft) -> float | None:
 
 
 def _sends_of_a_cell(draft: Draft) -> float | None:
-    """In a run; None where nothing limits them, which is told elsewhere."""
+    """Return the records of a cell in a run, or None if nothing limits them, which is a problem of
+    its own."""
     lasts = _durations_ms(draft)
     if draft.workload is None or not lasts:
         return None
@@ -249,7 +262,8 @@ def _duration_ms(draft: Draft) -> float | None:
 
 
 def _durations_ms(draft: Draft) -> Sequence[int]:
-    """Of a run of each cluster, as planned. Empty where that cannot be told."""
+    """Return the planned duration of a run of each cluster, in milliseconds; empty if it is
+    unknown."""
     return [scheduler.duration_ms(draft.as_campaign, plan) for plan in draft.plans]
 
 
@@ -272,7 +286,8 @@ _FIRST: Sequence[Total] = (
         most=50_000,
     ),
 )
-"""Their products are looked at first: what is too large is not even listed."""
+"""The totals that are judged first. If they are too large, their cells and runs are not even
+listed."""
 
 _THEN: Sequence[Total] = (
     Total(
@@ -327,17 +342,17 @@ _THEN: Sequence[Total] = (
 
 
 def too_many(draft: Draft, *, meant: bool) -> Iterator[Problem]:
-    """Whether there are more cells, partitions, runs or faults than anybody can mean."""
+    """Yield a problem if there are too many cells, clients, runs, faults or replicas."""
     return _problems(_FIRST, draft, meant)
 
 
 def too_much(draft: Draft, *, meant: bool) -> Iterator[Problem]:
-    """Whether these ask for more than anybody can mean."""
+    """Yield a problem if the campaign takes too much time, data, processes or disk space."""
     return _problems(_THEN, draft, meant)
 
 
 def table() -> Iterator[tuple[str, str, str]]:
-    """Every total, above what it is asked about, and the most that it may be."""
+    """Yield every total, the amount above which it needs a confirmation, and the largest amount."""
     return ((one.what, one.shown(one.asked), one.shown(one.most)) for one in (*_FIRST, *_THEN))
 
 

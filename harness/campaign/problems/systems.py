@@ -1,5 +1,4 @@
-"""What is wrong with what a campaign puts to the test: its name, and who is to keep its
-metadata.
+"""Problems of the system under test: its name, its metadata quorum, and its release.
 """
 
 import re
@@ -26,11 +25,11 @@ _IN_TEXT = re.compile(rf"(?<![\w-])({_LONGEST_FIRST})(?![\w-])")
 
 
 def own_system_problems(content: Mapping[str, object]) -> Iterator[Problem]:
-    """Of the two by themselves, and together."""
+    """Yield the problems of the system and its metadata quorum, by themselves and together."""
     written = mapping(content, "cluster")
     system, asked = written.get("system", product.BUNDLED), written.get("metadata.quorum")
     if not isinstance(system, str):
-        return  # which the model refuses
+        return  # the model refuses it
     try:
         build = parse(system)
     except ValueError as refusal:
@@ -44,7 +43,7 @@ def own_system_problems(content: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def system_problems(draft: Draft) -> Iterator[Problem]:
-    """Between the numbers of its servers."""
+    """Yield a problem if the numbers of its servers contradict each other."""
     points = () if draft.cluster is None else draft.cluster.points()
     reasons = (too_few_brokers(cluster) for cluster, _ in points)
     for reason in [reason for reason in reasons if reason is not None][:1]:
@@ -52,7 +51,7 @@ def system_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def keeper_problems(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem for each target that names what keeps the metadata, where no server does."""
+    """Yield a problem for each target that names a metadata server if the system has none."""
     cluster = draft.cluster
     if cluster is None or product.is_external(cluster.system) or cluster.largest.quorum is not None:
         return
@@ -64,7 +63,7 @@ def keeper_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def keeper_roles(entry: Entry) -> Sequence[str]:
-    """Return the roles in the targets of an entry that are of the metadata: the servers that keep
+    """Return the roles in the targets of an entry that concern the metadata: the servers that keep
     it, and the controller."""
     if isinstance(entry, FaultEntry):
         return sorted({role.name for role in expressions.parse(entry.target).roles} & _OF_METADATA)
@@ -74,7 +73,7 @@ def keeper_roles(entry: Entry) -> Sequence[str]:
 
 
 def too_few_brokers(cluster: ClusterSpec) -> str | None:
-    """Why its brokers cannot be controllers, too, where they are to be and cannot."""
+    """Return the reason why there are too few brokers for combined controllers, or None."""
     if cluster.quorum is not MetadataQuorum.COMBINED_KRAFT:
         return None
     if cluster.zookeepers <= cluster.brokers:
@@ -103,12 +102,13 @@ _FAULTS: Mapping[str, _Since] = {
     "advance-log-start": ((0, 11), "KIP-107"),
     "delete-records": ((0, 11), "KIP-107"),
 }
-"""Since when brokers take the request by which the order is given, and who says so."""
+"""The first version whose brokers support the request that a fault needs, and the source."""
 _PRODUCER_IDS: _Since = ((0, 11), "KIP-98")
 
 
 def release_problems(draft: Draft) -> Iterator[Problem]:
-    """All of it, of sections that are right by themselves."""
+    """Yield a problem for each fault and setting of valid sections that the release does not
+    support."""
     if draft.cluster is None:
         return
     release = parse(draft.cluster.system)

@@ -1,4 +1,4 @@
-"""What keeps a campaign from writing in transactions, and from reading them as it asks."""
+"""Problems that keep a campaign from writing in transactions, or from reading them as it asks."""
 
 from collections.abc import Iterator, Mapping
 
@@ -23,15 +23,15 @@ _OFFERS = "kafka:4.1.1 does"
 
 
 def own_transaction_problems(content: Mapping[str, object]) -> Iterator[Problem]:
-    """That the system has no transactions: read as it is written, since another system's properties
-    are most likely wrong, too."""
+    """Yield a problem if the system has no transactions. The file is read as it is written, because
+    the properties of another system are most likely wrong, too."""
     kind = mapping(content, "workload").get("kind")
     if isinstance(kind, str) and kind in WORKLOADS and WORKLOADS[kind].transactional:
         yield from _system_problems(mapping(content, "cluster").get("system", BUNDLED))
 
 
 def transaction_problems(draft: Draft) -> Iterator[Problem]:
-    """Everything that is wrong between the workload, and the system and cells that it is for."""
+    """Yield every contradiction between the workload, its system and its cells."""
     spec = draft.workload
     if spec is None:
         return
@@ -52,7 +52,7 @@ def transaction_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _of_produce_alone(spec: WorkloadSpec) -> Iterator[Problem]:
-    """How records are sent outside transactions alone."""
+    """Yield a problem for each way of sending that transactions do not support."""
     said = {
         "rate": spec.flat_out,
         "records": spec.records is not None,
@@ -66,7 +66,8 @@ def _of_produce_alone(spec: WorkloadSpec) -> Iterator[Problem]:
 
 
 def _comebacks(draft: Draft) -> Iterator[Problem]:
-    """That others come in the place of clients: a transformer has its next session for that."""
+    """Yield a problem for each replacement of a crashed client. A transformer starts its next
+    session instead."""
     for index, entry in enumerate(draft.faults or ()):
         if isinstance(entry, FaultEntry) and entry.parameters.get("comes_back"):
             reason = "nobody comes in the place of a client of the workload transactions"
@@ -74,7 +75,7 @@ def _comebacks(draft: Draft) -> Iterator[Problem]:
 
 
 def _without(draft: Draft) -> Iterator[Problem]:
-    """What is of transactions alone."""
+    """Yield a problem for each setting that only transactions have."""
     if draft.workload is not None and draft.workload.transactions is not None:
         reason = "is of kind: transactions alone; this one is of kind " + draft.workload.kind
         yield Problem(field="workload.transactions", reason=reason)
@@ -88,13 +89,13 @@ def _system_problems(system: object) -> Iterator[Problem]:
     try:
         reason = systems.parse(str(system)).without_transactions
     except ValueError:
-        return  # which is a problem of its own
+        return  # this is a problem of its own
     if reason:
         yield Problem(field=_SYSTEM, reason=f"{reason}; {_OFFERS}")
 
 
 def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
-    """Why there would be no transactional clients of ``cell``, by field."""
+    """Return the reasons why ``cell`` could have no transactional clients, by field."""
     if cell.acks != "all":
         return {"cells.acks": "transactions need acks: all"}
     if not cell.enable_idempotence:

@@ -1,4 +1,4 @@
-"""What is wrong with a campaign's clients: how producers send, how consumers read, nodes without
+"""Problems of a campaign's clients: how producers send, how consumers read, and nodes without
 clients.
 """
 
@@ -37,7 +37,7 @@ _DEFAULT_KIND = WorkloadSpec.model_fields["kind"].default
 
 
 def workload_problems(draft: Draft) -> Iterator[Problem]:
-    """Everything that is wrong between the workload, the cells and the faults."""
+    """Yield every contradiction between the workload, the cells and the faults."""
     if draft.workload is not None:
         yield from _amount_problems(draft.workload)
         yield from _key_problems(draft, draft.workload)
@@ -64,8 +64,8 @@ def own_workload_problems(content: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def idle_nodes(draft: Draft) -> Iterator[Problem]:
-    """That nobody would run on some of the nodes for clients: a fault on one of these would be
-    about nothing."""
+    """Yield a problem if some client nodes would have no clients. A fault on such a node would have
+    no effect."""
     if draft.workload is None or draft.cluster is None:
         return
     most, nodes = draft.workload.clients_at_most, draft.cluster.clients
@@ -86,8 +86,8 @@ def _amount_problems(workload: WorkloadSpec) -> Iterator[Problem]:
 
 
 def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
-    """Yield a problem where the partition of a record would not be known before it is sent. A
-    workload that writes in transactions has no keys, and says so itself."""
+    """Yield a problem if the partition of a record would not be known before it is sent. A workload
+    that writes in transactions has no keys, and reports that itself."""
     if draft.cells is None or workload.is_transactional:
         return
     keys = workload.keys
@@ -109,7 +109,8 @@ def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
 
 
 def _topics_named(entries: tuple[Entry, ...]) -> Iterator[Problem]:
-    """With a run each, no topic is there in all of them."""
+    """Yield a problem for each topic that a fault names if every cell has a run of its own, because
+    no topic is then in every run."""
     for index, entry in enumerate(entries):
         if isinstance(entry, StoryEntry):
             field, topics = f"faults[{index}].topic", [entry.topic]
@@ -125,21 +126,21 @@ def _topics_of(target: str) -> Iterator[str | None]:
     try:
         yield from (role.topic for role in expressions.parse(target).roles)
     except ValueError:
-        return  # told elsewhere
+        return  # reported elsewhere
 
 
 # --- consumers ------------------------------------------------------------------------------------
 
 _NOWHERE = Place(node=CLIENT_NODE, history="", progress="")
 _FILE_NAME_MAX = 255
-"""Bytes of a file's name, on every file system that Linux is likely to have."""
+"""The most bytes of a file's name, on every file system that Linux is likely to have."""
 _PARTS_MAX = 999_999
-"""Flushes of one file: a second each, that is eleven days."""
+"""The most flushes of one file. At one a second, they take eleven days."""
 
 
 def own_consumer_problems(content: Mapping[str, object]) -> Iterator[Problem]:
-    """What is wrong with groups by themselves. Read as they are written, so that they are judged
-    whatever else is wrong with the file."""
+    """Yield the problems of groups by themselves. They are read as they are written, so that they
+    are judged even if other parts of the file are invalid."""
     groups = mapping(content, "workload").get("groups")
     first: dict[str, int] = {}
     for index, group in enumerate(groups if isinstance(groups, list) else []):
@@ -153,14 +154,14 @@ def own_consumer_problems(content: Mapping[str, object]) -> Iterator[Problem]:
 
 
 def consumer_problems(draft: Draft) -> Iterator[Problem]:
-    """What is wrong between properties that are right one by one, and between groups and cells."""
+    """Yield the contradictions between valid properties, and between groups and cells."""
     if draft.workload is None:
         return
     for index, spec in enumerate(draft.workload.groups):
         for reason in dict.fromkeys(_refusals(spec.group, draft.cluster)):
             yield Problem(field=f"workload.groups[{index}].consumer", reason=reason)
     if draft.cells is not None:
-        # Cells that share a topic, or whose topic's name is too long, are told as such.
+        # Cells that share a topic, or whose topic's name is too long, are reported elsewhere.
         topics = {cell.topic: cell for cell in expand(draft.cells) if len(cell.topic) <= NAME_MAX}
         cells = list(topics.values())
         settings = [cell.settings for cell in cells]
@@ -182,7 +183,8 @@ def _reader_problems(
 
 
 def _refusals(group: Group, cluster: ClusterSweep | None) -> Iterator[str]:
-    """Why librdkafka would make no member of ``group``, or a coordinator would take none."""
+    """Yield the reasons why librdkafka would make no member of ``group``, or a coordinator would
+    refuse one."""
     try:
         clients.try_out_member(group)
     except SpecificationError as refusal:
@@ -197,14 +199,14 @@ def _refusals(group: Group, cluster: ClusterSweep | None) -> Iterator[str]:
 def _property_problems(given: Mapping[str, object], where: str) -> Iterator[Problem]:
     for name, value in given.items():
         if not isinstance(value, str | int | float):
-            continue  # what can be no value is for the model to refuse
+            continue  # the model refuses what cannot be a value
         if (reason := clients.consumer_refusal(name, value)) is not None:
             yield Problem(field=f"{where}.{name}", reason=reason)
 
 
 def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Problem]:
-    """A client's name is put together of others: the group ``c`` of the topic ``a-b`` and the group
-    ``b-c`` of the topic ``a`` would be one."""
+    """Yield a problem for clients that would share a name. A client's name is made of others: the
+    group ``c`` of the topic ``a-b`` and the group ``b-c`` of the topic ``a`` would be one."""
     names = (
         client.name
         for cell in cells
@@ -219,7 +221,8 @@ def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Proble
 
 
 def _file_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Problem]:
-    """A file is called after both the topic and the client, whose name has the topic's, too."""
+    """Yield a problem if a file's name would be too long. It is made of the topic and of the
+    client's name, which contains the topic again."""
     for cell in sorted(cells, key=lambda cell: -len(cell.topic)):
         for writer in WORKLOADS[spec.kind].writers([(cell, spec.load_of(cell))], [CLIENT_NODE]):
             if (reason := _unwritable(writer)) is not None:
@@ -228,13 +231,13 @@ def _file_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Proble
 
 
 def _unwritable(writer: PlannedWriter) -> str | None:
-    """Why there can be no file of this name, if so."""
+    """Return the reason why no file can have this name, or None."""
     try:
         partition = max(writer.partitions, default=None)
         stem = Stem(table=writer.table, writer=writer.writer, partition=partition)
     except ValueError as refusal:
         return f"{refusal}; sweep less"
-    name = f".{stem.part(_PARTS_MAX)}.part"  # as it is called while it is copied from a host
+    name = f".{stem.part(_PARTS_MAX)}.part"  # its name while it is copied from a host
     if len(name) <= _FILE_NAME_MAX:
         return None
     return f"the file {name} would have more than {_FILE_NAME_MAX} characters: sweep less"
