@@ -52,7 +52,7 @@ def schema() -> Schema:
     fields["Cells"]["client"] |= one_or_several(named)
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
     _add_parameters(sections["WorkloadSpec"])
-    for one in fields["Campaign"].values():  # pydantic omits a description that equals the section's
+    for one in fields["Campaign"].values():  # pydantic omits a section's own description
         if "$ref" in one:
             one["description"] = one["description"] or _referred(made, one)["description"]
     _add_properties(fields)
@@ -165,7 +165,7 @@ def _add_faults(entry: dict[str, Any]) -> None:
     fields["fault"]["enum"] = list(FAULTS)
     forms = "; ".join(f"{form}: {what}" for form, what in expressions.known().items())
     described = f"{fields['target']['description']} Sets: {forms}. Links: A -> B, A <-> B."
-    fields["target"]["markdownDescription"] = described  # editors show it instead of the description
+    fields["target"]["markdownDescription"] = described  # editors show it if present
     # A command may do without a target; all others need one.
     entry["required"] = [key for key in entry["required"] if key != "target"]
     entry["allOf"] = [

@@ -26,6 +26,8 @@ from ackproof.harness.campaign.model.values import (
 )
 from ackproof.history.cell import SETTINGS, Cell, Scope, Setting, Value, as_text
 
+# --- names of cells -------------------------------------------------------------------------------
+#
 # In the file, ``name`` is either one name for every cell, or a list of entries. The entry ``{where:
 # {acks: 1}, name: orders}`` is for the cells with these settings. A name may hold settings in
 # braces, ``{acks}``, for the values of the cell. If several names are for a cell, the last one

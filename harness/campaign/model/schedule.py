@@ -156,6 +156,8 @@ Entry = Annotated[
 out of the field that a problem names."""
 
 
+# --- failover -------------------------------------------------------------------------------------
+#
 # Failover is measured after the final read, so that it affects nothing by which the cells are
 # judged.
 

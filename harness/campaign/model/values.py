@@ -95,6 +95,8 @@ OneOrSeveral = Annotated[tuple[Scalar, ...], Field(min_length=1), Several, AsWri
 """A pydantic field type: values of a property."""
 
 
+# --- durations ------------------------------------------------------------------------------------
+#
 # A bare number is refused, because it could mean seconds or milliseconds.
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}

@@ -179,6 +179,8 @@ def _waits(story: Story, cue: CueSpec, for_heal_of: str) -> bool:
     return any(_waits(story, one, for_heal_of) for one in ahead if one is not None)
 
 
+# --- stories as planned faults --------------------------------------------------------------------
+#
 # Everything follows from the story's own seed, so that a story can be repeated at another time and
 # among other faults.
 
