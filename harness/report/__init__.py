@@ -1,7 +1,7 @@
-"""The report: what the checkers found, for people (HTML), scripts (JSON) and CI servers (JUnit).
+"""The report: the checkers' results for people (HTML), scripts (JSON) and CI servers (JUnit).
 
-A report never outlives its verdict. What is written here is removed before anything is checked or
-reported again, so that nothing that says ``pass`` stays beside a history that does not.
+A report never outlives its verdict. Its files are removed before anything is checked or reported
+again. Therefore no file that says ``pass`` stays beside a history that does not support it.
 """
 
 import logging
@@ -27,18 +27,19 @@ PAGE, JUNIT = "report.html", "junit.xml"
 
 
 def remove(directory: AnyPath) -> None:
-    """Remove what a former check and report left in a result directory."""
+    """Remove the files of a former check and report from a result directory."""
     for name in (PAGE, JUNIT, verdict.FILE, losses.ANOMALIES_FILE, losses.AUTOPSIES_FILE):
         (directory / name).unlink(missing_ok=True)
 
 
 class NotWritten(OSError):
-    """Some of a report could not be written."""
+    """A failure to write a part of a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What was written. ``windows``: the lost records by cell, partition and fault."""
+    """The report that was written. ``windows`` holds the lost records by cell, partition and
+    fault."""
 
     page: AnyPath
     cells: Sequence[CellRow]
@@ -48,10 +49,10 @@ class Written:
 def write(directory: AnyPath, result: CampaignResult) -> Written:
     """Write ``verdict.json``, ``junit.xml`` and ``report.html`` into a result directory.
 
-    Reads the campaign, the runs' histories and ``anomalies.parquet`` from the same directory.
-    A run whose history cannot be read is on the page with the reason: a broken guarantee is told,
-    whatever else is broken. Raises DamagedFiles for anomalies that cannot be read, and NotWritten
-    when all was written that can be.
+    Reads the campaign, the runs' histories and ``anomalies.parquet`` from the same directory. A run
+    whose history cannot be read is on the page with the reason, so that a broken guarantee is
+    reported in any case. Raises DamagedFiles if the anomalies cannot be read. Raises NotWritten if
+    a file could not be written, after all others were.
     """
     campaign = campaign_file.read(directory)
     planned = _manifest(directory)
@@ -108,7 +109,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
 
 
 def _write_each(files: Mapping[str, Callable[[], None]]) -> None:
-    """Write each file, whatever becomes of the others. Raises NotWritten."""
+    """Write each file, even if others fail. Raises NotWritten."""
     failed = []
     for name, write_file in files.items():
         try:
@@ -121,7 +122,7 @@ def _write_each(files: Mapping[str, Callable[[], None]]) -> None:
 
 
 def _numbers(directory: AnyPath) -> list[int]:
-    """The numbers of the runs that have a directory."""
+    """Return the numbers of the runs that have a directory."""
     names = (run.name for run in (directory / "runs").glob("*"))
     return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
@@ -129,8 +130,8 @@ def _numbers(directory: AnyPath) -> list[int]:
 def shown(
     directory: AnyPath, result: CampaignResult
 ) -> tuple[Sequence[CellRow], Sequence[LossWindow]]:
-    """Return what a terminal shows of a result: its cells, and the lost records, none where they
-    cannot be read."""
+    """Return the parts of a result that a terminal shows: its cells and its lost records. There are
+    no lost records if they cannot be read."""
     try:
         listed, _ = losses.lost(directory)
     except HistoryError:
@@ -139,11 +140,11 @@ def shown(
 
 
 def load(directory: AnyPath) -> CampaignResult | None:
-    """The result that was written into this directory; None when none was.
+    """Return the result that was written into this directory, or None if there is none.
 
-    Raises DamagedResults when it, or what a report of it is made of, is not as the check left it.
-    Whatever comes of it, a former page is removed: it would stay where there is nothing to write a
-    new one from.
+    Raises DamagedResults if the result, or a file that its report is made of, was changed since the
+    check. A former page is removed in any case, because it might stay without a new one in its
+    place.
     """
     (directory / PAGE).unlink(missing_ok=True)
     (directory / JUNIT).unlink(missing_ok=True)
@@ -161,7 +162,7 @@ def load(directory: AnyPath) -> CampaignResult | None:
 
 
 def _timeline(history: AnyPath, planned: PlannedRun | None) -> timeline.Timeline | str:
-    """The timeline of a run, or why there is none."""
+    """Return the timeline of a run, or the reason why there is none."""
     try:
         return timeline.read(history, planned.faults if planned else ())
     except (HistoryError, OSError, ValueError, KeyError) as error:
@@ -169,7 +170,8 @@ def _timeline(history: AnyPath, planned: PlannedRun | None) -> timeline.Timeline
 
 
 def _faults(history: AnyPath, planned: PlannedRun | None) -> Sequence[FaultSpan]:
-    """Return the faults of a run; none where their table cannot be read, which the checkers say."""
+    """Return the faults of a run. There are none if their table cannot be read, which the checkers
+    report."""
     try:
         return timeline.faults(history, planned.faults if planned else ())
     except (HistoryError, OSError, ValueError, KeyError):
@@ -177,7 +179,8 @@ def _faults(history: AnyPath, planned: PlannedRun | None) -> Sequence[FaultSpan]
 
 
 def _manifest(directory: AnyPath) -> Manifest | None:
-    """The clusters' settings, for show; that there is no manifest is for the checkers to say."""
+    """Return the manifest for the clusters' settings, or None if it is missing, which the checkers
+    report."""
     try:
         return manifest.read(directory)
     except HistoryError:

@@ -1,7 +1,8 @@
-"""When, where and how a campaign was run: what its results tell of themselves beside the verdict.
+"""The circumstances of a campaign's run: the times, the environment and the command, as its results
+record them.
 
-Times are those of the recorded steps, so that a history that is checked later keeps its date. What
-nobody recorded, or cannot be read any more, is unknown: the verdict is told whatever is missing.
+Times are those of the recorded steps, so that a history that is checked later keeps its date. Facts
+that were not recorded, or can no longer be read, are unknown. They do not affect the verdict.
 """
 
 import shlex
@@ -28,11 +29,14 @@ from ackproof.history.storage import AnyPath
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """Attributes:
-    spans: First and last moment of each run that has any, by its number; nanoseconds of the Unix
-        epoch.
-    faults: Those of each run, by its number.
-    command: What repeats the campaign; None where that is not known.
+    """The circumstances of a campaign's run.
+
+    Attributes:
+        environment: The versions and the machine.
+        spans: The first and last moment of each run that has any, by its number, in nanoseconds of
+            the Unix epoch.
+        faults: The faults of each run, by its number.
+        command: The command that repeats the campaign; None if it is unknown.
     """
 
     environment: Environment = field(default_factory=Environment)
@@ -42,23 +46,25 @@ class About:
 
     @property
     def began(self) -> int | None:
-        """When the first run did, nanoseconds of the Unix epoch; None where there was none."""
+        """Return the beginning of the first run in nanoseconds of the Unix epoch, or None without a
+        run."""
         return min((start for start, _ in self.spans.values()), default=None)
 
     @property
     def duration_s(self) -> float | None:
-        """From then to the end of the last run."""
+        """Return the time from then to the end of the last run, in seconds."""
         ended = max((end for _, end in self.spans.values()), default=None)
         return None if ended is None or self.began is None else seconds(self.began, ended)
 
     def run_s(self, number: int) -> float | None:
-        """How long a run took."""
+        """Return the duration of a run in seconds."""
         span = self.spans.get(number)
         return None if span is None else seconds(*span)
 
 
 def read(directory: AnyPath, faults: Mapping[int, Sequence[FaultSpan]]) -> About:
-    """Return what a campaign's results tell of themselves. ``faults``: those of each run."""
+    """Return the circumstances that a campaign's results record. ``faults`` are those of each
+    run."""
     spans = {number: _span(directory / "runs" / str(number) / "history") for number in faults}
     return About(
         environment=environment.read(directory),
@@ -69,12 +75,12 @@ def read(directory: AnyPath, faults: Mapping[int, Sequence[FaultSpan]]) -> About
 
 
 def seconds(start: int, end: int) -> float:
-    """Between two times in nanoseconds, to a tenth."""
+    """Return the time between two times in nanoseconds, in seconds to one decimal."""
     return round((end - start) / NS_PER_S, 1)
 
 
 def lasted(took_s: float) -> str:
-    """``3 min 5 s``."""
+    """Return a duration in words, such as ``3 min 5 s``."""
     minutes, seconds = divmod(round(took_s), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -83,7 +89,7 @@ def lasted(took_s: float) -> str:
 
 
 def moment(nanoseconds: int) -> str:
-    """A time of the Unix epoch as ``2031-05-17T02:17:00.000Z``."""
+    """Return a time of the Unix epoch as text, such as ``2031-05-17T02:17:00.000Z``."""
     told = datetime.fromtimestamp(nanoseconds // 1_000_000 / 1000, UTC)
     return f"{told:%Y-%m-%dT%H:%M:%S}.{told.microsecond // 1000:03d}Z"
 
@@ -97,8 +103,8 @@ def _span(history: AnyPath) -> tuple[int, int] | None:
 
 
 def _command(directory: AnyPath) -> str | None:
-    """Return the command that repeats a campaign. It has the whole path of the file, so that it is
-    the same wherever the results are checked from. A campaign in a store cannot be run there."""
+    """Return the command that repeats a campaign. It has the absolute path of the file, so that it
+    is the same wherever the results are checked from. A campaign in a store cannot be run there."""
     if not isinstance(directory, Path):
         return None
     file = directory.absolute() / CAMPAIGN_FILE
@@ -111,8 +117,8 @@ def _command(directory: AnyPath) -> str | None:
 
 
 def _read_back(file: Path) -> tuple[Campaign, Sequence[str]] | None:
-    """The campaign and the options without which it is refused: one that was large and meant is
-    asked about again otherwise. None where it cannot be run any more."""
+    """Return the campaign and the options without which it would be refused: a very large campaign
+    needs a confirmation again. Return None if it can no longer be run."""
     with suppress(DocumentRefused, OSError):
         return validation.check(file).campaign, ()
     with suppress(DocumentRefused, OSError):

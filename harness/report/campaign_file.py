@@ -1,4 +1,5 @@
-"""The copy of a campaign in its results: for show, since what is judged rests on the manifest."""
+"""The copy of a campaign in its results. It is only displayed, because the verdict rests on the
+manifest."""
 
 import hashlib
 import json
@@ -13,7 +14,7 @@ from ackproof.history.storage import AnyPath
 
 
 def read(directory: AnyPath) -> Mapping[str, Any]:
-    """Return the resolved campaign; of one that cannot be read the name of its directory."""
+    """Return the resolved campaign. If it cannot be read, return the name of its directory."""
     found = _content(directory)
     nameless = {"name": directory.name, "seed": None}
     return nameless if isinstance(found, str) else {**nameless, **found}
@@ -21,7 +22,7 @@ def read(directory: AnyPath) -> Mapping[str, Any]:
 
 def digest(directory: AnyPath) -> str | None:
     """Return the SHA-256 of the resolved campaign without its seed and its system, which differ
-    from night to night; None where it cannot be read."""
+    from night to night. Return None if it cannot be read."""
     found = _content(directory)
     if isinstance(found, str):
         return None
@@ -33,7 +34,7 @@ def digest(directory: AnyPath) -> str | None:
 
 
 def findings(directory: AnyPath) -> tuple[str, ...]:
-    """Return what is wrong with the copy, one sentence each; nothing where it is sound."""
+    """Return the problems of the copy, one sentence each."""
     found = _content(directory)
     if isinstance(found, str):
         shown = "what the campaign asked for cannot be shown, and no command that repeats it"
@@ -53,7 +54,7 @@ def findings(directory: AnyPath) -> tuple[str, ...]:
 
 
 def _content(directory: AnyPath) -> Mapping[str, Any] | str:
-    """Return what the copy holds, or what is wrong with it."""
+    """Return the content of the copy, or its problem."""
     try:
         text = (directory / CAMPAIGN_FILE).read_text(encoding="utf-8")
         content = yaml_document.read(text).content

@@ -1,5 +1,7 @@
-"""Why anomalies came about: how many each fault cost each cell, and the checkers' autopsies, those
-that say the same together, the damning ones first, long lists folded."""
+"""The causes of anomalies: the number that each fault caused in each cell, and the checkers'
+analyses. Causes with the same explanation are grouped, those that break a guarantee come first, and
+long lists are folded.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +12,14 @@ from ackproof.checkers.root_cause.causes import MORE
 from ackproof.checkers.verdict import CampaignResult, Cause
 
 SHOWN_MAX = 5
-"""Groups of causes that are told at once; further ones are folded."""
+"""The number of groups of causes that are shown at once. Further ones are folded."""
 
 DAMNING_MAX = 20
-"""Likewise where they break a promise."""
+"""The number of groups shown at once if they break a guarantee."""
 
 LISTED_MAX = 500
-"""On the page, folded ones too, and of one group; ``verdict.json`` has all."""
+"""The most groups on the page, including folded ones, and the most causes of one group.
+``verdict.json`` has all."""
 
 
 WHAT = {
@@ -26,10 +29,11 @@ WHAT = {
     "inconsistent-read": "shown, and others now",
     "divergent-replicas": "not the same in all replicas",
 }
-"""What became of the records that a cause is of."""
+"""The anomalies of the records that a cause explains, in words."""
 
 COUNTED = {"lost": "lost", "duplicated": "duplicated", "vanished": "shown, and gone"}
-"""What is counted by fault and cell, by its names in ``losses`` of ``verdict.json``."""
+"""The anomalies that are counted by fault and cell, by their names in ``losses`` of
+``verdict.json``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,34 +41,34 @@ class CauseGroup:
     """Causes of a run with the same anomaly, kind and faults, in several partitions or cells.
 
     Attributes:
-        causes: The one that tells most first; never empty.
+        causes: The causes, the one with the most detail first. There is at least one.
     """
 
     causes: Sequence[Cause]
 
     @property
     def first(self) -> Cause:
-        """The cause that is told at once."""
+        """Return the cause that is shown at once."""
         return self.causes[0]
 
     @property
     def others(self) -> Sequence[Cause]:
-        """The causes that are listed behind it."""
+        """Return the causes that are listed after it."""
         return self.causes[1:LISTED_MAX]
 
     @property
     def records(self) -> int:
-        """The number of their records."""
+        """Return the number of their records."""
         return sum(cause.records for cause in self.causes)
 
     @property
     def promised(self) -> int:
-        """How many of these break a promise."""
+        """Return the number of these records that break a guarantee."""
         return sum(cause.promised for cause in self.causes)
 
     @property
     def cells(self) -> dict[str, int]:
-        """The number of their records in each cell."""
+        """Return the number of their records in each cell."""
         counts: dict[str, int] = {}
         for cause in self.causes:
             counts[cause.cell] = counts.get(cause.cell, 0) + cause.records
@@ -72,7 +76,7 @@ class CauseGroup:
 
     @property
     def as_document(self) -> dict[str, Any]:
-        """The group in ``cause_groups`` of ``verdict.json``."""
+        """Return the group as in ``cause_groups`` of ``verdict.json``."""
         first = self.first
         partitions = sorted({(cause.topic, cause.partition) for cause in self.causes})
         return {
@@ -89,7 +93,7 @@ class CauseGroup:
 
     @property
     def place(self) -> str:
-        """Where they are: ``acks-1, t-0``, or ``5 partitions of 2 cells``."""
+        """Return the place of the records: ``acks-1, t-0``, or ``5 partitions of 2 cells``."""
         partitions = {(cause.topic, cause.partition) for cause in self.causes}
         if len(partitions) == 1:
             return f"{self.first.cell}, {self.first.topic}-{self.first.partition}"
@@ -99,7 +103,8 @@ class CauseGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Causes:
-    """``shown``: told at once; ``folded``: on demand; ``left``: how many more there are."""
+    """The groups of causes on a page: those ``shown`` at once, those ``folded``, and the number of
+    those ``left`` out."""
 
     shown: Sequence[CauseGroup]
     folded: Sequence[CauseGroup]
@@ -108,7 +113,8 @@ class Causes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """How many records became ``what`` by a fault: in each cell, and in all."""
+    """The number of records with the anomaly ``what`` that a fault caused, in each cell and in
+    all."""
 
     run: int
     fault: str
@@ -117,20 +123,21 @@ class Line:
 
     @property
     def total(self) -> int:
-        """The number in all cells."""
+        """Return the number in all cells."""
         return sum(self.counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultTable:
-    """How many records each fault cost each cell: what is told of single losses adds up to it."""
+    """The number of records that each fault affected in each cell. The single losses add up to
+    it."""
 
     cells: Sequence[str]
     lines: Sequence[Line]
 
 
 def by_fault_and_cell(losses: Iterable[Mapping[str, Any]]) -> FaultTable:
-    """Return the table of :func:`harness.report.losses.by_fault`, whose partitions are added up."""
+    """Return the table of :func:`harness.report.losses.by_fault`, summed over partitions."""
     rows = sorted(losses, key=_place)
     cells = list(dict.fromkeys(row["cell"] for row in sorted(rows, key=lambda row: row["cell"])))
     lines = []
@@ -145,14 +152,14 @@ def by_fault_and_cell(losses: Iterable[Mapping[str, Any]]) -> FaultTable:
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, int, str]:
-    """The run and the fault, in the order in which they were injected."""
+    """Return the run and the fault, in the order in which faults were injected."""
     fault = row["fault"] or ""
     number = fault.partition(",")[0].rpartition("#")[2]
     return row["run"], int(number) if number.isdecimal() else 0, fault
 
 
 def causes(result: CampaignResult) -> Causes:
-    """Those of a result, in its order: what breaks a promise first."""
+    """Return the causes of a result, in its order: those that break a guarantee first."""
     found = grouped(result.causes)
     damning = sum(1 for group in found if group.promised)
     at_once = max(SHOWN_MAX, min(damning, DAMNING_MAX))
@@ -161,8 +168,8 @@ def causes(result: CampaignResult) -> Causes:
 
 
 def grouped(causes: Iterable[Cause]) -> list[CauseGroup]:
-    """Return the causes, those with the same run, anomaly, kind and faults as one, in the order of
-    the first of each. A line that stands for causes that are not told stays by itself."""
+    """Return the causes in groups of the same run, anomaly, kind and faults, in the order of the
+    first of each. A line that stands for causes that are not listed stays by itself."""
     groups: dict[tuple[object, ...], list[Cause]] = {}
     for cause in causes:
         key: tuple[object, ...] = cause.run, cause.anomaly, cause.kind, cause.faults
@@ -173,7 +180,8 @@ def grouped(causes: Iterable[Cause]) -> list[CauseGroup]:
 
 
 def in_lines(result: CampaignResult, most: int) -> Iterator[str]:
-    """Each group that breaks a promise in a line, for a terminal; at most so many."""
+    """Yield each group that breaks a guarantee as a line for a terminal, ``most`` of them at
+    most."""
     damning = [group for group in grouped(result.causes) if group.promised]
     for group in damning[:most]:
         what = f"{group.promised:,} promised records {WHAT[group.first.anomaly]}"

@@ -1,4 +1,5 @@
-"""What ``verdict.json`` says of each cell and its consumers; see :mod:`harness.report.document`."""
+"""The part of ``verdict.json`` about each cell and its consumers; see
+:mod:`harness.report.document`."""
 
 from typing import Literal
 
@@ -23,116 +24,118 @@ class Part(BaseModel):
 
 
 class Guarantee(Part):
-    """A promise of a cell's configuration, and what became of it."""
+    """A guarantee that a cell's configuration may give, and its result."""
 
     name: str
-    """Its short name."""
+    """The short name."""
     promise: str
-    """In words, with its conditions."""
+    """The guarantee in words, with its conditions."""
     promised: bool
-    """Whether it was promised, by the configuration and by what happened, of everything in the
-    cell; or broken where it was."""
+    """Whether it was promised for everything in the cell, by the configuration and by what
+    happened, or was broken for a part for which it was promised."""
     held: bool | None
-    """Whether it held, promised or not; null where the evidence does not tell."""
+    """Whether it held, promised or not; null if the evidence does not show it."""
     broken: int = 0
-    """How often it was broken where it was promised."""
+    """The number of violations where it was promised."""
     checked: bool = True
-    """Whether nothing was left out that could have shown that it was broken. What was not checked
-    neither held nor was broken."""
+    """Whether everything was checked that could have shown a violation. A guarantee that was not
+    checked neither held nor was broken."""
     anomaly: str | None = None
-    """The anomaly that breaks it, as in `anomalies`; null where nothing of its kind is counted."""
+    """The anomaly that violates it, as in `anomalies`; null if no anomaly of its kind is
+    counted."""
     plugin: str | None = None
-    """The plug-in whose checker looks after it, with its version; null of a built-in one."""
+    """The plug-in whose checker judges it, with its version; null for a built-in one."""
     reason: str
-    """Why it is (not) promised, and what was seen."""
+    """The reason why it is (not) promised, and the observations."""
 
 
 class Outages(Part):
-    """What of a cell's unavailability began within the reach of a fault."""
+    """The unavailability of a cell that began within the reach of a fault."""
 
     fault: str | None
-    """The fault, as `kill#1`; several, comma-separated; null: no fault was on."""
+    """The fault, as `kill#1`; several, comma-separated; null: no fault was active."""
     longest_ms: int
-    """The longest of any partition."""
+    """The longest outage of any partition."""
     total_ms: int
-    """All of all partitions, added up."""
+    """The sum of the outages of all partitions."""
     partition: str | None = None
-    """The partition with the longest, as `t-0`."""
+    """The partition with the longest outage, as `t-0`."""
 
 
 class Unavailable(Part):
-    """For how long a cell was asked and acknowledged nothing."""
+    """The time in which a cell had requests waiting and acknowledged nothing."""
 
     longest_ms: int
-    """The longest outage of any of its partitions."""
+    """The longest outage of any partition."""
     total_ms: int
-    """All outages of all its partitions, added up: partition-milliseconds."""
+    """The sum of all outages of all partitions, in partition-milliseconds."""
     traffic_ms: int | None = None
-    """How long its partitions had traffic, each from its first send to its last outcome, added up
-    likewise: the share that was unavailable is `total_ms` of it."""
+    """The sum over its partitions of the time with traffic, from the first send to the last
+    outcome. The unavailable share is `total_ms` divided by it."""
     by_fault: tuple[Outages, ...] = ()
     """The same by cause."""
 
 
 class Latency(Part):
-    """How long records of a cell took, every one of them; percentiles are at most 1 % too much."""
+    """The latency of all records of a cell. Percentiles are at most 1 % too high."""
 
     records: int
-    """How many are in it; a record that two tail readers were shown is two."""
+    """The number of records. A record that two tail readers read counts twice."""
     since_due: bool
-    """Whether since they were due by their producer's schedule; else, where it has none, since they
-    were handed to the client."""
+    """Whether times begin when records were due by their producer's schedule. A producer without
+    one counts from the hand-over to the client."""
     p50_ms: float
-    """Within which half of them did."""
+    """The time that 50 % of the records do not exceed."""
     p90_ms: float
-    """Likewise 90 %."""
+    """The time that 90 % do not exceed."""
     p99_ms: float
-    """Likewise 99 %."""
+    """The time that 99 % do not exceed."""
     p999_ms: float
-    """Likewise 99.9 %."""
+    """The time that 99.9 % do not exceed."""
     longest_ms: float
-    """The longest."""
+    """The longest time."""
 
 
 class TransactionsDocument(Part):
-    """How many transactions of a cell came to what, as far as its clients know."""
+    """The number of transactions of a cell by outcome, as far as its clients know."""
 
     committed: int | None
-    """Their commit was answered. Null, as the others, where none were found and not everything
-    could be looked at."""
+    """Transactions whose commit was confirmed. Null, like the others, if none were found and not
+    everything could be checked."""
     not_committed: int | None
-    """They were aborted, or nobody asked for their commit, or whoever did had been fenced."""
+    """Transactions that were aborted, were never asked to commit, or whose producer had been
+    fenced."""
     unknown: int | None
-    """Nobody knows."""
+    """Transactions of unknown outcome."""
     found: dict[str, int | None] = {}
-    """Anomalies of transactions, by name; those of `anomalies.parquet`, counted."""
+    """Anomalies of transactions by name: the rows of `anomalies.parquet`, counted."""
 
 
 class ThresholdDocument(Part):
-    """A threshold that the campaign sets on a figure of a cell, with what was measured."""
+    """A threshold that the campaign sets on a figure of a cell, with the measured value."""
 
     measure: str
-    """What it is set on: its key in `expect` of the campaign file."""
+    """The measure: its key in `expect` of the campaign file."""
     operator: Literal["<=", "<", ">=", ">"]
-    """How what was measured must compare with the limit."""
+    """The required relation of the measured value to the limit."""
     limit: float
     """The limit, in `unit`."""
     unit: Unit
-    """What `limit` and `measured` count."""
+    """The unit of `limit` and `measured`."""
     measured: float | None
-    """What was measured; null where it was not measured."""
+    """The measured value; null if it was not measured."""
     met: bool | None
-    """Whether the threshold is met; null where that cannot be told."""
+    """Whether the threshold is met; null if that is unknown."""
     reason: str
-    """Why it cannot be told; empty where it can."""
+    """The reason why it is unknown; empty if it is known."""
 
 
 class CellDocument(Part):
-    """A cell of a run. Beside these names stand all its settings and what is swept of its cluster,
-    under Kafka's names. A count is null where nothing was found and not everything could be looked
-    at: unknown is not 0."""
+    """A cell of a run. Further names are all its settings and the swept settings of its cluster,
+    under Kafka's names. A count is null if nothing was found and not everything could be checked:
+    unknown is not 0."""
 
-    model_config = ConfigDict(extra="allow")  # besides what is said above
+    model_config = ConfigDict(extra="allow")  # the settings, as the docstring says
     __pydantic_extra__: dict[str, Value]
 
     run: int = 1
@@ -140,58 +143,61 @@ class CellDocument(Part):
     cell: str
     """The cell's name."""
     topic: str
-    """Its topic."""
+    """The cell's topic."""
     sent: int
     """Records that were handed to the client: acked, failed and indeterminate ones."""
     acked: int
-    """Records that were acknowledged; with acks=0 that is the client's own word."""
+    """Records that were acknowledged; with acks=0 by the client itself."""
     failed: int
     """Records that are certainly not in the log."""
     indeterminate: int
-    """Records of which nobody knows whether they were appended."""
+    """Records of which it is unknown whether they were appended."""
     lost: int | None
-    """Acked records that are absent from the final log."""
+    """Acknowledged records that are absent from the final log."""
     duplicated: int | None
-    """Records that stand at two or more offsets."""
+    """Records at two or more offsets."""
     reordered: int | None
-    """Records that stand behind one that their producer sent later."""
+    """Records behind a record that their producer sent later."""
     guarantees: tuple[Guarantee, ...]
-    """What was promised, or not, and what became of it."""
+    """The guarantees, promised or not, and their results."""
     verdict: Verdict
-    """What the cell came to."""
+    """The verdict of the cell."""
     expected: Verdict | tuple[Verdict, ...] | None = None
-    """What the campaign expects of it: null, a verdict, or all those that are right."""
+    """The verdict that the campaign expects of it: null, one verdict, or a list of accepted
+    ones."""
     unavailable: Unavailable | None = None
-    """Null where not all sends are known, and with acks=0."""
+    """The unavailability; null if not all sends are known, and with acks=0."""
     acks_per_second: float | None = None
-    """From the first ack to the last; null where not all sends are known."""
+    """The rate from the first ack to the last; null if not all sends are known."""
     ack_latency: Latency | None = None
-    """Until the ack, of the records that were acknowledged; null likewise. With acks=0 both are the
-    client's own word."""
+    """The time until the ack, of acknowledged records; null if not all sends are known. With acks=0
+    the rate and the latency are those of the client's own acknowledgements."""
     shown_latency: Latency | None = None
-    """Until a tail reader was first shown the record; null where there are none, or not all is
-    known that they were shown."""
+    """The time until a tail reader first read the record; null without tail readers, or if not all
+    of their reads are known."""
     transactions: TransactionsDocument | None = None
-    """Null of a cell that is written without any."""
+    """The transactions; null for a cell without any."""
     thresholds: tuple[ThresholdDocument, ...] = ()
-    """What the campaign expects of these figures, and whether that is met. One that is not met
-    fails the campaign, one that cannot be told leaves it inconclusive."""
+    """The campaign's thresholds on these figures, and whether they are met. A threshold that is not
+    met fails the campaign. An undecided one leaves it inconclusive."""
     reasons: tuple[str, ...] = ()
-    """What the verdict follows from, the decisive ones first."""
+    """The reasons for the verdict, the decisive ones first."""
 
     @property
     def counts_as(self) -> Verdict:
-        """What it is for the campaign, as :attr:`checkers.verdict.CellResult.counts_as`."""
+        """Return the verdict that the campaign counts, as
+        :attr:`checkers.verdict.CellResult.counts_as`."""
         return counted_as(self.verdict, self._expected, [one.met for one in self.thresholds])
 
     @property
     def is_broken(self) -> bool:
-        """Whether a guarantee was broken that the campaign does not expect to be broken."""
+        """Return whether a guarantee was broken that the campaign does not expect to be broken."""
         return is_broken(self.verdict, self._expected)
 
     @property
     def kind(self) -> Verdict:
-        """The verdict whose colours it has, as :attr:`harness.report.rows.CellRow.kind`."""
+        """Return the verdict that decides the colour, as
+        :attr:`harness.report.rows.CellRow.kind`."""
         return min(self.verdict, self.counts_as, key=WORST_FIRST.index)
 
     @property
@@ -205,8 +211,8 @@ class CellDocument(Part):
 
 
 class ClientDocument(Part):
-    """What a consumer of a cell was shown, over all its partitions. A count is what was found; null
-    where that is nothing and not everything could be looked at."""
+    """The reads of a consumer of a cell, over all its partitions. A count is null if nothing was
+    found and not everything could be checked."""
 
     run: int
     """The run's number."""
@@ -215,34 +221,34 @@ class ClientDocument(Part):
     client: str
     """The consumer's name."""
     member: bool
-    """Whether it is of a group; else it is a tail reader."""
+    """Whether it is a member of a group; otherwise it is a tail reader."""
     group: str | None
-    """Kafka's `group.id`; null for a tail reader, and where nothing tells it."""
+    """Kafka's `group.id`; null for a tail reader, or if it is unknown."""
     shown: int | None
-    """Records, each as often as it was shown."""
+    """Records that it read, each as often as it was read."""
     distinct: int | None
-    """At how many offsets."""
+    """The number of offsets that it read."""
     again: int | None
-    """Offsets that were shown in several assignments."""
+    """Offsets that it read in several assignments."""
     nonmonotonic: int | None
     """Steps back within one assignment."""
     skipped: int | None
-    """Offsets of the log that were passed over."""
+    """Offsets of the log that it skipped."""
     foreign: int | None
-    """Offsets at which the payload shown was none of ours, or damaged."""
+    """Offsets whose payload was not sent by any client of the run, or was damaged."""
     inconsistent: int | None
-    """Offsets at which what was shown and the log, or an ack, disagree."""
+    """Offsets at which its read disagrees with the log or an ack."""
     vanished: int | None
-    """Records shown that the final log does not have at that offset."""
+    """Records that it read, and that the final log does not have at that offset."""
     unseen: int | None
-    """Of a tail reader: acked records of the log that it read past and was not shown."""
+    """For a tail reader: acked records of the log that it passed without reading them."""
     unread: int | None
-    """Of a tail reader: offsets of the final log above the highest that it was shown."""
+    """For a tail reader: offsets of the final log above the highest that it read."""
 
 
 class GroupDocument(Part):
-    """What the members of a consumer group committed, over all partitions of its cell; null as in
-    what consumers were shown."""
+    """The commits of a consumer group's members, over all partitions of its cell; null as for the
+    reads of consumers."""
 
     run: int
     """The run's number."""
@@ -253,18 +259,17 @@ class GroupDocument(Part):
     committed: int | None
     """Commits of a partition that were answered without an error."""
     commit_errors: int | None
-    """Commits of which nobody knows whether they were kept."""
+    """Commits that ended with an error, so that it is unknown whether they were kept."""
     commits_lost: int | None
-    """How often what was committed was not known any more."""
+    """The number of times that a committed offset was no longer known."""
     commits_regressed: int | None
-    """How often an older offset was read back than was committed."""
+    """The number of times that an older offset was read back than was committed."""
     skipped_by_commit: int | None
-    """Records that an at-least-once group committed past, and of which none of its members was
-    shown any."""
+    """Records that an at-least-once group committed past, and that none of its members read."""
 
 
 class ConsumptionDocument(Part):
-    """What consumers were shown and committed."""
+    """The reads and commits of consumers."""
 
     clients: tuple[ClientDocument, ...] = ()
     """Each consumer of each cell."""

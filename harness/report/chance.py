@@ -1,8 +1,9 @@
-"""What chance may do: bounds of proportions, and whether two samples differ by more than that.
+"""Statistics: confidence bounds of proportions, and tests whether two samples differ by more than
+chance.
 
-Exact tests alone, that assume nothing of how what is counted is spread, and little enough data that
-they can be afforded. All are two-sided. What they are given must be independent of each other:
-faults for a proportion, runs for a comparison, and never records.
+All tests are exact and two-sided. They assume nothing about the distribution of the counted values,
+and the data is small enough for them. The observations must be independent of each other: faults
+for a proportion, runs for a comparison, and never records.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 DOUBT = 0.05
-"""How likely a bound may be wrong, or a difference be seen where there is none."""
+"""The accepted probability that a bound is wrong, or that a difference is found where there is
+none."""
 
 EXACT_MAX = 4_000
-"""Ways to share units out that are gone through one by one; of more, so many are drawn at least."""
+"""The most ways to distribute the units that are all evaluated. If there are more, at least so many
+are drawn at random."""
 
 _AT_ONCE = 100
 _HALVINGS = 60
@@ -28,13 +31,13 @@ Array = npt.NDArray[np.float64]
 
 
 def below(of: int, doubt: float = DOUBT) -> float:
-    """The proportion that is not exceeded where none of ``of`` were found: one more likely than
-    that would show itself in so many tries, but for ``doubt``."""
+    """Return the upper bound of the proportion if none of ``of`` trials found anything. A higher
+    proportion would have shown itself in so many trials, except with the probability ``doubt``."""
     return float(-np.expm1(np.log(doubt) / of))
 
 
 def bounds(found: int, of: int, doubt: float = DOUBT) -> tuple[float, float]:
-    """Between what the proportion is, with ``doubt`` shared by both ends (Clopper and Pearson,
+    """Return the bounds of the proportion, with ``doubt`` shared by both ends (Clopper and Pearson,
     1934)."""
     if 2 * found > of:
         low, high = bounds(of - found, of, doubt)
@@ -44,8 +47,8 @@ def bounds(found: int, of: int, doubt: float = DOUBT) -> tuple[float, float]:
 
 
 def bound(found: int, of: int) -> str:
-    """Return what ``found`` of ``of`` independent trials say of each: ``at most 15 % each at
-    95 %``, ``0.25 to 45 % each at 95 %``."""
+    """Return the bounds that ``found`` of ``of`` independent trials give, in words: ``at most 15 %
+    each at 95 %``, ``0.25 to 45 % each at 95 %``."""
     sure = f"% each at {100 * (1 - DOUBT):.0f} %"
     if not found:
         return f"at most {_percent(below(of), ROUND_CEILING)} {sure}"
@@ -54,20 +57,23 @@ def bound(found: int, of: int) -> str:
 
 
 def trials(proportion: float, doubt: float = DOUBT) -> int:
-    """Return how many trials, none of which finds anything, bound the proportion by so much."""
+    """Return the number of trials without a finding that bound the proportion by ``proportion``."""
     return int(np.ceil(np.log(doubt) / np.log1p(-proportion)))
 
 
 def permuted(
     a: Array, b: Array, distance: Callable[[Array, Array], Array], doubt: float = DOUBT
 ) -> float:
-    """Return how likely two samples are so far from each other or farther by chance: how often they
-    are when their units are shared out anew, in every way where there are few of them.
+    """Return the probability that two samples are so far apart, or farther, by chance. It is the
+    share of ways to distribute their units over two samples that give such a distance. All ways are
+    evaluated if they are few.
 
     Args:
-        a, b: A row each unit; units are alike, and independent of each other.
-        distance: Of two sets of samples, each as the sums of their units' rows, a row a sample.
-        doubt: How unlikely it must be to be noteworthy, which takes so many ways to be drawn.
+        a, b: One row for each unit. Units are alike, and independent of each other.
+        distance: The distance of two sets of samples. Each is given as the sums of its units' rows,
+            one row a sample.
+        doubt: The probability below which a difference is noteworthy. It decides how many ways are
+            drawn.
     """
     units = np.concatenate([a, b])
     everything = units.sum(axis=0)
@@ -83,18 +89,18 @@ def permuted(
 
 
 def attainable(a: int, b: int) -> float:
-    """Return the least that :func:`permuted` can say of so many units a side."""
+    """Return the smallest probability that :func:`permuted` can return for so many units a side."""
     return (2 if a == b else 1) / comb(a + b, a)
 
 
 def units_needed(tests: int, doubt: float = DOUBT) -> int:
-    """Return how many units a side it takes for one of so many tests to see any difference."""
+    """Return the number of units a side with which one of so many tests can find any difference."""
     return next(n for n in count(1) if attainable(n, n) <= doubt / tests)
 
 
 def _shared_out(of_a: int, units: int, draws: int) -> Iterator[Array]:
-    """Ways to share units out, a row each with 1 for those of the first sample; all there are,
-    or as many as are asked for, that are drawn."""
+    """Yield ways to distribute the units, one row each with 1 for those of the first sample. All
+    ways are yielded, or as many as are asked for, drawn at random."""
     if comb(units, of_a) <= EXACT_MAX:
         every = combinations(range(units), of_a)
         while chosen := list(islice(every, _AT_ONCE)):
@@ -102,14 +108,14 @@ def _shared_out(of_a: int, units: int, draws: int) -> Iterator[Array]:
             np.put_along_axis(ways, np.array(chosen), 1, axis=1)
             yield ways
         return
-    rng = np.random.default_rng(units)  # the same answer whenever it is asked
+    rng = np.random.default_rng(units)  # the same result in every call
     template = np.tile((np.arange(units) < of_a).astype(np.float64), (_AT_ONCE, 1))
     for _ in range(max(draws, EXACT_MAX) // _AT_ONCE):
         yield rng.permuted(template, axis=1)
 
 
 def ranks(values: Sequence[float]) -> Array:
-    """From 1; those that are equal share theirs."""
+    """Return the ranks of the values, from 1. Equal values share their mean rank."""
     ordered: Any = np.sort(values)
     first = np.searchsorted(ordered, values, side="left")
     last = np.searchsorted(ordered, values, side="right")
@@ -117,8 +123,8 @@ def ranks(values: Sequence[float]) -> Array:
 
 
 def noteworthy(chances: Sequence[float], doubt: float = DOUBT) -> list[bool]:
-    """Which of several tests saw a difference, with ``doubt`` for all of them together: of forty
-    tests at one in twenty each, two would see one where there is none (Holm, 1979)."""
+    """Return which of several tests found a difference, with ``doubt`` for all of them together. Of
+    forty tests at one in twenty each, two would find one where there is none (Holm, 1979)."""
     told = [False] * len(chances)
     for place, (chance, number) in enumerate(
         sorted(zip(chances, range(len(chances)), strict=True))
@@ -130,7 +136,8 @@ def noteworthy(chances: Sequence[float], doubt: float = DOUBT) -> list[bool]:
 
 
 def _solved(found: int, of: int, chance: float) -> float:
-    """The proportion of which at most ``found`` of ``of`` are found with that ``chance``."""
+    """Return the proportion with which at most ``found`` of ``of`` are found with the probability
+    ``chance``."""
     number = np.arange(1, found + 1)
     ways = np.concatenate([[0.0], np.cumsum(np.log((of - number + 1) / number))])
     number = np.arange(found + 1)
@@ -146,7 +153,7 @@ def _solved(found: int, of: int, chance: float) -> float:
 
 
 def _percent(proportion: float, rounding: str) -> str:
-    """Two digits of it, rounded away from what it bounds."""
+    """Return a proportion in percent with two digits, rounded in the given direction."""
     value = Decimal(100 * proportion)
     if not value:
         return "0"

@@ -1,4 +1,5 @@
-"""Results for CI servers: ``junit.xml``, a summary in Markdown, annotations of GitHub Actions."""
+"""Results for CI servers: ``junit.xml``, a summary in Markdown, and annotations of GitHub
+Actions."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,25 +28,26 @@ from ackproof.history.storage import AnyPath, whole
 
 # --- junit.xml ------------------------------------------------------------------------------------
 #
-# A broken guarantee is a failure. One of which the evidence does not tell is an error where its
-# cell is inconclusive for want of evidence. What was not promised and did not hold is skipped, with
-# what was seen: neither broken nor plainly green; so is what was broken as the campaign expects. A
-# cell of which a verdict is expected has a case for that, too, and one for each threshold on what
-# was measured: a failure where it is not met, an error where that cannot be told.
+# A broken guarantee is a failure. A guarantee whose result is unknown is an error if its cell is
+# inconclusive for lack of evidence. A guarantee that was not promised and did not hold is skipped,
+# with the observations, because it is neither broken nor plainly green. So is one that was broken
+# as the campaign expects. A cell with an expected verdict also has a case for that, and one for
+# each threshold. A threshold that is not met is a failure, and an undecided one an error.
 #
-# CI servers add the times of cases up: a run's is shared among its cases, so that the sum is its
-# own.
+# CI servers add up the times of cases. The time of a run is shared among its cases, so that the sum
+# is its own.
 
 FirstRows = Mapping[tuple[int, str, str], Row]
 """The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML cannot hold; servers' words are in reasons."""
+"""The characters that XML cannot hold. Reasons may contain them, because they quote messages of
+servers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a case needs to know besides its cell. ``page``: where the report is."""
+    """The facts that a case needs besides its cell. ``page`` is the path of the report."""
 
     about: About
     first_rows: FirstRows
@@ -83,7 +85,7 @@ def write(
 
 
 def _is_told_by_no_cell(result: CampaignResult) -> bool:
-    """Return whether something failed, or is not known, that no case of a cell says."""
+    """Return whether there is a failure or an undecided result that no case of a cell reports."""
     if not result.cells or result.infrastructure_failed:
         return True
     undecided = result.verdict is Verdict.INCONCLUSIVE
@@ -114,7 +116,7 @@ def _add_times(suite: TestSuite, cases: Sequence[TestCase], about: About, run: i
     span, took_s = about.spans.get(run), about.run_s(run)
     if span is None or took_s is None:
         return
-    # Without a zone, which is UTC: the older of the schemas in use refuse one.
+    # The time is UTC without a zone, because the older of the schemas in use refuse a zone.
     suite.timestamp = f"{datetime.fromtimestamp(span[0] // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%S}"
     for case in cases:
         case.time = round(took_s / len(cases), 3)
@@ -140,7 +142,7 @@ def _case(place: str, cell: CellRow, guarantee: Guarantee, told: Told) -> TestCa
 
 
 def _outcome(cell: CellRow, guarantee: Guarantee, told: Told) -> Failure | Error | Skipped | None:
-    """None where it held."""
+    """Return the result of a guarantee's case, or None if the guarantee held."""
     reason = _legal(guarantee.reason)
     if guarantee.is_broken and cell.is_broken:
         failure = Failure(reason, "broken")
@@ -159,7 +161,7 @@ def _outcome(cell: CellRow, guarantee: Guarantee, told: Told) -> Failure | Error
 
 
 def _whole(place: str, cell: CellRow, told: Told) -> TestCase:
-    """Of the cell's verdict, where that is told by no guarantee."""
+    """Return the case of the cell's verdict, for a verdict that no guarantee reports."""
     case = TestCase("verdict", place)
     reasons = _legal(f"{cell.words}: {'; '.join(cell.reasons)}")
     if cell.verdict_counts_as is Verdict.FAIL:
@@ -173,7 +175,7 @@ def _whole(place: str, cell: CellRow, told: Told) -> TestCase:
 
 
 def _threshold(place: str, cell: CellRow, threshold: Threshold, told: Told) -> TestCase:
-    """Return the case of a threshold, which passes if that is met."""
+    """Return the case of a threshold, which passes if the threshold is met."""
     case = TestCase(f"{threshold.measure} {threshold.bound}", place)
     if threshold.met is None:
         case.result = [Error(_legal(threshold.words), "inconclusive")]
@@ -186,7 +188,7 @@ def _threshold(place: str, cell: CellRow, threshold: Threshold, told: Told) -> T
 
 
 def _story(cell: CellRow, guarantee: Guarantee, told: Told) -> list[str]:
-    """What is to be known at once of a broken guarantee, a line each."""
+    """Return the most important facts about a broken guarantee, one line each."""
     row = told.first_rows.get((cell.run, cell.cell, guarantee.anomaly or ""))
     first = [] if row is None else [f"fault: {row['fault'] or 'none was on'}", _first(row)]
     return [
@@ -220,11 +222,11 @@ def _legal(text: str) -> str:
 # --- Markdown -------------------------------------------------------------------------------------
 
 CAUSES_MAX = 5
-"""Groups of causes that are told; the report has all of them."""
+"""The most groups of causes in the summary. The report has all of them."""
 FINDINGS_MAX = 10
-"""Findings that are told, likewise."""
+"""The most findings in the summary."""
 REASONS_MAX = 10
-"""Reasons for a verdict that are told, likewise."""
+"""The most reasons for a verdict in the summary."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~!])")
 
@@ -233,8 +235,8 @@ def to_markdown(campaign: str, result: CampaignResult, cells: Sequence[CellRow])
     """Return the verdict, the cells, the causes and the findings of a campaign.
 
     Args:
-        campaign: What the heading calls it, for example ``quick, seed 42``.
-        result: What the checkers found.
+        campaign: The campaign's name in the heading, for example ``quick, seed 42``.
+        result: The result of the checkers.
         cells: The rows of its table.
     """
     return "\n".join(_lines(campaign, result, cells)) + "\n"
@@ -266,7 +268,7 @@ def _lines(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> I
 
 
 def _table(cells: Sequence[CellRow]) -> Iterator[str]:
-    """Yield one row a cell and run."""
+    """Yield one row for each cell and run."""
     if not cells:
         return
     several = len({cell.run for cell in cells}) > 1
@@ -311,7 +313,7 @@ def _causes(groups: Sequence[CauseGroup]) -> Iterator[str]:
 
 
 def _section(heading: str, lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield a list with a heading; nothing where the list is empty."""
+    """Yield a list with a heading, or nothing if the list is empty."""
     found = list(lines)
     if not found:
         return
@@ -324,7 +326,7 @@ def _section(heading: str, lines: Iterable[str], most: int) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Return a text that Markdown shows as it is, in one line: it may come from a broker's log."""
+    """Return a text escaped for Markdown, in one line. It may come from a broker's log."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
@@ -334,15 +336,15 @@ def _text(text: str) -> str:
 # message".
 
 ANNOTATIONS_MAX = 10
-"""GitHub shows so many errors of a step."""
+"""The most errors that GitHub shows of a step."""
 
 
 def to_commands(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> str:
-    """Return one command a line: each broken guarantee, each threshold that is not met, and
-    why nothing is known.
+    """Return one command a line: each broken guarantee, each threshold that is not met, and the
+    reason for each inconclusive cell.
 
     Args:
-        campaign: What the annotations call it, for example ``quick, seed 42``.
+        campaign: The campaign's name in the annotations, for example ``quick, seed 42``.
     """
     commands = list(_commands(campaign, result, cells))
     return "".join(f"{line}\n" for line in commands[:ANNOTATIONS_MAX])
@@ -368,7 +370,7 @@ def _commands(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -
 
 
 def _command(level: str, title: str, text: str) -> str:
-    """Return one command. In a property a colon and a comma are escaped, too."""
+    """Return one command. In a property, colons and commas are escaped, too."""
     escaped = _escaped(title).replace(":", "%3A").replace(",", "%2C")
     return f"::{level} title={escaped}::{_escaped(text)}"
 

@@ -10,8 +10,7 @@ from ackproof.harness.report.rows import UNKNOWN, number
 
 # --- consumers and groups -------------------------------------------------------------------------
 #
-# What nobody knows is shown as unknown, and what does not apply as a
-# dash.
+# A missing figure is shown as unknown, and one that does not apply as a dash.
 
 CLIENT_COUNTS = {
     "shown": "shown",
@@ -24,7 +23,7 @@ CLIENT_COUNTS = {
     "unseen": "unseen",
     "unread": "unread",
 }
-"""Counts of a client, and their headings."""
+"""The counts of a client, and their headings."""
 
 GROUP_COUNTS = {
     "committed": "committed",
@@ -42,7 +41,7 @@ IN_SHORT = (
     *("shown", "again", "nonmonotonic", "skipped", "foreign", "inconsistent", "vanished"),
     "unseen",
 )
-"""Counts of clients that are added up where there is little room."""
+"""The counts of clients that are added up in the short table."""
 
 CONSUMER_MEANINGS = {
     "shown": "records, each as often as it was shown",
@@ -65,12 +64,12 @@ CONSUMER_MEANINGS = {
     "skipped by commit": "anomalies skipped-by-commit, of an at-least-once group: records that it "
     "committed past, and none of its members was shown",
 }
-"""What the headings mean, for the page."""
+"""The meanings of the headings, for the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Headings and lines, in words. ``names``: how many columns are no counts."""
+    """Headings and lines, as text. ``names`` is the number of columns that are not counts."""
 
     headings: tuple[str, ...]
     names: int
@@ -78,7 +77,7 @@ class Table:
 
 
 def consumer_tables(result: CampaignResult) -> tuple[Table, ...]:
-    """The clients, then the groups; nothing where there were no consumers."""
+    """Return the tables of the clients and of the groups, without empty ones."""
     clients, groups = result.consumption.clients, result.consumption.groups
     several = len({one.run for one in clients}) > 1
     found = (
@@ -89,7 +88,8 @@ def consumer_tables(result: CampaignResult) -> tuple[Table, ...]:
 
 
 def consumers_in_short(result: CampaignResult) -> Table | None:
-    """One line a cell's tail readers together, and one a group; None where there were none."""
+    """Return a table with one line for a cell's tail readers together and one for each group, or
+    None without consumers."""
     clients = result.consumption.clients
     several = len({one.run for one in clients}) > 1
     lines = []
@@ -101,7 +101,7 @@ def consumers_in_short(result: CampaignResult) -> Table | None:
         run, cell, name = key
         told = (_together(of, count) for count in IN_SHORT)
         group = groups.get(key)
-        # What a group committed is unknown where nothing tells who was in it.
+        # The commits of a group are unknown if its members are unknown.
         committed = (
             number(getattr(group, count, None)) if of[0].member else NOTHING
             for count in GROUP_COUNTS
@@ -127,7 +127,7 @@ def _table(
     lines: Iterable[tuple[str, ...]],
     several: bool,
 ) -> Table:
-    """``lines`` begin with the run, which is shown where there are several."""
+    """Return a table. ``lines`` begin with the run, which is shown if there are ``several``."""
     first = 0 if several else 1
     headings = ("run", *names, *counts.values())[first:]
     return Table(
@@ -155,11 +155,11 @@ TRANSACTION_MEANINGS: Mapping[str, str] = {
     "of unknown outcome": "nobody knows, but for what stands in the end",
     **SUMMARIES,
 }
-"""What the headings mean, for the page."""
+"""The meanings of the headings, for the page."""
 
 
 def transactions_table(result: CampaignResult) -> Table | None:
-    """Headings and lines; None where no cell has transactions."""
+    """Return the table of transactions, or None if no cell has any."""
     lines = [
         (
             str(cell.run),

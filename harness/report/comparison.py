@@ -1,8 +1,9 @@
-"""The clusters of a campaign side by side: what each kept, for how long it was away, what it cost.
+"""The clusters of a campaign side by side: their losses, their outages and their latencies.
 
-One column a cluster. Where it had several runs (rounds, each with a seed of its own), records are
-added up, the longest is the longest of all, and of the rest the median stands, with the least and
-the most of them. What is not known of every run is shown as unknown.
+Each cluster has a column. If it had several runs (rounds, each with a seed of its own), records are
+added up, and the longest outage is the longest of all runs. For other figures the column has the
+median, with the smallest and the largest. A figure that is not known of every run is shown as
+unknown.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,9 +32,9 @@ from ackproof.harness.report.rows import (
 from ackproof.history.cell import Value, as_text
 
 NAMED = "cluster"
-"""The setting that is the name of a cluster that is compared with others."""
+"""The setting that holds the name of a compared cluster."""
 SYSTEM = "system"
-"""What is put to the test, where results of several systems are compared."""
+"""The setting that holds the system under test, if results of several systems are compared."""
 
 Key = tuple[tuple[str, str], ...]
 T = TypeVar("T")
@@ -42,8 +43,8 @@ N = TypeVar("N", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What stands in a line under a cluster. ``verdict``: where it is one; ``alarming``: it is to
-    catch the eye."""
+    """The text in a line under a cluster. ``verdict`` is set if it is one, and ``alarming`` marks
+    it."""
 
     text: str
     verdict: Verdict | None = None
@@ -72,9 +73,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Attributes:
-    clusters: Their names, or what is swept of them; empty for the only one there is.
-    rounds: How many runs of each there were, the most of any.
+    """The columns and lines of a comparison.
+
+    Attributes:
+        clusters: Their names, or their swept settings; empty for a single cluster.
+        rounds: The largest number of runs of a cluster.
     """
 
     clusters: tuple[str, ...]
@@ -85,8 +88,9 @@ class Comparison:
 def compare(
     result: CampaignResult, cells: Sequence[CellRow], *, counted: bool = False
 ) -> Comparison | None:
-    """Of a checked campaign; None where there was no run. ``counted``: verdicts and counts are
-    among the figures of a single cluster, too; else they stand elsewhere, with all others."""
+    """Return the comparison of a checked campaign, or None without a run. ``counted`` says whether
+    verdicts and counts are among the figures of a single cluster, too. Otherwise they are shown
+    elsewhere, with all others."""
     clusters = _clusters(result.runs)
     if not clusters:
         return None
@@ -103,7 +107,7 @@ def compare(
 
 
 def label(cluster: Mapping[str, Value]) -> str:
-    """What a cluster is called: its name, then what else is swept of it."""
+    """Return the label of a cluster: its name, then its other swept settings."""
     return _label(_key(cluster))
 
 
@@ -228,8 +232,8 @@ def longest_outage(of: Sequence[Unavailable]) -> str:
 
 
 def share_unavailable(of: Sequence[Unavailable]) -> str:
-    """Return how much of the time partitions were unavailable, in words: ``16.7 % (20.0 of 120.0
-    partition-seconds)``."""
+    """Return the share of the time in which partitions were unavailable, in words: ``16.7 % (20.0
+    of 120.0 partition-seconds)``."""
     away_s = sum(one.total_ms for one in of) / 1000
     traffic_s = sum(one.traffic_ms or 0 for one in of) / 1000
     if any(one.traffic_ms is None for one in of) or not traffic_s:
@@ -247,7 +251,7 @@ def _whole(value: float | None) -> int | None:
 
 
 def _within(cells: Sequence[CellRow], what: str) -> Entry:
-    """Since records were due: the median of each, and how far they differ."""
+    """Return the median latencies and their spread, since records were due."""
     told: list[Latency | None] = [getattr(cell, f"{what}_latency") for cell in cells]
     known = [one for one in told if one is not None]
     if not known or len(known) < len(told):
@@ -257,7 +261,7 @@ def _within(cells: Sequence[CellRow], what: str) -> Entry:
 
 
 def _spread(values: Sequence[N | None], words: Callable[[N], str]) -> Entry:
-    """``N``: whole numbers stay whole."""
+    """Return the median and the spread of values. Whole numbers (``N``) stay whole."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return Entry(text=UNKNOWN)
@@ -269,10 +273,12 @@ def _spread(values: Sequence[N | None], words: Callable[[N], str]) -> Entry:
 
 
 def seconds(milliseconds: int) -> str:
-    """``4.1 s``; a tenth of a second is as fine as any of these are measured."""
+    """Return milliseconds as text, such as ``4.1 s``. None of the figures is measured more finely
+    than a tenth of a second."""
     return f"{milliseconds / 1000:.1f} s"
 
 
 def milliseconds(value: float) -> str:
-    """``4.13 ms``; from a second on as :func:`seconds`."""
+    """Return a latency as text, such as ``4.13 ms``. From a second on it is as in
+    :func:`seconds`."""
     return seconds(round(value)) if value >= 1000 else f"{value:.3g} ms"

@@ -1,9 +1,8 @@
-"""What a verdict document may not say, since it would contradict itself or what lies beside it.
+"""Contradictions of a verdict document with itself or with the files beside it.
 
-A document that somebody edited, or that is made of two, is refused: nothing that it says can be
-believed. What can be held against each other is held against each other here: the verdicts against
-the counts, the counts against ``anomalies.parquet``, the cells against the manifest, and the faults
-against the histories.
+A document that was edited, or that is made of two, is refused, because nothing in it can be
+trusted. These parts are compared: the verdicts with the counts, the counts with
+``anomalies.parquet``, the cells with the manifest, and the faults with the histories.
 """
 
 from collections import Counter
@@ -25,7 +24,7 @@ from ackproof.history.storage import AnyPath
 _RECORDS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
 _RECORDS_MAX = 2**63
 _COUNTED = ("lost", "duplicated", "reordered")
-"""Counts of a cell that are rows of ``anomalies.parquet``, under the same name."""
+"""The counts of a cell that are rows of ``anomalies.parquet``, under the same name."""
 
 
 def in_document(document: VerdictDocument) -> Iterator[str]:
@@ -68,7 +67,7 @@ def _counts(cells: Sequence[CellDocument]) -> Iterator[str]:
 
 
 def _short(count: int) -> str:
-    """A number in words that are short, however large it is."""
+    """Return a number as a short text, however large it is."""
     return f"{count:,}" if abs(count) < _RECORDS_MAX else "more than 2^63"
 
 
@@ -121,7 +120,7 @@ def _in_verdicts(document: VerdictDocument) -> Iterator[str]:
 
 
 def _with_anomalies(directory: AnyPath, document: VerdictDocument) -> Iterator[str]:
-    """Yield where the rows of ``anomalies.parquet`` are not those that are counted."""
+    """Yield the differences between the rows of ``anomalies.parquet`` and the counts."""
     try:
         rows = losses.counts(directory)
     except HistoryError:
@@ -144,7 +143,7 @@ def _with_anomalies(directory: AnyPath, document: VerdictDocument) -> Iterator[s
 
 
 def _with_manifest(directory: AnyPath, document: VerdictDocument) -> Iterator[str]:
-    """Yield the cells that are planned or judged, and not both."""
+    """Yield the cells that are planned or judged, but not both."""
     try:
         planned = manifest.read(directory)
     except HistoryError:
@@ -163,7 +162,7 @@ def _unlike(
 
 
 def _with_history(directory: AnyPath, document: VerdictDocument, run: int) -> Iterator[str]:
-    """Yield where the faults of a run are not those of its history."""
+    """Yield the differences between the faults of a run and those of its history."""
     history = directory / "runs" / str(run) / "history"
     if not history.is_dir():
         return

@@ -1,8 +1,8 @@
-"""The schema of ``verdict.json``: what each of its names means, said once, for scripts.
+"""The schema of ``verdict.json``, with the meaning of each of its names, for scripts.
 
-``docs/verdict.schema.json`` is made of this (``python docs/generate.py``). A name that goes, or
-comes to mean something else, is a new :data:`VERSION`; one that is new is not. Who reads finds
-None, or nothing, for what a file of former days lacks.
+``docs/verdict.schema.json`` is generated from it (``python docs/generate.py``). Removing a name or
+changing its meaning needs a new :data:`VERSION`; adding one does not. Readers of an older file get
+None, or nothing, for names that it lacks.
 """
 
 import json
@@ -23,52 +23,53 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class ZooKeeperDocument(Part):
-    """What a run asked of ZooKeeper; null for what is not known."""
+    """The load of a run on ZooKeeper; null for what is unknown."""
 
     writes_to_create: int | None = None
-    """Transactions while the topics of the cells were made."""
+    """Transactions during the creation of the cells' topics."""
     writes_under_faults: int | None = None
     """Transactions from the first fault until the cluster had recovered."""
     watches: int | None = None
-    """That the brokers held when every topic was whole."""
+    """Watches that the brokers held when every topic had a full ISR."""
 
 
 class FailoverDocument(Part):
-    """A broker was killed while a topic had so many partitions; null for what is not known."""
+    """The effect of killing a broker while a topic had so many partitions; null for what is
+    unknown."""
 
     partitions: int
-    """How many the topic had."""
+    """The number of the topic's partitions."""
     moved: int | None = None
-    """How many of them the broker led."""
+    """The number of partitions that the broker led."""
     led_ms: int | None = None
-    """From the kill until a client's metadata named another leader of the last of them."""
+    """The time from the kill until a client's metadata named another leader of the last of them."""
     acked_ms: int | None = None
-    """From the kill until the last of them acknowledged a record (acks=all)."""
+    """The time from the kill until the last of them acknowledged a record (acks=all)."""
     writes: int | None = None
-    """ZooKeeper's transactions meanwhile."""
+    """ZooKeeper's transactions in that time."""
     watches: int | None = None
-    """That the brokers held before."""
+    """Watches that the brokers held before."""
 
 
 class RunDocument(Part):
     """A checked run."""
 
     number: int
-    """From 1."""
+    """The run's number, from 1."""
     clock_bound_ns: int | None = None
-    """How far the clock of whoever sent may be from the harness's at the most; null where that is
-    not known."""
+    """The largest possible difference between the clock of a sending client and the harness's; null
+    if it is unknown."""
     infrastructure_failed: bool
     """Whether it did not come to its end, or a step failed that does nothing to the system under
     test."""
     cluster: dict[str, Value] = {}
-    """What of the cluster's settings is swept, with this run's values."""
+    """The swept settings of the cluster, with this run's values."""
     zookeeper: ZooKeeperDocument = ZooKeeperDocument()
-    """What it asked of ZooKeeper."""
+    """Its load on ZooKeeper."""
     failovers: tuple[FailoverDocument, ...] = ()
-    """What was measured after the final read."""
+    """The failovers that were measured after the final read."""
     duration_s: float | None = None
-    """From the beginning of its first step to the end of its last."""
+    """The time from the beginning of its first step to the end of its last."""
 
 
 class FaultDocument(Part):
@@ -79,41 +80,39 @@ class FaultDocument(Part):
     name: str
     """The fault and its number in the run: `kill#1`."""
     target: str
-    """The expression that it was aimed at."""
+    """The expression of its target."""
     servers: tuple[str, ...]
-    """Those that it befell."""
+    """The affected servers."""
     story: str | None = None
-    """The story that it is a step of, and which: `crash-loop#1 bounce-2`; null for a fault by
-    itself."""
+    """The story and the step that it is: `crash-loop#1 bounce-2`; null for a fault by itself."""
     began: str
-    """When it was injected, UTC: `2031-05-17T02:17:00.000Z`."""
+    """The time of its injection, UTC: `2031-05-17T02:17:00.000Z`."""
     healed: str | None = None
-    """When it was proven to be healed; null where it never was."""
+    """The time at which it was proven to be healed; null without that proof."""
     proven: bool | None = None
-    """Whether it was proven to have bitten; null where nobody looked."""
+    """Whether it was proven to have taken effect; null if that was not checked."""
 
 
 class LossDocument(Part):
-    """Records of one partition whose cause has to do with the same fault, or, where no cause is
-    known, that were acknowledged, sent or shown within its reach: rows of `anomalies.parquet`,
-    counted."""
+    """Records of one partition whose cause involves the same fault, or, without a known cause, that
+    were acknowledged, sent or read within its reach: rows of `anomalies.parquet`, counted."""
 
     run: int
     """The run's number."""
     cell: str
     """The cell's name."""
     topic: str
-    """Its topic."""
+    """The cell's topic."""
     partition: int
     """The partition's number."""
     fault: str | None
-    """The fault, as `kill#1`; several, comma-separated; null: no fault was on."""
+    """The fault, as `kill#1`; several, comma-separated; null: no fault was active."""
     lost: int
-    """How many are lost."""
+    """The number of lost records."""
     duplicated: int
-    """How many stand in the log twice."""
+    """The number of records that are in the log more than once."""
     vanished: int = 0
-    """How often a consumer was shown one that is gone."""
+    """The number of reads of records that are gone."""
 
 
 class OpportunityDocument(Part):
@@ -128,65 +127,67 @@ class OpportunityDocument(Part):
     fault: str | None
     """The fault, as `kill#1`; null for losses without a fault."""
     lost: int
-    """How many acknowledged records of the cell were lost to it. Records whose cause has to do with
-    several faults count for the first: together these were one event. `losses` names them all."""
+    """The number of acknowledged records of the cell that were lost to it. Records whose cause
+    involves several faults count for the first, because together these were one event. `losses`
+    names them all."""
 
 
 class CauseDocument(Part):
-    """Anomalies of one kind and partition that have the same explanation; the autopsy of each is
-    in `autopsies.parquet`. Of each anomaly of a partition 20 at the most, the damning ones
-    first."""
+    """Anomalies of one kind and partition that have the same explanation. The analysis of each is
+    in `autopsies.parquet`. There are at most 20 for each anomaly of a partition, those that break a
+    guarantee first."""
 
     run: int
     """The run's number."""
     cell: str
     """The cell's name."""
     anomaly: str = "lost"
-    """What became of them: `lost`, `duplicated`, `vanished-read`, `inconsistent-read`,
+    """The anomaly: `lost`, `duplicated`, `vanished-read`, `inconsistent-read` or
     `divergent-replicas`."""
     topic: str
-    """Its topic."""
+    """The cell's topic."""
     partition: int
     """The partition's number."""
     number: int
-    """Of the cause, from 1, of its anomaly in its partition, as in the column `cause` of
-    `autopsies.parquet`; 0 of the line that stands for all that are not told."""
+    """The number of the cause, from 1, of its anomaly in its partition, as in the column `cause` of
+    `autopsies.parquet`; 0 for the line that stands for all causes that are not listed."""
     kind: str
-    """How it came about. Lost or vanished: `deposed-leader`, `unclean-election`, `lost-from-disk`,
-    `cut-before-leading`, `let-in-too-early`, `not-replicated`, `unanswered`, `deduplicated`,
-    `below-log-start`. Duplicated: `retried`,
-    `retried-at-next-leader`, `new-session`, `renumbered`, `forgotten`. Replicas that differ:
-    `not-cut`, `refilled`, `two-leaders`, `damaged`, `not-fetched`, `lost-from-disk`. Any:
-    `unexplained`: what was recorded should tell, and does not; `unknown`: it does not suffice;
-    `more`: several causes that are not told."""
+    """The kind of the cause. Lost or vanished: `deposed-leader`, `unclean-election`,
+    `lost-from-disk`, `cut-before-leading`, `let-in-too-early`, `not-replicated`, `unanswered`,
+    `deduplicated`, `below-log-start`. Duplicated: `retried`, `retried-at-next-leader`,
+    `new-session`, `renumbered`, `forgotten`. Replicas that differ: `not-cut`, `refilled`,
+    `two-leaders`, `damaged`, `not-fetched`, `lost-from-disk`. Any: `unexplained`: the recorded
+    evidence should show the cause, and does not; `unknown`: the evidence does not suffice; `more`:
+    several causes that are not listed."""
     sentence: str
-    """What happened, in words."""
+    """The explanation in words."""
     records: int
-    """How many records; of replicas that differ, offsets."""
+    """The number of records; of replicas that differ, the number of offsets."""
     promised: int
-    """How many of them break a promise."""
+    """The number of them that break a guarantee."""
     first_offset: int | None
-    """The lowest offset at which one was acked or shown, or which differs; of duplicates, that of
-    a first copy; null where the client was told none."""
+    """The lowest offset at which one was acked or read, or which differs; of duplicates, that of a
+    first copy; null if the client received no offset."""
     last_offset: int | None
-    """The highest."""
+    """The highest such offset."""
     first_time: int | None
-    """When the first was acked or shown, nanoseconds since 1970; null of replicas."""
+    """The time at which the first was acked or read, in nanoseconds since 1970; null for
+    replicas."""
     last_time: int | None
-    """When the last was."""
+    """The time of the last."""
     leaders: tuple[int, ...]
-    """The brokers that may have acked or appended them; where they are gone, one where that is
-    known, none where nothing is."""
+    """The brokers that may have acked or appended them. For records that are gone it is one broker,
+    or none if it is unknown."""
     epochs: tuple[int, ...]
-    """The leader epochs in which, likewise."""
+    """The leader epochs in which they may have done so."""
     next_leader: int | None
-    """The broker that led next without them; null where none is known to have."""
+    """The broker that led next without them; null if it is unknown."""
     next_epoch: int | None
-    """In which leader epoch."""
+    """The leader epoch of that broker."""
     next_offset: int | None
-    """Where its log ended when it began to lead; null where that is not told."""
+    """The end of its log when it began to lead; null if it is unknown."""
     faults: tuple[str, ...]
-    """The faults that have to do with it, as `kill#1`."""
+    """The faults that are involved, as `kill#1`."""
 
 
 class CauseGroupDocument(Part):
@@ -200,7 +201,7 @@ class CauseGroupDocument(Part):
     kind: str
     """The kind of cause, as in `causes`."""
     faults: tuple[str, ...]
-    """The faults that have to do with it, as `kill#1`."""
+    """The faults that are involved, as `kill#1`."""
     sentence: str
     """The explanation of the cause with the most detail."""
     records: int
@@ -214,109 +215,111 @@ class CauseGroupDocument(Part):
 
 
 class VerdictDocument(Part):
-    """What a campaign came to."""
+    """The result of a campaign."""
 
     version: int = 0
-    """Of this schema. A name that goes or comes to mean something else makes a new one."""
+    """The version of this schema. Removing a name or changing its meaning makes a new version."""
     campaign: str | None = None
     """The campaign's name."""
     seed: int | None = None
-    """What the schedule was drawn from."""
+    """The seed of the schedule."""
     began: str | None = None
-    """When its first run began, UTC: `2031-05-17T02:17:00.000Z`; null where no run did."""
+    """The time at which its first run began, UTC: `2031-05-17T02:17:00.000Z`; null without a
+    run."""
     duration_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """From then to the end of its last run. Checking is not in it."""
+    """The time from then to the end of its last run, without the check."""
     system: str | None = None
     """The system under test, as in the campaign file."""
     metadata_quorum: str | None = None
-    """Who kept its metadata: `zookeeper`, `isolated-kraft` or `combined-kraft`; null where nobody
-    can tell."""
+    """The metadata quorum: `zookeeper`, `isolated-kraft` or `combined-kraft`; null if it is
+    unknown."""
     backend: str | None = None
-    """Where it ran, as in the campaign file."""
+    """The backend, as in the campaign file."""
     versions: Versions = Versions()
-    """What it ran with, as far as that was recorded when it began."""
+    """The versions that it ran with, as far as they were recorded when it began."""
     machine: Machine | None = None
-    """The harness's machine; null where that was not recorded."""
+    """The harness's machine; null if it was not recorded."""
     command: str | None = None
-    """What repeats it, with the same faults at the same times."""
+    """The command that repeats it, with the same faults at the same times."""
     verdict: Verdict
-    """The worst of what its cells count as: fail, then inconclusive, then pass. An expected verdict
-    that came is a pass, another one a failure; so is a threshold that is not met."""
+    """The worst of the verdicts that its cells count as: fail, then inconclusive, then pass. A cell
+    with an expected verdict counts as a pass, and one with another verdict as a failure. A
+    threshold that is not met is a failure, too."""
     cells: tuple[CellDocument, ...]
     """Every cell of every run."""
     exit_status: int | None = None
-    """What `ackproof run` exits with: 0 passed or not guaranteed, 1 a guarantee was broken, 3
+    """The exit status of `ackproof run`: 0 passed or not guaranteed, 1 a guarantee was broken, 3
     inconclusive, 4 an expectation was not met, 5 the infrastructure failed."""
     anomalies: dict[str, int | None] = {}
-    """Rows of `anomalies.parquet` by name; null where there are none and not every cell that may
-    have them was checked for them."""
+    """Rows of `anomalies.parquet` by name; null if there are none and not every cell that may have
+    them was checked for them."""
     findings: tuple[str, ...] = ()
-    """What else a reader must know, one sentence each."""
+    """Further facts that a reader must know, one sentence each."""
     baseline: bool = False
-    """Whether the campaign says that it breaks nothing, and did not."""
+    """Whether the campaign is a baseline: it declares no faults."""
     skipped: tuple[str, ...] = ()
-    """What the campaign would have broken besides and the place refused, and why
-    (`--skip-refused`): of that the verdict says nothing."""
+    """The faults and other parts of the campaign that the backend refused, and the reasons
+    (`--skip-refused`). The verdict says nothing about them."""
     plugins: dict[str, str] = {}
     """The plug-ins whose objects it used, each with its version."""
     runs: tuple[RunDocument, ...] = ()
     """The runs that were begun."""
     faults: tuple[FaultDocument, ...] = ()
-    """What was broken, by run and time."""
+    """The injected faults, by run and time."""
     losses: tuple[LossDocument, ...] = ()
-    """What was lost, duplicated, and shown and gone, by partition and fault."""
+    """The lost, duplicated and vanished records, by partition and fault."""
     opportunities: tuple[OpportunityDocument, ...] | None = None
-    """The faults that could have lost records of a cell, those that lost none among them; of cells
-    of which it is known what was lost. Null where the history of a run cannot be read."""
+    """The faults that could have lost records of a cell, including those that lost none. Only cells
+    are included whose lost records are known. Null if the history of a run cannot be read."""
     causes: tuple[CauseDocument, ...] = ()
-    """Why records were lost, duplicated or vanished, and why replicas differ: what breaks a promise
-    first, then what nothing explains; what the settings let expect last."""
+    """The causes of lost, duplicated and vanished records and of differing replicas: first those
+    that break a guarantee, then the unexplained ones, and last those that the settings permit."""
     cause_groups: tuple[CauseGroupDocument, ...] = ()
-    """The same causes in groups of equal anomaly, kind and faults, each group where its first cause
-    stands."""
+    """The same causes in groups of equal anomaly, kind and faults, each group at the place of its
+    first cause."""
     consumption: ConsumptionDocument = ConsumptionDocument()
     """Counts of consumers, client by client and group by group."""
     files: dict[str, str] = {}
-    """SHA-256 of the files beside it that say the same at greater length, or that it rests on, by
-    their path from here. Where one of them was changed since, it is refused."""
+    """SHA-256 of the files beside it that hold its details, or that it rests on, by their path from
+    here. The document is refused if one of them was changed since."""
     sha256: str | None = None
-    """SHA-256 of all else in here, as JSON with sorted names and without spaces. Where it is
-    another one, the document was edited, and is refused."""
+    """SHA-256 of everything else in this document, as JSON with sorted names and without spaces. A
+    document with another one was edited, and is refused."""
 
     @property
     def kind(self) -> Verdict:
-        """The verdict whose colours it has."""
+        """Return the verdict that decides the colour."""
         return outcome.kind(self.verdict, self.exit_status)
 
     @property
     def words(self) -> str:
-        """The verdict, and what it does not say."""
+        """Return the verdict with its qualifications."""
         checked = outcome.guarantees_checked(self.cells)
         return outcome.in_short(self.verdict, self.exit_status, checked)
 
 
 @cache
 def schema() -> dict[str, Any]:
-    """As it is written: nothing that is named is missing."""
+    """Return the schema of a document as it is written, in which no name is missing."""
     return schema_of(VerdictDocument, "Ackproof verdict", VERSION)
 
 
 def schema_of(document: type[Part], title: str, version: int) -> dict[str, Any]:
-    """The JSON Schema of a document of this ``version``, as it is written."""
+    """Return the JSON Schema of a document of this ``version``, as it is written."""
     made = document.model_json_schema(mode="serialization")
     for part in (made, *made["$defs"].values()):
         part.pop("title", None)
         part["description"] = _one_line(part["description"])
         for one in part.get("properties", {}).values():
             one.pop("title", None)
-            one.pop("default", None)  # of files of former days; what is written now has every name
+            one.pop("default", None)  # for older files; documents that are written now have every name
             one["description"] = _one_line(one["description"])
     made["properties"]["version"]["const"] = version
     return {"$schema": _DIALECT, "title": title, **made}
 
 
 def as_text() -> str:
-    """The schema as a file."""
+    """Return the schema as the text of a file."""
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
