@@ -256,7 +256,7 @@ class VerdictDocument(Part):
     findings: tuple[str, ...] = ()
     """Further facts that a reader must know, one sentence each."""
     baseline: bool = False
-    """Whether the campaign is a baseline: it declares no faults."""
+    """Whether the campaign is a baseline: it declares no faults, and none was injected."""
     skipped: tuple[str, ...] = ()
     """The faults and other parts of the campaign that the backend refused, and the reasons
     (`--skip-refused`). The verdict says nothing about them."""
@@ -312,7 +312,7 @@ def schema_of(document: type[Part], title: str, version: int) -> dict[str, Any]:
         part["description"] = _one_line(part["description"])
         for one in part.get("properties", {}).values():
             one.pop("title", None)
-            one.pop("default", None)  # for older files; documents that are written now have every name
+            one.pop("default", None)  # only older files lack names
             one["description"] = _one_line(one["description"])
     made["properties"]["version"]["const"] = version
     return {"$schema": _DIALECT, "title": title, **made}

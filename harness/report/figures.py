@@ -1,4 +1,4 @@
-"""The two pictures, as SVG to stand inside the page: the matrix and the timeline.
+"""The two pictures of the page as inline SVG: the matrix and the timeline.
 
 Text stays text, so that it can be read aloud, searched and copied, and takes the page's font.
 """
@@ -34,22 +34,25 @@ from ackproof.harness.report.timeline import NS_PER_S, FaultSpan, Timeline
 
 # --- bands of faults ------------------------------------------------------------------------------
 #
-# A story is one colour: its steps are named by what they are in it, below a line with its name.
+# A story has one colour. Its steps have their own names, below a line with the name of the story.
 
 COLOURS = ("#e15b4f", "#7c5cd6", "#1f9aa8", "#c79a1b", "#5f6b7a")
 STOREY_PT = 12.0
-"""Height of a line of names, in points."""
+"""The height of a line of names, in points."""
 
 _FONT_PT = 9
 _FOOT_PT = 4.0
 _LETTERS = 105
-"""How many of a name's letters fill the width of the picture, at least."""
+"""The number of a name's letters that fill the width of the picture, at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:
-    """What stands over a band or, ``spans``, over those of a story; ``start`` and ``end`` of it,
-    and ``middle`` of the words, in seconds since the first ack; ``storey`` from 0."""
+    """The name over the band of a fault or, with ``spans``, over the bands of a story.
+
+    ``start`` and ``end`` of the band, and ``middle`` of the text, are in seconds since the first
+    ack. ``storey`` is the line of names, from 0.
+    """
 
     text: str
     start: float
@@ -61,8 +64,8 @@ class Name:
 
 
 def names(faults: Sequence[FaultSpan], first: int, last: int) -> tuple[Name, ...]:
-    """The names of faults over a picture from second ``first`` to ``last`` of the Unix epoch; where
-    bands overlap or are narrow, above each other."""
+    """Return the names of faults over a picture from second ``first`` to ``last`` of the Unix
+    epoch. Names of overlapping or narrow bands are placed above each other."""
     house = _House(width=max(1, last - first))
     groups = zip(_groups(faults), cycle(COLOURS), strict=False)
     for (title, group), colour in groups:
@@ -78,7 +81,8 @@ def names(faults: Sequence[FaultSpan], first: int, last: int) -> tuple[Name, ...
 
 
 def draw(figure: Figure, grid: Sequence[Axes], placed: Sequence[Name]) -> None:
-    """Bands over all of ``grid``, which is in ``figure``, and the names above the first."""
+    """Draw the bands over all axes of ``grid``, which is in ``figure``, and the names above the
+    first."""
     top = grid[0]
     for name in placed:
         height_pt = _FOOT_PT + STOREY_PT * name.storey
@@ -111,8 +115,9 @@ def draw(figure: Figure, grid: Sequence[Axes], placed: Sequence[Name]) -> None:
 
 
 def _groups(faults: Sequence[FaultSpan]) -> Iterator[tuple[str | None, Sequence[FaultSpan]]]:
-    """Each fault by itself, or the steps of a story with its name, by when they begin. What the
-    story is about stands in the list below the picture, where there is room."""
+    """Yield each fault by itself, or the steps of a story with its name, in the order of their
+    beginnings. The partition of a story is in the list below the picture, which has the space for
+    it."""
     groups: dict[object, list[FaultSpan]] = {}
     for fault in sorted(faults, key=lambda fault: fault.start):
         key = fault.fault_id if fault.part is None else fault.part.title
@@ -123,7 +128,8 @@ def _groups(faults: Sequence[FaultSpan]) -> Iterator[tuple[str | None, Sequence[
 
 
 def _seconds(fault: FaultSpan, first: int, last: int) -> tuple[float, float]:
-    """From when to when, on the picture; what is not proven healed lasts to its end."""
+    """Return the start and end of a fault on the picture. A fault without a proven heal lasts to
+    the end."""
     start = fault.start / NS_PER_S - first
     end = (last if fault.end is None else fault.end / NS_PER_S) - first
     return start, max(start, end)
@@ -131,7 +137,7 @@ def _seconds(fault: FaultSpan, first: int, last: int) -> tuple[float, float]:
 
 @dataclass(slots=True)
 class _House:
-    """Names, storey by storey. ``width``: of the picture, in seconds."""
+    """The placed names, line by line. ``width`` is the width of the picture in seconds."""
 
     width: float
     names: list[Name] = field(default_factory=list)
@@ -147,9 +153,9 @@ class _House:
         above: int = 0,
         spans: bool = False,
     ) -> None:
-        """On the lowest storey from ``above`` on where there is room."""
+        """Place a name on the lowest line from ``above`` on that has space."""
         half = len(text) * self.width / _LETTERS / 2
-        # Words beyond its sides would have to be made room for: the picture became narrower.
+        # Text beyond the sides would make the picture narrower.
         middle = max(half, min(self.width - half, (start + end) / 2))
         room = min(start, middle - half), max(end, middle + half)
         storey = above
@@ -212,8 +218,8 @@ _STYLE: dict[Any, Any] = {
 
 
 def matrix(cells: Sequence[CellRow]) -> str:
-    """Loss and duplication by acks (rows) and min.insync.replicas (columns), summed over what else
-    differs and over runs."""
+    """Return a picture of loss and duplication by acks (rows) and min.insync.replicas (columns),
+    summed over all other settings and over runs."""
     lines = sorted({setting(cell, ROWS) for cell in cells}, key=_acks_rank)
     floors = sorted({setting(cell, COLUMNS) for cell in cells}, key=_numeric)
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "matrix"}):
@@ -268,8 +274,8 @@ def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) ->
 
 
 def _fitting(words: str) -> tuple[str, float]:
-    """Words as they fit into a cell of the matrix, and their size in points: with several verdicts
-    that are expected they are long."""
+    """Return a text that fits into a cell of the matrix, and its size in points. A text with
+    several expected verdicts is long."""
     return (words, 10) if len(words) <= 30 else (textwrap.fill(words, 36), 8)
 
 
@@ -282,8 +288,8 @@ def _acks_rank(acks: str) -> int:
 
 
 def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
-    """Acks per second of every cell, one panel an acks level; faults as bands over all of them,
-    leader changes as marks along the foot."""
+    """Return a picture of the acks per second of every cell, with one panel for each acks level.
+    Faults are bands over all panels, and leader changes are marks at the bottom."""
     span = run.span
     if span is None:
         return ""
@@ -318,8 +324,9 @@ def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
 
 
 def _looks(cells: Sequence[CellRow]) -> Mapping[str, Mapping[str, Any]]:
-    """The line of each cell: one look for all that differ in acks alone, which have panels of their
-    own. Dashed where there are more than colours that can be told apart."""
+    """Return the line style of each cell. Cells that differ only in acks share a style, because
+    they have panels of their own. Lines are dashed if there are more than the distinguishable
+    colours."""
     named = [name for name in columns(cells) if name != ROWS]
     labels = {c.cell: ", ".join(f"{name}={setting(c, name)}" for name in named) for c in cells}
     looks = cycle((colour, style) for style in ("-", "--", ":") for colour in SERIES)
@@ -331,7 +338,7 @@ def _looks(cells: Sequence[CellRow]) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _beside(labels: Collection[str]) -> int:
-    """How many entries of a legend stand beside each other, so that none is cut off."""
+    """Return the number of legend entries in a row that fit without being cut off."""
     widest_in = _LEGEND_LINE_IN + _LETTER_IN * max(map(len, labels), default=0)
     return max(1, min(4, len(labels), int(_WIDTH_IN / widest_in)))
 
@@ -346,7 +353,8 @@ def _panel(
     first, last = span
     for cell in cells:
         series = run.acks.get(cell.cell, {})
-        # Where nothing was acked for long, the line needs its two ends alone: a year costs nothing.
+        # A long time without acks needs only the two ends of its line, so that a year costs
+        # nothing.
         turns = {first, last, *series, *(second + 1 for second in series)}
         seconds = sorted(second for second in turns if first <= second <= last)
         axes.step(

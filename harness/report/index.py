@@ -1,10 +1,9 @@
 """``index.html`` of a directory of results: every campaign in it, the newest first, and the trends
 of each (:mod:`harness.report.trends`).
 
-Made of ``verdict.json`` alone, so that it costs the same however long the histories are: of the
-files beside it nothing but their digests is compared. Whatever cannot be read or believed is told
-in its row. One file, nothing loaded from outside, everything
-escaped.
+The page is made of ``verdict.json`` alone, so that its cost does not depend on the length of the
+histories. Of other files only the digests are compared. A result that cannot be read or trusted is
+reported in its row. The page is one file, loads nothing from outside, and escapes everything.
 """
 
 import fcntl
@@ -42,11 +41,12 @@ class Entry:
     """A results directory.
 
     Attributes:
-        began: Seconds of the Unix epoch; of the directory where no verdict tells.
-        document: None where there is none that can be read; ``trouble`` says why.
+        began: The time of the run in seconds of the Unix epoch; that of the directory without a
+            verdict.
+        document: The verdict; None if none can be read, for the reason ``trouble``.
         night: The figures of the document.
-        place: The link to the directory, relative.
-        page: The link to its report, relative; empty where there is none.
+        place: The relative link to the directory.
+        page: The relative link to its report; empty without one.
     """
 
     name: str
@@ -59,7 +59,8 @@ class Entry:
 
     @property
     def campaign(self) -> str:
-        """Its name; of one that does not tell, that of the directory without the time."""
+        """Return the campaign's name. If it is unknown, return the name of the directory without
+        the time."""
         told = self.document and self.document.campaign
         return told or _STAMP.sub("", self.name)
 
@@ -69,7 +70,7 @@ class Entry:
 
     @property
     def lost_promised(self) -> str:
-        """Lost of cells that are promised to lose nothing."""
+        """Return the lost records of cells that guarantee no loss, in words."""
         return self._lost(cell for cell in self._cells if _kept(cell))
 
     @property
@@ -87,7 +88,7 @@ class Entry:
 
     @property
     def occasion(self) -> Occasion:
-        """The entry as part of the trend of its campaign."""
+        """Return the entry as part of the trend of its campaign."""
         return Occasion(
             campaign=self.campaign,
             date=self.date,
@@ -105,20 +106,20 @@ class Entry:
 
 
 def write(root: Path) -> None:
-    """Write the index of ``root``. Raises OSError. Several may write it at once: each waits for the
-    one before and reads anew, so that the last one has them all."""
+    """Write the index of ``root``. Raises OSError. Several processes may write it at once: each
+    waits for the one before and reads the results again, so that the last one includes them all."""
     with _locked(root):
         write_text(root / FILE, render(root))
 
 
 def wanted(root: Path) -> bool:
-    """Whether ``root`` is a directory of results, and not where one run was asked to leave its
-    own: no index is left in somebody's home."""
+    """Return whether ``root`` is a directory of results, and not the place of a single run's
+    results. No index is written, for example, into a home directory."""
     return root == RESULTS.absolute() or (root / "latest").is_symlink()
 
 
 def render(root: Path) -> str:
-    """The page."""
+    """Return the page."""
     found = entries(root)
     return (
         templates()
@@ -128,7 +129,7 @@ def render(root: Path) -> str:
 
 
 def entries(root: Path) -> list[Entry]:
-    """Every results directory in ``root``, the newest first."""
+    """Return every results directory in ``root``, the newest first."""
     found = (_entry(path) for path in root.iterdir() if _is_results(path))
     return sorted(found, key=lambda entry: (entry.began, entry.name), reverse=True)
 
@@ -138,7 +139,7 @@ def _is_results(path: Path) -> bool:
         return False
     try:
         return any((path / name).exists() for name in (verdict.FILE, CAMPAIGN_FILE, manifest.FILE))
-    except OSError:  # it may not be looked into, which is told in its row
+    except OSError:  # it is not readable, which its row reports
         return True
 
 
@@ -159,8 +160,8 @@ def _entry(path: Path) -> Entry:
 
 
 def _read(file: Path) -> tuple[VerdictDocument | None, Night | None, str]:
-    """Return the verdict and its figures; None for both with the reason where they cannot be read
-    or believed."""
+    """Return the verdict and its figures. Return None for both, with the reason, if they cannot be
+    read or trusted."""
     try:
         document = verdict.read_document(file)
         return document, night_of(document), ""
@@ -174,7 +175,8 @@ def _read(file: Path) -> tuple[VerdictDocument | None, Night | None, str]:
 
 
 def _guessed(path: Path) -> float:
-    """Of results that do not tell: the time in the name, else the directory's own."""
+    """Return the time of results without a recorded one: the time in the name, or else the
+    directory's own."""
     stamp = _STAMP.search(path.name)
     if stamp is not None:
         try:

@@ -1,4 +1,4 @@
-"""The lost records, told at two lengths: windows of neighbours, and every one by itself."""
+"""The lost records, one by one and in windows of neighbours."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,10 +19,9 @@ from ackproof.history.storage import AnyPath
 
 # --- records acknowledged out of order ------------------------------------------------------------
 #
-# ``nonmonotonic-send`` looks at acks, ``reordered`` at the final log. A log that is truncated gives
-# its offsets out again: then a later send is acked at a lower offset, while nothing of what the
-# final log has stands out of order. Such sends are laid to the fault that the lost records are laid
-# to.
+# ``nonmonotonic-send`` compares acks, and ``reordered`` the final log. A log that is truncated
+# assigns its offsets again. A later send may then be acked at a lower offset, while no record of
+# the final log is out of order. Such sends are attributed to the fault of the lost records.
 
 LOST, SENDS, REORDERED = "lost", "nonmonotonic-send", "reordered"
 _PLACE = ("run", "topic", "partition")
@@ -34,10 +33,10 @@ class OutOfOrder:
     """The sends of a campaign that were acknowledged out of order.
 
     Attributes:
-        sends: How many there are.
-        after_losses: How many were acked at or below the offset of a record that had been acked
-            before and is lost, by that record's faults; None: no fault was on.
-        reordered: How many records stand out of order in the final log.
+        sends: The number of them.
+        after_losses: The number that were acked at or below the offset of a lost record that had
+            been acked before, by that record's faults; None: no fault was active.
+        reordered: The number of records that are out of order in the final log.
     """
 
     sends: int
@@ -46,12 +45,13 @@ class OutOfOrder:
 
     @property
     def others(self) -> int:
-        """How many sends follow no loss: a retry that came in behind later sends is one."""
+        """Return the number of sends that follow no loss, such as a retry that arrived after later
+        sends."""
         return self.sends - self.after_losses.total()
 
     @property
     def words(self) -> str:
-        """The whole of it in sentences; empty without any such send."""
+        """Return all of it in sentences, or an empty text without any such send."""
         if not self.sends:
             return ""
         told = [
@@ -75,7 +75,7 @@ class OutOfOrder:
 
 
 def out_of_order(anomalies: pa.Table) -> OutOfOrder:
-    """Return them from the rows of ``anomalies.parquet``."""
+    """Return the sends out of order among the rows of ``anomalies.parquet``."""
     counts = {name: _count(anomalies, name) for name in (SENDS, REORDERED)}
     after: Counter[str | None] = Counter()
     if counts[SENDS]:
@@ -94,12 +94,13 @@ def _count(anomalies: pa.Table, name: str) -> int:
 
 
 def _after_losses(rows: pa.Table) -> Counter[str | None]:
-    """The sends of one partition that follow a loss, by its faults. ``rows``: by time."""
+    """Return the number of sends of one partition that follow a loss, by its faults. ``rows`` are
+    in the order of time."""
     lost = pc.equal(rows["anomaly"], LOST).to_numpy(zero_copy_only=False)
     offsets = pc.fill_null(rows["offset"], _NO_OFFSET).to_numpy()
     of_lost = np.where(lost, offsets, _NO_OFFSET)
     highest = np.maximum.accumulate(of_lost)
-    # The row of the highest lost offset so far.
+    # This is the row of the highest lost offset so far.
     places = np.maximum.accumulate(np.where(of_lost == highest, np.arange(len(rows)), 0))
     follows = ~lost & (offsets != _NO_OFFSET) & (highest >= offsets)
     faults = rows["fault"].take(pa.array(places[follows]))
@@ -112,10 +113,11 @@ ANOMALIES_FILE = "anomalies.parquet"
 AUTOPSIES_FILE = "autopsies.parquet"
 
 LISTED_MAX = 100_000
-"""Records that the page names one by one; further ones are in ``anomalies.parquet`` alone."""
+"""The most records that the page lists one by one. Further ones are only in
+``anomalies.parquet``."""
 
 _COUNTED = {"lost": "lost", "duplicated": "duplicated", "vanished-read": "vanished"}
-"""The anomalies that are counted by fault, and their names there."""
+"""The anomalies that are counted by fault, and their names in the counts."""
 
 Row = Mapping[str, Any]
 
@@ -125,7 +127,7 @@ class LossWindow:
     """Records of one partition, lost to the same fault, in the order of their acks.
 
     Attributes:
-        fault: What the checkers hold responsible, ``isolate#2``; None where no fault was on.
+        fault: The fault that the checkers hold responsible, ``isolate#2``; None if none was active.
         rows: The rows of ``anomalies.parquet``.
     """
 
@@ -138,43 +140,43 @@ class LossWindow:
 
     @property
     def cause(self) -> str:
-        """``lost to isolate#2``."""
+        """Return the cause in words, such as ``lost to isolate#2``."""
         return f"lost to {self.fault}" if self.fault else "lost while no fault was on"
 
     @property
     def seen(self) -> str:
-        """How many of them consumers were shown before, as far as that is known."""
+        """Return the number of them that consumers had read, in words, as far as it is known."""
         known = [row["seen"] for row in self.rows if row["seen"] is not None]
         return told(sum(known), len(known) == len(self.rows))
 
     @property
     def offsets(self) -> tuple[int, int] | None:
-        """First and last offset of the acks; None where the client was told none."""
+        """Return the first and last offset of the acks, or None if the client received none."""
         told = [row["offset"] for row in self.rows if row["offset"] is not None]
         return (min(told), max(told)) if told else None
 
     @property
     def times(self) -> tuple[int, int]:
-        """First and last ack, nanoseconds of the Unix epoch."""
+        """Return the times of the first and last ack, in nanoseconds of the Unix epoch."""
         return self.rows[0]["time"], self.rows[-1]["time"]
 
 
 def name_of(row: Row) -> str:
-    """What a record is called: ``producer 0 sequence 17``."""
+    """Return the name of a record: ``producer 0 sequence 17``."""
     return f"producer {row['producer']} sequence {row['sequence']}"
 
 
 def lost(directory: AnyPath) -> tuple[list[dict[str, Any]], int]:
-    """The rows of anomalies.parquet that are lost records, in the order of their acks: those that
-    are listed, and how many there are.
+    """Return the listed rows of lost records in anomalies.parquet, in the order of their acks, and
+    the number of all such rows.
 
-    Raises DamagedFiles when it is not there or cannot be read: that nothing is lost would be said
-    otherwise, by a file that is gone.
+    Raises DamagedFiles if the file is missing or cannot be read. Otherwise a missing file would
+    look like a result without losses.
     """
     rows = _rows(directory)
     order = [(key, "ascending") for key in ("run", "cell", "partition", "time", "sequence")]
     found = rows.filter(pc.equal(rows["anomaly"], "lost")).sort_by(order)
-    # As Python's objects a row takes a kilobyte, and there may be millions.
+    # A row takes a kilobyte as a Python object, and there may be millions.
     return found.slice(0, LISTED_MAX).to_pylist(), len(found)
 
 
@@ -186,8 +188,8 @@ def counts(directory: AnyPath) -> Counter[tuple[int, str, str]]:
 
 
 def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
-    """Return how many records are lost, duplicated, and shown and gone, by run, cell, partition and
-    fault; in that order. Raises as :func:`lost`."""
+    """Return the numbers of lost, duplicated and vanished records by run, cell, partition and
+    fault, in that order. Raises as :func:`lost`."""
     place = ["run", "cell", "topic", "partition", "fault"]
     rows = _rows(directory)
     told = rows.filter(pc.is_in(rows["anomaly"], pa.array(list(_COUNTED))))
@@ -206,7 +208,7 @@ def order(directory: AnyPath) -> OutOfOrder:
 
 
 def first_rows(directory: AnyPath) -> dict[tuple[int, str, str], Row]:
-    """The earliest row of each run, cell and anomaly. Raises as :func:`lost`."""
+    """Return the earliest row of each run, cell and anomaly. Raises as :func:`lost`."""
     rows = _rows(directory)
     numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
     by_time = numbered.sort_by([("time", "ascending"), ("partition", "ascending")])
@@ -216,7 +218,7 @@ def first_rows(directory: AnyPath) -> dict[tuple[int, str, str], Row]:
 
 
 def windows(records: Iterable[Row]) -> list[LossWindow]:
-    """The lost records, grouped by partition and fault."""
+    """Return the lost records, grouped by partition and fault."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in records:
         place = row["run"], row["cell"], row["topic"], row["partition"], row["fault"]
@@ -228,7 +230,7 @@ def windows(records: Iterable[Row]) -> list[LossWindow]:
 
 
 def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[LossWindow]:
-    """Those of cells that failed."""
+    """Return the windows of cells that failed."""
     failed = {(cell.run, cell.cell) for cell in cells if cell.verdict is Verdict.FAIL}
     return [window for window in windows if (window.run, window.cell) in failed]
 

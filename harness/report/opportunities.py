@@ -1,9 +1,10 @@
-"""Opportunities to lose a record: what a campaign without a loss can say about the next one.
+"""Opportunities to lose a record: the conclusions that a campaign without a loss permits about the
+next one.
 
 Records are not independent trials. A fault loses thousands of them at once, in every partition that
 it reaches, or none at all. So a fault of a run is one trial, however many partitions and cells it
-reached, and only if it gave records a chance to be lost: it changed the leader of a partition or
-destroyed data, and records were acknowledged in the time before that.
+reached. It counts only if it gave records a chance to be lost: it changed the leader of a partition
+or destroyed data, and records were acknowledged in the time before that.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,7 +21,8 @@ NO_FAULT = "no fault"
 """The class of losses without a fault."""
 
 WANTED = 0.01
-"""The risk at a fault of which it is said how many campaigns without a loss would show it."""
+"""The risk at a fault for which the report names the number of loss-free campaigns that would show
+it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class Opportunity:
 
     Attributes:
         fault: Its name, as ``kill#1``; None for losses without a fault.
-        lost: How many records it cost that cell.
+        lost: The number of records that it cost that cell.
     """
 
     run: int
@@ -40,14 +42,14 @@ class Opportunity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Risk:
-    """How often faults of one class lost a record.
+    """The frequency with which faults of one class lost a record.
 
     Attributes:
         fault: The class, as ``kill``; ``all`` for all of them.
-        faults: How many had the opportunity.
-        lossy: How many lost a record.
-        campaigns: How many such campaigns without a loss would show a risk below :data:`WANTED`;
-            None where a record was lost.
+        faults: The number of faults with the opportunity.
+        lossy: The number of faults that lost a record.
+        campaigns: The number of such campaigns without a loss that would show a risk below
+            :data:`WANTED`; None if a record was lost.
     """
 
     fault: str
@@ -57,7 +59,7 @@ class Risk:
 
     @property
     def words(self) -> str:
-        """``at most 15 % each``, or between what."""
+        """Return the bounds of the risk in words, such as ``at most 15 % each``."""
         return chance.bound(self.lossy, self.faults)
 
 
@@ -66,13 +68,13 @@ def opportunities(
     timelines: Mapping[int, Timeline | str],
     losses: Iterable[Mapping[str, Any]],
 ) -> list[Opportunity] | None:
-    """Return the opportunities of every cell; None where the history of a run cannot be read.
+    """Return the opportunities of every cell, or None if the history of a run cannot be read.
 
     Args:
-        cells: Run, name and topic of each.
-        timelines: By run.
+        cells: The run, name and topic of each cell.
+        timelines: The timelines by run.
         losses: Counts by run, cell and fault (:func:`harness.report.losses.by_fault`). A fault that
-            lost a record had the opportunity, whatever else was seen.
+            lost a record had the opportunity in any case.
     """
     counts: dict[tuple[int, str], Counter[str | None]] = {}
     for row in losses:
@@ -83,7 +85,7 @@ def opportunities(
         timeline = timelines.get(run)
         if not isinstance(timeline, Timeline):
             return None
-        # What a fault wrote twice shows no opportunity to lose something.
+        # A fault that duplicated records shows no opportunity to lose one.
         of_cell = +counts.get((run, cell), Counter())
         faults = dict.fromkeys((*_faults(timeline, cell, topic), *of_cell))
         found += [
@@ -94,13 +96,14 @@ def opportunities(
 
 
 def first_of(faults: str | None) -> str | None:
-    """Return the fault that counts where several are named: their effects are one event."""
+    """Return the first of several faults, which counts for all of them because their effects are
+    one event."""
     return faults.partition(",")[0] if faults else None
 
 
 def risks(found: Sequence[Opportunity], cells: Sequence[CellRow]) -> list[Risk]:
-    """Return the risk at a fault by its class, then that of all; none without an opportunity. A
-    fault is counted once, whichever of ``cells`` it reached."""
+    """Return the risk at a fault by its class, then that of all classes. Without an opportunity
+    there is none. A fault is counted once, whichever of ``cells`` it reached."""
     wanted = {(cell.run, cell.cell) for cell in cells}
     lost: dict[tuple[int, str | None], int] = {}
     for one in found:
@@ -118,7 +121,7 @@ def risks(found: Sequence[Opportunity], cells: Sequence[CellRow]) -> list[Risk]:
 
 
 def in_words(found: Sequence[Opportunity] | None, cells: Sequence[CellRow]) -> str:
-    """Return a sentence on what the loss of no record of ``cells`` shows."""
+    """Return a sentence on the conclusion from the lost records of ``cells``, if there are none."""
     if found is None:
         return "How many faults could have lost a record is unknown."
     all_risks = risks(found, cells)
@@ -153,13 +156,13 @@ def _by_number(fault: str | None) -> int:
 
 
 def _faults(timeline: Timeline, cell: str, topic: str) -> Iterable[str]:
-    """The faults that changed a leader of the topic or took data of it, once the cell had acks in
-    the second before the fault began or later."""
+    """Yield the faults that changed a leader of the topic or destroyed data of it. The cell must
+    have had acks in the second before the fault began or later."""
     faults = sorted(timeline.faults, key=lambda fault: fault.start)
     starts = [fault.start for fault in faults]
     acks = sorted(timeline.acks.get(cell, ()))
     for time in (one.time for one in timeline.leader_changes if one.topic == topic):
-        # A leader that comes back after the heal belongs to the fault that it had left for.
+        # A leader change after the heal belongs to the last fault that began before it.
         place = bisect_right(starts, time) - 1
         if place >= 0 and _acked(acks, faults[place], time):
             yield faults[place].label

@@ -1,5 +1,5 @@
-"""What a checked campaign came to, in words: the one place that the terminal, the page, the index
-and ``junit.xml`` take them from, so that none of them contradicts another or the exit status.
+"""The outcome of a checked campaign in words. The terminal, the page, the index and ``junit.xml``
+take their words from here, so that none contradicts another or the exit status.
 """
 
 from collections import Counter
@@ -19,8 +19,8 @@ THRESHOLD_HEADINGS = ("cell", "measure", "expected", "measured", "threshold")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdLine:
-    """A threshold of a cell: a text for each of :data:`THRESHOLD_HEADINGS`, and the verdict whose
-    colours the last one has."""
+    """A threshold of a cell: a text for each of :data:`THRESHOLD_HEADINGS`, and the verdict that
+    decides the colour of the last one."""
 
     texts: tuple[str, ...]
     kind: Verdict
@@ -40,7 +40,7 @@ _KINDS = {True: Verdict.PASS, False: Verdict.FAIL, None: Verdict.INCONCLUSIVE}
 
 
 def thresholds_in_short(thresholds: Iterable[Threshold]) -> str:
-    """Return how many thresholds are met, in a sentence; empty where there are none."""
+    """Return the number of thresholds that are met, in a sentence; empty without thresholds."""
     counts = Counter(one.status for one in thresholds)
     if not counts:
         return ""
@@ -76,8 +76,8 @@ class Outcome:
     Attributes:
         status: The exit status of the command.
         headline: The result in a few words.
-        kind: The verdict whose colours it has: an infrastructure that failed is never green.
-        notes: What the headline does not say, one sentence each.
+        kind: The verdict that decides the colour. A failed infrastructure is never green.
+        notes: Further facts, one sentence each.
     """
 
     status: ExitStatus
@@ -88,27 +88,27 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """How many of a campaign's guarantees were checked. ``missing``: the names of those that were
-    promised and not checked in some cell, or checked in none."""
+    """The number of a campaign's guarantees, and the names of the ``missing`` ones. These were
+    promised and not checked in some cell, or checked in no cell."""
 
     total: int
     missing: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """``14 of 21 guarantees checked``."""
+        """Return the number in words, such as ``14 of 21 guarantees checked``."""
         return f"{self.total - len(self.missing)} of {self.total} guarantees checked"
 
 
 def kind(verdict: Verdict, status: int | None) -> Verdict:
-    """Return the verdict whose colours a result has. ``status``: the exit status, None where a file
-    of former days does not tell it."""
+    """Return the verdict that decides the colour of a result. ``status`` is the exit status, or
+    None if an older file lacks it."""
     undecided = status == ExitStatus.INFRASTRUCTURE and verdict is not Verdict.FAIL
     return Verdict.INCONCLUSIVE if undecided else verdict
 
 
 def in_short(verdict: Verdict, status: int | None, known: Checked) -> str:
-    """Return a verdict and what it does not say: ``fail, an expectation was not met``."""
+    """Return a verdict with its qualifications: ``fail, an expectation was not met``."""
     partly = known.words if known.missing and verdict is Verdict.PASS else None
     return ", ".join(filter(None, (verdict.value, _MORE.get(status), partly)))
 
@@ -125,11 +125,11 @@ def outcome(result: CampaignResult) -> Outcome:
 
 
 def guarantees_checked(cells: Sequence[CellResult] | Sequence[CellDocument]) -> Checked:
-    """Return how many guarantees were checked, by name.
+    """Return the number of guarantees that were checked, by name.
 
-    One that a cell promises and does not check counts as not checked. A cell that does not promise
-    it takes nothing away: with acks=0 a client is told no offset, and no cell with acks=0 promises
-    one. What no cell checked is not checked, promised or not.
+    A guarantee that a cell promises and does not check counts as not checked. A cell that does not
+    promise it has no influence: with acks=0, for example, a client receives no offset, and no such
+    cell promises one. A guarantee that no cell checked is not checked, promised or not.
     """
     every = [one for cell in cells for one in cell.guarantees]
     seen = {one.name for one in every if one.checked}

@@ -1,4 +1,5 @@
-"""``report.html``: one self-contained page, nothing loaded from outside, everything escaped."""
+"""``report.html``: one self-contained page that loads nothing from outside and escapes
+everything."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,11 +45,11 @@ class RunSection:
     """One run on the page.
 
     Attributes:
-        settings: What is swept of its cluster.
-        bound_ms: Times of acks are those of the faults within so much; None where that is less
-            than any time that is shown, or not known.
-        timeline: None where its history cannot be read; ``damage`` says why.
-        picture: Its timeline as SVG, empty without acks.
+        settings: The swept settings of its cluster.
+        bound_ms: The largest error of times of acks against those of faults; None if it is smaller
+            than any time that is shown, or unknown.
+        timeline: Its timeline; None if its history cannot be read, for the reason ``damage``.
+        picture: Its timeline as SVG; empty without acks.
     """
 
     number: int
@@ -88,19 +89,19 @@ def render(
     opportunities: Sequence[Opportunity] | None = None,
     first_rows: Mapping[tuple[int, str, str], losses.Row] | None = None,
 ) -> str:
-    """The page.
+    """Return the page.
 
     Args:
-        about: When, where and how it was run; nothing of it is known without.
+        about: The circumstances of the run; unknown without it.
         campaign: The resolved campaign.
-        result: What the checkers found.
-        cells: Its cells, to be shown.
-        timelines: By run number; a string says why there is none.
-        windows: The lost records that are named.
-        lost_total: How many there are.
-        losses_by_fault: What was lost, duplicated and vanished, by partition and fault.
-        order: The sends that were acked out of order; None where they were not looked at.
-        opportunities: The faults that could have lost records, by cell; None where unknown.
+        result: The result of the checkers.
+        cells: The rows of its cells.
+        timelines: The timelines by run number; a text is the reason why there is none.
+        windows: The lost records that are listed.
+        lost_total: The number of lost records.
+        losses_by_fault: The lost, duplicated and vanished records, by partition and fault.
+        order: The sends that were acked out of order; None if they were not checked.
+        opportunities: The faults that could have lost records, by cell; None if unknown.
         first_rows: The earliest anomaly of each kind, by run, cell and anomaly.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
@@ -155,7 +156,7 @@ def _lost(windows: Sequence[losses.LossWindow], cells: Sequence[CellRow]) -> dic
 
 
 def _made(about: About, result: CampaignResult) -> dict[str, Any]:
-    """When, how long, with what and on what, in words; nothing is left out for being unknown."""
+    """Return the circumstances of the run in words. Unknown facts are shown as unknown."""
     took_s, machine = about.duration_s, about.environment.machine
     versions = about.environment.versions.model_dump()
     return {
@@ -175,13 +176,13 @@ _TOLD_AT_ONCE = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 
 
 def _matrices(result: CampaignResult, cells: Sequence[CellRow]) -> list[tuple[str, Markup]]:
-    """What was lost, a picture of each cluster: added up over several of them it would be the loss
-    of none."""
+    """Return a picture of the losses for each cluster. Their sum over several clusters would be the
+    loss of none."""
     clusters: dict[str, list[CellRow]] = {}
     names = {run.number: label(run.cluster) for run in result.runs}
     for cell in cells:
         clusters.setdefault(names.get(cell.run, ""), []).append(cell)
-    # The pictures are ours: text in them was escaped when matplotlib wrote the SVG.
+    # These pictures are safe: matplotlib escaped their text when it wrote the SVG.
     return [(name, Markup(figures.matrix(of))) for name, of in clusters.items()]
 
 
@@ -202,7 +203,7 @@ def _run(
 
 
 def _of_the_run(cells: Sequence[CellRow]) -> list[str]:
-    """The settings that differ between runs and never within one: those of the cluster."""
+    """Return the settings that differ between runs and never within one: those of the cluster."""
     runs: dict[int, list[CellRow]] = {}
     for cell in cells:
         runs.setdefault(cell.run, []).append(cell)
@@ -228,7 +229,8 @@ def _summary(cells: Sequence[CellRow], found: Sequence[Opportunity] | None) -> s
 
 
 def _risks(cells: Sequence[CellRow], found: Sequence[Opportunity]) -> list[tuple[str, list[Risk]]]:
-    """The risk at each class of faults, of cells that promise to lose nothing and of the others."""
+    """Return the risk at each class of faults, of cells that guarantee no loss and of the
+    others."""
     names = ("that nothing is lost", "not all of that")
     told = zip(names, _by_promise(cells), strict=True)
     return [(name, risks(found, of)) for name, of in told if risks(found, of)]
@@ -248,12 +250,12 @@ def _loss(cells: Sequence[CellRow]) -> str:
 
 
 def _several(value: object) -> str:
-    """A value, or those of a list that is swept."""
+    """Return a value as text, or the values of a swept list."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _clock(nanoseconds: int | None) -> str:
-    """Time of day, UTC, with milliseconds."""
+    """Return the time of day (UTC) with milliseconds."""
     if nanoseconds is None:
         return "-"
     moment = datetime.fromtimestamp(nanoseconds / NS_PER_S, UTC)
@@ -261,12 +263,13 @@ def _clock(nanoseconds: int | None) -> str:
 
 
 def _record_line(row: Mapping[str, Any]) -> str:
-    """A lost record in one line of fixed columns."""
+    """Return a lost record as one line with fixed columns."""
     return f"{_clock(row['time'])}  {losses.name_of(row):<28}  {row['detail'] or ''}"
 
 
 def _observation(value: object) -> str:
-    """An observation of the evidence in short: ``{"broker-1": True}`` as ``broker-1: yes``."""
+    """Return an observation of the evidence as a short text: ``{"broker-1": True}`` as ``broker-1:
+    yes``."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {_observation(part)}" for key, part in value.items()) or "none"
     if isinstance(value, list | tuple):

@@ -11,7 +11,7 @@ from ackproof.harness.report.rows import CellRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginLine:
-    """A guarantee of one cell, and the first anomaly that was found; empty where none was."""
+    """A guarantee of one cell, and its first anomaly as text, which is empty without any."""
 
     cell: str
     guarantee: Guarantee
@@ -39,7 +39,7 @@ def _words(row: Row) -> str:
 
 
 def in_short(cells: Sequence[CellRow]) -> Iterator[str]:
-    """Yield each guarantee that a plug-in's checker looks after, and in how many cells it was
+    """Yield each guarantee of a plug-in's checker, with the numbers of cells in which it was
     broken, held or not checked."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for one in (one for cell in cells for one in cell.guarantees if one.plugin is not None):

@@ -1,10 +1,11 @@
-"""How pages are made of the templates beside this."""
+"""The environment of the templates beside this module."""
 
 import jinja2
 
 
 def templates() -> jinja2.Environment:
-    """The templates, escaping what they show; a name that they are not given is an error."""
+    """Return the environment of the templates. It escapes all values, and a missing value is an
+    error."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("ackproof.harness.report"),
         autoescape=True,

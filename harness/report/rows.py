@@ -1,6 +1,6 @@
-"""What is shown of each cell: the one place that knows how a result's cells are made.
+"""The rows that reports show of each cell. Only this module knows how they follow from a result.
 
-A number that the evidence does not tell is None, and is shown as unknown: nought would say that
+A number that the evidence does not show is None, and is displayed as unknown. A 0 would say that
 nothing was lost.
 """
 
@@ -38,13 +38,14 @@ class CellRow:
     """One cell of one run.
 
     Attributes:
-        name: The cell's, with its run where there are several.
-        settings: All of them, those that are swept of its cluster too.
-        counts: By the names of COUNTS, None where nobody knows.
-        counts_as: What that is for the campaign, which may expect something else.
-        kept: Whether no acked record may be lost of it.
-        unavailable: None where nobody knows; likewise what follows.
-        thresholds: What the campaign expects of its figures. What is not met is among the reasons.
+        name: The cell's name, with its run if there are several.
+        settings: All its settings, including the swept ones of its cluster.
+        counts: The counts by the names of COUNTS; None if unknown.
+        counts_as: The verdict that the campaign counts, which depends on its expectations.
+        kept: Whether the cell guarantees that no acked record is lost.
+        unavailable: The outages; None if unknown, as the following figures.
+        thresholds: The campaign's thresholds on its figures. Those that are not met are among the
+            reasons.
     """
 
     run: int
@@ -66,18 +67,18 @@ class CellRow:
 
     @property
     def verdict_counts_as(self) -> Verdict:
-        """What its verdict is for the campaign, whatever becomes of its thresholds."""
+        """Return the verdict that the campaign counts without the thresholds."""
         return counted_as(self.verdict, self.expected)
 
     @property
     def is_broken(self) -> bool:
-        """Whether a guarantee was broken that the campaign does not expect to be broken."""
+        """Return whether a guarantee was broken that the campaign does not expect to be broken."""
         return is_broken(self.verdict, self.expected)
 
     @property
     def kind(self) -> Verdict:
-        """The verdict whose colours it has: what fails the campaign, or leaves it undecided, is
-        never green."""
+        """Return the verdict that decides the colour. A cell that fails the campaign, or leaves it
+        undecided, is never green."""
         return min(self.verdict, self.counts_as, key=WORST_FIRST.index)
 
     @property
@@ -86,7 +87,7 @@ class CellRow:
 
     @property
     def words(self) -> str:
-        """The verdict in words, with what was expected and whether its thresholds are met."""
+        """Return the verdict in words, with the expected one and whether its thresholds are met."""
         came = self.verdict.value
         if self.expected:
             opinion = " or ".join(self.expected)
@@ -99,38 +100,38 @@ class CellRow:
 
 
 def rows(result: CampaignResult, manifest: Manifest | None = None) -> tuple[CellRow, ...]:
-    """The cells of ``result``, in its order. ``manifest``: for the clusters' settings."""
+    """Return the rows of ``result``, in its order. ``manifest`` gives the clusters' settings."""
     clusters = {run.number: run.cluster for run in manifest.runs} if manifest else {}
     several = len({cell.run for cell in result.cells}) > 1
     return tuple(_row(cell, clusters.get(cell.run, {}), several) for cell in result.cells)
 
 
 def columns(cells: Sequence[CellRow]) -> tuple[str, ...]:
-    """The settings to show of cells: the two that every table has, and whatever differs."""
+    """Return the settings to show of cells: the two that every table has, and all that differ."""
     names = dict.fromkeys((ROWS, COLUMNS, *(name for cell in cells for name in cell.settings)))
     differ = [n for n in names if len({as_text(c.settings.get(n, "")) for c in cells}) > 1]
     return tuple(dict.fromkeys((ROWS, COLUMNS, *differ)))
 
 
 def setting(cell: CellRow, name: str) -> str:
-    """A setting's value as Kafka writes it; empty where the cell has none."""
+    """Return a setting's value as Kafka writes it, or an empty text if the cell has none."""
     return as_text(cell.settings.get(name, ""))
 
 
 def number(value: int | None) -> str:
-    """E.g. ``10,173``."""
+    """Return a number as text, such as ``10,173``."""
     return UNKNOWN if value is None else f"{value:,}"
 
 
 def total(cells: Iterable[CellRow], name: str) -> tuple[int, bool]:
-    """The sum of what is known, and whether that is all."""
+    """Return the sum of the known counts, and whether all are known."""
     values = [cell.counts[name] for cell in cells]
     return sum(value for value in values if value is not None), None not in values
 
 
 def anomalies(result: CampaignResult) -> list[tuple[str, str]]:
-    """Return the anomalies with how many of each there are; where there are none and not every
-    cell was checked for them, why that says nothing."""
+    """Return the anomalies with their numbers. If there are none and not every cell was checked for
+    them, the text says why."""
     return [
         (name, _why_none(name, result) if count is None else number(count))
         for name, count in known_anomalies(result).items()
@@ -138,12 +139,12 @@ def anomalies(result: CampaignResult) -> list[tuple[str, str]]:
 
 
 def known_anomalies(result: CampaignResult) -> dict[str, int | None]:
-    """Return how many of each anomaly there are; None where there are none and not every cell that
-    might have them was checked for them."""
+    """Return the number of each anomaly, or None if there are none and not every cell that might
+    have them was checked for them."""
     looked: dict[str, bool] = {}
     for one in (one for cell in result.cells for one in cell.guarantees if one.anomaly):
         looked[one.anomaly or ""] = one.checked and looked.get(one.anomaly or "", True)
-    untold = bool(result.cells) and not looked  # cells of former days do not tell
+    untold = bool(result.cells) and not looked  # cells of older results lack it
     return {
         name: rows if rows or looked.get(name, untold) else None
         for name, rows in result.anomalies.items()
@@ -151,7 +152,7 @@ def known_anomalies(result: CampaignResult) -> dict[str, int | None]:
 
 
 def _why_none(anomaly: str, result: CampaignResult) -> str:
-    """Return whether the evidence is incomplete, or whole and was not checked for that."""
+    """Return whether the evidence is incomplete, or the cells were not checked for the anomaly."""
     cells = [c for c in result.cells if any(one.anomaly == anomaly for one in c.guarantees)]
     if not result.cells or any(cell.lost is None for cell in cells):
         return UNKNOWN
@@ -159,23 +160,23 @@ def _why_none(anomaly: str, result: CampaignResult) -> str:
 
 
 def told(known: int, whole: bool) -> str:
-    """A sum in words: ``12``, ``at least 12``, ``unknown``."""
+    """Return a sum in words: ``12``, ``at least 12``, ``unknown``."""
     if whole:
         return number(known)
     return f"at least {known:,}" if known else UNKNOWN
 
 
 def worst(cells: Sequence[CellRow]) -> CellRow:
-    """The one with the worst verdict; the first of several."""
+    """Return the first cell with the worst verdict."""
     return min(cells, key=lambda cell: WORST_FIRST.index(cell.kind))
 
 
 REASONS_OF_A_CELL = 3
-"""How many of its own reasons a cell is given at once: where a producer was stuck there is one for
-each fault. All of them stand in the report, cell by cell."""
+"""The most reasons of its own that are shown of a cell at once. A stuck producer gives one for each
+fault. The report has all of them, cell by cell."""
 
 CELLS_NAMED = 3
-"""How many cells that share a reason are named; of more, how many there are."""
+"""The most cells with a common reason that are named. For more, their number is shown."""
 
 
 _STEP_FAILED = re.compile(r"the step \S+ failed: ")
@@ -183,9 +184,12 @@ _FOLLOWS = "what else it lacks follows from that, and is in the report"
 
 
 def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
-    """Why each verdict, the worst first: one cell of each kind, the names of those that share the
-    reason, and the reason. What all cells share is told in full, unless a step of the run failed:
-    that is the cause, and the rest follows from it."""
+    """Return the reasons of the verdicts, the worst verdict first: one cell of each kind, the names
+    of the cells with this reason, and the reason.
+
+    Reasons that all cells share are given in full. If a step of the run failed, only that is given,
+    because the other reasons follow from it.
+    """
     shared = set.intersection(*(set(cell.reasons) for cell in cells)) if cells else set[str]()
     groups: dict[tuple[str, str], list[CellRow]] = {}
     for cell in sorted(cells, key=lambda cell: WORST_FIRST.index(cell.kind)):
@@ -233,8 +237,8 @@ def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellR
 
 
 def _reasons(cell: CellResult) -> list[str]:
-    """Return what fails the cell first. Its name stands beside them, or is told once for all the
-    cells that share one."""
+    """Return the reasons of a cell, those that fail it first. They are without its name, which
+    stands beside them, or once for all cells with the same reason."""
     own = [reason.removeprefix(f"{cell.cell}: ") for reason in cell.reasons]
     failing = [one for one in cell.thresholds if not one.met]
     unmet = [one.words for one in sorted(failing, key=lambda one: one.met is None)]

@@ -1,9 +1,10 @@
-"""Results, reports and logs over HTTP: read-only, on this machine alone, nothing outside of one
+"""Results, reports and logs over HTTP: read-only, on this machine alone, and only from one
 directory.
 
-A path is resolved before anything of it is read, links too, and what lies elsewhere then is not
-there. Pages of ours are HTML; everything else is bytes or plain text, whatever its name says, so
-that nothing a server wrote into its log runs in the browser of who reads it.
+A path is resolved, including links, before anything of it is read. A path that then lies outside of
+the directory does not exist for the server. Only Ackproof's own pages are HTML. All other files are
+bytes or plain text, whatever their names are, so that nothing that a server wrote into its log runs
+in the reader's browser.
 """
 
 import asyncio
@@ -40,8 +41,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A file or a directory in a list. ``link``: relative to the page; ``size``: in words, empty
-    of a directory."""
+    """A file or a directory in a list. ``link`` is relative to the page. ``size`` is a text, which
+    is empty for a directory."""
 
     name: str
     link: str
@@ -49,7 +50,7 @@ class Shown:
 
 
 def application(root: Path) -> web.Application:
-    """Serves what lies in ``root``."""
+    """Return an application that serves the files of ``root``."""
     served = _Served(root.resolve(strict=True))
     app = web.Application(middlewares=[_guarded])
     app.on_response_prepare.append(_with_headers)
@@ -58,8 +59,8 @@ def application(root: Path) -> web.Application:
 
 
 async def serve(root: Path, port: int, tell: Callable[[str], None]) -> None:
-    """Serve ``root`` until SIGINT or SIGTERM. ``tell`` is told the URL once it can be opened; port
-    0 takes one that is free. Raises OSError where the port is taken."""
+    """Serve ``root`` until SIGINT or SIGTERM. ``tell`` receives the URL as soon as it can be
+    opened. Port 0 takes a free one. Raises OSError if the port is taken."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -78,10 +79,11 @@ async def serve(root: Path, port: int, tell: Callable[[str], None]) -> None:
 
 @web.middleware
 async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A page of another site must not read results by giving our address a name of its own."""
+    """Refuse requests under another name, so that no page of another site can read results through
+    a name of its own for this address."""
     try:
         named = urlsplit(f"//{request.host}").hostname
-    except ValueError:  # no name at all: "["
+    except ValueError:  # the host is not a name: "["
         named = None
     if named not in _OWN_NAMES:
         raise web.HTTPForbidden(text="this is served on this machine, for this machine alone\n")
@@ -93,7 +95,7 @@ async def _with_headers(_request: web.Request, response: web.StreamResponse) -> 
 
 
 class _Served:
-    """The answers. ``root`` is resolved."""
+    """The handler of requests. ``root`` is resolved."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -106,13 +108,14 @@ class _Served:
             raise web.HTTPNotFound(text="there is nothing of that name here\n")
         if path.is_file():
             return await self._sent(request, path)
-        if asked and not asked.endswith("/"):  # links in the page would lead astray
+        if asked and not asked.endswith("/"):  # relative links in the page would be wrong
             raise web.HTTPFound(f"/{quote(asked.lstrip('/'))}/")
         page = await asyncio.to_thread(self._page, path)
         return web.Response(text=page, content_type="text/html")
 
     def _resolved(self, asked: str) -> Path | None:
-        """What is meant; None for what is not there, or not in the directory that is served."""
+        """Return the requested path, or None if it does not exist or is outside of the served
+        directory."""
         try:
             path = (self._root / asked.lstrip("/")).resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
@@ -133,7 +136,7 @@ class _Served:
         )
 
     def _logs(self, path: Path) -> Iterator[tuple[str, Sequence[Shown]]]:
-        """The logs of every run in a results directory, by its number."""
+        """Yield the number of every run in a results directory, with its logs."""
         for directory in sorted(path.glob("runs/*/logs")):
             files = [
                 file
@@ -157,8 +160,8 @@ class _Served:
             )
 
     async def _sent(self, request: web.Request, path: Path) -> web.StreamResponse:
-        """Send the file, as long as it is now. aiohttp's own answer would send ``<name>.gz`` in its
-        place where that is there, and whatever that is a link to."""
+        """Send the file with its present length. aiohttp's own response would send ``<name>.gz`` in
+        its place if that exists, even if that is a link to another file."""
         try:
             with path.open("rb") as file:
                 left = os.fstat(file.fileno()).st_size
@@ -169,7 +172,7 @@ class _Served:
                 await response.prepare(request)
                 while request.method != "HEAD" and left:
                     piece = await asyncio.to_thread(file.read, min(left, _PIECE_BYTES))
-                    if not piece:  # shorter than it was
+                    if not piece:  # the file became shorter
                         break
                     left -= len(piece)
                     await response.write(piece)
@@ -183,8 +186,8 @@ class _Served:
         return "application/octet-stream" if b"\0" in sample else "text/plain; charset=utf-8"
 
     def _has_pages(self, directory: Path) -> bool:
-        """Return whether we write pages there: into results, and into what holds them. What lies
-        deeper was written by servers and clients."""
+        """Return whether Ackproof writes pages into the directory: a results directory, or the one
+        that holds them. Files at deeper levels were written by servers and clients."""
         return directory == self._root or (directory / CAMPAIGN_FILE).is_file()
 
 

@@ -1,5 +1,5 @@
-"""What a campaign came to, on a terminal or in a log: its cells in a table, its clusters side by
-side where it has several, why each verdict.
+"""The result of a campaign on a terminal or in a log: its cells in a table, its clusters side by
+side if it has several, and the reasons of the verdicts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from ackproof.harness.report.outcome import (
 from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting, why
 
 NAMED_MAX = 5
-"""Lost records of a window that are named; all are in the report."""
+"""The most lost records of a window that are named. The report has all."""
 
 WINDOWS_MAX = 10
 
@@ -48,8 +48,8 @@ def print_result(
     cells: Sequence[CellRow],
     windows: Sequence[LossWindow],
 ) -> None:
-    """The cells, the thresholds, the reasons, what was lost of cells that failed and why, the
-    findings, the verdict."""
+    """Print the cells, the thresholds, the reasons, the losses of failed cells with their causes,
+    the findings and the verdict."""
     for table in _tables(result, cells):
         console.print(table)
     for cell, names, reason in why(cells):
@@ -73,7 +73,7 @@ def print_result(
 
 
 def _tables(result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[Table]:
-    """Yield the cells, and what else there is to be shown in a table."""
+    """Yield the table of the cells and all further tables."""
     yield cells_table(cells)
     if any(cell.thresholds for cell in cells):
         yield thresholds_table(cells)
@@ -85,7 +85,7 @@ def _tables(result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[Table]
 
 
 def cells_table(cells: Sequence[CellRow]) -> Table:
-    """One row a cell and run."""
+    """Return a table with one row for each cell and run."""
     several_runs = len({cell.run for cell in cells}) > 1
     settings = columns(cells)
     table = Table(box=box.SIMPLE_HEAD, padding=0)
@@ -103,7 +103,7 @@ def cells_table(cells: Sequence[CellRow]) -> Table:
 
 
 def thresholds_table(cells: Sequence[CellRow]) -> Table:
-    """One row for each threshold of the campaign."""
+    """Return a table with one row for each threshold of the campaign."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in THRESHOLD_HEADINGS:
         table.add_column(heading, overflow="fold")
@@ -125,12 +125,12 @@ _SYLLABLES = {
 
 
 def _folded(heading: str) -> Text:
-    """A property's name over several lines, so that what stands below is whole on 80 columns."""
+    """Return a property's name over several lines, so that the table fits into 80 columns."""
     return Text(_SYLLABLES.get(heading, heading.replace(".", ".\n")))
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """The clusters side by side."""
+    """Return a table of the clusters side by side."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for name in comparison.clusters:
@@ -147,8 +147,8 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def consumption_table(counted: clients.Table) -> Table:
-    """The counts of consumers, but for those of which there are none at all: these are named below,
-    so that what there is stands out."""
+    """Return a table of the counts of consumers. Counts that are 0 or do not apply everywhere are
+    only named below it, so that the others stand out."""
     columns = list(zip(*counted.lines, strict=True))
     told = [
         at
@@ -173,12 +173,12 @@ _NO_COUNT = frozenset({"0", clients.NOTHING})
 
 
 def styled(words: str, verdict: Verdict) -> Text:
-    """Words in the verdict's colour."""
+    """Return a text in the verdict's colour."""
     return Text(words, style=_STYLES[verdict])
 
 
 def _unavailable(cells: Sequence[CellRow]) -> Iterator[str]:
-    """Yield how long cells were unavailable, in a line, where any was."""
+    """Yield a line with the unavailability of cells, if there was any."""
     known = [cell.unavailable for cell in cells if cell.unavailable is not None]
     if any(one.longest_ms for one in known):
         of = (

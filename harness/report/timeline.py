@@ -1,4 +1,4 @@
-"""What happened when: acks per second, faults, leader changes, read from a run's history."""
+"""The timeline of a run, read from its history: acks per second, faults and leader changes."""
 
 import json
 from collections import Counter
@@ -24,12 +24,11 @@ class FaultSpan:
     """A fault from injection to proven heal.
 
     Attributes:
-        start, end: Nanoseconds of the Unix epoch; ``end`` is None where the heal was never proven.
-        proven: None where nothing was verified.
-        took_from: Partitions, as ``t-0``, of whose data it destroyed some; None where that is not
-            told.
-        part: What it is in a story; None for a fault by itself.
-        title: What its campaign calls it; empty where it has no name of its own.
+        start, end: Nanoseconds of the Unix epoch; ``end`` is None if the heal was never proven.
+        proven: Whether the effect was proven; None if it was not verified.
+        took_from: The partitions, as ``t-0``, of which it destroyed data; None if they are unknown.
+        part: Its role in a story; None for a fault by itself.
+        title: The name that its campaign gives it; empty without one.
     """
 
     fault_id: int
@@ -59,8 +58,8 @@ class FaultSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryPart:
-    """A step of a story. ``story``: ``crash-loop#1``; ``step``: ``bounce-2``; ``partition``: that
-    the story is about, ``t-0``, None where it is about none."""
+    """A step of a story: ``story`` is such as ``crash-loop#1``, and ``step`` such as ``bounce-2``.
+    ``partition`` is the partition of the story, such as ``t-0``, or None without one."""
 
     story: str
     step: str
@@ -68,13 +67,13 @@ class StoryPart:
 
     @property
     def title(self) -> str:
-        """The story, e.g. ``crash-loop#1 on t-0``."""
+        """Return the story with its partition, such as ``crash-loop#1 on t-0``."""
         return self.story if self.partition is None else f"{self.story} on {self.partition}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderChange:
-    """A partition got another leader, or lost its one (``leader`` -1)."""
+    """A change of a partition's leader, or its loss (``leader`` -1)."""
 
     time: int
     topic: str
@@ -85,7 +84,8 @@ class LeaderChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """A run over time. ``acks``: cell -> second of the Unix epoch -> acks in that second."""
+    """The events of a run over time. ``acks`` is a mapping from the cell to the second of the Unix
+    epoch to the acks in that second."""
 
     acks: Mapping[str, Mapping[int, int]]
     faults: Sequence[FaultSpan] = field(default_factory=tuple)
@@ -93,7 +93,7 @@ class Timeline:
 
     @property
     def stories(self) -> Mapping[str, Sequence[FaultSpan]]:
-        """The steps of each story, by its title."""
+        """Return the steps of each story, by its title."""
         found: dict[str, list[FaultSpan]] = {}
         for fault in self.faults:
             if fault.part is not None:
@@ -102,14 +102,14 @@ class Timeline:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """First and last second with an ack; None without any."""
+        """Return the first and last second with an ack, or None without any."""
         seconds = [second for series in self.acks.values() for second in series]
         return (min(seconds), max(seconds)) if seconds else None
 
 
 def read(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> Timeline:
-    """The timeline of one run. File by file, so that memory does not grow with the history.
-    ``planned``: its faults, which say what each is in a story."""
+    """Return the timeline of one run. The history is read file by file, so that memory does not
+    grow with it. ``planned`` are its faults, with their roles in stories."""
     return Timeline(
         acks=_acks(history),
         faults=faults(history, planned),
@@ -118,8 +118,8 @@ def read(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> Timeline:
 
 
 def faults(history: AnyPath, planned: Iterable[PlannedFault] = ()) -> tuple[FaultSpan, ...]:
-    """Return the faults of one run, whatever else of its history is damaged. ``planned``: as in
-    :func:`read`."""
+    """Return the faults of one run, even if other parts of its history are damaged. ``planned`` is
+    as in :func:`read`."""
     plans = list(planned)
     parts = {fault.fault_id: _part(fault) for fault in plans}
     titles = {fault.fault_id: title_of(fault.fault, fault.parameters) for fault in plans}
@@ -144,7 +144,8 @@ def _acks(history: AnyPath) -> dict[str, Counter[int]]:
 
 
 def _frequencies(values: Array) -> dict[int, int]:
-    """How often each occurs. As they come in the order of time, most of them in few runs."""
+    """Return how often each value occurs. Values come in the order of time, so that most of them
+    form a few runs of equal values."""
     first = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
     many = np.diff(first, append=len(values))
     found, places = np.unique(values[first], return_inverse=True)

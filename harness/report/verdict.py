@@ -1,8 +1,9 @@
-"""``verdict.json``: the verdict of a campaign for scripts, and the way back from it.
+"""``verdict.json``: the verdict of a campaign for scripts, and the result that is read back from
+it.
 
-The names are the contract; scripts depend on them: :mod:`harness.report.document` says what each
-means. A cell's settings stand beside its numbers, under Kafka's names, and so does what is swept of
-its cluster. ``expected`` is null, a verdict, or a list of those that are right.
+The names are a contract on which scripts depend. :mod:`harness.report.document` defines their
+meanings. A cell's settings are beside its numbers, under Kafka's names, and so are the swept
+settings of its cluster. ``expected`` is null, a verdict, or a list of accepted ones.
 """
 
 import hashlib
@@ -47,14 +48,14 @@ def to_document(
     losses: Sequence[Mapping[str, Any]] = (),
     opportunities: Sequence[Opportunity] | None = None,
 ) -> dict[str, Any]:
-    """The content of ``verdict.json``.
+    """Return the content of ``verdict.json``.
 
     Args:
         campaign: The resolved campaign, for name, seed and system.
-        result: What the checkers found.
-        about: When, where and how it was run; nothing of it is known without.
-        losses: What was lost and duplicated, by partition and fault.
-        opportunities: The faults that could have lost records, by cell; None where unknown.
+        result: The result of the checkers.
+        about: The circumstances of the run; unknown without it.
+        losses: The lost and duplicated records, by partition and fault.
+        opportunities: The faults that could have lost records, by cell; None if unknown.
     """
     told = about or About()
     clusters = {run.number: run.cluster for run in result.runs}
@@ -82,7 +83,7 @@ def to_document(
 
 
 def from_document(document: Mapping[str, Any]) -> CampaignResult:
-    """The result that was written. ValueError where the document is not one of ours."""
+    """Return the result that was written. Raises ValueError if the document is not a verdict."""
     try:
         clusters = {run["number"]: run.get("cluster", {}) for run in document.get("runs", ())}
         cells = [_gathered(cell, clusters.get(cell.get("run"), {})) for cell in document["cells"]]
@@ -95,21 +96,22 @@ def from_document(document: Mapping[str, Any]) -> CampaignResult:
 
 
 def read_document(file: AnyPath) -> VerdictDocument:
-    """All that stands in it, of whatever version up to ours. Raises FileNotFoundError where it is
-    not there, DamagedResults where it cannot be believed."""
+    """Return the whole document, of any version up to the present one. Raises FileNotFoundError if
+    it is missing, and DamagedResults if it cannot be trusted."""
     return _read(file)[1]
 
 
 def write(directory: AnyPath, document: Mapping[str, Any]) -> None:
-    """Write it with its seal, aside and renamed, so that a reader never sees half of it."""
+    """Write the document with its seal. A new file is renamed into place, so that a reader never
+    sees half of it."""
     content = sealed(directory, document)
     write_text(directory / FILE, json.dumps(content, indent=2) + "\n")
 
 
 def read(directory: AnyPath, *, whole: bool = False) -> CampaignResult | None:
-    """The result that was written into this directory; None when none was. Raises DamagedResults
-    where it cannot be believed. ``whole``: also where a file is missing that the check wrote beside
-    it, or that the result rests on."""
+    """Return the result that was written into this directory, or None if there is none. Raises
+    DamagedResults if it cannot be trusted. With ``whole``, also if a file is missing that the check
+    wrote beside it, or that the result rests on."""
     file = directory / FILE
     try:
         content, _ = _read(file)
@@ -124,8 +126,8 @@ def read(directory: AnyPath, *, whole: bool = False) -> CampaignResult | None:
 
 
 def _read(file: AnyPath) -> tuple[Mapping[str, Any], VerdictDocument]:
-    """Return a document as it is written and as it is meant, if it can be believed: this is the one
-    way to it. Raises FileNotFoundError, DamagedResults."""
+    """Return a document as it is written and as it is parsed, if it can be trusted. All readers use
+    this function. Raises FileNotFoundError, DamagedResults."""
     directory = file.parent
     try:
         content = _content(file)
@@ -150,7 +152,7 @@ def _read(file: AnyPath) -> tuple[Mapping[str, Any], VerdictDocument]:
 def _content(file: AnyPath) -> Any:
     """Return the JSON content of the file. Raises OSError, ValueError, RecursionError."""
     content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate could be written nowhere
+    json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate cannot be written
     if isinstance(content, Mapping):
         _refuse_newer(content)
     return content
@@ -174,7 +176,7 @@ def _place(campaign: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def quorum_told(cluster: object) -> str | None:
-    """Who keeps the metadata of a campaign's ``cluster``; None where nobody can tell (any more)."""
+    """Return the kind of metadata quorum of a campaign's ``cluster``, or None if it is unknown."""
     known = cluster if isinstance(cluster, Mapping) else {}
     try:
         quorum = quorum_of(str(known.get("system")), known.get("metadata.quorum"))
@@ -188,7 +190,7 @@ def _cell(result: dict[str, Any], cluster: Mapping[str, Value]) -> dict[str, Any
     expected = result["expected"]
     result["expected"] = expected if len(expected) > 1 else next(iter(expected), None)
     named = {"run": result.pop("run"), "cell": cell["name"], "topic": cell["topic"]}
-    # A broker's min.insync.replicas is swept, and each topic has one of its own: that one counts.
+    # If a broker's min.insync.replicas is swept, the one that each topic has of its own counts.
     return {**named, **cluster, **cell["settings"], **result}
 
 
@@ -199,7 +201,7 @@ def _gathered(document: Mapping[str, Any], cluster: Mapping[str, Value]) -> dict
     expected = document.get("expected")
     return {
         **{name: document[name] for name in document.keys() & _OF_A_CELL},
-        # A file of former days does not tell what was checked; what it cannot tell was not.
+        # An older file lacks what was checked. A guarantee of unknown result was not.
         "guarantees": [{"checked": g["held"] is not None, **g} for g in document["guarantees"]],
         "settings": cell,
         "expected": () if expected is None else several(expected),
@@ -222,9 +224,9 @@ def _fault(run: int, span: FaultSpan) -> dict[str, Any]:
 
 # --- the seal -------------------------------------------------------------------------------------
 #
-# ``sha256`` is that of all else in the document. ``files`` has that of each file beside it which
-# says the same at greater length, or which the document rests on. Neither keeps out somebody who
-# makes a new seal: they tell an edited file, a half of one, and the file of another check.
+# ``sha256`` is the digest of everything else in the document. ``files`` holds the digest of each
+# file beside it that has its details, or on which the document rests. A forger can make a new seal.
+# The seal reveals an edited file, half a file, and a file of another check.
 
 SHA256 = "sha256"
 _BESIDE = (ANOMALIES_FILE, AUTOPSIES_FILE, manifest.FILE, CAMPAIGN_FILE)
@@ -238,13 +240,13 @@ def sealed(directory: AnyPath, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_sealed(content: Mapping[str, Any]) -> bool:
-    """Return whether a document has a seal: one of a former version has none."""
+    """Return whether a document has a seal. Documents of the first versions have none."""
     return SHA256 in content
 
 
 def broken(directory: AnyPath, content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what was changed since a document was sealed: the document or a file of its results.
-    Files that are not there are not missed."""
+    """Yield each change since a document was sealed: of the document or of a file of its results.
+    Files that do not exist are ignored."""
     if is_sealed(content) and content[SHA256] != _own(content):
         yield "verdict.json was changed after the check had written it"
     for name, known in _files(content).items():
@@ -255,7 +257,7 @@ def broken(directory: AnyPath, content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def missing(directory: AnyPath, content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files of a sealed document that are not there any more."""
+    """Yield the files of a sealed document that no longer exist."""
     for name in _files(content):
         if not (directory / name).is_file():
             yield f"{name} is missing"
@@ -271,7 +273,7 @@ def _digests(directory: AnyPath) -> dict[str, str]:
     faults = ["/".join(path.parts[depth:]) for path in matching(directory, _FAULTS)]
     found = {}
     for name in (*_BESIDE, *faults):
-        with suppress(OSError):  # what cannot be read now is none that could be relied on later
+        with suppress(OSError):  # a file that cannot be read now cannot be relied on later
             if printable(name) == name and (directory / name).is_file():
                 found[name] = digest(directory / name)
     return found

@@ -1,4 +1,4 @@
-"""The figures of nights: how each is worded, and small charts of them as SVG coordinates.
+"""The figures of nights: their texts, and small charts of them as SVG coordinates.
 
 A chart has a line for each system, so that systems side by side do not look like changes from night
 to night. Lines join exact figures. An unknown figure is a gap, and a lower bound is a hollow point.
@@ -15,7 +15,7 @@ from ackproof.harness.report.trends.night import NightTotals
 
 _MARGIN = 8
 _LOOKS = 8
-"""How many systems have a look of their own; trends.css has the colours and dashes."""
+"""The number of systems with a style of their own. trends.css has the colours and dashes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,9 @@ class TrendMeasure:
     Attributes:
         name: The figure's field or property in :class:`NightTotals`.
         title: Its heading.
-        words: A value in words.
-        applies: Whether a result has cells with such a figure; one without any cell may have had.
+        words: Returns a value as text.
+        applies: Returns whether a result has cells with such a figure. A result without any cell
+            may have had.
         charted: Whether it has a chart.
     """
 
@@ -37,7 +38,7 @@ class TrendMeasure:
     charted: bool = True
 
     def value(self, total: NightTotals) -> float | None:
-        """Return the figure; None where it is unknown."""
+        """Return the figure, or None if it is unknown."""
         found: float | None = getattr(total, self.name)
         return found
 
@@ -84,7 +85,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One night of a chart. ``missing``: why there are no figures, where ``total`` is None."""
+    """One night of a chart. ``missing`` is the reason for missing figures, if ``total`` is None."""
 
     date: str
     system: str
@@ -94,7 +95,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """A known figure. ``hollow``: it is a lower bound."""
+    """A known figure. ``hollow`` marks a lower bound."""
 
     x: float
     y: float
@@ -125,11 +126,11 @@ class Chart:
 
     Attributes:
         width, height: Its size, in the units of its coordinates.
-        top, bottom: Where its greatest figure and 0 stand.
+        top, bottom: The vertical positions of its greatest figure and of 0.
         latest: The figure of the newest night in words.
-        words: The chart in words, for those who cannot see it.
-        most: What the upper grid line stands for; empty where no figure is above 0.
-        systems: The name and the look of each system.
+        words: The chart in words, for screen readers.
+        most: The label of the upper grid line; empty if no figure is above 0.
+        systems: The name and the style of each system.
     """
 
     width: ClassVar[int] = 320
@@ -199,8 +200,8 @@ def _told(measure: TrendMeasure, night: Point) -> str:
 def _stretches(
     nights: Sequence[Point], dots: Mapping[int, Dot], looks: Mapping[str, int]
 ) -> list[Stretch]:
-    """Return the lines of each system, which join exact figures alone. A night without any figures
-    has no system, and interrupts all of them."""
+    """Return the lines of each system, which join exact figures only. A night without any figures
+    has no system, and interrupts all lines."""
     exact = {at: dot for at, dot in dots.items() if not dot.hollow}
     found = []
     for system, look in looks.items():

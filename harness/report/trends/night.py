@@ -1,7 +1,7 @@
-"""A night: what a checked campaign came to, in figures that compare from night to night.
+"""A night: the result of a checked campaign, in figures that can be compared from night to night.
 
-A figure that the evidence does not tell is None. A total of which one cell is unknown is a lower
-bound, and is named as such: neither becomes 0.
+A figure that the evidence does not show is None. A total with an unknown cell is a lower bound, and
+is marked as such. Neither becomes 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _SHARE_DIGITS = 6
 
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Amount = Annotated[float, Field(ge=0, lt=2**63)]
-"""Figures that a cluster can have, so that arithmetic on them cannot fail."""
+"""A figure that a cluster can have, so that arithmetic on it cannot fail."""
 
 
 class Figures(Part):
@@ -34,14 +34,14 @@ class Figures(Part):
     lost: Count | None
     """Acknowledged records that are absent from the final log."""
     duplicated: Count | None
-    """Records that stand in the log at two or more offsets."""
+    """Records at two or more offsets in the log."""
     longest_outage_ms: Count | None
     """The longest outage of any partition."""
     unavailable_share: Amount | None
     """The part of the time with traffic in which partitions acknowledged nothing, 0 to 1."""
     p99_ms: Amount | None
-    """The time within which 99 % of the records were acknowledged. Of a whole result: that of its
-    slowest cell."""
+    """The time within which 99 % of the records were acknowledged. For a whole result it is that of
+    its slowest cell."""
 
 
 class CellFigures(Figures):
@@ -54,7 +54,7 @@ class CellFigures(Figures):
     verdict: Verdict
     """The cell's verdict."""
     kind: Verdict
-    """The verdict whose colours the cell has: a pass with a threshold that is not met is a fail."""
+    """The verdict that decides the colour: a pass with a threshold that is not met is a fail."""
     guaranteed: bool
     """Whether the cell guarantees that no acknowledged record is lost."""
 
@@ -85,17 +85,17 @@ class Night(Part):
     """One result: a line of the file."""
 
     history_version: Literal[1] = 1
-    """The version of the line. A name that goes or comes to mean something else makes a new one."""
+    """The version of the line. Removing a name or changing its meaning makes a new version."""
     began: str | None
-    """When the first run began, UTC; null if no run began."""
+    """The time at which the first run began, UTC; null if no run began."""
     campaign: str | None
     """The campaign's name."""
     campaign_sha256: str | None
-    """A digest of the campaign as it was resolved, without its seed and its system."""
+    """The digest of the resolved campaign, without its seed and its system."""
     system: str | None
     """The system under test with its version, as in the campaign file."""
     metadata_quorum: str | None
-    """Where the metadata was kept: ZooKeeper or KRaft."""
+    """The place of the metadata: ZooKeeper or KRaft."""
     ackproof: str | None
     """The version of Ackproof, and so of the bundled broker."""
     seed: int | None
@@ -103,7 +103,7 @@ class Night(Part):
     verdict: Verdict
     """The campaign's verdict."""
     words: str
-    """The verdict with what it does not say: `pass, 14 of 21 guarantees checked`."""
+    """The verdict with its qualifications: `pass, 14 of 21 guarantees checked`."""
     exit_status: int | None
     """The exit status of `ackproof run`."""
     total: NightTotals
@@ -117,22 +117,22 @@ class Night(Part):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two lines the same results, also if these were checked again in between."""
+        """Return the identity of the results. It stays the same if they are checked again."""
         return self.campaign, self.system, self.seed, self.began or self.verdict_sha256
 
     @property
     def began_s(self) -> float | None:
-        """When it began, in seconds of the Unix epoch."""
+        """Return the time at which it began, in seconds of the Unix epoch."""
         return seconds_of(self.began)
 
     @property
     def kind(self) -> Verdict:
-        """The verdict whose colours the night has."""
+        """Return the verdict that decides the colour."""
         return outcome.kind(self.verdict, self.exit_status)
 
 
 def seconds_of(began: str | None) -> float | None:
-    """Return the seconds of the Unix epoch of a recorded time; None where that is no time."""
+    """Return the seconds of the Unix epoch of a recorded time, or None if it is not a time."""
     try:
         return None if began is None else datetime.fromisoformat(began).timestamp()
     except (ValueError, OverflowError, OSError):
@@ -144,13 +144,13 @@ def date_of(began_s: float | None) -> str:
     try:
         if began_s is not None:
             return f"{datetime.fromtimestamp(began_s, UTC):%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):  # of a year that no calendar has
+    except (ValueError, OverflowError, OSError):  # the year is not in the calendar
         pass
     return UNKNOWN
 
 
 def night_of(document: VerdictDocument, campaign_sha256: str | None = None) -> Night:
-    """Return the figures of a result. Raises ValueError for a figure that no cluster can have: only
+    """Return the figures of a result. Raises ValueError for a figure that no cluster can have. Only
     a document without a seal has one."""
     clusters = {run.number: label(run.cluster) for run in document.runs}
     return Night(
@@ -223,7 +223,7 @@ def _guaranteed(cell: CellDocument) -> bool:
 
 
 def _with_outages(cells: Sequence[CellDocument]) -> list[CellDocument]:
-    """Return the cells that can have an outage: with acks=0 no broker acknowledges anything."""
+    """Return the cells that can have an outage. With acks=0 no broker acknowledges anything."""
     return [cell for cell in cells if as_text((cell.model_extra or {}).get(ROWS, "")) != "0"]
 
 
@@ -236,8 +236,8 @@ def _p99(cell: CellDocument) -> float | None:
 
 
 def _share(cells: Sequence[CellDocument]) -> float | None:
-    """Return the unavailable part of the time with traffic; None unless it is known of each cell,
-    because a part of the cells gives no lower bound."""
+    """Return the unavailable part of the time with traffic. Return None unless it is known of each
+    cell, because a part of the cells gives no lower bound."""
     known = [cell.unavailable for cell in cells if cell.unavailable is not None]
     traffic_ms = sum(one.traffic_ms or 0 for one in known)
     if len(known) < len(cells) or not traffic_ms or any(one.traffic_ms is None for one in known):

@@ -1,7 +1,7 @@
-"""The history file of ``ackproof history``: one night a line, as JSON, from the oldest addition on.
+"""The history file of ``ackproof history``: one night a line, as JSON, in the order of addition.
 
-A line that is damaged, or that a later version has written, is kept as it is and takes no part in
-any trend. Each of them is named with its number, so that a missing night is noticed.
+A line that is damaged, or that a later version wrote, is kept as it is and takes no part in any
+trend. Each of them is named with its number, so that a missing night is noticed.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ _VERSION: int = Night.model_fields["history_version"].default
 
 
 class NotHistory(ValueError):
-    """A path that is no history file."""
+    """A path that is not a history file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class NightLine:
     Attributes:
         number: Its number, from 1.
         raw: Its bytes, without the end of the line.
-        night: None where it cannot be read; ``trouble`` says why.
+        night: The night; None if it cannot be read, for the reason ``trouble``.
         damaged: Whether no version of Ackproof can have written it.
     """
 
@@ -44,13 +44,13 @@ class NightLine:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The night's key; that of an unreadable line is its own."""
+        """Return the night's key. The key of an unreadable line is its own."""
         return (self.number,) if self.night is None else self.night.key
 
 
 def night(directory: Path) -> Night:
-    """Return the night of a results directory. Raises NotResults where the directory is none, was
-    never checked, or was changed after the check."""
+    """Return the night of a results directory. Raises NotResults if the directory has no results,
+    was never checked, or was changed after the check."""
     found = existing(directory)
     try:
         document = verdict.read_document(found / verdict.FILE)
@@ -64,7 +64,7 @@ def night(directory: Path) -> Night:
 
 
 def read(file: Path) -> tuple[NightLine, ...]:
-    """Return the lines of a file, of equal nights the last. Raises NotHistory where the path is no
+    """Return the lines of a file, the last of equal nights. Raises NotHistory if the path is not a
     file or no line is one of a history, FileNotFoundError, OSError."""
     if file.exists() and not file.is_file():
         raise NotHistory(f"{file} is no file")
@@ -78,8 +78,8 @@ def read(file: Path) -> tuple[NightLine, ...]:
 
 
 def nights(lines: Sequence[NightLine]) -> list[Night]:
-    """Return the nights of a file, the oldest first. A night that no run began in has no time: it
-    stays behind all that were in the file before it."""
+    """Return the nights of a file, the oldest first. A night without a run has no time. It stays
+    behind all nights that precede it in the file."""
     latest = 0.0
     times = []
     found = [line.night for line in lines if line.night is not None]
@@ -92,7 +92,7 @@ def nights(lines: Sequence[NightLine]) -> list[Night]:
 
 
 def troubles(file: Path, lines: Sequence[NightLine]) -> Iterator[str]:
-    """Yield what is not shown of a file, one sentence for each line."""
+    """Yield the lines of a file that are not shown, one sentence each."""
     for line in lines:
         if line.trouble:
             yield f"{file}: line {line.number} is not shown, and is kept: {line.trouble}"
@@ -100,7 +100,7 @@ def troubles(file: Path, lines: Sequence[NightLine]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """What an addition did. ``dropped``: the number of old nights that went."""
+    """The effect of an addition. ``dropped`` is the number of old nights that were removed."""
 
     added: tuple[Night, ...]
     replaced: tuple[Night, ...]
@@ -110,9 +110,9 @@ class Addition:
 
 
 def add(file: Path, new: Sequence[Night], keep: int | None = None) -> Addition:
-    """Add nights to a file, which is made where there is none, and keep the newest ``keep`` nights
-    of each campaign. A night that is there stays as it is, unless its results were checked again.
-    Raises NotHistory, OSError."""
+    """Add nights to a file, which is created if it does not exist, and keep the newest ``keep``
+    nights of each campaign. A night that is already there stays as it is, unless its results were
+    checked again. Raises NotHistory, OSError."""
     place = file.resolve()  # a link stays a link
     place.parent.mkdir(parents=True, exist_ok=True)
     with _alone(place.parent):
@@ -166,7 +166,8 @@ def _raw(one: Night) -> bytes:
 
 
 def _newest(lines: tuple[NightLine, ...], keep: int | None) -> tuple[NightLine, ...]:
-    """Return the lines without the nights that are older than the newest of their campaign."""
+    """Return the lines without the nights that are too old: all but the newest ``keep`` of each
+    campaign."""
     if keep is None:
         return lines
     campaigns: dict[str | None, list[Night]] = {}

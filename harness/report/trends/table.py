@@ -18,7 +18,7 @@ from ackproof.harness.report.trends.trend import by_campaign, occasion, trends
 
 TEXTS = ("began (UTC)", "verdict", "system")
 NUMBERS = ("seed", "cells", "acked", *(measure.title.lower() for measure in MEASURES))
-"""The headings of what is aligned to the left, and to the right."""
+"""The headings of the columns that are aligned to the left (TEXTS), and to the right."""
 
 
 _SYLLABLES = {
@@ -81,8 +81,8 @@ def _table(nights: Sequence[Night]) -> Table:
 
 
 def render(oldest_first: Sequence[Night], troubles: Sequence[str], last: int) -> str:
-    """Return the page. ``troubles``: what of the file is not shown; ``last``: how many nights of
-    each campaign the charts show, while the tables have all."""
+    """Return the page. ``troubles`` are the lines of the file that are not shown. ``last`` is the
+    number of nights of each campaign in the charts, while the tables have all."""
     occasions = [occasion(one) for one in reversed(oldest_first)]
     return (
         templates()

@@ -1,4 +1,4 @@
-"""A campaign from night to night, as pages show it: squares of verdicts, and charts of figures."""
+"""A campaign from night to night on pages: squares of verdicts, and charts of figures."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ackproof.harness.report.trends.night import CellFigures, Night, date_of
 # --- trends ---------------------------------------------------------------------------------------
 
 NIGHTS_SHOWN = 30
-"""Of each campaign, the latest."""
+"""The number of nights of each campaign that are shown, the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Square:
 
     Attributes:
         kind: A verdict, ``broken`` or ``none``.
-        letter: The kind in short.
+        letter: The kind as a letter.
         told: The kind in words.
         link: The page that the square leads to; empty for none.
     """
@@ -38,8 +38,8 @@ class Occasion:
 
     Attributes:
         campaign: The campaign's name, or the best guess at it.
-        date: When it began.
-        night: None where there is no verdict that can be believed; ``trouble`` says why.
+        date: The time at which it began.
+        night: The figures; None without a verdict that can be trusted, for the reason ``trouble``.
         link: The page of the report; empty for none.
     """
 
@@ -126,7 +126,7 @@ def _point(one: Occasion) -> Point:
 
 
 def _by_cell(night: Night | None) -> Mapping[str, list[CellFigures]]:
-    """Return the cells of a night by name; several of a name are rounds of one cell."""
+    """Return the cells of a night by name. Several cells of a name are rounds of one cell."""
     cells: dict[str, list[CellFigures]] = {}
     for cell in () if night is None else night.cells:
         cells.setdefault(cell.cell, []).append(cell)
@@ -148,18 +148,21 @@ def _square(kind: Verdict, told: str, link: str = "") -> Square:
 
 # --- the last night -------------------------------------------------------------------------------
 #
-# Verdicts and lost records are compared, and nothing else. Times differ from night to night: of ten
-# equal nights the last has the longest outage in one case of ten. `ackproof compare` tests times.
+# Only verdicts and lost records are compared. Times differ from night to night: of ten equal
+# nights, the last has the longest outage in one case of ten. `ackproof compare` tests times.
 
 LAST_NIGHT = timedelta(hours=12)
-"""Results that began within this time up to the newest are the last night: several seeds or systems
-are run in one."""
+"""Results that began within this time before the newest belong to the last night, which may have
+runs of several seeds or systems."""
 
 
 def worse_than_before(oldest_first: Sequence[Night]) -> Iterator[str]:
-    """Yield in what a result of the last night is worse than all results before that night, one
-    sentence each. A result is compared with those of the same campaign and system; if there are
-    none, because the system is new, with all of the campaign."""
+    """Yield each respect in which a result of the last night is worse than all results before that
+    night, one sentence each.
+
+    A result is compared with those of the same campaign and system. If there are none, because the
+    system is new, it is compared with all of the campaign.
+    """
     last, before = _split(oldest_first)
     for night in last:
         for reason in _reasons(night, _comparable(night, before)):
@@ -167,7 +170,7 @@ def worse_than_before(oldest_first: Sequence[Night]) -> Iterator[str]:
 
 
 def not_compared(oldest_first: Sequence[Night]) -> Iterator[str]:
-    """Yield what of the last night was not compared, one sentence each."""
+    """Yield the results of the last night that were not compared, one sentence each."""
     last, before = _split(oldest_first)
     for night in last:
         known = _comparable(night, before)
@@ -188,8 +191,8 @@ def _split(oldest_first: Sequence[Night]) -> tuple[list[Night], list[Night]]:
 
 
 def _since(night: Night, time_s: float) -> bool:
-    """Return whether a night began after a time; one without a time stands behind its neighbours,
-    and goes with them."""
+    """Return whether a night began after a time. A night without a time stands behind its
+    neighbours, and goes with them."""
     return night.began_s is None or night.began_s > time_s
 
 
