@@ -201,7 +201,8 @@ SERIES = ("#2563a8", "#c2570c", "#4d7c2f", "#8b3a8f")
 
 _WIDTH_IN = 10.5
 _LETTER_IN, _LEGEND_LINE_IN, _LEGEND_ROW_IN = 0.083, 0.6, 0.21
-"""Of a legend, at the size of the page's text: a letter, what stands beside the words, a row."""
+"""The sizes of a legend in inches, at the text size of the page: a letter, the part beside the
+text, and a row."""
 
 _ACKS_ORDER = ("0", "1", "all")
 _STYLE: dict[Any, Any] = {

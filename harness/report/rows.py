@@ -25,7 +25,7 @@ from ackproof.history.cell import Value, as_text
 from ackproof.history.manifest import Manifest
 
 ROWS, COLUMNS = "acks", "min.insync.replicas"
-"""The settings by which losses are laid out; shown of every cell."""
+"""The settings by which losses are arranged. They are shown of every cell."""
 
 COUNTS = ("sent", "acked", "failed", "indeterminate", "lost", "duplicated", "reordered")
 UNKNOWN = "unknown"

@@ -1,1 +1,1 @@
-"""Carrying out a campaign: its runs, their steps, what is recorded and shown meanwhile."""
+"""The execution of a campaign: its runs, their steps, and the records and displays of both."""

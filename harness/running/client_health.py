@@ -1,18 +1,18 @@
-"""The health of clients: those that fall silent, and those that begin another session.
+"""The health of clients: clients that fall silent, and clients that begin another session.
 
-A client is silent if it runs, and what is due of it does not come.
+A client is silent if it runs, and a sign of life that is due does not come.
 
-- Of a producer some record's outcome is always due, until all that it was to send have theirs: it
-  has records under way, or is to send some, and each of them is acknowledged, fails or is given up
-  within ``message.timeout.ms``.
-- Of a consumer it is due that it polls, whether or not there is anything to read: once a second it
-  says so. It may wait for the answer to a commit, which librdkafka gives up after
-  ``session.timeout.ms`` and six times ``socket.timeout.ms`` (its member, soon after).
-- And that it is shown something, where it has partitions, records of its cell are acknowledged, and
-  no fault is on.
+- A producer always owes the outcome of some record, until all records that it has to send have
+  theirs. It has records under way, or must send some. Each of them is acknowledged, fails or is
+  given up within ``message.timeout.ms``.
+- A consumer owes a poll, whether or not there is anything to read, and reports it once a second. It
+  may wait for the answer to a commit. librdkafka gives that up after ``session.timeout.ms`` and six
+  times ``socket.timeout.ms``, and its member soon after.
+- A consumer owes a read if it has partitions, records of its cell are acknowledged, and no fault is
+  active.
 
-Who says nothing for longer than that is written down, once for each silence. A client that a fault
-has paused is silent by that, and its time begins anew when it goes on.
+A client that is silent for longer than that is recorded, once for each silence. A client that a
+fault has paused is silent because of the fault. Its time begins again when it is resumed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,20 +30,20 @@ from ackproof.workloads.interface import Role
 # --- silent clients -------------------------------------------------------------------------------
 
 SLACK_S = 10.0
-"""For machines that are busy, and for progress files that are copied from hosts."""
+"""Extra time in seconds for busy machines, and for progress files that are copied from hosts."""
 
 Figures = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sign:
-    """Something that is due of a client.
+    """A sign of life that a client owes.
 
     Attributes:
-        figures: Those of its progress file that change by it.
-        words: What it has not done, when none of them does.
-        begun: By which figure it is seen that it is due.
-        in_peace: Whether it is due only while no fault is on.
+        figures: The figures of its progress file that the sign changes.
+        words: The omission, for a message, if none of them changes.
+        begun: The figure that shows that the sign is due.
+        in_peace: Whether it is due only while no fault is active.
     """
 
     figures: Sequence[str]
@@ -73,8 +73,8 @@ _SIGNS: Mapping[Role, Sequence[_Sign]] = {
 
 @dataclass(slots=True)
 class _Heard:
-    """When a sign was last heard, and what it said; ``acked``: how many records of its cell were
-    acknowledged then."""
+    """The last sign of life: its figures and its time. ``acked`` is the number of records of its
+    cell that were acknowledged by then."""
 
     said: Sequence[int | None]
     at: float
@@ -84,14 +84,14 @@ class _Heard:
 
 @dataclass
 class Silences:
-    """Listens to the clients of a run, a look at a time."""
+    """The watch over the clients of a run for silence."""
 
     run: Run
     _heard: dict[tuple[str, int], _Heard] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Take note of who has said something since the last look, and of who has not for too
-        long."""
+        """Record the signs of life since the last look, and report the clients that have been
+        silent for too long."""
         running = [(one, figures) for one in tuple(self.run.running) if (figures := one.counts())]
         acked: dict[str | None, int] = {}
         for one, figures in running:
@@ -103,7 +103,7 @@ class Silences:
                 now = _Heard(said=said, at=self.run.clock.monotonic(), acked=acked[one.client.cell])
                 if self._excused(one, sign, figures):
                     self._heard.pop((one.client.name, number), None)
-                # Who does not poll is shown nothing, which goes without saying.
+                # A consumer that does not poll reads nothing, which needs no report of its own.
                 if self._listens_in_vain(one, number, sign, now):
                     break
 
@@ -132,7 +132,7 @@ class Silences:
             return False
         if sign.in_peace and now.acked <= heard.acked:
             return False
-        # A host that cannot be reached keeps what its clients say to itself.
+        # The progress files of an unreachable host are out of date.
         try:
             self.run.client_node(one.client.node).sync()
         except InfraError:
@@ -141,14 +141,15 @@ class Silences:
 
     def _tell(self, one: ClientProcess, sign: _Sign, seconds: float) -> None:
         how = f"was silent for {seconds:.0f} s: {sign.words}"
-        if sign.words != SHOWN_NOTHING:  # which the checkers know by the end of the sentence
+        if sign.words != SHOWN_NOTHING:  # the checkers recognize it by the end of the sentence
             how += last_words(self.run.client_node(one.client.node), one.client.name)
         self.run.recorder.client(one.client.name, None, None, how)
         self.run.tell(f"workload: the client {one.client.name} {how}")
 
 
 def _is_done(one: ClientProcess, sign: _Sign, figures: Figures) -> bool:
-    """Whether it is a producer that had so many records to send, and has an outcome of each."""
+    """Return whether the client is a producer with a limited number of records, and has an outcome
+    of each."""
     records = one.client.specification.get("records")
     if one.client.role is not Role.PRODUCER or not isinstance(records, int):
         return False
@@ -156,7 +157,7 @@ def _is_done(one: ClientProcess, sign: _Sign, figures: Figures) -> bool:
 
 
 def limit_s(run: Run, one: ClientProcess) -> float:
-    """How long a client may say nothing."""
+    """Return how long a client may be silent, in seconds."""
     if one.client.role is Role.PRODUCER:
         cell = next(cell for cell in run.cells if cell.name == one.client.cell)
         return message_timeout_ms(cell) / 1000 + SLACK_S
@@ -172,7 +173,8 @@ def limit_s(run: Run, one: ClientProcess) -> float:
 
 
 def note_ended_sessions(run: Run) -> None:
-    """Take note of the sessions that have ended since the last look, as far as clients tell."""
+    """Record the sessions that have ended since the last look, as far as the clients report
+    them."""
     for one in tuple(run.started):
         name, ended = one.client.name, one.counts().get("sessions_ended", 0)
         if ended <= run.sessions_ended.get(name, 0):

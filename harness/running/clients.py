@@ -1,4 +1,4 @@
-"""Client processes on a client node: started, watched, stopped."""
+"""Client processes on a client node: their start, their progress and their end."""
 
 import contextlib
 import json
@@ -16,26 +16,26 @@ from ackproof.workloads.configuration import CONNECTION
 from ackproof.workloads.interface import Client, Role
 
 _READY_BY: Mapping[Role, str] = {Role.PRODUCER: "acked", Role.CONSUMER: "assigned"}
-"""The figure of its progress file by which a client is seen to have begun."""
+"""The figure of its progress file that shows that a client has begun its work."""
 
 _GONE_WITHIN_S = 5.0
-"""How long a client that was killed may take to be gone."""
+"""The time that a killed client may take to end, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProcess:
-    """A client that was started. ``progress``: the file in which it says how far it is."""
+    """A client that was started. ``progress`` is the file in which it reports its progress."""
 
     client: Client
     process: Process
     progress: Path
 
     def counts(self) -> Mapping[str, int]:
-        """The figures of its progress file; empty before it wrote one."""
+        """Return the figures of its progress file; empty before it has written one."""
         return {name: value for name, value in self._said().items() if isinstance(value, int)}
 
     def fatal(self) -> str:
-        """The fatal error that ended the last of its sessions that have ended, as it says."""
+        """Return the fatal error that ended its latest ended session, as it reports it."""
         return str(self._said().get("fatal", ""))
 
     def _said(self) -> Mapping[str, object]:
@@ -46,7 +46,8 @@ class ClientProcess:
         return said
 
     def ended(self) -> bool:
-        """Whether it is known to have ended: a host that does not answer says nothing of it."""
+        """Return whether it is known to have ended. A host that does not answer leaves that
+        unknown."""
         try:
             return self.process.state() is ProcessState.EXITED
         except InfraError:
@@ -57,8 +58,11 @@ def start(
     client: Client, node: Node, progress: Path, connection: Mapping[str, Handed] | None = None
 ) -> ClientProcess:
     """Start ``client`` on ``node``, with its specification in a file of the node's own.
-    ``progress``: the directory of all progress files, as it is seen here; ``connection``: what it
-    is told besides in order to connect, in its environment: secrets are in no file that is kept."""
+
+    ``progress`` is the local directory of all progress files. ``connection`` holds the properties
+    for its connection. It is passed in the environment, because secrets are in no file that is
+    kept.
+    """
     specification = node.directory / f"{client.name}.json"
     content = dict(client.specification)
     if client.library is not None:
@@ -70,33 +74,33 @@ def start(
 
 
 def of_role(role: Role, running: Iterable[ClientProcess]) -> list[ClientProcess]:
-    """Those of ``running`` with this role."""
+    """Return the clients among ``running`` with this role."""
     return [one for one in running if one.client.role is role]
 
 
 def done(started: Iterable[ClientProcess]) -> tuple[int, int]:
-    """How many records were acknowledged to producers so far, and shown to consumers."""
+    """Return the number of records acknowledged to producers so far, and read by consumers."""
     counts = [one.counts() for one in started]
     return sum(c.get("acked", 0) for c in counts), sum(c.get("shown", 0) for c in counts)
 
 
 def ready(running: ClientProcess) -> bool:
-    """Whether it has begun to do its work: see :class:`workloads.interface.Role`."""
+    """Return whether it has begun its work; see :class:`workloads.interface.Role`."""
     return running.counts().get(_READY_BY[running.client.role], 0) > 0
 
 
 def ask_to_stop(running: ClientProcess) -> None:
-    """Ask it to finish what is under way, to close its history and to end."""
+    """Ask it to finish what is under way, close its history and end."""
     _signal(running, signal.SIGTERM)
 
 
 def kill(running: ClientProcess) -> None:
-    """End it at once. What it flushed so far stays readable."""
+    """Kill it. The history that it has flushed stays readable."""
     _signal(running, signal.SIGKILL)
 
 
 def wait(running: ClientProcess, deadline: Deadline) -> str | None:
-    """Wait for its end. Returns how it ended instead, None when all went well.
+    """Wait for its end. Return None if all went well, or else how it ended.
 
     A client that does not end in time is killed.
     """
@@ -105,8 +109,8 @@ def wait(running: ClientProcess, deadline: Deadline) -> str | None:
             kill(running)
         except InfraError as silence:
             return f"did not end in time, and cannot be killed: {silence}"
-        # Whether it has ended decides whose matter it is, its cell's or that of all; asked at
-        # once, the kernel may not have got round to it.
+        # A client that ended concerns only its cell, and one that did not concerns all. The kernel
+        # may need a moment to end it.
         Deadline.after(deadline.clock, _GONE_WITHIN_S).until(running.ended)
         return "did not end in time and was killed"
     status = exit_status(running.process)

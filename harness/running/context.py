@@ -1,4 +1,4 @@
-"""What the steps of one run share."""
+"""The state that the steps of a run share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,35 +27,36 @@ from ackproof.workloads.interface import Place, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run: its parts, and what the steps hand on to each other.
+    """One run: its parts, and the values that its steps pass on to each other.
 
     Attributes:
-        number: From 1.
+        number: A number from 1.
         directory: ``runs/<number>`` of the results.
         started: The clients of the workload, filled by the step ``workload``.
-        running: Those of them that are not known to have ended; emptied by ``flush``.
-        watches: Who looks after servers and clients, by name, from the steps that start them: the
-            clients' until ``flush``, the servers' until ``collect``.
-        client_nodes: Where clients run; on the first one the final read, too.
-        failovers: What is measured when the final read is over.
-        room: How many servers may suffer at once.
-        seed: For what its clients draw.
-        connection: librdkafka's properties that connecting takes, as clients are handed them, some
-            secrets among them: for their environment, and for nothing that is kept.
+        running: The started clients that are not known to have ended; emptied by ``flush``.
+        watches: The watches over servers and clients, by name, from the steps that start them:
+            those of clients until ``flush``, those of servers until ``collect``.
+        client_nodes: The nodes of clients. The final read runs on the first one.
+        failovers: The measurements after the final read.
+        room: The number of servers that may be affected at once.
+        seed: The seed of the clients' random choices.
+        connection: librdkafka's properties for the connection, as clients receive them. Some are
+            secrets: they go into the environment of clients, and into nothing that is kept.
         kept: Further properties of the cells' topics.
-        racks: Where consumers stand; see :class:`workloads.interface.Load`.
-        executor: Breaks and mends the cluster; the one place where faults are counted.
-        attendants: Are told of brokers that a fault adds, or removes.
-        commands: Runs the commands of the user's own, and journals what undoes them.
-        leaving: The brokers, by name, that a fault had added and is removing: that they end is no
+        racks: The racks of consumers; see :class:`workloads.interface.Load`.
+        executor: Injects and heals faults. Faults are counted nowhere else.
+        attendants: Receive the brokers that a fault adds or removes.
+        commands: Runs the commands of the user's own, and journals the commands that undo them.
+        leaving: The names of the brokers that a fault had added and is removing. Their end is no
             failure.
-        sessions_ended: How many sessions of each client a fatal error has ended, as written down.
-        findings: What a reader must know, one sentence each.
-        unhealed: The numbers of the faults that were to be healed, and are not proven to be.
-        unsettled: What was missing when a fault no longer waited for the cluster to settle, by the
-            fault's number, as the history has it.
-        ended_by_themselves: The servers of which the watch saw that, by name.
-        ended_well: By name, of every step that was tried, whether it ended well: to its end, and
+        sessions_ended: The number of sessions of each client that a fatal error has ended, as
+            recorded.
+        findings: Facts that a reader of the results must know, one sentence each.
+        unhealed: The numbers of the faults whose healing was attempted and is not proven.
+        unsettled: The conditions that were missing when a fault no longer waited for the cluster to
+            settle, by the fault's number, as in the history.
+        ended_by_themselves: The names of the servers that ended by themselves under the watch.
+        ended_well: Whether each step that was tried ended well, by its name: completely, and
             without a finding.
     """
 
@@ -98,28 +99,29 @@ class Run:
 
     @property
     def history(self) -> Path:
-        """Where all tables of the run go, the clients' and the harness's."""
+        """Return the directory of all tables of the run, those of the clients and of the
+        harness."""
         return self.directory / "history"
 
     @property
     def progress_files(self) -> Path:
-        """Where the clients say how far they are."""
+        """Return the directory in which clients report their progress."""
         return self.directory / "progress"
 
     def place(self, node: Node) -> Place:
-        """Where clients on ``node`` write."""
+        """Return the directories in which clients on ``node`` write."""
         shared = node.share(self.directory)
         return Place(
             node=node.name, history=str(shared / "history"), progress=str(shared / "progress")
         )
 
     def client_node(self, name: str) -> Node:
-        """The node of that name, where clients run."""
+        """Return the client node of that name."""
         return next(node for node in self.client_nodes if node.name == name)
 
     @property
     def cluster(self) -> Cluster:
-        """What faults may touch."""
+        """Return the parts of the run that faults may affect."""
         return Cluster(
             backend=self.backend,
             system=self.system,
@@ -162,13 +164,14 @@ class Run:
         ]
 
     def finding(self, phase: str, text: str) -> None:
-        """Record and show what a reader of the results must know: the step has not ended well."""
+        """Record and show a fact that a reader of the results must know. The step has then not
+        ended well."""
         self.ended_well[phase] = False
         self.recorder.phase(phase, "failed", text)
         self.tell(f"{phase}: {text}")
 
     def tell(self, text: str) -> None:
-        """Show what a table of its own records."""
+        """Show a fact that another table records."""
         self.findings.append(f"run {self.number}, {text}")
         self.progress.note(text)
 
@@ -178,7 +181,7 @@ class Run:
 
 def record_zookeeper_counters(run: Run, moment: str, partitions: int | None = None) -> None:
     """Record the counters of ZooKeeper at a moment of :data:`history.schema.ZOOKEEPER`. A ZooKeeper
-    that does not answer leaves no rows: missing counters are unknown, and no verdict rests on
+    that does not answer leaves no rows. Missing counters are unknown, and no verdict depends on
     them."""
     try:
         now = run.system.zookeeper_counters()

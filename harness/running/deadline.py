@@ -1,7 +1,7 @@
-"""Deadlines: how long a step may take, and how its waiting is cut short.
+"""Deadlines: the time limit of a step, and the end of its waits.
 
-Two things end a wait early: the step's limit, and cancellation (Ctrl-C). Clock and sleeping come in
-through :class:`Clock`, so that the logic above runs in tests without waiting.
+Two events end a wait early: the step's limit, and cancellation (Ctrl-C). Time and sleeping are
+behind :class:`Clock`, so that tests of the logic do not have to wait.
 """
 
 import threading
@@ -12,16 +12,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """A source of time."""
 
     def time_ns(self) -> int:
-        """Nanoseconds of the Unix epoch."""
+        """Return the nanoseconds of the Unix epoch."""
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never goes back."""
+        """Return the seconds of a clock that never goes back."""
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for ``event``, at most ``seconds``; whether it was set."""
+        """Wait for ``event``, at most ``seconds``, and return whether it was set."""
 
 
 class SystemClock:
@@ -38,11 +38,11 @@ class SystemClock:
 
 
 class StepTimeout(TimeoutError):
-    """A step took longer than its limit."""
+    """A step that took longer than its limit."""
 
 
 class Cancelled(Exception):
-    """The step is no longer wanted."""
+    """The cancellation of a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Deadline:
     """The end of a step's time.
 
     Attributes:
-        clock: What the end is measured on.
-        end: On ``clock.monotonic``.
-        cancelled: Set when the step is to stop whatever it waits for.
+        clock: The clock of the end.
+        end: The end on ``clock.monotonic``.
+        cancelled: Set when the step must stop, whatever it waits for.
     """
 
     clock: Clock
@@ -64,11 +64,11 @@ class Deadline:
         return cls(clock, clock.monotonic() + limit_s)
 
     def remaining(self, at_most: float = float("inf")) -> float:
-        """Seconds left, not below 0 and not above ``at_most``."""
+        """Return the seconds left, between 0 and ``at_most``."""
         return max(0.0, min(at_most, self.end - self.clock.monotonic()))
 
     def wait(self, seconds: float) -> None:
-        """Let ``seconds`` pass. Raises Cancelled, or StepTimeout when the time ends before."""
+        """Wait for ``seconds``. Raises Cancelled, or StepTimeout if the time ends before."""
         allowed = self.remaining(at_most=seconds)
         if self.clock.wait(self.cancelled, allowed):
             raise Cancelled
@@ -76,14 +76,15 @@ class Deadline:
             raise StepTimeout("the time for this step is over")
 
     def check(self) -> None:
-        """Raise Cancelled when the step is no longer wanted."""
+        """Raise Cancelled if the step was cancelled."""
         if self.cancelled.is_set():
             raise Cancelled
 
     def until(
         self, condition: Callable[[], bool], *, at_most: float = float("inf"), poll: float = 0.2
     ) -> bool:
-        """Wait until ``condition`` holds; False when ``at_most`` seconds or the deadline pass."""
+        """Wait until ``condition`` holds. Return False if ``at_most`` seconds or the deadline pass
+        before."""
         end = self.clock.monotonic() + self.remaining(at_most)
         while not condition():
             if self.clock.monotonic() + poll > end:

@@ -1,4 +1,4 @@
-"""A campaign from its resolved file to its report: every run, the check, the report."""
+"""The execution of a resolved campaign: every run, the check and the report."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -45,20 +45,20 @@ def carry_out(
     interruption: Interruption,
     hint: str = "",
 ) -> ExitStatus:
-    """Carry out every run of ``campaign``, check what was recorded, report.
+    """Carry out every run of ``campaign``, check the recorded histories, and report.
 
-    Whatever becomes of a run, the next ones and the check follow: a broken guarantee that one run
-    has recorded is not hidden by another that failed. Asked to stop, no further run begins; nor, if
-    the campaign's schedule is ``until: first-broken-guarantee``, once one broke a guarantee: the
-    manifest names the runs that were begun, then.
+    The next runs and the check follow even if a run fails, so that a failed run does not hide a
+    broken guarantee that another one recorded. After a request to stop, no further run begins. If
+    the campaign's schedule is ``until: first-broken-guarantee``, none begins after a broken
+    guarantee. The manifest then names the runs that were begun.
 
     Args:
-        campaign: Resolved: its seed is drawn.
+        campaign: The resolved campaign, whose seed is drawn.
         directory: The campaign's results, made by :func:`harness.directory.create`. Nodes keep
             their files in ``scratch`` below it, which its owner removes.
         hint: A line to print before the path of the report.
 
-    Raises KeyboardInterrupt when it is asked to stop once more, or while it checks.
+    Raises KeyboardInterrupt at a second request to stop, or at one during the check.
     """
     with SparkPrewarm(directory / "scratch" / "spark") as ahead:
         _carry_out(campaign, directory, console, clock, interruption, ahead)
@@ -77,7 +77,7 @@ def _carry_out(
     manifest_of(campaign, runs).write(directory)
     environment.write(directory)
     for plan in runs:
-        # Before, Spark would compete with what is being measured.
+        # If it started earlier, Spark would compete with the cluster that is being measured.
         begins = ahead.at("teardown") if plan is runs[-1] else _nothing
         try:
             with progress(console, f"{campaign.name} {plan.number}/{len(runs)}") as display:
@@ -97,7 +97,7 @@ def _nothing(_: str) -> None:
 
 
 def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console: Console) -> bool:
-    """Whether it was to go on until a guarantee is broken, and this run broke one."""
+    """Return whether the campaign ends with the first broken guarantee, and this run broke one."""
     if campaign.schedule.until != "first-broken-guarantee" or plan.number == len(runs_of(campaign)):
         return False
     from ackproof.checkers import check as checkers  # Spark takes seconds to import
@@ -117,16 +117,18 @@ def check(
     spark_master: str | None = None,
     hint: str = "",
 ) -> ExitStatus:
-    """Run the checkers on the history in ``directory``, write and print the report. ``ahead``:
-    where a session of Spark may have been started for it; ``spark_master``: the cluster to start
-    one on; ``hint``: a line to print before the path of the report."""
-    # Spark and matplotlib take seconds to import: not before they are needed.
+    """Run the checkers on the history in ``directory``, write and print the report.
+
+    ``ahead`` may hold a Spark session that was started for it. ``spark_master`` is the cluster on
+    which to start one. ``hint`` is a line to print before the path of the report.
+    """
+    # Spark and matplotlib take seconds to import, so they are imported only when they are needed.
     from ackproof.checkers import check as checkers
     from ackproof.harness import report
 
     with alone(directory, wait=ahead is not None):
-        # A report must not outlive its verdict: whatever ends us from here on, what was found
-        # before is not what the history says now.
+        # A report must not outlive its verdict. Even if this process ends early, the former
+        # findings no longer describe the history.
         try:
             report.remove(directory)
         finally:
@@ -138,7 +140,7 @@ def check(
 
 
 def report_again(directory: AnyPath, console: Console) -> ExitStatus | None:
-    """Write the report of checked results once more; None where they are not checked. Raises
+    """Write the report of checked results again. Return None if they are not checked. Raises
     DamagedResults."""
     from ackproof.harness import report
 
@@ -151,7 +153,7 @@ def report_again(directory: AnyPath, console: Console) -> ExitStatus | None:
 
 
 def print_for_ci(directory: AnyPath, form: str) -> ExitStatus | None:
-    """Print a summary of checked results, and change nothing; None where they are not checked.
+    """Print a summary of checked results, and change nothing. Return None if they are not checked.
 
     Args:
         form: ``markdown``, or ``github`` for workflow commands of GitHub Actions.
@@ -174,9 +176,8 @@ def print_for_ci(directory: AnyPath, form: str) -> ExitStatus | None:
 def tell(
     directory: AnyPath, result: CampaignResult, console: Console, hint: str = ""
 ) -> ExitStatus:
-    """Print what was found, write the report, print ``hint`` and the path of its page last, and
-    return the exit status. What cannot be printed or written is told: it hides nothing that was
-    found."""
+    """Print the result, write the report, print ``hint`` and the path of its page last, and return
+    the exit status. A failure to print or write is reported and does not hide the result."""
     from ackproof.harness import report
     from ackproof.harness.report import terminal
 
@@ -198,7 +199,7 @@ def tell(
 
 @contextmanager
 def _telling(what: str, troubles: list[str]) -> Iterator[None]:
-    """Add to ``troubles`` what keeps us from writing or printing something."""
+    """Add an error in printing or writing something to ``troubles``."""
     try:
         yield
     except Exception as error:
@@ -207,8 +208,8 @@ def _telling(what: str, troubles: list[str]) -> Iterator[None]:
 
 
 def _list_among_all(directory: AnyPath) -> None:
-    """Write the index of all results beside ``directory`` anew. It is for show: what was found is
-    told without it."""
+    """Write the index of all results beside ``directory`` again. A failure is only reported,
+    because the result does not depend on the index."""
     from ackproof.harness.report import index
 
     if not isinstance(directory, Path) or not index.wanted(directory.parent):
@@ -229,7 +230,7 @@ def _one_run(
     interruption: Interruption,
     begins: Callable[[str], None],
 ) -> None:
-    """Carry out one run. What keeps it from being one stands in its history."""
+    """Carry out one run. If it cannot begin, its history holds the reason."""
     run_directory = directory / "runs" / str(plan.number)
     (run_directory / "progress").mkdir(parents=True)
     (run_directory / "logs").mkdir()
@@ -253,7 +254,8 @@ def _one_run(
 
 @contextmanager
 def _backend(plan: RunPlan, scratch: Path, results: Path, display: Progress) -> Iterator[Backend]:
-    """The run's backend. That it cannot be closed is told, and keeps nothing from following."""
+    """Open the run's backend. A failure to close it is reported, and does not affect the following
+    steps."""
     place = BACKENDS[plan.cluster.backend]
     clients = dict.fromkeys(planned.cell.client for planned in plan.cells)
     site = Site(cluster=plan.cluster, tell=display.note, clients=tuple(clients))

@@ -1,9 +1,10 @@
-"""Carries out the steps of a run, whatever becomes of each.
+"""The execution of a run's steps, even if some of them fail.
 
-Every step runs in a thread of its own, so that one that hangs can be left behind: it is cancelled,
-becomes a finding that names it, and the steps that still make sense go on. Nothing that a step
-raises ends the run, and the history is closed in any case. Who asks to stop skips to the steps that
-clean up. A step that ends with a finding has not ended well.
+Every step runs in a thread of its own, so that a step that hangs can be abandoned. It is then
+cancelled and becomes a finding with its name, and the steps that still make sense go on. No
+exception of a step ends the run, and the history is closed in any case. When the user asks to stop,
+the remaining steps are skipped except those that clean up. A step with a finding has not ended
+well.
 """
 
 import logging
@@ -23,12 +24,13 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.workloads.topics import TopicsRefused
 
 LEFT_BEHIND_AFTER_S = 5.0
-"""How long a step that is late, or cancelled, has to come to its end before it is left behind."""
+"""The seconds that a late or cancelled step has to end before it is abandoned."""
 
 STOPPING = "interrupted: healing, collecting, tearing down; again ends at once"
 _TICK_S = 0.5
 _AROUND_THE_SCHEDULE_S = 35.0
-"""What deploying, reading back and checking take, roughly, for the remaining time on display."""
+"""The approximate seconds for deploying, reading back and checking, for the displayed remaining
+time."""
 _IN_WORDS = (TimeoutError, InfraError, NothingLeft, TopicsRefused)
 """Errors whose text is meant for the user."""
 
@@ -43,8 +45,8 @@ def carry_out(
     begins: Callable[[str], None] = lambda _: None,
     left_behind_after_s: float = LEFT_BEHIND_AFTER_S,
 ) -> None:
-    """Carry out ``steps`` one after the other and close the history. ``begins``: is told the name
-    of each step that is about to begin."""
+    """Carry out ``steps`` one after the other and close the history. ``begins`` is called with the
+    name of each step before it begins."""
     began = run.clock.monotonic()
     try:
         for step in steps:
@@ -68,7 +70,7 @@ def _senseless(run: Run, step: Step) -> bool:
 
 
 class _Attempt:
-    """One step, being carried out in a thread while this one watches."""
+    """One step that runs in a thread while the calling thread watches it."""
 
     def __init__(
         self, run: Run, step: Step, began: float, interruption: Interruption, patience_s: float
@@ -84,7 +86,7 @@ class _Attempt:
         self._thread = threading.Thread(target=self._act, name=step.name, daemon=True)
 
     def carry_out(self) -> None:
-        """Carry the step out, and record how it began and ended."""
+        """Carry out the step, and record its beginning and its end."""
         name = self._step.name
         own = self._run
         identity = identity_of(own.number, own.seed) if name == "deploy" else None
@@ -101,15 +103,15 @@ class _Attempt:
     def _act(self) -> None:
         try:
             self._step.act(self._run, self._deadline)
-        except BaseException as error:  # a thread that ends by SystemExit has not ended well
+        except BaseException as error:  # a step that raises SystemExit has not ended well either
             log.exception("step %s of run %d", self._step.name, self._run.number)
             self._error = error
 
     def _watch(self) -> str | None:
-        """Wait until the step has ended or is left behind; in the latter case, why.
+        """Wait until the step has ended or is abandoned, and return the reason if it is.
 
-        When this returns, the step has ended or is told that it is no longer wanted: what it does
-        from then on it must ask ``Deadline.check`` for, since the next step begins.
+        When this returns, the step has ended or is cancelled. A cancelled step must call
+        ``Deadline.check`` before each further action, because the next step begins.
         """
         while self._thread.is_alive():
             self._thread.join(_TICK_S)
@@ -147,7 +149,7 @@ class _Attempt:
 
 
 def _in_words(error: BaseException) -> str:
-    """One line; ``logs/harness.log`` has everything."""
+    """Return an error in one line; ``logs/harness.log`` has all of it."""
     if isinstance(error, Cancelled):
         return "cancelled"
     words = next((line for line in str(error).splitlines() if line.strip()), "")

@@ -1,4 +1,4 @@
-"""The processes of a run: a watch over each, and how each ended."""
+"""The processes of a run: the watch over each, and how each ended."""
 
 import logging
 import threading
@@ -13,10 +13,11 @@ _REAPED_WITHIN_S = 5.0
 
 
 def exit_status(process: Process) -> int | None:
-    """Of a process that has ended, negative for a signal; None when nobody can tell.
+    """Return the exit status of a process that has ended, negative for a signal, or None if it is
+    unknown.
 
-    ``exit_code`` may not know it yet: between the end of a process and its being reaped, there is
-    a moment.
+    ``exit_code`` may not know it yet, because a moment passes between the end of a process and its
+    being reaped.
     """
     try:
         return process.wait(_REAPED_WITHIN_S)
@@ -25,13 +26,14 @@ def exit_status(process: Process) -> int | None:
 
 
 def in_words(status: int | None) -> str:
-    """``status 70``."""
+    """Return an exit status in words, such as ``status 70``."""
     return "status unknown" if status is None else f"status {status}"
 
 
 def last_words(node: Node, name: str) -> str:
-    """Return what the log of a process on ``node`` adds to the message that it ended; empty where
-    the log is empty or cannot be read. Its path is the one below the run's directory."""
+    """Return an addition to the message that a process on ``node`` ended: the last lines of its
+    log. It is empty if the log is empty or cannot be read. The path in it is relative to the run's
+    directory."""
     try:
         log = node.read(node.log_directory / f"{name}.log")
     except (InfraError, OSError):
@@ -42,7 +44,7 @@ def last_words(node: Node, name: str) -> str:
 # --- watches --------------------------------------------------------------------------------------
 #
 # Each process is watched in a thread of its own. A host may take half a minute before it is known
-# to be silent; the other processes are watched meanwhile.
+# to be silent, and the other processes are watched meanwhile.
 
 LOOK_EVERY_S = 1.0
 _LAST_LOOK_S = 5.0
@@ -51,12 +53,12 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    """Looks once a second until it is told to stop, and once more then.
+    """A watch that looks once a second until it is stopped, and then once more.
 
     Args:
-        name: What is looked at.
-        look: One look. An InfraError is a host that is silent, and says nothing of what runs on
-            it: there will be another look.
+        name: The name of what is watched.
+        look: One look. An InfraError means that the host is silent. It says nothing about the
+            host's processes, and another look follows.
     """
 
     def __init__(self, name: str, look: Callable[[], None]) -> None:
@@ -69,7 +71,7 @@ class Watch:
         return self
 
     def stop(self, within_s: float) -> bool:
-        """No further look begins. Whether the last one ended within that time."""
+        """Begin no further look, and return whether the last one ended within that time."""
         self._over.set()
         self._thread.join(within_s)
         return not self._thread.is_alive()
@@ -89,7 +91,7 @@ class Watch:
 
 
 def stop_watching(watches: dict[str, Watch], names: Sequence[str]) -> None:
-    """Take those that have ``names`` out of ``watches``, and wait for their last look."""
+    """Remove the watches with ``names`` from ``watches``, and wait for their last look."""
     stopped = {name: watches.pop(name) for name in names if name in watches}
     for watch in stopped.values():
         watch.stop(0.0)

@@ -1,8 +1,8 @@
-"""What one sees of a run while it runs.
+"""The display of a run while it runs.
 
-On a terminal a live line: phase, elapsed time and what is left of the plan, acks per second, the
-fault that is on. Elsewhere (CI) plain lines: one for every change, and a heartbeat every ten
-seconds, so that nothing looks hung. Time comes in with every call.
+On a terminal it is a live line: the step, the elapsed time and what is left of the plan, acks per
+second, and the active fault. Elsewhere (CI) it is plain lines: one for every change, and a
+heartbeat every ten seconds, so that nothing looks hung. Every call passes the time.
 """
 
 import logging
@@ -21,32 +21,33 @@ from rich.text import Text
 # --- the display ----------------------------------------------------------------------------------
 
 HEARTBEAT_S = 10.0
-"""Between two lines of the plain display when nothing changes."""
+"""The seconds between two lines of the plain display when nothing changes."""
 _RATE_OVER_S = 10.0
-"""Counts of clients on other machines come every few seconds: from one tick to the next they would
-have sent nothing, and then a thousand at once."""
+"""The seconds over which the rate is averaged. Counts of clients on other machines arrive every few
+seconds, so that the rate between two ticks would be 0 and then far too high."""
 
 
 class Progress(Protocol):
-    """Where a run says what it is doing. Called from several threads."""
+    """The receiver of a run's progress. It is called from several threads."""
 
     def phase(self, name: str) -> None:
-        """A step begins."""
+        """Show the step that begins."""
 
     def fault(self, on: str | None, said: str) -> None:
-        """A fault changed: ``on`` is what is on from now, None for nothing; ``said`` what
-        happened."""
+        """Show a change of a fault: ``on`` is the fault that is active from now, None for none, and
+        ``said`` the event."""
 
     def tick(self, elapsed_s: float, remaining_s: float | None, acked: int, shown: int = 0) -> None:
-        """About once a second: time since the run began, what the plan still takes (None where
-        nobody knows), records acknowledged so far, and how many consumers were shown."""
+        """Show the figures, about once a second: the time since the run began, the time that the
+        plan still takes (None if unknown), the records acknowledged so far, and the records that
+        consumers read."""
 
     def note(self, text: str) -> None:
-        """Something worth a line: a finding."""
+        """Show a line, such as a finding."""
 
 
 class _State:
-    """What both displays show, and the rate of acks over the last seconds."""
+    """The state of both displays, with the rate of acks over the last seconds."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -83,7 +84,7 @@ class _State:
 
 
 class PlainProgress:
-    """One line a change, and a heartbeat."""
+    """A display of one line for each change, and a heartbeat."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
@@ -110,7 +111,7 @@ class PlainProgress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is held."""
+        """Do nothing, because no resource is held."""
 
     def _print(self) -> None:
         self._last_line_s = self._state.elapsed_s
@@ -121,7 +122,7 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """A line that is redrawn; findings and faults scroll above it."""
+    """A line that is redrawn. Findings and faults scroll above it."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._state = _State(title)
@@ -160,7 +161,7 @@ class LiveProgress:
 
 
 def progress(console: Console, title: str) -> PlainProgress | LiveProgress:
-    """The display that fits ``console``."""
+    """Return the display that fits ``console``."""
     return LiveProgress(console, title) if console.is_terminal else PlainProgress(console, title)
 
 
@@ -169,8 +170,8 @@ def progress(console: Console, title: str) -> PlainProgress | LiveProgress:
 
 @contextmanager
 def logging_to(path: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Everything that is logged meanwhile goes to ``path`` and not to the terminal. That it cannot
-    be written any more (a full disk) is told once."""
+    """Write everything that is logged to ``path`` instead of the terminal. If it can no longer be
+    written (a full disk), that is reported once."""
     handler = _RunLog(path, tell)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     root = logging.getLogger()
@@ -182,13 +183,13 @@ def logging_to(path: Path, tell: Callable[[str], None]) -> Iterator[None]:
     finally:
         root.setLevel(before)
         root.removeHandler(handler)
-        with suppress(OSError):  # what is still held back cannot be written either, which was told
+        with suppress(OSError):  # buffered lines cannot be written either, which was reported
             handler.close()
 
 
 class _RunLog(logging.FileHandler):
-    """A file that may run out of room: Python's own handler would print a traceback of dozens of
-    lines for each record."""
+    """A log file on a disk that may become full. Python's own handler would print a traceback of
+    dozens of lines for each record."""
 
     def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
         super().__init__(path, encoding="utf-8")

@@ -1,7 +1,8 @@
-"""The harness's own part of the history: phases, faults, and what it sees of the cluster.
+"""The harness's own part of the history: phases, faults, and its observations of the cluster.
 
-Every row is on disk when the call returns, so that whatever ends the harness, what it had begun is
-readable. Rows come from several threads (steps, watches, the observer of ZooKeeper), one at a time.
+Every row is on disk when the call returns. Whatever ends the harness, the steps that it had begun
+are readable. Rows come from several threads (steps, watches, the observer of ZooKeeper), one at a
+time.
 """
 
 import json
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class RunRecorder:
-    """Writes the harness's tables of one run into the directory ``history``."""
+    """The writer of the harness's tables of one run into the directory ``history``."""
 
     def __init__(self, history: Path, clock: Clock) -> None:
         self._clock = clock
@@ -35,7 +36,8 @@ class RunRecorder:
         self._writers = {table: TableWriter(history, table, HARNESS) for table in HARNESS_TABLES}
 
     def phase(self, phase: str, event: str, detail: str | None = None) -> None:
-        """A step's ``start``, ``end`` or ``failed``; ``detail`` says why it failed."""
+        """Record a step's ``start``, ``end`` or ``failed``; ``detail`` is the reason of a
+        failure."""
         self._write("phases", phase=phase, event=event, time=self._clock.time_ns(), detail=detail)
 
     def fault(
@@ -50,9 +52,12 @@ class RunRecorder:
         seen: Mapping[str, object] | None = None,
         destroys: str | None = None,
     ) -> None:
-        """One event of a fault (:data:`history.schema.FAULTS`). ``target``: the expression alone
-        where it could not be resolved. ``error``: of a ``failed``, in the place of a proof.
-        ``seen``: what else was observed, likewise. ``destroys``: what its plan takes from disks."""
+        """Record one event of a fault (:data:`history.schema.FAULTS`).
+
+        ``target`` is the expression alone if it could not be resolved. ``error`` belongs to
+        ``failed``, in place of a proof. ``seen`` are other observations in place of both.
+        ``destroys`` is the damage of its plan to disks.
+        """
         observed = seen if error is None and proof is None else _observed(proof, error)
         self._write(
             "faults",
@@ -68,14 +73,15 @@ class RunRecorder:
         )
 
     def cluster(self, change: ClusterChange) -> None:
-        """One change seen in ZooKeeper."""
+        """Record one change seen in ZooKeeper."""
         columns = asdict(change)
         self._write("cluster", time=columns.pop("time_ns"), **columns)
 
     def server(
         self, server: str, event: str, *, exit_code: int | None = None, fault_id: int | None = None
     ) -> None:
-        """A server's process ``started`` or ``ended``; ``fault_id`` accounts for its end."""
+        """Record that a server's process ``started`` or ``ended``; ``fault_id`` is the fault that
+        ended it."""
         self._write(
             "servers",
             time=self._clock.time_ns(),
@@ -86,7 +92,7 @@ class RunRecorder:
         )
 
     def scheduled(self, server: str, span_ns: int, ran_ns: int, waited_ns: int) -> None:
-        """How long a server ran, and waited for a processor, in the last ``span_ns``."""
+        """Record how long a server ran, and waited for a processor, in the last ``span_ns``."""
         self._write(
             "scheduling",
             time=self._clock.time_ns(),
@@ -104,9 +110,12 @@ class RunRecorder:
         detail: str | None,
         session: int | None = None,
     ) -> None:
-        """A client of the workload has not ended as it was told to, or fell silent; ``fault_id``
-        accounts for it, or ``detail`` says how it did end, or what did not come. ``session``: it
-        runs on, and so many of its sessions have ended, the last by ``detail``."""
+        """Record that a client of the workload ended unexpectedly, or fell silent.
+
+        ``fault_id`` is the fault that explains it. Otherwise ``detail`` says how it ended, or what
+        did not come. If ``session`` is given, the client runs on, and so many of its sessions have
+        ended, the last for the reason ``detail``.
+        """
         self._write(
             "clients",
             time=self._clock.time_ns(),
@@ -120,7 +129,7 @@ class RunRecorder:
     def recovery(
         self, topic: str, partition: int, leader: int, isr: Sequence[int], whole: bool
     ) -> None:
-        """What a partition had come to when recovering was over."""
+        """Record the state of a partition at the end of the recovery."""
         self._write(
             "recovery",
             time=self._clock.time_ns(),
@@ -132,12 +141,12 @@ class RunRecorder:
         )
 
     def collected(self, digests: Mapping[str, str]) -> None:
-        """Files were copied from a server: their digests, by their paths from the run's
+        """Record the digests of files that were copied from a server, by their paths from the run's
         directory."""
         self._write_all("collected", list(digests.items()))
 
     def clock(self, node: str, moment: str, reading: ClockReading) -> None:
-        """A node's clock at the ``start`` or the ``end`` of the workload."""
+        """Record a node's clock at the ``start`` or the ``end`` of the workload."""
         self._write(
             "clocks",
             node=node,
@@ -154,7 +163,8 @@ class RunRecorder:
         counted: Sequence[ZooKeeperCounters],
         harness_watches: int,
     ) -> None:
-        """What ZooKeeper's servers have counted at a moment of :data:`history.schema.ZOOKEEPER`."""
+        """Record the counters of ZooKeeper's servers at a moment of
+        :data:`history.schema.ZOOKEEPER`."""
         for server in counted:
             self._write(
                 "zookeeper",
@@ -166,7 +176,8 @@ class RunRecorder:
             )
 
     def failover(self, partitions: int, broker: int, killed: int, seen: Mapping[int, Seen]) -> None:
-        """What became of the partitions that a broker led when it was killed: all rows, or none."""
+        """Record the failover of the partitions that a broker led when it was killed: all rows, or
+        none."""
         rows = [
             (partitions, number, broker, len(seen), killed, one.led, one.acked)
             for number, one in sorted(seen.items())
@@ -201,8 +212,8 @@ class RunRecorder:
 
 @contextmanager
 def _noted(table: str) -> Iterator[None]:
-    """A full disk must not end the run: the rows stay with the writer, which tries them again with
-    the next, and what was written is intact."""
+    """Log a failure to write a table. A full disk must not end the run. The writer keeps the rows
+    and tries them again with the next, and the rows already written are intact."""
     try:
         yield
     except WriteFailed:

@@ -1,8 +1,8 @@
-"""The servers' processes, from deploy until everything is read and measured: what starts, what
-ends, which ends no fault accounts for, and how long they wait for a processor.
+"""The servers' processes from deployment to the end of all reads and measurements: their starts,
+their ends, the ends that no fault explains, and the time that they wait for a processor.
 
-A server that ends by itself breaks a promise of its own, whatever becomes of the records: whoever
-looks only now and then at what runs misses the one that died after the last fault was healed.
+A server that ends by itself violates a guarantee of its own, even if no record is lost. Occasional
+looks at the running servers would miss one that died after the last fault was healed.
 """
 
 import time
@@ -17,8 +17,8 @@ from ackproof.infra.api.interface import InfraError, Process, ProcessState, Sche
 
 
 def watch(run: Run) -> None:
-    """Begin to watch every server. One that was never started is not there yet; of one that is seen
-    from outside alone nobody tells how it ended."""
+    """Begin to watch every server that the harness started. A server that was never started is not
+    there yet. The exit status of one that can only be probed remotely is unknown."""
     for server in (*run.system.brokers, *run.system.zookeepers):
         if server.distant is None:
             watch_one(run, server)
@@ -31,7 +31,7 @@ def watch_one(run: Run, server: Server) -> None:
 
 
 class NothingLeft(Exception):
-    """No broker is left to test."""
+    """The end of all brokers, so that nothing is left to test."""
 
 
 def check_brokers_left(run: Run) -> None:
@@ -43,14 +43,15 @@ def check_brokers_left(run: Run) -> None:
 def brokers_are_gone(run: Run) -> bool:
     """Return whether all brokers have ended and nothing will start one of them again.
 
-    The fault that ended a broker starts it when it is healed. If it then ends once more, or does
-    not come up, the fault is not proven healed, and nobody tries again before the step ``heal``.
+    The fault that ended a broker starts it when it is healed. If the broker then ends once more, or
+    does not come up, the fault is not proven healed. It is not started again before the step
+    ``heal``.
     """
     return all(_is_gone(run, broker) for broker in (*run.system.brokers, *run.system.added.there))
 
 
 def _is_gone(run: Run, broker: Server) -> bool:
-    if broker.distant is not None:  # what is seen from outside is not enough to give it up
+    if broker.distant is not None:  # remote probes do not suffice to give it up
         return False
     try:
         exited = broker.process.state() is ProcessState.EXITED
@@ -61,7 +62,7 @@ def _is_gone(run: Run, broker: Server) -> bool:
 
 
 class _Watched:
-    """One server, its process as it was last seen."""
+    """One server, with its process at the last look."""
 
     def __init__(self, run: Run, server: Server) -> None:
         self._run = run
@@ -76,11 +77,11 @@ class _Watched:
         """How long its process had run and waited when that was looked at last, and when."""
 
     def look(self) -> None:
-        """Record what changed since the last look."""
+        """Record the changes since the last look."""
         on = self._run.ledger.holding(self._server.name)
         ending = self._run.ledger.ending(self._server.name)
-        # One that came and was healed between two looks is on at neither of them: restarted while
-        # it is cut off, a broker is not waited for until it is registered.
+        # A fault that began and was healed between two looks is active at neither. A broker that is
+        # restarted while it is isolated, for example, is not waited for until it is registered.
         self._lately = max(ending - self._known, default=self._lately)
         self._known = ending
         try:
@@ -88,13 +89,13 @@ class _Watched:
         except LookupError:
             return
         if process is not self._process:
-            # Killed and started again between two looks, its fault may be healed by now: that
-            # the old process has ended is that fault's doing all the same.
+            # If the server was killed and started again between two looks, its fault may be healed
+            # by now. That fault still explains the end of the old process.
             self._see_end(self._lately)
             self._process, self._ended = process, False
             self._run.recorder.server(self._server.name, "started")
             self._times = None
-        # Not so here: a fault is off the ledger once its servers are proven to run, so that a
+        # This does not hold here. A fault leaves the ledger once its servers are proven to run. A
         # process that is found ended after that has ended by itself.
         self._see_end(on)
         self._lately = on
@@ -109,7 +110,7 @@ class _Watched:
         if times is None or before is None:
             return
         since, former = before
-        # A thread that has ended takes its times with it.
+        # The times of a thread that has ended are no longer included.
         ran, waited = (max(b - a, 0) for a, b in zip(former, times, strict=True))
         self._run.recorder.scheduled(self._server.name, now - since, ran, waited)
 
@@ -117,9 +118,9 @@ class _Watched:
         process = self._process
         if process is None or self._ended or process.state() is not ProcessState.EXITED:
             return
-        if self._server.name in self._run.leaving:  # see harness.running.servers
+        if self._server.name in self._run.leaving:  # a fault removes it
             return
-        if fault is None:  # it may have come since: it is in the ledger before it strikes
+        if fault is None:  # one may have come since: it is in the ledger before its injection
             fault = self._run.ledger.holding(self._server.name)
         code = exit_status(process)
         self._ended = True
@@ -133,18 +134,18 @@ class _Watched:
 # --- brokers that a fault adds --------------------------------------------------------------------
 #
 # A broker that joins is watched from its first start on. Its log is fetched before its node is
-# removed. Its replicas are not fetched: a broker that leaves in order has none left. From a broker
-# that did not leave, the step ``collect`` fetches everything.
+# removed. Its replicas are not fetched, because a broker that leaves in order has none left. From a
+# broker that did not leave, the step ``collect`` fetches everything.
 
 
 def attend_joining(run: Run) -> None:
-    """Be told of those that join, from now on."""
+    """Watch all brokers that join from now on."""
     run.attendants.present.append(_Joining(run))
 
 
 @dataclass(frozen=True, slots=True)
 class _Joining:
-    """Implements ``nemesis.interface.Attendant``."""
+    """The watch over joining brokers: an implementation of ``nemesis.interface.Attendant``."""
 
     run: Run
 
@@ -152,8 +153,8 @@ class _Joining:
         watch_one(self.run, server)
 
     def leaves(self, server: Server) -> None:
-        """The last look comes before it is asked to end: one that it finds ended has ended by
-        itself."""
+        """Take the last look before the broker is asked to end. A broker that has ended by then has
+        ended by itself."""
         processes.stop_watching(self.run.watches, [server.name])
         if _runs(server):
             self.run.leaving.add(server.name)

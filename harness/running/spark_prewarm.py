@@ -1,5 +1,5 @@
-"""A session of Spark that is started before it is needed: while the cluster is torn down, when
-nothing is measured any more, so that nobody waits for it.
+"""A Spark session that is started before it is needed: during the teardown of the cluster, when
+nothing is measured any more. The check then does not have to wait for it.
 """
 
 import logging
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 
 class SparkPrewarm:
-    """The session for the check of a campaign, if it is begun; ended with the context.
+    """The session for the check of a campaign, if it is begun. It ends with the context.
 
     Args:
-        scratch: Directory for the session's files, not there yet. Removed with the context; where
-            that is ended by force, by whoever removes what it is in.
+        scratch: The directory for the session's files, which does not exist yet. It is removed with
+            the context. If the process is killed, it is removed with the directory that holds it.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -42,13 +42,14 @@ class SparkPrewarm:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(error, KeyboardInterrupt) and self._thread and self._thread.is_alive():
-            # Who asks a second time waits for nothing. Spark ends with this process.
+            # At the second request to stop, nothing is waited for. Spark ends with this process.
             return
         self._wait()
         self._stack.close()
 
     def at(self, step: str) -> Callable[[str], None]:
-        """What begins it when it is told that this step begins."""
+        """Return a function that begins the session when it is called with the name of this
+        step."""
 
         def begins(name: str) -> None:
             if name == step:
@@ -57,14 +58,14 @@ class SparkPrewarm:
         return begins
 
     def begin(self) -> None:
-        """Start it, in a thread."""
+        """Start the session in a thread."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._start, name="spark", daemon=True)
             self._thread.start()
 
     def session(self) -> "SparkSession | None":
-        """It, when it is there; None where it was not begun, or could not be: the check then starts
-        one itself, and tells what is wrong."""
+        """Return the prewarmed session, or None if prewarming was not started or failed. The check
+        then starts its own session and reports the error."""
         self._wait()
         return self._spark
 

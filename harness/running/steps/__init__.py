@@ -1,1 +1,1 @@
-"""The steps of a run, one module each stretch of it."""
+"""The steps of a run, one module for each part of it."""

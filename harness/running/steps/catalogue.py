@@ -1,4 +1,4 @@
-"""The steps of a run, in order, as data: what each needs, and how long it may take."""
+"""The steps of a run, in order, as data: their prerequisites and their time limits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from ackproof.nemesis.process.commands import Commands
 
 _START_CLIENTS_S = 30.0
 _START_A_CLIENT_S = 1.0
-"""What each of them may add to that, on a machine with few cores."""
+"""The seconds that each client may add to that, on a machine with few cores."""
 _START_A_PROGRAM_S = 4.0
-"""What a program under test may add besides: it may be a Java virtual machine."""
+"""The further seconds of a program under test, which may be a Java virtual machine."""
 _LAST_LOOK_S = 5.0
-"""That the look during which the time for recovering ends may still take."""
+"""The seconds that the look at the end of the time for recovery may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +26,10 @@ class Step:
     """One step of a run.
 
     Attributes:
-        name: As in :data:`history.schema.PHASES`.
-        limit_s: Seconds it may take, derived from the campaign.
+        name: Its name as in :data:`history.schema.PHASES`.
+        limit_s: The seconds that it may take, derived from the campaign.
         needs: The step that must have ended well for this one to make sense.
-        cleans_up: Runs after Ctrl-C too.
+        cleans_up: Whether it also runs after Ctrl-C.
         planned: Whether the campaign asks for it.
     """
 
@@ -52,14 +52,16 @@ def _faults_s(run: Run) -> float:
     limit_ms = fault_limit_ms(run.campaign.limits, run.system)
     each_s = (run.campaign.schedule.settle + 3 * limit_ms) / 1000
     planned_s = scheduler.duration_ms(run.campaign, run.plan) / 1000
-    # Each fault that is unlike the plan makes whatever waits for it later by that.
+    # Each fault that takes longer than planned delays everything that waits for it.
     cues_s = sum(2 * story.cue_limit_s(run) for planned in run.plan if planned.part is not None)
-    # To inject, to heal, and twice the last look, which begins within the time for a proof.
+    # The three limits are for the injection, the heal, and twice the last look, which begins within
+    # the time for a proof.
     return planned_s + len(run.plan) * each_s + cues_s + _commands_s(run, 4) + 1
 
 
 def _commands_s(run: Run, each: int) -> float:
-    """Return how long the commands of the campaign's own faults may take, ``each`` of a fault."""
+    """Return how long the commands of the campaign's own faults may take, in seconds, with ``each``
+    commands for each fault."""
     own = (one.parameters for one in run.plan if isinstance(one.parameters, Commands))
     return sum(each * commands.within_ms for commands in own) / 1000
 
@@ -75,8 +77,8 @@ def _heal_s(run: Run) -> float:
 
 
 def _failover_s(run: Run) -> float:
-    """Each takes four times its limit at the most (to grow, to be whole, to warm up, to fail over),
-    and its broker's return."""
+    """Return the seconds for all failovers. Each takes at most four times its limit (to grow, to
+    fill the ISRs, to warm up, to fail over), and the return of its broker."""
     spec = run.campaign.failover
     back_ms = fault_limit_ms(run.campaign.limits, run.system)
     return len(run.failovers) * (4 * (spec.limit if spec else 0) + back_ms) / 1000

@@ -1,4 +1,4 @@
-"""The last steps of a run: flush, final read, collect, teardown."""
+"""The last steps of a run: flush, final read, collect and teardown."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -20,38 +20,38 @@ from ackproof.workloads.reading_back.processes import apart, crashed
 
 # --- flush ----------------------------------------------------------------------------------------
 #
-# Producers first. What they have under way is for the consumers to read, which are asked when
-# nobody sends any more, and go on until they have read to the end.
+# Producers stop first, because consumers must read the records that they have under way. Consumers
+# are asked when no producer sends any more, and go on until they have read to the end.
 
 CLOSE_HISTORIES_S = 20.0
 _FETCH_HISTORIES_S = 20.0
 
 
 def flush_limit_s(run: Run) -> float:
-    """How long it may take, given the clients that run."""
+    """Return how long the step may take with the running clients, in seconds."""
     there = {one.client.role for one in run.running}
     return _FETCH_HISTORIES_S + sum(_share_s(run, role) for role in there)
 
 
 def flush(run: Run, deadline: Deadline) -> None:
-    """Every client finishes what is under way, closes its history and ends."""
+    """Let every client finish what is under way, close its history and end."""
     processes.stop_watching(run.watches, [CLIENTS, SILENCE])
     for role in (Role.PRODUCER, Role.CONSUMER):
-        # Of its own: one producer that hangs would else leave the consumers no time, and each of
-        # them would be killed for it.
+        # Each role has a share of its own. Otherwise one hanging producer would leave the consumers
+        # no time, and all of them would be killed for it.
         end = min(deadline.end, run.clock.monotonic() + _share_s(run, role))
         _stop(run, role, replace(deadline, end=end))
     for node in run.client_nodes:
         _tried(run, node.sync)
         if run.ended_well.get("workload") is not None:
             _tried(run, partial(compare_clocks, run, node, "end"))
-    # What a client says last is here only now where its files are copied.
+    # Where files are copied from hosts, the last report of a client arrives only now.
     client_health.note_ended_sessions(run)
 
 
 def _share_s(run: Run, role: Role) -> float:
-    """Producers wait at most message.timeout.ms for what is under way, consumers so long for what
-    there is to read."""
+    """Return the seconds of a role. Producers wait at most message.timeout.ms for the records under
+    way, and consumers CATCH_UP_S for the records still to be read."""
     sent_s = max(map(message_timeout_ms, run.cells)) / 1000
     return CLOSE_HISTORIES_S + (sent_s if role is Role.PRODUCER else CATCH_UP_S)
 
@@ -71,7 +71,8 @@ def _stop(run: Run, role: Role, deadline: Deadline) -> None:
 
 
 def _tried(run: Run, act: Callable[[], None]) -> None:
-    """A host that does not answer is a finding; what is left to do is done."""
+    """Run ``act``. A host that does not answer is a finding, and the remaining actions are still
+    done."""
     try:
         act()
     except InfraError as silence:
@@ -98,7 +99,7 @@ def final_read(run: Run, deadline: Deadline) -> None:
     problem, why = _read(run, node, reader, deadline)
     left_s = round(end - run.clock.monotonic(), 1)
     if why is not None and left_s > 0:
-        # One partition that ends librdkafka would cost all cells their final read.
+        # A partition that crashes librdkafka would cost all cells their final read.
         run.tell(f"final-read: {why}; each topic is read by a process of its own")
         problem, _ = _read(run, node, apart(reader, left_s), deadline)
     node.sync()
@@ -109,7 +110,7 @@ def final_read(run: Run, deadline: Deadline) -> None:
 def _read(
     run: Run, node: Node, reader: Client, deadline: Deadline
 ) -> tuple[str | None, str | None]:
-    """How it ended instead of well; and, where librdkafka ended its process, in what words."""
+    """Return the problem of the reader, if any, and librdkafka's words if it ended the process."""
     started = clients.start(reader, node, run.progress_files, run.connection)
     problem = clients.wait(started, deadline)
     if problem:
@@ -118,7 +119,7 @@ def _read(
 
 
 def collect(run: Run, deadline: Deadline) -> None:
-    """Fetch every replica's raw log, if there ever was one, and every process's output."""
+    """Fetch every replica's raw log, if the cluster was deployed, and every process's output."""
     processes.stop_watching(run.watches, list(run.watches))
     brokers = (*run.system.brokers, *run.system.added.there)
     for broker in brokers if run.ended_well.get("deploy") else ():
@@ -152,13 +153,13 @@ def teardown(run: Run, deadline: Deadline) -> None:
 def _nodes(run: Run) -> list[Node]:
     system = run.system
     servers = (*system.brokers, *system.added.there, *system.zookeepers)
-    # A broker may be one of those that keep the metadata, too.
+    # A broker may also be a metadata server.
     ours = {server.name: server.node for server in servers if server.distant is None}
     return [*ours.values(), *run.client_nodes]
 
 
 def _replicas(system: System, broker: Server) -> Iterator[tuple[str, PurePosixPath]]:
-    """The broker's log directories, and what each is called here: one of several has a number."""
+    """Yield the broker's log directories, after their local names. One of several has a number."""
     directories = system.log_directories(broker)
     for number, directory in enumerate(directories, start=1):
         yield broker.name if len(directories) == 1 else f"{broker.name}/{number}", directory
@@ -166,7 +167,7 @@ def _replicas(system: System, broker: Server) -> Iterator[tuple[str, PurePosixPa
 
 def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:
     """Fetch a directory and record the digest of each file. A file that vanishes meanwhile, or was
-    never there, is a finding; the others are fetched."""
+    never there, is a finding, and the others are fetched."""
     try:
         node.fetch(source, run.directory / target)
     except (InfraError, OSError) as error:

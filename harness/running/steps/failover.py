@@ -1,8 +1,8 @@
-"""The step ``failover``: how long partitions are without a leader, by how many there are.
+"""The step ``failover``: the time that partitions are without a leader, by their number.
 
-Nothing that the cells are judged by comes after the final read. The kills stand in the ledger, as
-every fault does, so that the ends of their servers are accounted for; their rows in the history
-are those of the table ``failovers``.
+The cells are judged only by what happens up to the final read. The kills are in the ledger, as all
+faults are, so that the ends of their servers are explained. Their rows in the history are in the
+table ``failovers``.
 """
 
 import random
@@ -26,14 +26,15 @@ from ackproof.nemesis.targets import expressions, resolution
 from ackproof.workloads.failover import NotMade, Onlooker, grow
 
 _LOOK_EVERY_S = 1.0
-"""At thousands of partitions a look is work, for ZooKeeper and for this machine."""
+"""The seconds between two looks. With thousands of partitions, a look is work for ZooKeeper and for
+this machine."""
 
 
 def failover(run: Run, deadline: Deadline) -> None:
-    """Measure every failover that is planned. One that comes to nothing is a finding, and the next
-    is tried all the same."""
-    # It reads everything again whenever anything changes: of a thousand partitions that are
-    # elected, it would be what ZooKeeper is busy with.
+    """Measure every planned failover. A failed measurement is a finding, and the next is still
+    tried."""
+    # The observer reads everything again at each change. With a thousand elections it would keep
+    # ZooKeeper busy.
     run.observer.close()
     executor = Executor(run.cluster, run.ledger)
     last = max((planned.fault_id for planned in run.plan), default=0)
@@ -75,7 +76,8 @@ def _grown(run: Run, spec: FailoverSpec, partitions: int, deadline: Deadline) ->
 
 
 def _lacking(run: Run, spec: FailoverSpec, partitions: int) -> str:
-    """What keeps the topic from being whole, in words; empty when it is."""
+    """Return the reason why the topic is incomplete, in words, or an empty text if it is
+    complete."""
     try:
         views = run.system.view().partitions
     except ViewUnavailable as silence:
@@ -100,7 +102,8 @@ def _aimed(run: Run, planned: PlannedFailover, fault_id: int) -> OpenFault:
 def _struck(
     run: Run, executor: Executor, entry: OpenFault, planned: PlannedFailover, deadline: Deadline
 ) -> bool:
-    """Kill it and look on; whether every partition that it led is led, and acknowledges, again."""
+    """Kill the broker and watch. Return whether every partition that it led has a leader, and
+    acknowledges, again."""
     assert run.campaign.failover is not None
     limit_s = deadline.remaining(at_most=run.campaign.failover.limit / 1000)
     broker = _broker(run, entry.target)

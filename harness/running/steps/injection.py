@@ -1,7 +1,8 @@
-"""One fault from its inject to its heal: written down, carried out, proven, held, undone, proven.
+"""One fault from its injection to its heal: recorded, injected, proven, held, healed, and proven to
+be healed.
 
-What is about to be broken stands in the ledger before it is broken, and leaves the ledger only
-when a probe has shown it healed.
+A fault is in the ledger before it is injected. It leaves the ledger only when a probe has shown
+that it is healed.
 """
 
 import random
@@ -24,28 +25,29 @@ from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution
 
 UNWANTED = (Cancelled, StepTimeout, GateClosed)
-"""The step itself is over: what is open is left to the step ``heal``."""
+"""The exceptions that mean that the step itself is over. Open faults are left to the step
+``heal``."""
 
 
 class Role(Protocol):
-    """What a fault is to others that go by it: a step of a story is told when it is over, and held
-    for longer than its time."""
+    """The role of a fault for others that depend on it. A step of a story is reported to the other
+    steps, and is held for longer than its duration."""
 
     def strikes(self) -> None:
-        """It is about to."""
+        """Note that the fault is about to be injected."""
 
     def injected(self) -> None: ...
 
     def verified(self, proven: bool) -> None: ...
 
     def hold(self, deadline: Deadline) -> None:
-        """Wait for what it is held until, beside its time."""
+        """Wait for the condition until which the fault is held, beside its duration."""
 
     def healed(self, proven: bool) -> None: ...
 
 
 class Alone:
-    """A fault that nobody goes by."""
+    """The role of a fault on which no other depends."""
 
     def strikes(self) -> None: ...
 
@@ -59,8 +61,8 @@ class Alone:
 
 
 def strike(run: Run, planned: ScheduledFault, deadline: Deadline, role: Role | None = None) -> None:
-    """Carry one fault out. What goes wrong with it stands in the history; raises what says that the
-    step is over (:data:`UNWANTED`), and nothing else."""
+    """Carry out one fault. Its errors are recorded in the history. Only exceptions that say that
+    the step is over are raised (:data:`UNWANTED`)."""
     role = role or Alone()
     record = _Recording(run, planned.fault_id, planned.fault, deadline)
     try:
@@ -68,7 +70,7 @@ def strike(run: Run, planned: ScheduledFault, deadline: Deadline, role: Role | N
         role.strikes()
     except UNWANTED:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, nothing was broken yet
+    except Exception as error:  # noqa: BLE001 - in any case nothing was injected yet
         record("failed", planned.target, error=error)
         return
     record = replace(record, destroys=entry.destroys)
@@ -77,20 +79,21 @@ def strike(run: Run, planned: ScheduledFault, deadline: Deadline, role: Role | N
         _hold(run, entry, record, role, deadline)
     except UNWANTED:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, what was done is to be undone
+    except Exception as error:  # noqa: BLE001 - in any case the fault must be undone
         record("failed", entry.target, error=error)
     deadline.check()
     role.healed(heal(run, entry, deadline))
 
 
 def not_struck(run: Run, planned: ScheduledFault, why: Exception, deadline: Deadline) -> None:
-    """Write down that a planned fault does not come, and why."""
+    """Record that a planned fault is not injected, and why."""
     record = _Recording(run, planned.fault_id, planned.fault, deadline)
     record("failed", planned.target, error=why)
 
 
 def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
-    """Undo a fault, prove that it is healed, take it off the ledger; whether that was proven."""
+    """Undo a fault, prove that it is healed, and remove it from the ledger. Return whether that was
+    proven."""
     record = _Recording(run, entry.fault_id, entry.fault.name, deadline, entry.destroys)
     record("heal", entry.target)
     proven = False
@@ -103,13 +106,13 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
         proven = proof.proven
     except UNWANTED:
         raise
-    except Exception as error:  # noqa: BLE001 - it stays open, and the others are to be healed
+    except Exception as error:  # noqa: BLE001 - it stays open, and the others must be healed
         record("failed", entry.target, error=error)
         return False
     finally:
         (run.unhealed.discard if proven else run.unhealed.add)(entry.fault_id)
-    # Written first: when this thread is left behind between the two, the fault is still open, and
-    # the step heal finds it. The other way round it would have no end in the history.
+    # The row is written first. If this thread is abandoned after that, the fault is still open, and
+    # the step heal finds it. In the other order, it would have no end in the history.
     record("healed", entry.target, proof, shown=False)
     if proof.owed:
         record("lifted", entry.target, proof, shown=False)
@@ -121,14 +124,15 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
 
 
 def limit_s(run: Run) -> float:
-    """How long it may take to resolve a target, to prove that a fault bit, or that it is healed."""
+    """Return the time limit for resolving a target, and for the proof of an effect or a heal, in
+    seconds."""
     return fault_limit_ms(run.campaign.limits, run.system) / 1000
 
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
-    """Writes one fault's events to the history and the display. Raises Cancelled when the step is
-    over: a thread that was left behind in it would write after the history was closed."""
+    """The writer of one fault's events to the history and the display. It raises Cancelled if the
+    step is over, because an abandoned thread would write after the history was closed."""
 
     run: Run
     fault_id: int
@@ -162,14 +166,14 @@ class _Recording:
             self.show(event, proof)
 
     def show(self, event: str, proof: Proof | None) -> None:
-        """On the display: what happened, and what is on from now."""
+        """Show the event on the display, and the faults that are active from now."""
         unproven = " (not proven)" if proof is not None and not proof.proven else ""
         on = ", ".join(entry.label for entry in reversed(self.run.ledger.still_open()))
         self.run.progress.fault(on or None, f"{self.fault}#{self.fault_id} {event}{unproven}")
 
 
 def _hold(run: Run, entry: OpenFault, record: _Recording, role: Role, deadline: Deadline) -> None:
-    """Inject it, prove that it bit, and let it last."""
+    """Inject the fault, prove that it took effect, and let it last."""
     began = run.clock.monotonic()
     run.executor.inject(entry)
     record("injected", entry.target)
@@ -184,11 +188,11 @@ def _hold(run: Run, entry: OpenFault, record: _Recording, role: Role, deadline: 
 
 
 def _aimed(run: Run, planned: ScheduledFault, deadline: Deadline) -> OpenFault:
-    """The fault with its target resolved and its plan made. Raises LookupError when the target
-    named nobody in time, Unplannable when the fault could not be made of whom it named.
+    """Return the fault with its target resolved and its plan made. Raises LookupError if the target
+    named no server in time, and Unplannable if no plan was possible for the servers that it named.
 
-    Either may change: right after a cut nobody is in sync but the leader, and nobody can be elected
-    in its place, until the others have caught up.
+    Either may change. Right after a partition heals, for example, only the leader is in sync. No
+    replica can be elected in its place until another has caught up.
     """
     fault, expression = FAULTS[planned.fault], expressions.parse(planned.target)
     found: list[OpenFault] = []

@@ -1,6 +1,6 @@
-"""The steps in which things break and are mended: faults, heal.
+"""The steps in which faults are injected and healed: faults and heal.
 
-``heal`` works through what the ledger still holds, whatever became of the schedule.
+``heal`` works through the faults that the ledger still holds, even if the schedule failed.
 """
 
 import threading
@@ -21,19 +21,20 @@ from ackproof.nemesis.targets.bounds import Count
 
 # --- how many servers are affected at once --------------------------------------------------------
 #
-# The plan keeps to it already. But what takes longer to heal than planned is still on when the next
-# one is due, which then waits.
+# The plan already keeps to the limit. But a fault that takes longer to heal than planned is still
+# active when the next one is due, which must then wait.
 
 
 class NoRoom(Exception):
-    """It would have befallen more servers than may suffer at once, until it was too late."""
+    """The failure of a fault to begin in time, because too many servers would have been
+    affected."""
 
 
 class Room:
-    """Which acts are on, by what each befalls at the most. Thread-safe.
+    """The active acts, with the largest number of servers that each affects. It is thread-safe.
 
     Args:
-        limit: How many servers may suffer.
+        limit: The number of servers that may be affected at once.
     """
 
     def __init__(self, run: Run, limit: Count) -> None:
@@ -46,9 +47,12 @@ class Room:
 
     @contextmanager
     def for_act(self, act: Act, deadline: Deadline, at_most_s: float) -> Iterator[None]:
-        """Wait until there is room for ``act``, and keep it until it is over; if that is later,
-        until all of it is proven to be healed. Where only what could not be healed is left to wait
-        for, that is healed once more first. Raises NoRoom."""
+        """Wait until there is room for ``act``, and keep it until the act is over and proven to be
+        healed.
+
+        If only faults that could not be healed are left to wait for, they are healed once more
+        first. Raises NoRoom.
+        """
         if not self._waited(act, deadline, at_most_s):
             self._heal_what_is_left(act, deadline)
         if not self._waited(act, deadline, at_most_s):
@@ -60,7 +64,7 @@ class Room:
                 self._over.add(act.label)
 
     def _waited(self, act: Act, deadline: Deadline, at_most_s: float) -> bool:
-        """Whether there is room by now, or as soon as some act is over that still goes on."""
+        """Return whether there is room by now, or as soon as an act that still goes on is over."""
         deadline.until(lambda: self._enter(act) or not self._goes_on(), at_most=at_most_s)
         return self._enter(act)
 
@@ -68,7 +72,7 @@ class Room:
         with self._lock:
             self._let_out()
             befallen = sum((one.befalls for one in self._inside.values()), act.befalls)
-            # Alone it has room: whatever has not is refused with the campaign file.
+            # An act alone always has room, because a campaign file with a larger one is refused.
             if self._inside and act.label not in self._inside and not befallen.within(self._limit):
                 return False
             self._inside[act.label] = act
@@ -79,9 +83,9 @@ class Room:
             return bool(self._inside.keys() - self._over)
 
     def _heal_what_is_left(self, act: Act, deadline: Deadline) -> None:
-        # Nobody else would before the end: a broker that once took too long to come back would
-        # have every later fault of the campaign wait for it in vain.
-        # One lane at a time; the others find that there is room, or that there is none.
+        # Otherwise they would be healed only at the end. A broker that once took too long to come
+        # back would make every later fault of the campaign wait for nothing. One lane heals at a
+        # time. The others then find that there is room, or that there is none.
         if not deadline.until(lambda: self._healing.acquire(blocking=False)):
             return
         try:
@@ -108,16 +112,16 @@ class Room:
 
 _TICK_S = 0.2
 _LOOK_S = 1.0
-"""Between two looks whether a broker is left."""
+"""The seconds between two looks at whether a broker is left."""
 
 
 class Ended(Exception):
-    """The campaign asks for no more faults."""
+    """The end of the schedule: the campaign asks for no more faults."""
 
 
 def faults(run: Run, deadline: Deadline) -> None:
-    """Strike with every planned fault: lane by lane those that come one after the other, each lane
-    in a thread of its own, and each fault or story in one that has a time."""
+    """Inject every planned fault. Each lane has a thread of its own, in which its faults follow one
+    another. So has each fault or story with a time."""
     record_zookeeper_counters(run, "faults")
     began = run.clock.monotonic()
     room = Room(run, run.room)
@@ -128,11 +132,12 @@ def faults(run: Run, deadline: Deadline) -> None:
 
 
 def heal(run: Run, deadline: Deadline) -> None:
-    """Break nothing from now on, and heal whatever the ledger still holds.
+    """Inject nothing from now on, and heal all faults that the ledger still holds.
 
-    Servers that died by themselves are not looked for here: the watch (:mod:`harness.running.
-    servers`) has them from deploy to the final read, and a failed step ``heal`` would take their
-    evidence from cells that the dead server had nothing to do with."""
+    Servers that died by themselves are not searched for here. The watch
+    (:mod:`harness.running.servers`) has them from deployment to the final read. A failed step
+    ``heal`` would take the evidence from cells that the dead server did not affect.
+    """
     run.executor.close()
     for entry in run.ledger.still_open():
         injection.heal(run, entry, deadline)
@@ -141,7 +146,7 @@ def heal(run: Run, deadline: Deadline) -> None:
 
 
 def _together(sequences: Sequence[Callable[[], None]], deadline: Deadline) -> None:
-    """Carry out all of ``sequences`` at once; raise the first thing that any of them raised."""
+    """Carry out all of ``sequences`` at once, and raise the first exception of any of them."""
     if len(sequences) == 1:
         sequences[0]()
         return
@@ -154,7 +159,7 @@ def _together(sequences: Sequence[Callable[[], None]], deadline: Deadline) -> No
 
 
 class _Crew:
-    """Threads, and what they raise."""
+    """Threads, and the exceptions that they raise."""
 
     def __init__(self, acts: Sequence[Callable[[], None]], name: str = "faults") -> None:
         self._raised: list[Exception] = []
@@ -179,7 +184,7 @@ class _Crew:
 
 
 def _lane(run: Run, acts: Sequence[Act], room: Room, began: float, deadline: Deadline) -> None:
-    """One act after the other; an act with a time of its own is alone in its lane."""
+    """Carry out one act after the other. An act with a time of its own is alone in its lane."""
     for act in acts:
         until_start = act.start_ms / 1000 - (run.clock.monotonic() - began)
         gap_s = 0.0 if act is acts[0] else (act.gap_ms or 0) / 1000
@@ -196,16 +201,16 @@ def _lane(run: Run, acts: Sequence[Act], room: Room, began: float, deadline: Dea
 
 
 def _wait(run: Run, seconds: float, deadline: Deadline) -> None:
-    """Let ``seconds`` pass, or less when no broker is left."""
+    """Wait for ``seconds``, or less if no broker is left."""
     end = run.clock.monotonic() + seconds
     if not deadline.until(lambda: brokers_are_gone(run), at_most=seconds, poll=_LOOK_S):
         deadline.wait(max(0.0, end - run.clock.monotonic()))
 
 
 def _settle(run: Run, act: Act, deadline: Deadline) -> None:
-    """Wait until every partition is led and every ISR full, at most as long as the campaign allows.
-    If that is not enough, say so, and keep what is missing for the record of the act's first
-    fault."""
+    """Wait until every partition has a leader and every ISR is full, at most as long as the
+    campaign allows. If that is not enough, report it, and keep the missing conditions for the
+    record of the act's first fault."""
     limit_s = run.campaign.schedule.settle / 1000
     if not limit_s or deadline.until(lambda: whole(run) or brokers_are_gone(run), at_most=limit_s):
         return
@@ -225,13 +230,13 @@ def _play(run: Run, act: Act, deadline: Deadline) -> None:
 
 
 def _check_end(run: Run) -> None:
-    """Raise NothingLeft when no broker is left, and Ended when the campaign's schedule is to end
-    with the first broken guarantee, and one is broken that can be seen now."""
+    """Raise NothingLeft if no broker is left. Raise Ended if the campaign's schedule ends with the
+    first broken guarantee, and a visible one is broken."""
     check_brokers_left(run)
     if run.campaign.schedule.until == "first-broken-guarantee" and run.ended_by_themselves:
         raise Ended(f"{run.ended_by_themselves[0]} had ended by itself, and no more was asked for")
 
 
 def _patience_s(run: Run) -> float:
-    """How long one waits for room: as long as all that is planned may take."""
+    """Return how long an act waits for room, in seconds: as long as the whole plan may take."""
     return duration_ms(run.campaign, run.plan) / 1000 + injection.limit_s(run)

@@ -1,5 +1,5 @@
-"""The step ``recover``: whether the healed cluster comes to serve again, partition by partition,
-and its groups go on, group by group.
+"""The step ``recover``: whether the healed cluster serves again, partition by partition, and its
+groups continue, group by group.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,17 +19,17 @@ _NAMED_MAX = 6
 
 Views = Mapping[tuple[str, int], PartitionView]
 Figures = Mapping[str, Mapping[str, int]]
-"""Of the clients' progress files, by client."""
+"""The figures of the clients' progress files, by client."""
 
 
 def recover(run: Run, deadline: Deadline) -> None:
-    """Wait until the cluster is whole again and its groups go on, then let the clients send for
-    the tail.
+    """Wait until all partitions of the cluster are complete and its groups continue, then let the
+    clients send for the tail.
 
-    What every partition has come to is recorded when it is, or when the time for it is over. That
-    it is not whole is for the checkers to judge; here it is a step that failed. Raises NothingLeft
-    as soon as all brokers are down for good: then no partition has a leader, even if stale metadata
-    name one.
+    The state of every partition is recorded when all are complete, or when the time for it is over.
+    Incomplete partitions are judged by the checkers; here they fail the step. Raises NothingLeft as
+    soon as all brokers are down for good, because then no partition has a leader, even if stale
+    metadata name one.
     """
     last: Views = {}
 
@@ -45,9 +45,9 @@ def recover(run: Run, deadline: Deadline) -> None:
         _record(run, {})
         check_brokers_left(run)
     if last:
-        # The very look that ended the waiting: a partition that is whole in one look and shrinks
-        # before the next would else be recorded as never having come back. No rows where the
-        # metadata could not be read: whether the brokers serve is unknown.
+        # This is the look that ended the waiting. Otherwise a partition that is complete in one
+        # look and shrinks before the next would be recorded as never recovered. There are no rows
+        # if the metadata could not be read, because it is unknown whether the brokers serve.
         _record(run, last)
     if not in_time:
         raise StepTimeout(f"did not recover: {_listed(_lacking(run, last)) if last else _SILENT}")
@@ -57,7 +57,8 @@ def recover(run: Run, deadline: Deadline) -> None:
 
 
 def groups_limit_s(run: Run) -> float:
-    """How long groups may take to go on, when the cluster has recovered; the slowest of them."""
+    """Return how long groups may take to continue after the cluster has recovered, in seconds. The
+    slowest group decides."""
     recover_ms = run.campaign.limits.recover
     configs = [one.client.specification["consumer_config"] for one in _members(tuple(run.running))]
     longest = [group_recovery_ms(recover_ms, one) for one in configs if isinstance(one, Mapping)]
@@ -65,8 +66,8 @@ def groups_limit_s(run: Run) -> float:
 
 
 def _let_groups_go_on(run: Run, deadline: Deadline) -> None:
-    """Wait until every group goes on, or its time is over. That it does not is for the checkers to
-    judge, who can blame a group only when it had all of its time."""
+    """Wait until every group continues, or its time is over. Stuck groups are judged by the
+    checkers, which can blame a group only if it had all of its time."""
     if run.ledger.still_open():
         return
     begun, before = run.clock.monotonic(), _figures(run)
@@ -84,9 +85,9 @@ def _let_groups_go_on(run: Run, deadline: Deadline) -> None:
 
 
 def _stuck(run: Run, before: Figures, now: Figures, *, quiet: bool) -> Iterator[str]:
-    """The groups of which a partition has no member, or a member has partitions and was shown
-    nothing since ``before``; in a cell where nothing was acknowledged meanwhile, not when it has
-    been ``quiet``."""
+    """Yield the groups that are stuck. In a stuck group, a partition has no member, or a member has
+    partitions and has read nothing since ``before``. The latter does not count in a cell without
+    acknowledged records in that time, once it has been ``quiet``."""
 
     def more(name: str, figure: str) -> bool:
         return now[name].get(figure, 0) > before.get(name, {}).get(figure, 0)
@@ -108,7 +109,7 @@ def _figures(run: Run) -> Figures:
 
 
 def _members(running: Iterable[ClientProcess]) -> list[ClientProcess]:
-    """The members of groups, group by group; none of those that transform."""
+    """Return the members of groups, group by group, without transformers."""
     found = [one for one in running if "delivery" in one.client.specification]
     return sorted(found, key=_group)
 
@@ -118,12 +119,13 @@ def _group(one: ClientProcess) -> str:
 
 
 def whole(run: Run) -> bool:
-    """Whether every partition of every cell is led and its ISR full, as ZooKeeper tells."""
+    """Return whether every partition of every cell has a leader and a full ISR, according to the
+    metadata."""
     return not unwhole(run)
 
 
 def unwhole(run: Run) -> str:
-    """What keeps the cluster from being whole, in words; empty when it is."""
+    """Return the reason why partitions are incomplete, in words, or an empty text if none is."""
     try:
         views = run.system.view().partitions
     except ViewUnavailable as silence:
@@ -132,7 +134,7 @@ def unwhole(run: Run) -> str:
 
 
 def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
-    """``look``, which is false while the metadata cannot be read."""
+    """Return ``look``, made false while the metadata cannot be read."""
 
     def looked() -> bool:
         try:
@@ -144,7 +146,7 @@ def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def _or_gone(run: Run, condition: Callable[[], bool]) -> Callable[[], bool]:
-    """Return ``condition``, which is not waited for once all brokers are down for good."""
+    """Return ``condition``, made true once all brokers are down for good."""
     return lambda: brokers_are_gone(run) or condition()
 
 
@@ -158,7 +160,7 @@ def _lacking(run: Run, views: Views) -> Iterator[str]:
 
 
 def _listed(lacking: Iterable[str]) -> str:
-    """Return what partitions lack, one after the other; of many, how many more there are."""
+    """Return the defects of partitions, one after the other, with the number of those left out."""
     every = list(lacking)
     if len(every) <= _NAMED_MAX:
         return "; ".join(every)
@@ -174,7 +176,7 @@ def _record(run: Run, views: Views) -> None:
 
 
 def _partitions(run: Run) -> Iterator[tuple[tuple[str, int], int]]:
-    """Every partition of every cell, with its number of replicas."""
+    """Yield every partition of every cell, with its number of replicas."""
     for cell in run.cells:
         for partition in cell.topic_partitions:
             yield partition, cell.replication_factor

@@ -1,4 +1,4 @@
-"""The steps before the first fault: deploy, ready, workload."""
+"""The steps before the first fault: deploy, ready and workload."""
 
 from collections.abc import Mapping
 
@@ -16,11 +16,11 @@ from ackproof.workloads.interface import Role
 from ackproof.workloads.topics import create_topics
 
 CLIENTS, SILENCE = "clients", "clients' silence"
-"""Their watches: whether they run, and whether they say anything."""
+"""The names of the watches over clients: whether they run, and whether they give signs of life."""
 
 
 def deploy(run: Run, deadline: Deadline) -> None:
-    """Start every server, and begin to record what changes in ZooKeeper."""
+    """Start every server, and begin to record the changes in ZooKeeper."""
     servers.watch(run)
     servers.attend_joining(run)
     try:
@@ -37,7 +37,7 @@ def deploy(run: Run, deadline: Deadline) -> None:
 
 
 def ready(run: Run, deadline: Deadline) -> None:
-    """Make every cell's topic; wait until each partition is led and its ISR full."""
+    """Create every cell's topic, and wait until each partition has a leader and a full ISR."""
     connection = connected(run.connection)
     create_topics(
         run.system.bootstrap_servers, run.cells, deadline.remaining(), connection, run.kept
@@ -48,8 +48,8 @@ def ready(run: Run, deadline: Deadline) -> None:
 
 
 def start_workload(run: Run, deadline: Deadline) -> None:
-    """Start every cell's clients; wait until each of them has begun to do its work. Those that do
-    not are a matter of their own cells, as long as one cell is left."""
+    """Start every cell's clients, and wait until each of them has begun its work. Those that do not
+    begin concern only their own cells, as long as one cell is left."""
     for node in run.client_nodes:
         compare_clocks(run, node, "start")
     spec = run.campaign.workload
@@ -76,8 +76,8 @@ def start_workload(run: Run, deadline: Deadline) -> None:
 
 
 def unready(run: Run) -> Mapping[str, str]:
-    """Return the running clients that have not begun to do their work, by name, with what is
-    missing. Of a group, as many members as its cell has no partitions for may be idle."""
+    """Return the running clients that have not begun their work, by name, with what is missing. In
+    a group, as many members may be idle as its cell has no partitions for."""
     waiting = [one for one in tuple(run.running) if not clients.ready(one)]
     producers = clients.of_role(Role.PRODUCER, waiting)
     missing = {one.client.name: "nothing was acknowledged to it" for one in producers}
@@ -92,7 +92,7 @@ def unready(run: Run) -> Mapping[str, str]:
 
 
 def _leave_to_their_cells(run: Run, missing: Mapping[str, str]) -> None:
-    """Record the clients that do not begin, each with the last words of its log. They cost their
+    """Record the clients that do not begin, each with the last lines of its log. They cost their
     own cells the evidence, and the others go on. Raises StepTimeout if no cell is left."""
     concerned = {one.client.cell for one in run.running if one.client.name in missing}
     words = {
@@ -110,13 +110,13 @@ def _leave_to_their_cells(run: Run, missing: Mapping[str, str]) -> None:
 
 def compare_clocks(run: Run, node: Node, moment: str) -> None:
     """Record the clock of a node where rows are written, at the ``start`` or ``end`` of the
-    workload. Raises InfraError when it does not answer."""
+    workload. Raises InfraError if the node does not answer."""
     run.recorder.clock(node.name, moment, node.clock())
 
 
 def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
-    """Record that a client has ended, and not as it was told to; and show it where no fault
-    accounts for it. It is a matter of its own cell alone, and of none where it only read."""
+    """Record that a client has ended unexpectedly, and show it if no fault explains it. It concerns
+    only its own cell, and no cell if the client only read."""
     name = one.client.name
     status = exit_status(one.process)
     if (fault_id := min(run.ledger.ending(name), default=None)) is not None:
@@ -128,10 +128,10 @@ def ended_otherwise(run: Run, one: clients.ClientProcess, how: str) -> None:
 
 
 def _look_after_clients(run: Run) -> None:
-    """A client ends when it is told to; one that ends before that has not done what it should."""
+    """Record the clients that have ended before they were asked to."""
     client_health.note_ended_sessions(run)
     ended = [one for one in tuple(run.running) if one.ended()]
-    if CLIENTS not in run.watches:  # it took so long to tell that they were told to end meanwhile
+    if CLIENTS not in run.watches:  # they were asked to end during this look
         return
     for one in ended:
         run.running.remove(one)

@@ -1,12 +1,12 @@
-"""A story being played: its steps wait for their cues, each in a thread of its own.
+"""The execution of a story: its steps wait for their cues, each in a thread of its own.
 
-A cue that cannot come any more, because the fault that it waits for failed or was not proven, or
-because the partition did not come to what it should in time, is missed. The step does not strike
-then, and the history says why: the rest of the story would be another one.
+A cue may be missed: the fault that it waits for failed or was not proven, or the partition did not
+reach the required state in time. The step is then not injected, and the history says why. Otherwise
+the rest of the story would be a different one.
 
-For the same reason it begins when the partition has as many in sync as the story needs. What was
-broken before may still keep followers out, and a leader that is killed while it is alone in sync
-has nobody to follow it: what the rest waits for would not come about.
+For the same reason, a story begins only when its partition has enough replicas in sync. Earlier
+faults may still keep followers out of the ISR. If a leader is killed while it alone is in sync, no
+other replica can be elected, and the state that the later steps wait for cannot come about.
 """
 
 import threading
@@ -26,16 +26,16 @@ _LOOK_S = 0.1
 
 
 class CueMissed(Exception):
-    """What the step waits for does not come."""
+    """A cue that can no longer come true."""
 
 
 def cue_limit_s(run: Run) -> float:
-    """How long a partition may take to come to what a cue asks for."""
+    """Return how long a partition may take to reach the state of a cue, in seconds."""
     return limit_s(run) + shrink_ms(run.system) / 1000
 
 
 def steps_of(run: Run, act: Act, deadline: Deadline) -> list[Callable[[], None]]:
-    """What is to be done at once to play a story."""
+    """Return the functions that must run at the same time to play a story."""
     stage = _Stage(run)
 
     def step(planned: ScheduledFault) -> Callable[[], None]:
@@ -61,7 +61,7 @@ def _step(run: Run, planned: ScheduledFault, stage: "_Stage", deadline: Deadline
 
 @dataclass(frozen=True, slots=True)
 class _OnStage:
-    """A step, as the others see it."""
+    """The role of a step for the other steps."""
 
     stage: "_Stage"
     part: Part
@@ -84,7 +84,7 @@ class _OnStage:
         try:
             self.stage.wait_for(self.part.until, self.part, deadline)
         except CueMissed as missed:
-            # Healed at once: there is nothing left to wait for.
+            # The fault is healed at once, because there is nothing left to wait for.
             self.stage.run.progress.note(f"{self.part.label} is held no longer: {missed}")
 
     def healed(self, proven: bool) -> None:
@@ -93,7 +93,7 @@ class _OnStage:
 
 
 class _Stage:
-    """What has become of the steps of one story. Thread-safe."""
+    """The state of the steps of one story. It is thread-safe."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -113,18 +113,19 @@ class _Stage:
             self._come[step, event] = False
 
     def over(self, step: str) -> None:
-        """What has not come of it never will."""
+        """Note that the missing events of a step will never come."""
         with self._lock:
             self._over.add(step)
 
     def look_at(self, part: Part) -> None:
-        """The partition, as it is when this step strikes."""
+        """Note the state of the partition at the injection of this step."""
         view = self._view(part)
         with self._lock:
             self._seen[part.step] = view
 
     def assemble(self, part: Part, deadline: Deadline) -> None:
-        """Wait until enough are in sync, as long as for a cue; then it is tried all the same."""
+        """Wait until enough replicas are in sync, as long as for a cue. After that, the step is
+        tried in any case."""
 
         def enough() -> bool:
             view = self._view(part)
@@ -134,7 +135,8 @@ class _Stage:
             deadline.until(enough, at_most=cue_limit_s(self.run), poll=_LOOK_S)
 
     def wait_for(self, cue: Cue, part: Part, deadline: Deadline) -> None:
-        """Raises CueMissed, and StepTimeout when the time ends before either is known."""
+        """Wait for a cue. Raises CueMissed, and StepTimeout if the time ends before either is
+        known."""
         if not deadline.until(lambda: self._known(cue) is not None, poll=_POLL_S):
             raise StepTimeout(f"{part.label} still waited for {cue}")
         if not self._known(cue):
@@ -177,18 +179,18 @@ class _Stage:
 
 
 class _Watched:
-    """A partition over time, from ``before``: as it was when a step struck; None if unknown, which
-    shows no difference to it."""
+    """A partition over time. ``before`` is its state at the injection of a step, or None if
+    unknown, which shows no difference."""
 
     def __init__(self, before: PartitionView | None) -> None:
         self._before = before
         self._outside: frozenset[int] = frozenset() if before is None else _out_of_sync(before)
 
     def shows(self, when: When, view: PartitionView) -> bool:
-        """Whether this is what one waits for."""
+        """Return whether ``view`` fulfils the condition."""
         led, before = view.leader != -1, self._before
-        # By who it is, not by how many: when the leader's end is written down and the follower's
-        # return soon after, the look before may have had two in sync and the one after, too.
+        # Members are compared, not their number. If a leader's end and a follower's return are
+        # recorded shortly after each other, the looks before and after may both have two in sync.
         grown = bool(self._outside & set(view.isr))
         self._outside |= _out_of_sync(view)
         if when is When.LED:
@@ -199,8 +201,9 @@ class _Watched:
             return led and grown
         if when is When.ANOTHER_LEADS:
             return led and before is not None and view.leader != before.leader
-        # Not by how many there are. The leader alone in sync is fewer, too: whoever kills it then
-        # waits in vain for another to lead. And one that comes in makes up for one that went.
+        # Members are compared, not their number. A leader alone in sync is also fewer, but a step
+        # that kills it then would wait for another leader without end. And a broker that joins
+        # makes up for one that left.
         return before is not None and bool(set(before.isr) - set(view.isr)) and len(view.isr) > 1
 
 
