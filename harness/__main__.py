@@ -1,4 +1,4 @@
-"""``python -m ackproof.harness`` is ``ackproof``."""
+"""The entry point of ``python -m ackproof.harness``, which is ``ackproof``."""
 
 import signal
 import sys
@@ -9,8 +9,8 @@ _INCONCLUSIVE, _INFRASTRUCTURE = 3, 5
 def main() -> None:
     """Run the command line.
 
-    An import that fails must not look like a broken guarantee, as Python's own status 1 would.
-    Asked to stop while it imports, the program says so in one line.
+    A failed import must not look like a broken guarantee, as Python's own status 1 would. If the
+    user asks to stop during the imports, the program says so in one line.
     """
     try:
         from ackproof.harness.interruption import SIGNALS
@@ -24,7 +24,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("ackproof: interrupted\n")
         sys.exit(_INCONCLUSIVE)
-    except Exception:  # noqa: BLE001 - whatever is missing or broken
+    except Exception:  # noqa: BLE001 - any import may fail
         import traceback  # Python starts sooner without it
 
         traceback.print_exc()

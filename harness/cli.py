@@ -13,14 +13,14 @@ from ackproof.harness.exit_status import ExitStatus
 
 # --- commands imported on demand ------------------------------------------------------------------
 #
-# As click's documentation has it ("Lazily Loading Subcommands").
+# This follows click's documentation ("Lazily Loading Subcommands").
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is called, and none to list them.
+    """A group that imports a command only when it is called, and none to list them.
 
-    ``modules``: by the name of each command, which is the function's with hyphens, its module and
-    its line in the list of commands. A command without a line is hidden.
+    ``modules`` maps the name of each command to its module and its line in the list of commands.
+    The name is the function's with hyphens. A command without a line is hidden.
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **settings: Any) -> None:
@@ -32,7 +32,7 @@ class LazyGroup(click.Group):
         return sorted({*super().list_commands(ctx), *self._modules})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a command, and return the command; None where there is none."""
+        """Import the module of a command, and return the command, or None if it does not exist."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
         module, _ = self._modules[cmd_name]
@@ -116,8 +116,8 @@ _COMMANDS = {
     "shrink": {"shrink": "Find the smallest campaign that still fails."},
     "trends": {"history": "Keep the figures of results from night to night."},
 }
-"""By the module of :mod:`harness.commands` that has them: the names of commands, each with its line
-in the list of commands. A hidden command has no line."""
+"""The names of commands, by their module in :mod:`harness.commands`, each with its line in the list
+of commands. A hidden command has no line."""
 
 
 @click.group(
@@ -142,8 +142,10 @@ def cli(debug: bool) -> None:
 
 
 def main() -> None:
-    """The console script. A traceback is for ``--debug`` alone, and no way of ending early may
-    look like a broken guarantee: neither Python's status 1 of an exception nor click's of Ctrl-C.
+    """Run the console script. Tracebacks are shown only with ``--debug``.
+
+    No early end may look like a broken guarantee: neither Python's status 1 of an exception nor
+    click's of Ctrl-C.
     """
     go_on_unread()
     try:

@@ -1,4 +1,5 @@
-"""Standard output: the console that everything is printed on, and what becomes of it unread."""
+"""Standard output: the console for all output, and its behaviour when the output cannot be
+written."""
 
 import io
 import os
@@ -12,27 +13,28 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _WIDTH_OF_A_LOG = 130
-"""Columns where there is no terminal to ask: the table of cells fits."""
+"""The columns without a terminal, so that the table of cells fits."""
 
 
 def console() -> Console:
-    """Standard output, as wide as its terminal, or as wide as logs are."""
+    """Return the console of standard output, as wide as its terminal, or as wide as a log."""
     found = Console()
     return found if found.is_terminal else Console(width=_WIDTH_OF_A_LOG)
 
 
 def plain(text: str) -> Text:
-    """Nothing in it is markup or an escape sequence: some of it comes from the servers' mouths."""
+    """Return a text without markup or escape sequences. Some of it comes from the logs of
+    servers."""
     return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
 def go_on_unread() -> None:
-    """From now on, go on without words when nobody reads them any more (``ackproof run ... |
-    head``) or when they cannot be written (a full disk), and end with the status of what was done.
-    A letter that the output's encoding lacks is written as an escape sequence.
+    """Continue silently from now on when output is no longer read (``ackproof run ... | head``) or
+    cannot be written (a full disk), and end with the status of the command.
 
-    Rich and click would end the program, with status 1: that of a broken guarantee, in the middle
-    of a run. Python's own last flush would end it with 120.
+    A letter that the output's encoding lacks is written as an escape sequence. Rich and click would
+    end the program in the middle of a run with status 1, which means a broken guarantee. Python's
+    own last flush would end it with 120.
     """
     sys.stdout = _unread(sys.stdout)
     sys.stderr = _unread(sys.stderr)
@@ -50,7 +52,8 @@ def _unread(stream: TextIO) -> TextIO:
 
 
 class _PerhapsUnread(io.FileIO):
-    """Where words go. Once they cannot be written, it leads nowhere, for our children as well."""
+    """An output that is redirected to /dev/null when it cannot be written, also for child
+    processes."""
 
     def write(self, content: "ReadableBuffer", /) -> int:
         try:

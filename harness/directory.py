@@ -1,4 +1,4 @@
-"""Where campaigns leave their results: the directory of one campaign, and what lies in it."""
+"""The directories of results: the directory of one campaign, and its files."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ from ackproof.history.messages import printable
 from ackproof.history.storage import AnyPath, StoredPath, located, write_text
 
 RESULTS = Path("results")
-"""Default place, below the working directory."""
+"""The default place, below the working directory."""
 
 CAMPAIGN_FILE = "campaign.yaml"
 
@@ -22,14 +22,14 @@ _TRIED = ".tried"
 
 
 class NotResults(ValueError):
-    """A directory that holds no results of a campaign, or must hold none and does."""
+    """A directory that has no results of a campaign, or has some and must not."""
 
 
 class DamagedResults(NotResults):
-    """Stored results that are not, or not any more, what a check wrote.
+    """Stored results that differ from what a check wrote.
 
     Attributes:
-        reasons: What is wrong, one sentence each, which names the file.
+        reasons: The problems, one sentence each, which names the file.
     """
 
     def __init__(self, directory: AnyPath, reasons: Sequence[str]) -> None:
@@ -42,14 +42,14 @@ class DamagedResults(NotResults):
 
 
 class NotAlone(ValueError):
-    """Somebody else is at work in a directory of results."""
+    """A directory of results in which another process works."""
 
 
 def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
-    """Make the directory of a campaign, with its resolved file; absolute path.
+    """Create the directory of a campaign, with its resolved file, and return its absolute path.
 
     Without ``out`` it is ``results/<campaign>-<UTC time>``. ``out`` itself is used as it is, and
-    must be empty or absent; NotResults otherwise.
+    must be empty or absent. Otherwise NotResults is raised.
     """
     directory = fresh(campaign.name, now_ns) if out is None else out.absolute()
     require_fresh(directory)
@@ -59,14 +59,17 @@ def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
 
 
 def require_fresh(directory: Path) -> None:
-    """Raise NotResults where ``directory`` exists and is not an empty directory."""
+    """Raise NotResults if ``directory`` exists and is not an empty directory."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise NotResults(f"{directory.absolute()} exists and is not an empty directory")
 
 
 def require_writable(directory: Path) -> None:
-    """Raise NotResults, with the system's reason, where ``directory`` cannot be made or written.
-    Tried for real, since permissions do not tell; what was not there before is removed again."""
+    """Raise NotResults, with the system's reason, if ``directory`` cannot be created or written.
+
+    This is tried, because permissions do not show it. Directories that did not exist are removed
+    again.
+    """
     directory = directory.absolute()
     made = [one for one in (directory, *directory.parents) if not one.exists()]
     try:
@@ -83,14 +86,15 @@ def require_writable(directory: Path) -> None:
 
 
 def existing(directory: Path) -> Path:
-    """The absolute path of a campaign's results; NotResults when there are none in it."""
+    """Return the absolute path of a campaign's results. Raises NotResults if there are none in
+    it."""
     _require_results(directory)
     return directory.resolve()
 
 
 def _require_results(directory: AnyPath) -> None:
-    """Raise NotResults where neither the campaign nor its manifest is in a directory. One of them
-    may be missing, which the check says."""
+    """Raise NotResults if neither the campaign nor its manifest is in a directory. One of them may
+    be missing, which the check reports."""
     names = (CAMPAIGN_FILE, manifest.FILE)
     if not any((directory / name).is_file() for name in names):
         none = f"no {' and no '.join(names)} in it"
@@ -98,8 +102,8 @@ def _require_results(directory: AnyPath) -> None:
 
 
 def named(text: str) -> AnyPath:
-    """As :func:`existing`, of the results that a path or a URI names. NotResults also where a store
-    has no such bucket, or does not let us read and write."""
+    """Return the results that a path or a URI names, as :func:`existing` does. Raises NotResults
+    also if a store has no such bucket, or denies reading or writing."""
     try:
         directory = located(text)
     except ValueError as misnamed:
@@ -112,7 +116,7 @@ def _stored(directory: StoredPath) -> StoredPath:
         if not directory.top.exists():
             raise NotResults(f"{directory}: there is no {directory.root}")
         _require_results(directory)
-        # Who may not write there is to hear of it now, and not when all is reckoned.
+        # Missing permission to write must be reported now, and not after the check.
         write_text(directory / _TRIED, "")
         (directory / _TRIED).unlink()
     except OSError as refused:
@@ -123,7 +127,7 @@ def _stored(directory: StoredPath) -> StoredPath:
 @contextmanager
 def alone(directory: AnyPath, *, wait: bool = False) -> Iterator[None]:
     """Keep other checks and reports away from a results directory of this machine. Raises NotAlone
-    when another one is at work there, or waits for it. A store has no locks."""
+    if another one works there, or waits for it. A store has no locks."""
     if not isinstance(directory, Path):
         yield
         return
@@ -140,7 +144,7 @@ def alone(directory: AnyPath, *, wait: bool = False) -> Iterator[None]:
 
 
 def link_latest(directory: Path) -> None:
-    """Let ``latest`` beside ``directory`` be a link to it."""
+    """Make ``latest`` beside ``directory`` a link to it."""
     aside = directory.with_name(f".latest-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
         aside.unlink()
@@ -149,7 +153,7 @@ def link_latest(directory: Path) -> None:
 
 
 def fresh(name: str, now_ns: int) -> Path:
-    """``results/<name>-<UTC time>``, or the like where that is there already."""
+    """Return ``results/<name>-<UTC time>``, with a number if it already exists."""
     stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%SZ")
     first = RESULTS.absolute() / f"{name}-{stamp}"
     candidates = (first, *(first.with_name(f"{first.name}-{n}") for n in range(2, 100)))

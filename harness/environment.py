@@ -1,8 +1,8 @@
-"""What a campaign ran with and on: ``environment.json``, written before its first run.
+"""The environment of a campaign: ``environment.json``, written before its first run.
 
-Whoever checks a history later, perhaps on another machine, must not say that it was made with what
-is installed there. Versions and machine are the harness's: with the backend ssh, hosts have kernels
-of their own, and with docker the image has a Java of its own.
+A history may be checked later on another machine, and the report must not name the software of that
+machine. Versions and machine are those of the harness. With the backend ssh, hosts have kernels of
+their own, and with docker the image has its own Java.
 """
 
 import os
@@ -32,46 +32,46 @@ class _Told(BaseModel):
 
 
 class Versions(_Told):
-    """Of what a campaign ran with; null for what is not known."""
+    """The versions of the software that a campaign ran with; null for unknown ones."""
 
     ackproof: str | None = None
-    """Of Ackproof, and so of the bundled broker."""
+    """The version of Ackproof, and so of the bundled broker."""
     python: str | None = None
-    """Of Python, that of clients and bundled brokers, too."""
+    """The version of Python, also of clients and bundled brokers."""
     java: str | None = None
-    """Of the Java that ZooKeeper and Spark run on."""
+    """The version of the Java that ZooKeeper and Spark run on."""
     spark: str | None = None
-    """Of PySpark."""
+    """The version of PySpark."""
     zookeeper: str | None = None
-    """Of the ZooKeeper that PySpark ships."""
+    """The version of the ZooKeeper in PySpark."""
     librdkafka: str | None = None
-    """Of the clients' library."""
+    """The version of the clients' library."""
     kernel: str | None = None
-    """Of the operating system's kernel: `uname -sr`."""
+    """The version of the operating system's kernel: `uname -sr`."""
     distribution: str | None = None
     """The operating system's name, from os-release."""
 
 
 class Machine(_Told):
-    """What a campaign ran on."""
+    """The machine that a campaign ran on."""
 
     cores: int
-    """Processors that the harness might use."""
+    """The number of processors that the harness could use."""
     memory_mb: int
     """Its memory, in units of 2^20 bytes."""
     architecture: str
-    """Of its processors: `uname -m`."""
+    """The architecture of its processors: `uname -m`."""
 
 
 class Environment(_Told):
-    """Versions and machine."""
+    """The versions and the machine."""
 
     versions: Versions = Versions()
     machine: Machine | None = None
 
 
 def found() -> Environment:
-    """What this process runs with and on."""
+    """Return the versions and the machine of this process."""
     return Environment(
         versions=Versions(
             ackproof=_known(lambda: version("ackproof")),
@@ -92,13 +92,13 @@ def found() -> Environment:
 
 
 def write(directory: Path) -> None:
-    """Write what is found into a campaign's results. Raises OSError."""
+    """Write the environment into a campaign's results. Raises OSError."""
     write_text(directory / FILE, found().model_dump_json(indent=1) + "\n")
 
 
 def read(directory: AnyPath) -> Environment:
-    """What was written there; nothing is known where it was not, or not by us: that is for show,
-    and no verdict waits for it."""
+    """Return the environment in a campaign's results. If it is missing or invalid, everything in it
+    is unknown, because no verdict depends on it."""
     try:
         return Environment.model_validate_json((directory / FILE).read_bytes())
     except (OSError, ValidationError):

@@ -1,6 +1,7 @@
-"""The exit status of a command, from what a campaign came to.
+"""The exit status of a command, derived from the result of a campaign.
 
-A broken guarantee wins over everything: a crash in one run never hides a loss in another.
+A broken guarantee takes precedence over everything, so that a crash in one run never hides a loss
+in another.
 """
 
 from collections.abc import Collection, Iterable
@@ -10,11 +11,11 @@ from ackproof.checkers.verdict import CampaignResult, Verdict
 
 
 class Unconfirmed(ValueError):
-    """The user must say that something is meant, and has not: :attr:`ExitStatus.USAGE`."""
+    """A confirmation that the user must give, and has not: :attr:`ExitStatus.USAGE`."""
 
 
 class ExitStatus(IntEnum):
-    """The numbers that scripts depend on."""
+    """The exit statuses, on which scripts depend."""
 
     HELD = 0
     BROKEN = 1
@@ -25,7 +26,7 @@ class ExitStatus(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """The status in words, as ``--help`` and the README have it."""
+        """Return the status in words, as ``--help`` and the README have it."""
         return _MEANINGS[self]
 
 
@@ -52,7 +53,7 @@ def exit_status(result: CampaignResult) -> ExitStatus:
     """Return the exit status of a campaign that was checked.
 
     A cell that broke a guarantee fails the campaign, unless the campaign expects that. Any other
-    cell that counts as failed did not come out as expected.
+    cell that counts as failed did not meet an expectation.
     """
     return status_of(
         result.verdict,
@@ -64,8 +65,11 @@ def exit_status(result: CampaignResult) -> ExitStatus:
 def status_of(
     verdict: Verdict, failed: Collection[bool], *, infrastructure_failed: bool
 ) -> ExitStatus:
-    """Return the exit status of a campaign's ``verdict``. ``failed``: for each cell that counts as
-    failed, whether it broke a guarantee; ``infrastructure_failed``: in one of its runs."""
+    """Return the exit status of a campaign's ``verdict``.
+
+    ``failed`` says of each cell that counts as failed whether it broke a guarantee.
+    ``infrastructure_failed`` says whether the infrastructure of a run failed.
+    """
     if verdict is Verdict.FAIL:
         return ExitStatus.UNMET if failed and not any(failed) else ExitStatus.BROKEN
     if infrastructure_failed:
@@ -74,5 +78,5 @@ def status_of(
 
 
 def worst(statuses: Iterable[ExitStatus]) -> ExitStatus:
-    """Return the status that counts of several campaigns; HELD of none."""
+    """Return the status that counts for several campaigns, or HELD without any."""
     return max(statuses, key=_SEVERITY.index, default=ExitStatus.HELD)

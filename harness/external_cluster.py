@@ -1,4 +1,4 @@
-"""Runs on a cluster that was there before: what they are told of it, and what is asked first."""
+"""Runs on an external cluster: their connection, and the confirmation before the first one."""
 
 import hashlib
 import os
@@ -27,15 +27,16 @@ KEPT: Mapping[str, str] = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
 }
-"""Of the run's topics: what the brokers' own settings delete would be taken for loss."""
+"""Properties of the run's topics. Records that the brokers' own settings deleted would be reported
+as lost."""
 _STATE = "XDG_STATE_HOME"
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """What a run on such a cluster is made of. ``connection``: librdkafka's properties, as clients
-    are handed them. ``secrets``: the values that no log may show."""
+    """The parts of a run on an external cluster. ``connection`` holds librdkafka's properties as
+    clients receive them. ``secrets`` are the values that no log may show."""
 
     system: ExternalSystem
     connection: Mapping[str, Handed]
@@ -43,15 +44,15 @@ class Outside:
 
 
 def outside(cluster: ClusterSpec) -> Described:
-    """The cluster of a campaign for one. Raises LookupError where it is for none."""
+    """Return the external cluster of a campaign. Raises LookupError if it has none."""
     if cluster.external is None:
         raise LookupError("the campaign is for no cluster of one's own")
     return described(cluster.external, cluster.brokers)
 
 
 def made(plan: RunPlan, directory: Path) -> Outside:
-    """Of a run whose results are in ``directory``. Raises InfraError for a secret that is not
-    there."""
+    """Return the parts of a run whose results are in ``directory``. Raises InfraError if a secret
+    is missing."""
     told = outside(plan.cluster)
     timings = CampaignTimings(plan.cluster)
     cells = [planned.cell for planned in plan.cells]
@@ -69,8 +70,8 @@ def made(plan: RunPlan, directory: Path) -> Outside:
 
 
 def doings(cluster: ClusterSpec) -> Iterator[str]:
-    """All that a run may do to the cluster, a line each: every host and command. The faults that
-    strike are in the timeline."""
+    """Yield everything that a run may do to the cluster, one line each: every host and command. The
+    injected faults are in the timeline."""
     told = outside(cluster)
     yield f"connects to {told.bootstrap_servers}, deploys nothing"
     if told.client:
@@ -87,7 +88,7 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
 
 
 def topics(campaign: Campaign, plan: RunPlan) -> str:
-    """What it makes, and deletes at the end."""
+    """Return the topics and groups that the run creates, and deletes at the end."""
     names = ", ".join(planned.cell.topic for planned in plan.cells)
     told = f"makes, and deletes at the end: {names}; of faults' own, {campaign.cells.prefix}own-..."
     groups = [group.name for planned in plan.cells for group in planned.groups]
@@ -97,12 +98,12 @@ def topics(campaign: Campaign, plan: RunPlan) -> str:
 def ask(
     campaign: Campaign, cluster: ClusterSpec, confirm: Callable[[str], bool], *, yes: bool
 ) -> Iterator[Problem]:
-    """Ask before the first run on the cluster, and look at it. What is not as the campaign says is
-    a problem. Raises InfraError where it does not answer or a secret is not there, Unconfirmed
-    where the user does not say yes.
+    """Ask before the first run on the cluster, survey it, and yield each difference from the
+    campaign. Raises InfraError if it does not answer or a secret is missing, and Unconfirmed if the
+    user does not agree.
 
-    It is asked before anything is connected: a campaign file may come from anybody, and names the
-    files whose content is a password, and who is told it.
+    The question comes before any connection. A campaign file may come from anyone. It names the
+    files with passwords, and the servers that receive them.
     """
     told = outside(cluster)
     noted = _noted(told)
@@ -121,7 +122,7 @@ def ask(
         why = why_silent(connection, silence)
         raise InfraError(f"{told.bootstrap_servers} cannot be used: {why}") from silence
     if known not in (None, found.cluster_id):
-        # The same address on another day, or by another network.
+        # The same address may lead to another cluster on another day or in another network.
         there = f"at {told.bootstrap_servers} is another cluster by now, {found.cluster_id}"
         meant(f"{there}: this is the first run on it")
     noted.parent.mkdir(parents=True, exist_ok=True)
@@ -158,8 +159,9 @@ def _compacting(campaign: Campaign, found: Surveyed) -> Iterator[Problem]:
 
 
 def _noted(told: Described) -> Path:
-    """Is there once somebody has said yes to all of this, and has the id of the cluster that was
-    found there: with other commands, other programs would be started."""
+    """Return the file that exists once the user has agreed to all of this. It holds the id of the
+    cluster that was found there. Its name depends on the commands, because other commands would
+    start other programs."""
     state = os.environ.get(_STATE)
     home = Path(state) if state else Path.home() / ".local" / "state"
     said = told.model_dump_json(by_alias=True)

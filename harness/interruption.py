@@ -1,8 +1,8 @@
-"""Being asked to stop: Ctrl-C, SIGTERM.
+"""Requests to stop: Ctrl-C and SIGTERM.
 
 A run that is asked to stop heals, flushes and tears down, and what it recorded is checked. So the
-first asking is only noted while a run is under way; a second one, or one at any other time, ends
-whatever is being done (KeyboardInterrupt).
+first request is only noted while a run is under way. A second one, or one at any other time, ends
+the current work (KeyboardInterrupt).
 """
 
 import signal
@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """Whether somebody asked to stop, and how urgently."""
+    """The number of requests to stop, and their handling."""
 
     def __init__(self) -> None:
         self._times = 0
@@ -30,19 +30,19 @@ class Interruption:
         return self._times > 1
 
     def is_news(self) -> bool:
-        """Return whether it was asked since the last call."""
+        """Return whether there was a request since the last call."""
         news, self._answered = self._times > self._answered, self._times
         return news
 
     def install(self) -> None:
-        """Take the signals from now on. Also one that was ignored when we started: a script's
-        ``ackproof run ... &`` has SIGINT ignored, and is to be stopped by it all the same."""
+        """Handle the signals from now on. This includes a signal that was ignored at the start: a
+        script's ``ackproof run ... &`` ignores SIGINT, and must still be stopped by it."""
         for number in SIGNALS:
             signal.signal(number, self._receive)
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Meanwhile the first asking is noted."""
+        """Only note the first request in this context."""
         self._noting = True
         try:
             yield

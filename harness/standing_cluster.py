@@ -1,7 +1,7 @@
-"""A standing cluster: a daemon in namespaces of its own, known to the registry as ``cluster``.
+"""A standing cluster: a daemon in namespaces of its own, with the name ``cluster`` in the registry.
 
-Its scratch directory, which goes when the daemon does, holds the nodes' files and, once the cluster
-serves, ``cluster.json`` with what clients need.
+Its scratch directory is removed with the daemon. It holds the nodes' files and, once the cluster
+serves, ``cluster.json`` with the addresses for clients.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ RUN_ID = "cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """What clients of a standing cluster need. ``subnet``: as this machine reaches it, None when
-    it cannot (rootless)."""
+    """The addresses of a standing cluster. ``subnet`` is its subnet as seen from this machine, or
+    None if this machine cannot reach it (rootless)."""
 
     bootstrap_servers: str
     metadata_connect: str
@@ -34,8 +34,8 @@ class Addresses:
 
 
 def start(cluster: ClusterSpec, deadline: Deadline) -> Addresses:
-    """Start the daemon and wait until its cluster serves; InfraError with its last words when it
-    does not come up."""
+    """Start the daemon and wait until its cluster serves. Raises InfraError with its last lines of
+    output if it does not."""
     registry = Registry.open()
     if RUN_ID in registry.run_ids():
         alive = registry.get(RUN_ID).alive
@@ -51,7 +51,8 @@ def start(cluster: ClusterSpec, deadline: Deadline) -> Addresses:
 
 
 def enter(specification: str) -> None:
-    """The daemon's outer half: into the namespaces. ``specification``: a ClusterSpec as JSON."""
+    """Run the daemon's outer half, which enters the namespaces. ``specification`` is a ClusterSpec
+    as JSON."""
     scratch = _scratch(Registry.open())
     arguments = ["cluster", "inside", str(scratch), specification]
     go_inside(arguments, RUN_ID, kind=Kind.CLUSTER, scratch=scratch, results=None)
@@ -59,7 +60,7 @@ def enter(specification: str) -> None:
 
 @contextlib.contextmanager
 def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
-    """The daemon's inner half: a cluster that serves, and is torn down at the end."""
+    """Run the daemon's inner half: a cluster that serves, and is torn down at the end."""
     from ackproof.infra.backends.local.backend import LocalBackend  # see harness.campaign.backends
 
     backend = LocalBackend(scratch / "nodes", exposed=True)
@@ -79,13 +80,13 @@ def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
 
 
 def entry() -> Entry | None:
-    """The standing cluster's entry in the registry, None when there is none."""
+    """Return the standing cluster's entry in the registry, or None if there is none."""
     registry = Registry.open()
     return registry.get(RUN_ID) if RUN_ID in registry.run_ids() else None
 
 
 def addresses() -> Addresses:
-    """Of the standing cluster. Raises InfraError when it does not serve yet."""
+    """Return the addresses of the standing cluster. Raises InfraError if it does not serve yet."""
     try:
         said: Mapping[str, str] = json.loads(_file(Registry.open()).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -94,7 +95,7 @@ def addresses() -> Addresses:
 
 
 def stop() -> bool:
-    """End it, and remove what it left; False when there was none."""
+    """End the cluster, and remove what it left. Return False if there was none."""
     registry = Registry.open()
     found = entry()
     if found is not None:

@@ -1,4 +1,4 @@
-"""Long work in processes of its own, campaigns above all, and the signals meant for them."""
+"""Long work in processes of its own, campaigns above all, and the signals for them."""
 
 import os
 import re
@@ -22,46 +22,46 @@ from ackproof.infra.agent.parents import dying_with
 
 # --- processes ------------------------------------------------------------------------------------
 #
-# Each is in a process group of its own: Ctrl-C reaches it once, from here, and not from the
-# terminal besides. The second time would be taken for impatience.
+# Each process is in a process group of its own. It receives Ctrl-C only from here, and not also
+# from the terminal. A second signal would mean a second request to stop.
 
 _LAST_WORDS_BYTES = 4096
 
 
 class Interrupted(Exception):
-    """We were asked to stop (Ctrl-C, SIGTERM): what a child left behind may be half of
-    something."""
+    """A request to stop (Ctrl-C, SIGTERM). The output of a child may then be incomplete."""
 
 
 class Children:
-    """Runs processes, from several threads at once, until asked to stop.
+    """The runner of processes, from several threads at once, until it is asked to stop.
 
     Args:
-        die_with_us: By SIGTERM (parent-death signal), if we are killed with kill -9. Not for what
-            takes a second one for impatience: of a process with several threads the kernel may send
-            it once for each, as they end. What is left alone comes to its end by itself.
+        die_with_us: Whether children are sent SIGTERM (parent-death signal) if this process is
+            killed with kill -9. It is not for children that end at once on a second signal: if this
+            process has several threads, the kernel may send one for each thread that ends. Without
+            it, a child runs to its end.
     """
 
     def __init__(self, *, die_with_us: bool = False) -> None:
         self._prefix = dying_with(os.getpid(), "TERM") if die_with_us else ()
         self._running: dict[subprocess.Popen[bytes], int] = {}
-        """Each with how many of the signals it was sent."""
+        """The number of signals that were sent to each process."""
         self._signals: list[int] = []
         self._lock = threading.RLock()
 
     def install(self) -> None:
-        """Take the signals from now on. For the main thread."""
+        """Handle the signals from now on. This is for the main thread."""
         for number in (*SIGNALS, signal.SIGHUP):
             if number in SIGNALS or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._receive)
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether somebody has pressed Ctrl-C, or the like."""
+        """Return whether there was a request to stop, such as Ctrl-C."""
         return bool(self._signals)
 
     def check(self) -> None:
-        """Raise Interrupted when we were asked to stop."""
+        """Raise Interrupted if there was a request to stop."""
         if self.asked_to_stop:
             raise Interrupted
 
@@ -71,11 +71,11 @@ class Children:
         output: IO[bytes] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> int:
-        """Run ``command`` to its end; its exit status. What it says goes to ``output``, or to where
-        ours goes.
+        """Run ``command`` to its end, and return its exit status. Its output goes to ``output``, or
+        to the output of this process.
 
-        When we are asked to stop, it is asked, too, and waited for. Raises Interrupted when that
-        was before it began.
+        At a request to stop, the command is also asked to stop, and waited for. Raises Interrupted
+        if the request came before the start.
         """
         with self._started(command, output, environ) as child:
             try:
@@ -85,8 +85,8 @@ class Children:
                     del self._running[child]
 
     def campaign(self, arguments: Sequence[str], output: IO[bytes] | None = None) -> ExitStatus:
-        """Run ``ackproof run <arguments>``, as :meth:`run`."""
-        # Nobody is there to be asked: what is run like this, however large, is meant.
+        """Run ``ackproof run <arguments>``, as :meth:`run` does."""
+        # No user can confirm here, so a campaign of any size counts as confirmed.
         command = [sys.executable, "-P", "-m", "ackproof.harness", "run", *arguments, "--yes"]
         status = self.run(command, output)
         return ExitStatus(status) if status in set(ExitStatus) else ExitStatus.INFRASTRUCTURE
@@ -97,7 +97,7 @@ class Children:
         output: IO[bytes] | None,
         environ: Mapping[str, str] | None,
     ) -> "subprocess.Popen[bytes]":
-        with self._lock:  # a signal comes before it, and nothing is started; or reaches it
+        with self._lock:  # a signal comes before, and nothing is started, or it reaches the child
             self.check()
             child = subprocess.Popen(
                 [*self._prefix, *command],
@@ -108,7 +108,7 @@ class Children:
                 process_group=0,
             )
             self._running[child] = 0
-            self._hand_down()  # what came while it was being started
+            self._hand_down()  # signals may have come during the start
             return child
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
@@ -117,8 +117,9 @@ class Children:
             self._hand_down()
 
     def _hand_down(self) -> None:
-        """Send each what it was not sent yet. We may be interrupted by a signal here, and be called
-        once more by its handler: what is about to be sent counts as sent."""
+        """Send each process the signals that it was not sent yet. A signal may interrupt this
+        function, whose handler calls it again. Therefore a signal counts as sent before it is
+        sent."""
         for child in tuple(self._running):
             while (sent := self._running[child]) < len(self._signals):
                 self._running[child] = sent + 1
@@ -127,7 +128,7 @@ class Children:
 
 
 def last_words(output: Path) -> str:
-    """The last line of what a process said, without its colours."""
+    """Return the last line of a process's output, without its colours."""
     with output.open("rb") as file:
         file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.read().decode(errors="replace"))
@@ -137,17 +138,21 @@ def last_words(output: Path) -> str:
 
 # --- campaigns that run once ----------------------------------------------------------------------
 #
-# What takes hours is made of these: it may be ended at any time, and goes on with what is not
-# there. Results without a verdict are of one that was killed; they count for nothing, and are
+# Work that takes hours is made of these runs. It may be ended at any time, and continues with the
+# missing ones. Results without a verdict come from a killed run. They count for nothing, and are
 # removed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Once:
-    """Attributes:
-    file: The campaign's.
-    directory: Of its results.
-    metadata_quorum: Who keeps the metadata, where it is not the system's default.
+    """A campaign that runs once.
+
+    Attributes:
+        file: The campaign's file.
+        system: The system under test.
+        seed: The seed.
+        directory: The directory of its results.
+        metadata_quorum: The metadata quorum, if it is not the system's default.
     """
 
     file: Path
@@ -158,21 +163,23 @@ class Once:
 
     @property
     def output(self) -> Path:
-        """What the campaign says while it runs."""
+        """Return the file with the campaign's output."""
         return self.directory.with_name(f"{self.directory.name}.output")
 
     @property
     def result(self) -> VerdictDocument | None:
-        """What came of it; None where it was not run to its end. Raises DamagedResults."""
+        """Return its verdict document, or None if it was not run to its end. Raises
+        DamagedResults."""
         try:
             return verdict.read_document(self.directory / verdict.FILE)
         except FileNotFoundError:
             return None
 
     def carry_out(self, children: Children) -> bool:
-        """Run it where it was not; whether there is a verdict. What was ended halfway is removed.
+        """Run it if it was not run, and return whether there is a verdict. Incomplete results are
+        removed.
 
-        Raises Interrupted when we are asked to stop, DamagedResults.
+        Raises Interrupted at a request to stop, and DamagedResults.
         """
         if self.result is not None:
             return True
@@ -183,7 +190,7 @@ class Once:
             where += ["--metadata-quorum", self.metadata_quorum]
         with self.output.open("wb") as said:
             children.campaign([str(self.file), *where], said)
-        if children.asked_to_stop:  # checked and reported all the same, of half of it
+        if children.asked_to_stop:  # the report is only of a part of the campaign
             shutil.rmtree(self.directory, ignore_errors=True)
         children.check()
         return self.result is not None

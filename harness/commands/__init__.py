@@ -1,1 +1,1 @@
-"""The commands of ``ackproof``, one module each family."""
+"""The commands of ``ackproof``, one module for each family."""

@@ -1,4 +1,4 @@
-"""``ackproof campaigns`` and ``ackproof demo``: the campaigns that are installed."""
+"""``ackproof campaigns`` and ``ackproof demo``: the installed campaigns."""
 
 import math
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from ackproof.infra.clients import builds
 from ackproof.infra.systems import parse
 
 _AROUND_A_RUN_S = 40
-"""For the start of the cluster, the final read and the check."""
+"""The seconds for the start of the cluster, the final read and the check."""
 _AS_ROOT = frozenset(
     {
         Capability.LIMIT_CPU,
@@ -72,7 +72,7 @@ def demo(context: click.Context) -> None:
 
 
 def needs_in_words(campaign: Campaign) -> Iterator[str]:
-    """Yield what a campaign needs that not every machine has."""
+    """Yield the needs of a campaign that not every machine meets."""
     if needed := parse(campaign.cluster.system).needs:
         yield needed
     needs = needs_of(campaign)

@@ -1,4 +1,4 @@
-"""``ackproof faults | systems | clients | workloads | checkers``: what there is."""
+"""``ackproof faults | systems | clients | workloads | checkers``: the catalogues."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -57,7 +57,7 @@ def faults(names: tuple[str, ...]) -> None:
 
 
 def fault_catalogue() -> Group:
-    """Every fault, every story, then every form of a target; wraps at any width."""
+    """Return every fault, every story, then every form of a target; they wrap at any width."""
     parts = [fault_entry(fault) for fault in nemesis.FAULTS.values()]
     return Group(
         *parts,
@@ -130,7 +130,7 @@ def clients(names: tuple[str, ...]) -> None:
 
 
 def client_entry(client: Client) -> Group:
-    """Return a client library with what it can do."""
+    """Return a client library with its capabilities."""
     plugin = CLIENTS.plugin(client.name)
     facts = [] if plugin is None else [("plug-in", str(plugin))]
     able = {"idempotence": client.idempotence, "transactions": client.transactions}
@@ -182,7 +182,7 @@ def checkers(names: tuple[str, ...]) -> None:
 
 
 def _known(names: tuple[str, ...], kind: str, known: Collection[str]) -> tuple[str, ...]:
-    """Return the names. One that is unknown is bad usage."""
+    """Return the names. An unknown name is bad usage."""
     for name in names:
         if name not in known:
             raise click.BadParameter(unknown(kind, name, known), param_hint="NAME")

@@ -1,4 +1,4 @@
-"""``ackproof check | report``: once more, from what a run left behind."""
+"""``ackproof check | report``: the check and the report of recorded results."""
 
 import re
 from urllib.parse import urlparse
@@ -14,12 +14,12 @@ from ackproof.harness.running import execution
 _DIRECTORY = click.argument("directory", metavar="DIR")
 
 _MASTER = re.compile(r"local(\[[^\[\]]+\])?|local-cluster\[[^\[\]]+\]|yarn|[a-z0-9]+://\S+")
-"""Masters that Spark knows, and the URLs of others for which it may have been given a plug-in."""
+"""Masters that Spark knows, and URLs of other masters, which a plug-in of Spark may support."""
 
 
 def _spark_master(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Refuse what is no master of Spark's, before a report is removed. The message does not repeat
-    the value: a URL of Spark Connect may hold a token."""
+    """Refuse a text that is not a Spark master, before a report is removed. The message does not
+    repeat the value, because a URL of Spark Connect may hold a token."""
     if value is None:
         return None
     if not _MASTER.fullmatch(value):
@@ -37,7 +37,7 @@ def _spark_master(_: click.Context, __: click.Parameter, value: str | None) -> s
 
 def _is_connect(url: str) -> bool:
     try:
-        # By the rules of http, as PySpark reads it.
+        # PySpark reads it by the rules of http.
         parts = urlparse("http" + url.removeprefix("sc"))
         parameters = parts.params.split(";") if parts.params else []
         return (
@@ -47,7 +47,7 @@ def _is_connect(url: str) -> bool:
             and not (parts.query or parts.fragment)
             and all(parameter.count("=") == 1 for parameter in parameters)
         )
-    except ValueError:  # no number, or too large a one, where the port should be
+    except ValueError:  # the port is not a number, or too large
         return False
 
 

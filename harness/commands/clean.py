@@ -1,4 +1,4 @@
-"""``ackproof clean``: what a crashed run left on this machine."""
+"""``ackproof clean``: the removal of what crashed runs left on this machine."""
 
 from pathlib import Path
 

@@ -111,7 +111,7 @@ def down() -> None:
 @cluster.command(name="daemon", hidden=True)
 @click.argument("specification")
 def daemon(specification: str) -> None:
-    """The standing cluster's process, outside of its namespaces."""
+    """Run the standing cluster's process outside of its namespaces."""
     with told():
         standing_cluster.enter(specification)
 
@@ -120,7 +120,7 @@ def daemon(specification: str) -> None:
 @click.argument("scratch", type=click.Path(path_type=Path))
 @click.argument("specification")
 def inside(scratch: Path, specification: str) -> None:
-    """The standing cluster's process, inside of its namespaces: serves until SIGTERM."""
+    """Run the standing cluster's process inside of its namespaces until SIGTERM."""
     ends = (signal.SIGTERM, signal.SIGINT)
     with told(), standing_cluster.deployed(scratch, ClusterSpec.model_validate_json(specification)):
         signal.pthread_sigmask(signal.SIG_BLOCK, ends)

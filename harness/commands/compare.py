@@ -1,4 +1,4 @@
-"""``ackproof compare``: what changed between two campaigns' results."""
+"""``ackproof compare``: the differences between two campaigns' results."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def compare(
     verdict, or one that was edited or damaged after the check.
     """
     with told():
-        # Arrow and numpy take a while to import.
+        # Arrow and numpy are slow to import.
         from ackproof.harness.comparing import differences, terminal
 
         found = differences.compare(a, b)

@@ -1,4 +1,4 @@
-"""``ackproof doctor``: what this machine can do, and what each missing thing costs."""
+"""``ackproof doctor``: the capabilities of this machine, and the cost of each missing one."""
 
 import os
 import shutil
@@ -37,13 +37,13 @@ _DISK_MIN_GIB = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing looked for.
+    """One prerequisite.
 
     Attributes:
-        works: Whether it is there.
-        seen: What was seen.
-        cost: What cannot be done without it.
-        remedy: How to get it.
+        works: Whether it is met.
+        seen: The observation.
+        cost: The features that need it.
+        remedy: The way to meet it.
         needed: Whether ``ackproof run`` with the backend local needs it.
     """
 
@@ -77,7 +77,7 @@ def doctor(context: click.Context) -> None:
 
 
 def findings(directory: Path) -> Iterator[Finding]:
-    """Look for everything; results are to go below ``directory``."""
+    """Yield the findings of all prerequisites. Results are expected below ``directory``."""
     for look in (
         _namespaces,
         _links,
@@ -142,7 +142,8 @@ def _disks() -> Finding:
 
 
 def _dispensable(*, what: str, obstacle: str | None, seen: tuple[str, str], cost: str) -> Finding:
-    """Of what not everybody needs. ``seen``: where it is there, and where not."""
+    """Return the finding of an optional prerequisite. ``seen`` has the texts for its presence and
+    absence."""
     works = obstacle is None
     return Finding(
         what=what,

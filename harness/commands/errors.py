@@ -1,4 +1,4 @@
-"""How a command fails: one clear message and the exit status that it deserves."""
+"""The failures of a command: one clear message and the exit status that fits."""
 
 import errno
 import traceback
@@ -17,7 +17,7 @@ from ackproof.infra.api.interface import InfraError
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Turns the errors that a user can mend into a message and an exit status."""
+    """Turn errors that the user can correct into a message and an exit status."""
     try:
         yield
     except DocumentRefused as refused:
@@ -36,11 +36,11 @@ def told() -> Iterator[None]:
 
 
 def debugging() -> bool:
-    """Whether the command was called with ``--debug``."""
+    """Return whether the command was called with ``--debug``."""
     return bool(click.get_current_context().find_root().params.get("debug"))
 
 
 def fail(message: str, status: ExitStatus) -> NoReturn:
-    """Say why on standard error, and exit."""
+    """Print the reason on standard error, and exit."""
     click.echo(f"ackproof: {message}", err=True)
     raise click.exceptions.Exit(status)

@@ -1,4 +1,4 @@
-"""``ackproof explain``: what a word of a report means."""
+"""``ackproof explain``: the meaning of a word of a report."""
 
 from collections.abc import Callable, Iterator
 
@@ -83,7 +83,7 @@ def _known() -> list[str]:
 
 
 def _meanings(word: str) -> Iterator[Callable[[], None]]:
-    """Yield what prints each meaning of a word."""
+    """Yield functions that print each meaning of a word."""
     promises = guarantees()
     if word in CATALOGUE:
         rows = f"Each one is a row of anomalies.parquet, with the name {word}."
@@ -106,7 +106,7 @@ def _meanings(word: str) -> Iterator[Callable[[], None]]:
 
 
 def _facts(anomaly: str) -> Iterator[str]:
-    """Yield which guarantee an anomaly breaks, and whose checker finds it."""
+    """Yield the guarantee that an anomaly breaks, and the plug-in whose checker finds it."""
     breaks, plugin = CATALOGUE[anomaly].breaks, CATALOGUE.plugin(anomaly)
     if breaks is not None:
         yield f"Guarantee: {breaks}."
@@ -115,7 +115,7 @@ def _facts(anomaly: str) -> Iterator[str]:
 
 
 def _entries(word: str) -> Iterator[Callable[[], None]]:
-    """Yield what prints each entry of that name in the lists of what there is."""
+    """Yield functions that print each entry of that name in the catalogues."""
     if word in FAULTS:
         yield lambda: console().print(fault_entry(FAULTS[word]))
     if word in SYSTEMS:

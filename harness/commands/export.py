@@ -51,7 +51,7 @@ def _chosen(results: Path, runs: tuple[PlannedRun, ...], number: int | None) -> 
 
 
 def _absent(history: Path, run: PlannedRun) -> Iterator[str]:
-    """Yield the files that are not there of writers that wrote rows, or never said how many."""
+    """Yield the missing files of writers that wrote rows, or never reported their number."""
     empty = {
         (row["table"], row["writer"], row["topic"], row["partition"])
         for row in reader.read(history, "closings").to_pylist()

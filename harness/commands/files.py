@@ -1,4 +1,4 @@
-"""``ackproof init | validate | schema``: campaign files, with nothing started."""
+"""``ackproof init | validate | schema``: campaign files, without starting anything."""
 
 from importlib import resources
 from pathlib import Path
@@ -78,8 +78,8 @@ def validate(context: click.Context, files: tuple[Path, ...], meant: bool) -> No
 
 
 def require_placeable(file: CampaignFile) -> None:
-    """Refuse a campaign that cannot run on the backend of its file, as far as files tell it.
-    Raises DocumentRefused."""
+    """Refuse a campaign that cannot run on the backend of its file, as far as files show it. Raises
+    DocumentRefused."""
     file.refuse(elsewhere(file.campaign))
     file.refuse(never_offered(file.campaign))
     if file.campaign.cluster.inventory is not None:

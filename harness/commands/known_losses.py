@@ -1,4 +1,5 @@
-"""``ackproof known-losses``: what released versions of Apache Kafka are known to lose, run."""
+"""``ackproof known-losses``: the reproduction of losses that released versions of Apache Kafka are
+known for."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -65,11 +66,11 @@ def known_losses(
     results: Path,
     out: Path | None,
 ) -> None:
-    """Run the stories of losses that are known on the releases that have them and on those that
-    have mended them, and make the page of it.
+    """Run the stories of known losses on the releases that have them and on those that have fixed
+    them, and write a page of the results.
 
-    What was run is kept: after Ctrl-C, the next call goes on with the rest. Exits with 0 whatever
-    was seen, with 3 when it was interrupted or a run came to no verdict.
+    Results are kept: after Ctrl-C, the next call goes on with the rest. Exits with 0 whatever the
+    results are, with 3 when it was interrupted or a run came to no verdict.
     """
     status = ExitStatus.HELD
     with told():
@@ -98,7 +99,7 @@ def _chosen(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
 
 
 def _carry_out(runs: Runs, names: Sequence[str], seeds: int) -> bool:
-    """Whether all came to a verdict."""
+    """Carry out the planned runs, and return whether all came to a verdict."""
     children = Children()
     children.install()
     whole = True

@@ -29,7 +29,7 @@ def _systems(_context: click.Context, _option: click.Parameter, text: str) -> tu
     except ValueError as refusal:
         raise click.BadParameter(str(refusal)) from None
     if product.EXTERNAL in found:
-        # Before the first run on it the user is asked, and nobody is here who could.
+        # Before the first run on it, the user must confirm, which is not possible here.
         raise click.BadParameter(f"{product.EXTERNAL}: a cluster of your own is for `ackproof run`")
     if len(set(found)) < len(found):
         raise click.BadParameter("a system is named twice")
@@ -69,11 +69,11 @@ def matrix(
     out: Path | None,
 ) -> None:
     """Run a campaign on several systems, one after the other, with the same seed, and show them
-    side by side: what each lost and duplicated, for how long it was unavailable after each fault,
-    its latency and its throughput, cell by cell.
+    side by side: losses and duplicates, the unavailability after each fault, latency and
+    throughput, cell by cell.
 
-    A system that refuses the campaign is shown as that. The last line is the path of the report.
-    Exits as `ackproof run` does, with the worst of what its systems came to.
+    A system that refuses the campaign is shown as refused. The last line is the path of the report.
+    Exits as `ackproof run` does, with the worst status of its systems.
     """
     with told():
         campaign = validation.load(file)
@@ -95,8 +95,8 @@ def matrix(
 
 
 def _seed(directory: Path, file: Path, wanted: int | None) -> int:
-    """That of the matrix which is there; else the one that is wanted, or one that is drawn. Raises
-    NotResults where what is there is another matrix, or cannot be read."""
+    """Return the seed of an existing matrix, or else the wanted one, or a drawn one. Raises
+    NotResults if the directory has another matrix, or one that cannot be read."""
     known = document.read(directory)
     if known is None:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -112,8 +112,8 @@ def _seed(directory: Path, file: Path, wanted: int | None) -> int:
 def _carry_out(
     found: list[Member], keep: Callable[[Sequence[Member]], object]
 ) -> tuple[list[Member], bool]:
-    """What came of each, and whether we were asked to stop. Kept as it comes: who is killed has
-    what there is, and its seed."""
+    """Return each system with its results, and whether the user asked to stop. The results are
+    stored after each system. A killed matrix keeps the finished results and its seed."""
     children = Children()
     children.install()
     for index, member in enumerate(found):

@@ -1,10 +1,9 @@
 """``ackproof nightly``: a campaign with several seeds.
 
 Every night has seeds of its own, derived from the date, so that a night can be repeated. A failure
-does not stop the rest; the exit status is the worst of all, and a broken guarantee is the worst.
-
-Asked to stop (Ctrl-C, SIGTERM), the campaign that is under way is asked, and waited for: it heals,
-checks and cleans up. No other one is started.
+does not stop the rest. The exit status is the worst of all, and a broken guarantee is the worst. At
+a request to stop (Ctrl-C, SIGTERM), the running campaign is asked to stop, and waited for: it
+heals, checks and cleans up. No other one is started.
 """
 
 import random
@@ -26,7 +25,7 @@ _SEED_BITS = 32
 
 
 def seeds_of(day: str, count: int) -> tuple[int, ...]:
-    """The seeds of a day, e.g. ``2031-05-17``."""
+    """Return the seeds of a day such as ``2031-05-17``."""
     rng = random.Random(f"nightly/{day}")
     return tuple(rng.getrandbits(_SEED_BITS) for _ in range(count))
 

@@ -1,4 +1,4 @@
-"""What several commands can be told."""
+"""The options and arguments that several commands share."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,7 +16,7 @@ from ackproof.infra.systems.product import MetadataQuorum
 
 
 class UnknownCampaign(ValueError):
-    """No campaign of that name is installed; the text says which name may have been meant."""
+    """A campaign name that is not installed. The text names the one that may have been meant."""
 
 
 @cache
@@ -27,7 +27,7 @@ def shipped() -> Mapping[str, Path]:
 
 
 def campaign_file(given: Path) -> Path:
-    """Return the file that is meant: ``given``, or the installed campaign of that name.
+    """Return ``given``, or the file of the installed campaign of that name.
 
     A bare word such as ``quick`` is a name, unless there is a file of that name. Everything else is
     a path, whether the file exists or not. Raises UnknownCampaign.
@@ -42,7 +42,7 @@ def campaign_file(given: Path) -> Path:
 
 
 def summary(file: Path) -> str:
-    """Return what the comment at the top of a campaign file says, in one line."""
+    """Return the comment at the top of a campaign file in one line."""
     words = []
     for line in file.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
@@ -60,7 +60,8 @@ F = TypeVar("F", bound=Callable[..., object] | click.Command)
 
 
 def system(command: F) -> F:
-    """The option ``--system``; None where it is not given. A name that is none is bad usage."""
+    """Add the option ``--system``, whose value is None if it is not given. An unknown name is bad
+    usage."""
     return click.option(
         "--system",
         metavar="SYSTEM",
@@ -71,7 +72,7 @@ def system(command: F) -> F:
 
 
 def metadata_quorum(command: F) -> F:
-    """The option ``--metadata-quorum``; None where it is not given."""
+    """Add the option ``--metadata-quorum``, whose value is None if it is not given."""
     return click.option(
         "--metadata-quorum",
         type=click.Choice([one.value for one in MetadataQuorum]),
@@ -80,11 +81,11 @@ def metadata_quorum(command: F) -> F:
 
 
 def campaign(name: str, default: str | None = None) -> Callable[[F], F]:
-    """Return the argument that names a campaign, by its file or, if it is installed, by its name.
-    An unknown name is bad usage."""
+    """Return the argument for a campaign: its file or, if it is installed, its name. An unknown
+    name is bad usage."""
 
     def add(command: F) -> F:
-        # A default of None would be a default: the argument could be left out.
+        # A default of None would also count as one, so that the argument could be left out.
         chosen: dict[str, Any] = {} if default is None else {"default": default}
         return click.argument(
             name, metavar="CAMPAIGN", type=_FILE, callback=_campaign_file, **chosen

@@ -1,5 +1,5 @@
-"""What ``validate`` and ``run`` print before a campaign runs: its cells, likely mistakes, and the
-timeline of every run.
+"""The output of ``validate`` and ``run`` before a campaign runs: its cells, likely mistakes, and
+the timeline of every run.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -31,8 +31,8 @@ _HEADINGS = ("cell", "topic", "partitions", "replicas")
 
 
 def cells_table(campaign: Campaign) -> Table:
-    """Return the cells of a campaign and their topics. On a cluster of one's own the names of
-    topics have the seed, which may not be drawn yet."""
+    """Return the cells of a campaign and their topics. On an external cluster, names of topics
+    contain the seed, which may not be drawn yet."""
     cells = campaign.cells
     if is_external(campaign.cluster.system) and not cells.prefix:
         cells = cells.model_copy(update={"prefix": f"{OWN_TOPICS}SEED-"})
@@ -47,7 +47,7 @@ def cells_table(campaign: Campaign) -> Table:
 
 
 def print_warnings(file: CampaignFile, campaign: Campaign) -> None:
-    """Print what is likely a mistake on standard error, each with its place in the file."""
+    """Print likely mistakes on standard error, each with its place in the file."""
     for one in file.document.refused(lint.warnings(campaign)):
         place = f":{one.position}" if one.position else ""
         click.echo(f"{file.document.path}{place}: warning: {one}", err=True)
@@ -64,7 +64,7 @@ def timelines(campaign: Campaign) -> Group:
 
 
 def _plugin_checkers(campaign: Campaign, runs: Sequence[RunPlan]) -> Iterator[Text]:
-    """Yield which checkers of plug-ins will look at the runs, beside the built-in ones."""
+    """Yield the plug-in checkers that will judge the runs, beside the built-in ones."""
     cells = [cell for run in manifest_of(campaign, runs).runs for cell in run.cells]
     named = {f"{name} ({plugin})" for cell in cells for name, plugin in cell.checkers.items()}
     if named:
@@ -91,7 +91,7 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
 
 
 def _expected(planned: PlannedCell) -> Iterator[str]:
-    """Yield what the campaign expects of a cell."""
+    """Yield the campaign's expectations of a cell."""
     if planned.expect:
         yield " or ".join(planned.expect)
     for one in planned.thresholds:
@@ -100,7 +100,7 @@ def _expected(planned: PlannedCell) -> Iterator[str]:
 
 
 def _settling(campaign: Campaign) -> str:
-    """Return what else a fault waits for."""
+    """Return the further condition that a fault waits for."""
     settle = campaign.schedule.settle
     return f" and the cluster has settled, for at most {_seconds(settle)}" if settle else ""
 
@@ -135,7 +135,7 @@ def _mark(planned: ScheduledFault) -> str:
 
 
 def _note(planned: ScheduledFault, lanes: Collection[int]) -> str:
-    """Which lane it is in, where there are several; what it is in which story, and its cues."""
+    """Return the lane of a fault, if there are several, and its step of a story with its cues."""
     notes = [f"lane {planned.lane}"] if planned.lane and len(lanes) > 1 else []
     if (part := planned.part) is not None:
         notes.append(part.label)

@@ -47,18 +47,18 @@ from ackproof.infra.systems import known, prepare
 
 # --- free space -----------------------------------------------------------------------------------
 #
-# A directory that runs full in the middle of a run costs its evidence, and often the cluster: with
-# the backend local the brokers keep their logs there, too.
+# A disk that becomes full during a run costs its evidence, and often the cluster. With the backend
+# local, the brokers keep their logs there, too.
 
 _MB = 1_000_000
 LEAST_MB = 256
-"""Logs, histories and reports of the smallest campaign, with room to spare: ZooKeeper alone sets
-64 MB aside for each of its logs."""
+"""The space for logs, histories and reports of the smallest campaign, in MB. ZooKeeper alone
+reserves 64 MB for each of its logs."""
 
 
 def require(campaign: Campaign, directory: Path) -> None:
-    """Raise InfraError where the file system of ``directory``, which need not be there yet, has
-    less room than ``campaign`` needs for its results."""
+    """Raise InfraError if the file system of ``directory``, which need not exist yet, has less
+    space than ``campaign`` needs for its results."""
     there = directory.absolute()
     while not there.exists():
         there = there.parent
@@ -157,10 +157,10 @@ def run(
     out: Path | None,
     hint: str,
 ) -> None:
-    """Run a campaign: deploy, break, heal, read back, check, report.
+    """Run a campaign: deploy, inject faults, heal, read back, check, report.
 
-    Options win over the file. A wrong file is refused before anything is started, with everything
-    that is wrong with it. The last line is the path of the report.
+    Options take precedence over the file. A wrong file is refused before anything is started, with
+    all its problems. The last line is the path of the report.
     """
     with told():
         file = validation.check(
@@ -172,7 +172,7 @@ def run(
         if unused := _unused(campaign, inventory, accepted):
             fail(unused, ExitStatus.USAGE)
         file.refuse(missing_programs(campaign, programs))
-        # A dry run shows the commands, so that one can decide whether to allow them.
+        # A dry run shows the commands, so that the user can decide whether to allow them.
         file.refuse(unusable_commands(campaign, allowed=commands_allowed or dry_run))
         kept = _placeable(campaign, file, skip_refused)
         print_warnings(file, campaign)
@@ -225,14 +225,15 @@ def carry_out(context: click.Context, directory: Path, latest: bool, hint: str) 
             )
         except KeyboardInterrupt:
             _end_at_once(f"interrupted; `ackproof check {directory}` checks what was recorded")
-        if latest:  # only now: a link to a run without a report would be of no use to anybody
+        if latest:  # only now, because a link to a run without a report would be useless
             places.link_latest(directory)
     context.exit(MEANT_AS_1 if status is ExitStatus.BROKEN else status)
 
 
 def _end_at_once(message: str) -> NoReturn:
-    """Python waits for threads before it ends. Whoever was not asked to stop any more, as kazoo's
-    of the observer, waits in turn for a ZooKeeper that is gone, and so for ever."""
+    """End the process with a message. Python waits for threads before it ends. A thread that was
+    not asked to stop, such as kazoo's in the observer, might wait forever for a ZooKeeper that is
+    gone."""
     click.echo(f"ackproof: {message}", err=True)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -254,7 +255,7 @@ def _resolved(
 
 
 def _unused(campaign: Campaign, inventory: Path | None, accepted: tuple[str, ...]) -> str | None:
-    """Return which option is for hosts, where the campaign runs on none; None if there is none."""
+    """Return the options for hosts that were given, if the campaign runs on none, or None."""
     backend = campaign.cluster.backend
     given = {"--inventory": inventory is not None, "--accept-host-key": bool(accepted)}
     unused = [option for option, is_given in given.items() if is_given]
@@ -276,8 +277,8 @@ def _tell_doings(campaign: Campaign) -> None:
 
 
 def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None:
-    """Of a cluster of the user's own: what earlier runs have left is undone, and before the first
-    run on it the user is asked. Raises InfraError, CampaignRefused."""
+    """For an external cluster, undo the leftovers of earlier runs and ask the user before the first
+    run on it. Raises InfraError, CampaignRefused."""
     if campaign.cluster.external is None:
         return
     cleanup.restore_dead(Registry.open(), click.echo)
@@ -290,9 +291,9 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
 
 
 def _placeable(campaign: Campaign, file: CampaignFile, skip_refused: bool) -> Campaign:
-    """Return the campaign without what its backend never offers, if that is wanted. Refuse what
-    keeps it from running there, as far as files tell it: neither hosts nor engines are asked.
-    Raises DocumentRefused."""
+    """Return the campaign, without the faults that its backend never offers if that is wanted.
+    Refuse a campaign that cannot run there, as far as files show it: neither hosts nor engines are
+    asked. Raises DocumentRefused."""
     file.refuse(without_hosts(campaign))
     file.refuse(elsewhere(campaign))
     able = frozenset(Capability) - BACKENDS[campaign.cluster.backend].never.keys()
@@ -306,10 +307,12 @@ def _placeable(campaign: Campaign, file: CampaignFile, skip_refused: bool) -> Ca
 def _placed(
     campaign: Campaign, file: CampaignFile, accepted: frozenset[str], skip_refused: bool
 ) -> Campaign:
-    """The campaign as it can be run here: without what the backend refuses, if that is wanted. What
-    its nodes will need is fetched.
-    Raises InfraError when the backend does not work here, CampaignRefused when it cannot do what
-    the campaign needs."""
+    """Return the campaign as it can run here, without the parts that the backend refuses if that is
+    wanted, and fetch the software that its nodes need.
+
+    Raises InfraError if the backend does not work here, and CampaignRefused if it lacks a
+    capability that the campaign needs.
+    """
     place = BACKENDS[campaign.cluster.backend]
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
@@ -317,7 +320,7 @@ def _placed(
     known_before = known(cluster.system, cluster.metadata_quorum)
     prepare(cluster.system, click.echo)
     if known_before is None:
-        # A release that was fetched just now has said which properties it has.
+        # The properties of a release are known only after it was fetched.
         validation.judged(file.document, meant=True)
     site = Site(
         cluster=campaign.cluster.largest,

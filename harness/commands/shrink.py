@@ -1,4 +1,4 @@
-"""``ackproof shrink``: the smallest campaign that still fails."""
+"""``ackproof shrink``: the search for the smallest campaign that still fails."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

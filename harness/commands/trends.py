@@ -162,7 +162,7 @@ def trend(
 
 @contextmanager
 def _usage(file: Path) -> Iterator[None]:
-    """Say what is wrong with a path that the user has named, with the exit status of bad usage."""
+    """Print the problem of a path that the user has named, with the exit status of bad usage."""
     from ackproof.harness.report.trends.night_file import NotHistory
 
     with told():

@@ -72,9 +72,10 @@ class _Watched:
         self._known: frozenset[int] = frozenset()
         """The faults that ended it, or may have, until the last look."""
         self._lately: int | None = None
-        """The fault that was on it at some time since the last look that got an answer."""
+        """The fault that affected it at some time since the last look that got an answer."""
         self._times: tuple[int, Scheduled] | None = None
-        """How long its process had run and waited when that was looked at last, and when."""
+        """The time of the last look at its scheduling, and the times that its process had run and
+        waited by then."""
 
     def look(self) -> None:
         """Record the changes since the last look."""

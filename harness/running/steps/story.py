@@ -99,10 +99,10 @@ class _Stage:
         self.run = run
         self._lock = threading.Lock()
         self._come: dict[tuple[str, Event], bool] = {}
-        """False: it will never."""
+        """Whether each event came; False if it never will."""
         self._over: set[str] = set()
         self._seen: dict[str, PartitionView | None] = {}
-        """The story's partition when each step struck."""
+        """The story's partition at the injection of each step."""
 
     def came(self, step: str, event: Event) -> None:
         with self._lock:
