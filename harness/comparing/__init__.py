@@ -1,7 +1,7 @@
-"""Two campaigns' results held against each other: what changed, and what chance may have done.
+"""The comparison of two campaigns' results: the differences, and whether chance explains them.
 
-Tests rest on what is alike and independent (``harness.report.chance``), and records are neither: a
-fault loses thousands of them at once, in every partition that it reaches, or delays them all; and
-the machine or the hour makes a whole run slower. So runs are compared, whatever is measured. Where
-a side has too few of them to tell anything, the comparison says how many it takes.
+Tests require observations that are alike and independent (``harness.report.chance``), and records
+are neither. A fault loses thousands of them at once, in every partition that it reaches, or delays
+them all. The machine or the hour makes a whole run slower. So runs are compared, for every measure.
+If a side has too few of them for any conclusion, the comparison says how many are needed.
 """

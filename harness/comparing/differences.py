@@ -1,4 +1,5 @@
-"""All that two campaigns' results differ in: what was run, then cell by cell what came of it."""
+"""The differences between two campaigns' results: their circumstances, then the measures of each
+cell."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from ackproof.harness.report import chance
 from ackproof.harness.report.document import VerdictDocument
 
 SETTINGS_TOLD = 12
-"""Settings that differ and are named; of more than these, how many there are."""
+"""The most differing settings that are named. For more, their number is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +25,10 @@ class Line:
     """A measure and its test.
 
     Attributes:
-        chance: How likely both sides differ so much or more by chance; None without a test.
-        differs: Whether that is more than chance; None without a test.
-        why: What was tested, or why nothing was.
+        chance: The probability that both sides differ so much or more by chance; None without a
+            test.
+        differs: Whether the difference is more than chance; None without a test.
+        why: The tested units, or the reason why there is no test.
     """
 
     measure: Measure
@@ -36,12 +38,12 @@ class Line:
 
     @property
     def worse(self) -> bool:
-        """Whether B is worse than A by more than chance."""
+        """Return whether B is worse than A by more than chance."""
         return self.measure.worse and (self.measure.name == "verdict" or bool(self.differs))
 
     @property
     def result(self) -> str:
-        """In words: what changed, that nothing did, or why it cannot be said."""
+        """Return the result in words: the change, that there is none, or why it is unknown."""
         one = self.measure
         if one.name == "verdict":
             return one.change or "the same"
@@ -55,7 +57,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellDifference:
-    """A cell that both have. ``runs``: how many each."""
+    """A cell that both sides have. ``runs`` is the number of runs of each side."""
 
     cluster: str
     cell: str
@@ -65,12 +67,14 @@ class CellDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """Attributes:
-    unlike: What else differs between the two campaigns, one sentence each: whoever reads of a
-        change must know what it may be due to.
-    only_a, only_b: Cells that only one of them has.
-    tests: How many were made.
-    runs_needed: How many runs a side it takes to see any difference.
+    """The differences between two campaigns' results.
+
+    Attributes:
+        unlike: Other differences between the two campaigns, one sentence each. They may explain a
+            change.
+        only_a, only_b: Cells that only one of them has.
+        tests: The number of tests.
+        runs_needed: The number of runs a side with which any difference can be found.
     """
 
     a: Side
@@ -84,8 +88,8 @@ class Differences:
 
 
 def compare(a: Path, b: Path) -> Differences:
-    """Of two results directories. Raises as :func:`harness.comparing.sides.read`, and
-    DocumentRefused for a campaign file that is none."""
+    """Return the differences between two results directories. Raises as
+    :func:`harness.comparing.sides.read`, and DocumentRefused for an invalid campaign file."""
     first, second = sides.read(a), sides.read(b)
     shared = sides.partners(first, second)
     found = {
@@ -115,9 +119,11 @@ def compare(a: Path, b: Path) -> Differences:
 
 
 def lines(every: Sequence[Measure]) -> list[Line]:
-    """Return the measures with their tests. Where a side has so few runs that no difference
-    whatever would be noteworthy beside all the other tests, none is made: it could not but say
-    that chance suffices."""
+    """Return the measures with their tests.
+
+    There is no test if a side has so few runs that no difference whatever would be noteworthy
+    beside all the other tests. Its result would always be that chance suffices.
+    """
     testable = sum(1 for one in every if one.runs)
     threshold = chance.DOUBT / max(testable, 1)
     told = [
@@ -139,11 +145,11 @@ def lines(every: Sequence[Measure]) -> list[Line]:
 
 
 def failures(found: Differences, kind: str) -> Iterator[str]:
-    """Yield why a comparison fails, one sentence each.
+    """Yield the reasons why a comparison fails, one sentence each.
 
     Args:
         kind: ``broken``: B broke a guarantee. ``worse``: a cell of B is worse than in A by more
-            than chance. ``inconclusive``: B does not tell, or lacks a cell that A has.
+            than chance. ``inconclusive``: B is inconclusive, or lacks a cell that A has.
     """
     cells = found.b.document.cells
     if kind == "broken":
@@ -167,7 +173,7 @@ def failures(found: Differences, kind: str) -> Iterator[str]:
 
 
 def runs_needed(tests: int) -> int:
-    """Return how many runs a side it takes to see any difference in one of so many tests."""
+    """Return the number of runs a side with which one of so many tests can find any difference."""
     return chance.units_needed(max(tests, 1))
 
 
@@ -181,7 +187,7 @@ def _why(one: Measure, probability: float | None, tests: int) -> str:
 
 
 def as_document(found: Differences) -> dict[str, Any]:
-    """For scripts. ``differs`` is null where no test was made."""
+    """Return the differences for scripts. ``differs`` is null without a test."""
     return {
         "a": _side(found.a),
         "b": _side(found.b),
@@ -269,15 +275,15 @@ def _settings(a: Path, b: Path) -> Iterator[str]:
 
 
 def _campaign(directory: Path) -> object:
-    """Return what a campaign file holds, None where there is none. It is read as any campaign file
-    is, so that aliases of aliases are refused. Raises DocumentRefused."""
+    """Return the content of a campaign file, or None if there is none. It is read as any campaign
+    file is, so that aliases of aliases are refused. Raises DocumentRefused."""
     file = directory / CAMPAIGN_FILE
     return documents.read(file).content if file.is_file() else None
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every setting by the way to it; faults of a list by their place in it. An empty list or
-    mapping and a null are as good as none: the newer the release, the more of these a copy has."""
+    """Yield every setting with its path; the path of a fault has its place in the list. Empty lists
+    and mappings and nulls are ignored, because copies by newer releases have more of them."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             yield from _flat(part, f"{name}.{key}" if name else str(key))

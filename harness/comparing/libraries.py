@@ -1,5 +1,6 @@
-"""Client libraries side by side: what became of their records, and how long each took to its next
-ack after each fault, from the results of a campaign that has a cell for each."""
+"""Client libraries side by side: the outcomes of their records, and the time to the next ack after
+each fault. They come from the results of a campaign that has a cell for each library.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,11 +29,11 @@ class Library:
     """A library in the cells of one combination of settings, over all runs.
 
     Attributes:
-        settings: In which the cells differ beside the library.
-        counts: By the names of ``verdict.json``; None where that is unknown of a run.
-        next_ack_s: By fault, as ``kill#1``: from the moment it was injected until a record was
-            acknowledged that was handed to the client after it; of the partition, and of the run,
-            where that took longest. None where it never was.
+        settings: The settings in which the cells differ beside the library.
+        counts: The counts by the names of ``verdict.json``; None if one is unknown for a run.
+        next_ack_s: By fault, as ``kill#1``, the seconds from the injection until the ack of a
+            record that was handed to the client after it. The slowest partition and run counts.
+            None if there was no such ack.
     """
 
     name: str
@@ -42,8 +43,8 @@ class Library:
 
 
 def libraries(side: Side) -> Sequence[Library]:
-    """Of a campaign's results, in their order. Raises HistoryError where the sends or the faults of
-    a run cannot be read."""
+    """Return the libraries of a campaign's results, in their order. Raises HistoryError if the
+    sends or the faults of a run cannot be read."""
     pooled = list(side.cells.values())
     differ = _differing([_settings(one) for one in pooled])
     return [
@@ -58,7 +59,7 @@ def libraries(side: Side) -> Sequence[Library]:
 
 
 def table(found: Sequence[Library]) -> str:
-    """As a table in Markdown, with an end of line."""
+    """Return a table in Markdown, with an end of line."""
     settings = list(dict.fromkeys(name for one in found for name in one.settings))
     faults = list(dict.fromkeys(label for one in found for label in one.next_ack_s))
     head = ["library", *(f"`{name}`" for name in settings), *_COUNTS]
@@ -100,7 +101,7 @@ def _next_acks(directory: Path, one: Pooled) -> Mapping[str, float | None]:
 
 
 def _of_run(history: Path, topic: str) -> Mapping[str, float | None]:
-    """Of each fault of a run, the longest of any partition."""
+    """Return the longest time of any partition for each fault of a run."""
     moments = {
         f"{row['fault']}#{row['fault_id']}": row["time"]
         for row in reader.read(history, "faults").to_pylist()

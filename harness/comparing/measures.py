@@ -1,10 +1,10 @@
-"""A cell on both sides, measure by measure, each with a test or the reason why there is none.
+"""The measures of a cell on both sides, each with a test or the reason why there is none.
 
-A test shares the runs of both sides out anew. A run is the unit, whatever is measured: a fault
-takes all partitions of a cluster at once, one slow send delays those after it, and the machine or
-the hour makes a whole run slower than another. What is alike and independent is the run alone. How
-unlikely a difference must be depends on how many tests are made at once, which is for
-:mod:`harness.comparing.differences` to say.
+A test distributes the runs over both sides in other ways. The run is the unit for every measure,
+because only runs are alike and independent. A fault affects all partitions of a cluster at once,
+one slow send delays those after it, and the machine or the hour makes a whole run slower than
+another. The required improbability of a difference depends on the number of tests, which
+:mod:`harness.comparing.differences` knows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,8 +26,8 @@ Distance = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """The runs of both sides, a row each, to be shared out anew. ``distance``: of two sets of
-    samples, each as the sums of their runs' rows."""
+    """The runs of both sides, one row each, for a test. ``distance`` is the distance of two sets of
+    samples, each given as the sums of their runs' rows."""
 
     a: Array
     b: Array
@@ -35,26 +35,26 @@ class Runs:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many runs each side has."""
+        """Return the number of runs of each side."""
         return len(self.a), len(self.b)
 
     def chance(self, doubt: float = chance.DOUBT) -> float:
-        """Return how likely the sides differ so much or more by chance. ``doubt``: how unlikely
-        that must be to be noteworthy."""
+        """Return the probability that the sides differ so much or more by chance. ``doubt`` is the
+        probability below which that is noteworthy."""
         return chance.permuted(self.a, self.b, self.distance, doubt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What is compared of a cell.
+    """A measure of a cell.
 
     Attributes:
         a, b: Both sides in words.
-        value_a, value_b: Likewise as numbers; None for what is unknown.
-        runs: What can be tested; None without a test.
-        why: Why there is none.
-        change: What differs, in words, if that is no chance.
-        worse: Whether B is worse than A, if that is no chance.
+        value_a, value_b: Both sides as numbers; None if unknown.
+        runs: The rows to test; None without a test.
+        why: The reason why there is none.
+        change: The difference in words, which counts if it is more than chance.
+        worse: Whether B is worse than A, which counts if it is more than chance.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Measure:
 
 
 def measures(a: Pooled, b: Pooled) -> Iterator[Measure]:
-    """Return all measures of a cell that both sides have."""
+    """Yield all measures of a cell that both sides have."""
     yield _verdict(a, b)
     yield _proportion("lost", "acked", a, b)
     yield _proportion("duplicated", "sent", a, b)
@@ -84,7 +84,7 @@ def _verdict(a: Pooled, b: Pooled) -> Measure:
     change = ""
     if a.verdict is not b.verdict:
         worse = WORST_FIRST.index(b.verdict) < WORST_FIRST.index(a.verdict)
-        # What was promised in the one and not in the other is neither better nor worse.
+        # A guarantee that only one of them gives makes neither better nor worse.
         change = "changed" if Verdict.NOT_GUARANTEED in found else "worse" if worse else "better"
     return Measure(
         name="verdict",
@@ -98,8 +98,8 @@ def _verdict(a: Pooled, b: Pooled) -> Measure:
 
 
 def _proportion(what: str, of: str, a: Pooled, b: Pooled) -> Measure:
-    """Records as they were counted, and the faults that could have cost them; tested is the share
-    of each run."""
+    """Return the counts of records, with the faults that could have cost them. The test is of the
+    share in each run."""
     counts = [(side.total(_of(what)), side.total(_of(of))) for side in (a, b)]
     (value_a, of_a), (value_b, of_b) = counts
     known = None not in (value_a, value_b, of_a, of_b)
@@ -136,7 +136,7 @@ def _share(run: CellDocument, what: str, of: str) -> float:
 def _counted(side: Pooled, what: str, found: int | None, among: int | None) -> str:
     if found is None or among is None:
         return UNKNOWN
-    # Of no acked record, 12 sent that stand twice among 10 are not 12 of 10.
+    # With few acked records, for example, 12 duplicates among 10 records are not 12 of 10.
     told = f"{found:,} of {among:,}" if found <= among else number(found)
     faults = side.faults() if what == "lost" else None
     if faults is None:
@@ -150,7 +150,7 @@ def _counted(side: Pooled, what: str, found: int | None, among: int | None) -> s
 
 
 def _of_runs(values: Sequence[Sequence[float]]) -> Runs:
-    """Of one number a run: the difference of the means."""
+    """Return a test with one number for each run: the difference of the means."""
     first, second = (np.array(side, dtype=np.float64)[:, np.newaxis] for side in values)
     return Runs(a=first, b=second, distance=_means(len(first), len(second)))
 
@@ -177,7 +177,7 @@ def _latencies(a: Pooled, b: Pooled) -> Iterator[Measure]:
 
 
 def _rates(one: Sends) -> Array:
-    """Return how many acks took how long, so that a run which lasted longer counts as one."""
+    """Return the distribution of the waits, as shares, so that a longer run does not count more."""
     rates: Array = one.waits / max(float(one.waits.sum()), 1.0)
     return rates
 
@@ -189,7 +189,7 @@ def _percentile(side: Pooled, percent: int) -> float | None:
 
 
 def _bin_of(counts: Array, percent: int) -> Array:
-    """The bin in which the percentile is, of each row."""
+    """Return the bin of the percentile in each row."""
     running = counts.cumsum(axis=1)
     found: Array = (running < running[:, -1:] * percent / 100).sum(axis=1).astype(np.float64)
     return found
@@ -235,8 +235,8 @@ def _longest_ms(of: Unavailable) -> float:
 
 
 def _share_away(of: Unavailable) -> float | None:
-    """Return the share of partition-seconds; None of a result that does not tell how many there
-    were."""
+    """Return the unavailable share of partition-seconds, or None for a result that lacks the
+    total."""
     if not of.total_ms:
         return 0.0
     return of.total_ms / of.traffic_ms if of.traffic_ms else None

@@ -1,4 +1,4 @@
-"""One side of a comparison: a results directory, its cells with all their runs."""
+"""One side of a comparison: a results directory, and its cells with all their runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from ackproof.history.schema import SendType
 # --- recorded sends -------------------------------------------------------------------------------
 
 BINS = np.geomspace(0.05, 3.6e6, 600)
-"""Milliseconds, 3 % apart."""
+"""The limits of the bins in milliseconds, 3 % apart."""
 
 LASTED_MAX_S = 7 * 24 * 3_600
-"""Sends that are further apart are of no one run: a time among them is damaged, and the rate of the
-run would mean nothing."""
+"""The longest time between sends of one run, in seconds. If it is longer, one of the times is
+damaged, and the rate of the run would mean nothing."""
 
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
@@ -42,9 +42,9 @@ class Sends:
     """The acknowledged sends of a cell in a run.
 
     Attributes:
-        waited_ms: From handing a record to the client to its ack, of each.
-        waits: How many waited how long (:data:`BINS`).
-        lasted_s: From the first that was handed over to the last.
+        waited_ms: The time of each from handing the record to the client to its ack.
+        waits: The number of sends in each bin of these times (:data:`BINS`).
+        lasted_s: The time from the first hand-over to the last.
     """
 
     waited_ms: Array
@@ -53,7 +53,7 @@ class Sends:
 
 
 def read_sends(history: Path) -> Mapping[str, Sends]:
-    """By cell, of all of its partitions. Raises HistoryError."""
+    """Return the sends of each cell, in all of its partitions. Raises HistoryError."""
     parts: dict[str, list[pa.Table]] = {}
     for paths in reader.by_stem(history, "sends").values():
         table = reader.read_files("sends", paths, _COLUMNS)
@@ -65,7 +65,7 @@ def read_sends(history: Path) -> Mapping[str, Sends]:
 
 
 def acked(sends: pa.Table) -> pa.Table:
-    """``time`` and ``time_acked`` of every record that was acknowledged."""
+    """Return ``time`` and ``time_acked`` of every acknowledged record."""
     of = {
         kind: sends.filter(pc.equal(sends["type"], kind.value)).select(
             ["producer", "sequence", "time"]
@@ -96,10 +96,10 @@ def _sends(took: pa.Table) -> Sends:
 # --- sides ----------------------------------------------------------------------------------------
 
 Key = tuple[str, str]
-"""Cluster (empty for the only one there is) and cell, by name."""
+"""The names of a cluster (empty for a single one) and a cell."""
 
 Settings = tuple[str, frozenset[tuple[str, str]]]
-"""Cluster and settings of a cell, with their values as text."""
+"""The cluster and the settings of a cell, with their values as text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ class Side:
 
     @cached_property
     def cells(self) -> Mapping[Key, "Pooled"]:
-        """The runs of each cell, in the order of the results."""
+        """Return the runs of each cell, in the order of the results."""
         clusters = {run.number: label(run.cluster) for run in self.document.runs}
         found: dict[Key, list[CellDocument]] = {}
         for cell in self.document.cells:
@@ -120,7 +120,8 @@ class Side:
 
     @cached_property
     def by_settings(self) -> Mapping[Settings, Key]:
-        """The key of each cell, by its cluster and its settings, where no other cell has these."""
+        """Return the key of each cell by its cluster and its settings, unless another cell has the
+        same."""
         keys: dict[Settings, list[Key]] = {}
         for key, pooled in self.cells.items():
             keys.setdefault((key[0], pooled.settings), []).append(key)
@@ -128,7 +129,7 @@ class Side:
 
     @cached_property
     def sends(self) -> Mapping[int, Mapping[str, Sends]]:
-        """By run and cell; what cannot be read is not there."""
+        """Return the sends by run and cell, without those that cannot be read."""
         found = {}
         for number in sorted({cell.run for cell in self.document.cells}):
             try:
@@ -147,7 +148,7 @@ class Pooled:
 
     @property
     def settings(self) -> frozenset[tuple[str, str]]:
-        """All its settings."""
+        """Return all its settings."""
         return frozenset((name, as_text(value)) for name, value in self._settings.items())
 
     @property
@@ -156,18 +157,18 @@ class Pooled:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst."""
+        """Return the worst verdict of its runs."""
         return min((run.verdict for run in self.runs), key=WORST_FIRST.index)
 
     def total(self, of: Callable[[CellDocument], int | None]) -> int | None:
-        """Over all runs; None where it is unknown of one."""
+        """Return a sum over all runs, or None if it is unknown for one."""
         values = [of(run) for run in self.runs]
         known = [value for value in values if value is not None]
         return sum(known) if len(known) == len(values) else None
 
     def faults(self) -> tuple[int, int] | None:
-        """Return in how many faults records were lost, and how many could have cost some
-        (:mod:`harness.report.opportunities`); None where that is not known."""
+        """Return the number of faults in which records were lost, and of those that could have cost
+        some (:mod:`harness.report.opportunities`), or None if they are unknown."""
         every = self.side.document.opportunities
         if every is None:
             return None
@@ -177,8 +178,8 @@ class Pooled:
 
     @cached_property
     def sends(self) -> Sequence[Sends]:
-        """Of each run; none where those of one cannot be read, and with acks=0, whose acks are the
-        client's own word."""
+        """Return the sends of each run. There are none if those of one run cannot be read, and with
+        acks=0, because the client itself gives those acks."""
         if str(self._settings.get("acks")) == "0":
             return ()
         found = [self.side.sends.get(run.run, {}).get(run.cell) for run in self.runs]
@@ -187,8 +188,8 @@ class Pooled:
 
 
 def read(directory: Path) -> Side:
-    """Of a results directory. Raises NotResults where there is no verdict in it, DamagedResults
-    where that cannot be believed."""
+    """Return the side of a results directory. Raises NotResults if it has no verdict, and
+    DamagedResults if the verdict cannot be trusted."""
     file = directory / verdict.FILE
     if not file.is_file():
         raise NotResults(
@@ -199,8 +200,8 @@ def read(directory: Path) -> Side:
 
 
 def partners(a: Side, b: Side) -> Mapping[Key, Key]:
-    """Return which cell of ``b`` is compared with which of ``a``: the one with the same settings,
-    whatever it is called, or else the one of the same name."""
+    """Return the cell of ``b`` with which each cell of ``a`` is compared: the one with the same
+    settings, whatever its name is, or else the one of the same name."""
     same = {
         of_a: b.by_settings[settings]
         for settings, of_a in a.by_settings.items()

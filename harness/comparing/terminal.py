@@ -1,4 +1,4 @@
-"""A comparison on a terminal of 80 columns."""
+"""The output of a comparison on a terminal of 80 columns."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ _ENDS = {"worse": "bold red", "better": "green", "changed": "yellow"}
 
 
 def print_differences(console: Console, found: Differences) -> None:
-    """What was compared, what of it is unlike, each cell, what the tests rest on."""
+    """Print the two sides, their other differences, each cell, and the basis of the tests."""
     for name, side in (("A", found.a), ("B", found.b)):
         console.print(Text.assemble((f"{name}  ", "bold"), plain(_named(side))), soft_wrap=True)
     for sentence in found.unlike:

@@ -1,7 +1,7 @@
-"""What released versions of Apache Kafka are known to lose, found by the harness or not.
+"""Losses that released versions of Apache Kafka are known for, and whether the harness finds them.
 
-A story (``campaigns/known-losses/stories.yaml``) is a loss that somebody has told: which releases
-have it, which have mended it, and the campaign that shows it. Each is run so many times on each of
-them, and of what came of it a page is made (``docs/known-losses.md``). Nothing stands there that
-was not run: what is missing is ``not run``, and what told nothing is counted as that.
+A story (``campaigns/known-losses/stories.yaml``) is a reported loss: the releases that have it, the
+releases that have fixed it, and the campaign that shows it. It is run several times on each of
+them, and a page is made of the results (``docs/known-losses.md``). The page has only results of
+runs. A missing run is ``not run``, and an inconclusive one is counted as such.
 """

@@ -1,4 +1,4 @@
-"""The stories of known losses, their runs, and how often each loss was seen."""
+"""The stories of known losses, their runs, and the number of runs that showed each loss."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ class Side(Section):
 
 
 class Story(Section):
-    """A loss that somebody has told."""
+    """A loss that was reported."""
 
     tells: str = Field(description="what is lost, and how")
     sources: Annotated[Mapping[str, str], Field(min_length=1)] = Field(
@@ -81,25 +81,26 @@ class Story(Section):
 
     @property
     def sides(self) -> Iterator[Side]:
-        """All of them: those that have it, then those that have mended it."""
+        """Yield all systems: those with the loss, then those that have fixed it."""
         yield from self.has
         yield from self.mended
 
     def file(self, side: Side) -> str:
-        """The campaign's, for this side."""
+        """Return the campaign file for this side."""
         return side.campaign or self.campaign
 
     def shown(self, side: Side) -> tuple[str, ...]:
-        """The anomalies by which it shows on this side."""
+        """Return the anomalies by which the loss shows on this side."""
         return side.shows or self.shows
 
 
 def read(file: Path) -> Mapping[str, Story]:
-    """All stories of a file, by name, in its order. Raises NotResults saying what is wrong with
-    it."""
+    """Return all stories of a file, by name, in its order. Raises NotResults with the problem of an
+    invalid file."""
     try:
         content = documents.read(file).content
-        # By way of JSON, as campaign files are: strict, and with lists for tuples.
+        # The stories are validated as JSON, as campaign files are: strictly, and with lists for
+        # tuples.
         return TypeAdapter(dict[str, Story]).validate_json(json.dumps(content))
     except DocumentRefused as error:
         raise NotResults(f"{file}: no stories: {error}") from None
@@ -112,11 +113,11 @@ def read(file: Path) -> Mapping[str, Story]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A run in which it was.
+    """A run that showed the loss.
 
     Attributes:
-        records: How many were lost, or whatever the story shows.
-        sentence: The first autopsy's; empty where there is none of these anomalies.
+        records: The number of records with the story's anomalies.
+        sentence: The first explanation; empty if these anomalies have none.
     """
 
     seed: int
@@ -126,11 +127,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Attributes:
-    runs: That told whether it was to be seen.
-    seen: In how many of them it was.
-    untold: Runs that told nothing: a fault did not bite, a cell had too little evidence.
-    first: The first in which it was seen.
+    """The counted runs of a story on a side.
+
+    Attributes:
+        runs: The number of conclusive runs.
+        seen: The number of those that showed the loss.
+        untold: The number of inconclusive runs: a fault had no effect, or a cell had too little
+            evidence.
+        first: The first run that showed it.
     """
 
     runs: int = 0
@@ -140,7 +144,8 @@ class Tally:
 
 
 def tally(runs: Iterable[Once], shows: Collection[str]) -> Tally:
-    """Of all that were run to their end; ``shows``: the anomalies. Raises DamagedResults."""
+    """Return the counts of all runs that were run to their end. ``shows`` are the anomalies. Raises
+    DamagedResults."""
     found = Tally()
     for one in runs:
         result = one.result
@@ -159,9 +164,12 @@ def tally(runs: Iterable[Once], shows: Collection[str]) -> Tally:
 
 
 def told(result: VerdictDocument, shows: Collection[str]) -> bool:
-    """Whether a run in which nothing was seen would have shown it: half a story is another one. It
-    may have failed for something else, and not be checked for the rest: interrupted, when a server
-    had died."""
+    """Return whether a run without the loss is conclusive: whether it would have shown the loss.
+
+    A story of which a part is missing is a different one. The run may have failed for another
+    reason and not be checked for the rest, for example if it was interrupted because a server had
+    died.
+    """
     if all(result.anomalies.get(name, 0) is None for name in shows):
         return False
     broken_down = any(run.infrastructure_failed for run in result.runs) or result.findings
@@ -180,10 +188,12 @@ _DIGEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """Attributes:
-    stories: By name.
-    campaigns: The directory that their files are in.
-    results: The directory below which each run has its own.
+    """The runs of stories.
+
+    Attributes:
+        stories: The stories by name.
+        campaigns: The directory of their campaign files.
+        results: The directory below which each run has its own.
     """
 
     stories: Mapping[str, Story]
@@ -191,15 +201,15 @@ class Runs:
     results: Path
 
     def of(self, name: str, side: Side) -> Path:
-        """Where the runs of a story on a side are. Of a campaign that was changed since there are
-        none: another one tells of nothing here. Raises OSError."""
+        """Return the directory of the runs of a story on a side. A changed campaign has a directory
+        of its own, because the runs of the former one say nothing about it. Raises OSError."""
         file = self.campaigns / self.stories[name].file(side)
         digest = hashlib.sha256(file.read_bytes()).hexdigest()[:_DIGEST]
         return self.results / f"{name}-{digest}" / re.sub(r"[^A-Za-z0-9.]+", "-", side.name)
 
     def planned(self, names: Sequence[str], seeds: int) -> Iterator[tuple[str, Side, Once]]:
-        """Each story on each of its sides with the seeds 1 to ``seeds``; first all with the first
-        seed, so that there is something to see of all of them soon. Raises OSError."""
+        """Yield each story on each of its sides with the seeds 1 to ``seeds``. All stories come
+        with the first seed first, so that each soon has a result. Raises OSError."""
         for seed in range(1, seeds + 1):
             for name in names:
                 story = self.stories[name]
@@ -208,7 +218,7 @@ class Runs:
                     yield name, side, self._once(story, side, seed, place)
 
     def check(self, names: Sequence[str]) -> None:
-        """Raises CampaignRefused where a side would refuse its campaign, before anything runs."""
+        """Raise CampaignRefused if a side would refuse its campaign, before anything runs."""
         for name in names:
             story = self.stories[name]
             for side in story.sides:
@@ -220,7 +230,7 @@ class Runs:
                 )
 
     def tally(self, name: str, side: Side) -> Tally:
-        """What came of all runs that there are. Raises OSError, DamagedResults."""
+        """Return the counts of all existing runs. Raises OSError, DamagedResults."""
         story = self.stories[name]
         found = [
             self._once(story, side, int(path.name[5:]), path)

@@ -1,1 +1,1 @@
-"""A campaign that broke a guarantee, repeated with less and less, until nothing can go."""
+"""The search for the smallest campaign that fails as a given one did."""

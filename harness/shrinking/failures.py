@@ -10,7 +10,7 @@ from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
 
 
 class NothingToShrink(Exception):
-    """The results have no failure."""
+    """Results without a failure."""
 
 
 def first_failed_run(result: CampaignResult) -> int:
@@ -45,15 +45,16 @@ def _cells(result: CampaignResult, run: int) -> tuple[CellResult, ...]:
 
 
 def _broken(cells: tuple[CellResult, ...]) -> Iterator[str]:
-    """Yield every guarantee that was broken in a cell of which that is not expected."""
+    """Yield every guarantee that was broken in a cell, unless the campaign expects that of the
+    cell."""
     for cell in cells:
         if cell.is_broken:
             yield from (one.name for one in cell.guarantees if one.is_broken)
 
 
 def _unmet(cells: tuple[CellResult, ...]) -> Iterator[str]:
-    """Yield every threshold that was not met, and the verdicts that were expected of a cell that
-    came to another one. Too little evidence is no other verdict."""
+    """Yield every threshold that was not met, and the expected verdicts of each cell that came to
+    another one. An inconclusive verdict does not count as another one."""
     for cell in cells:
         yield from (f"{one.measure} {one.bound}" for one in cell.thresholds if one.met is False)
         told = cell.verdict is not Verdict.INCONCLUSIVE

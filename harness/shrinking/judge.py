@@ -1,8 +1,9 @@
-"""Runs candidates, and remembers what became of them.
+"""The execution of candidates, and the record of their results.
 
-Everything lies in ``shrink/`` of the results that were to be shrunk: the journal, with a line for
-each run; ``smallest.yaml``; and in ``smallest/`` the results of a run in which that failed. What
-was run already is answered from the journal, so that a search that was ended goes on where it was.
+Everything is in ``shrink/`` of the results to shrink. There are the journal, with a line for each
+run, and ``smallest.yaml``. The directory ``smallest/`` has the results of a run in which that
+campaign failed. Earlier runs are answered from the journal, so that a search that was ended
+continues where it was.
 """
 
 import hashlib
@@ -30,16 +31,16 @@ _RUN = "run"
 _OUTPUT = "run.log"
 
 UNTOLD_MAX = 3
-"""Runs of one candidate that tell nothing: with so many in a row it is not run any more."""
+"""The number of inconclusive runs in a row after which a candidate is not run any more."""
 
 
 class OutOfRuns(Exception):
-    """So many runs were allowed, and are over."""
+    """The end of the permitted number of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of the journal. ``failed``: whether the candidate failed as the campaign did."""
+    """A line of the journal. ``failed`` says whether the candidate failed as the campaign did."""
 
     candidate: str
     failed: bool
@@ -49,10 +50,10 @@ class Judge:
     """A judge of candidates: whether they fail as the campaign did.
 
     Args:
-        directory: The results that are to be shrunk.
-        failures: What the campaign failed by (:mod:`ackproof.harness.shrinking.failures`).
-        children: Run campaigns.
-        runs_max: How many may be run now.
+        directory: The results to shrink.
+        failures: The failures of the campaign (:mod:`ackproof.harness.shrinking.failures`).
+        children: Runs the campaigns.
+        runs_max: The largest number of runs now.
     """
 
     def __init__(
@@ -73,8 +74,8 @@ class Judge:
         self._asked: Counter[str] = Counter()
 
     def fails(self, candidate: Candidate) -> bool:
-        """Run it once, or remember that. Raises Interrupted, OutOfRuns, and InfraError when it
-        cannot be run here."""
+        """Return whether the candidate fails, by a run or from the journal. Raises Interrupted,
+        OutOfRuns, and InfraError if it cannot be run here."""
         key = _key(candidate)
         number = self._asked[key]
         if number == len(self._known[key]):
@@ -85,12 +86,12 @@ class Judge:
         return self._known[key][number]
 
     def keep(self, candidate: Candidate, tally: Tally) -> None:
-        """Write down the smallest so far."""
+        """Store the smallest candidate so far."""
         failures = ", ".join(sorted(self._failures))
         text = f"# Failed {tally} runs: {failures}.\n{candidate.text}"
         write_text(self._directory / SMALLEST, text)
         results = self._directory / _RUN
-        if results.is_dir():  # not where it is answered from the journal
+        if results.is_dir():  # there are none if the journal has the answer
             shutil.rmtree(self._directory / RESULTS, ignore_errors=True)
             results.rename(self._directory / RESULTS)
 
@@ -105,7 +106,8 @@ class Judge:
         )
 
     def _once(self, candidate: Candidate) -> bool | None:
-        """None when the run says nothing of it: it did not come to its end."""
+        """Run the candidate once, and return whether it failed. Return None if the run did not come
+        to its end, and so says nothing."""
         self._children.check()
         if self._left == 0:
             raise OutOfRuns
@@ -131,7 +133,7 @@ def _judged(results: Path, failures: frozenset[str]) -> bool | None:
         return None
     if fails_by(result, failures):
         return True
-    # Too little evidence for a pass is no failure; a run that broke down is neither.
+    # Too little evidence for a pass is not a failure. A run that broke down is neither.
     return None if result.infrastructure_failed else False
 
 
@@ -140,8 +142,8 @@ def _key(candidate: Candidate) -> str:
 
 
 def _whole(journal: Path) -> list[Entry]:
-    """The lines of a journal. The last one may be half a line, of a harness that was killed: it is
-    taken off, or the next one would be written behind it and be lost, too."""
+    """Return the lines of a journal. A harness that was killed may have left half a line at the
+    end. It is removed, because the next line would be appended to it and be lost, too."""
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
     found = list(takewhile(bool, map(_parsed, lines)))
     if len(found) < len(lines):

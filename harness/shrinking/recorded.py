@@ -1,8 +1,8 @@
 """The campaign that a search begins with: one run of a campaign, as it was recorded.
 
-Each fault strikes when it struck, for as long as it was held, and draws what it drew: who comes
-after whom does not depend any more on how long others take to heal, nor on who else is left in the
-list. Roles are resolved anew.
+Each fault begins when it began in that run, has the same duration, and makes the same random
+choices. Its time no longer depends on how long other faults take to heal, nor on the other entries
+of the list. Roles are resolved again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ _NS_PER_MS = 1_000_000
 
 
 def as_recorded(campaign: Campaign, number: int, history: Path) -> Campaign:
-    """Run ``number`` of ``campaign`` as a campaign of its own. Raises NothingToShrink for a run
-    that it does not have, HistoryError for a history that cannot be read."""
+    """Return run ``number`` of ``campaign`` as a campaign of its own. Raises NothingToShrink if the
+    run does not exist, and HistoryError if its history cannot be read."""
     run = next((one for one in runs_of(campaign) if one.number == number), None)
     if run is None:
         raise NothingToShrink(f"it has no run {number}")
@@ -62,7 +62,8 @@ def _cells(cells: Cells, run: RunPlan) -> Sweep:
 
 
 def _expected(expectations: Sequence[Expectation], run: RunPlan) -> tuple[Expectation, ...]:
-    """Those that are for a cell of this run; what they say of its cluster holds of all of it."""
+    """Return the expectations for a cell of this run, without conditions on its cluster, which are
+    true for all of the run."""
     cells = [{**run.swept, **planned.cell.settings} for planned in run.cells]
     return tuple(
         one.model_copy(update={"where": {k: v for k, v in one.where.items() if k not in run.swept}})
@@ -78,7 +79,7 @@ def _entries(run: RunPlan, history: Path) -> list[Entry]:
 
 
 def _entry(act: Act, times: "_Times") -> Entry | None:
-    """None for what never struck."""
+    """Return an act as an entry of a campaign, or None if it was never injected."""
     struck = [fault for fault in act.faults if fault.fault_id in times.injects]
     if not struck:
         return None
@@ -102,7 +103,7 @@ def _entry(act: Act, times: "_Times") -> Entry | None:
 
 
 class _Times:
-    """When each fault struck, since the faults began, and how long it was held; milliseconds."""
+    """The time of each fault since the faults began, and its duration, in milliseconds."""
 
     def __init__(self, history: Path) -> None:
         rows = reader.read(history, "faults").to_pylist()
@@ -121,5 +122,5 @@ class _Times:
 
 
 def _of(rows: Sequence[Mapping[str, Any]], event: str) -> dict[int, int]:
-    """The time of that event, by fault."""
+    """Return the time of that event, by fault."""
     return {row["fault_id"]: row["time"] for row in rows if row["event"] == event}

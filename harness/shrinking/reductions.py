@@ -1,5 +1,5 @@
-"""What of a campaign can be less: fewer faults, sooner, shorter, fewer cells, servers and clients,
-a lower rate. Each candidate is a campaign file that is right; what would not be is not asked for.
+"""The reductions of a campaign: fewer faults, sooner and shorter ones, fewer cells, servers and
+clients, and a lower rate. Each candidate is a valid campaign file. Invalid ones are not tried.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ IDLE_MS = 5_000
 LEAD_MS = 3_000
 RATE_MIN = 20.0
 RATE_FIRST = 1_000.0
-"""In place of no rate at all."""
+"""The rate that replaces flat-out, in records per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A campaign, as the file that it would be."""
+    """A campaign, with the text of its file."""
 
     text: str
     campaign: Campaign = field(compare=False)
@@ -59,8 +59,7 @@ def _rate(workload: WorkloadSpec) -> str:
 
 
 def changed(candidate: Candidate, change: Callable[[Content], None]) -> Candidate | None:
-    """The candidate with something changed in its file; None where that is no campaign, or the
-    same one."""
+    """Return the candidate with a change to its file, or None if the result is invalid or equal."""
     document = deepcopy(candidate.document)
     change(document)
     try:
@@ -105,7 +104,8 @@ def _with_faults(candidate: Candidate, faults: Sequence[object]) -> Candidate | 
 
 
 def _sooner(document: Content) -> Iterator[Callable[[Content], None]]:
-    """Without the time in which nothing is on; then without that before the first alone."""
+    """Yield changes without the time in which no fault is active: first between all faults, then
+    only before the first."""
     faults = document["faults"]
     if faults:
         yield lambda changing: _close_gaps(changing["faults"], IDLE_MS)
@@ -113,8 +113,8 @@ def _sooner(document: Content) -> Iterator[Callable[[Content], None]]:
 
 
 def _close_gaps(faults: Sequence[Content], idle_ms: int | None) -> None:
-    """Let the first begin at once, and no more than ``idle_ms`` pass between the end of all before
-    and the next; of a story nobody knows how long it takes."""
+    """Let the first fault begin at once, and no more than ``idle_ms`` pass between the end of all
+    faults before and the next. The duration of a story is unknown."""
     earlier_ms = None
     over_ms: float = 0
     for fault in sorted(faults, key=lambda one: parse_ms(one["at"][0])):
@@ -129,7 +129,7 @@ def _close_gaps(faults: Sequence[Content], idle_ms: int | None) -> None:
 
 
 def _shorter(document: Content) -> Iterator[Callable[[Content], None]]:
-    """All holds by half, then each."""
+    """Yield changes of durations to one half: of all faults, then of each."""
     halves = {
         number: max(HOLD_MS_MIN, round(parse_ms(fault["hold"][1]) // 2, -2))
         for number, fault in enumerate(document["faults"])
@@ -152,7 +152,7 @@ def _shorter(document: Content) -> Iterator[Callable[[Content], None]]:
 
 
 def _fewer_cells(document: Content) -> Iterator[Callable[[Content], None]]:
-    """Of each list of values, one alone; then all but one."""
+    """Yield, for each list of values, changes to each single value, then changes to all but one."""
     for path, values in _swept(document["cells"], ("cells",)):
         for value in values:
             yield _with_values(path, [value])
@@ -161,8 +161,8 @@ def _fewer_cells(document: Content) -> Iterator[Callable[[Content], None]]:
 
 
 def _with_values(path: Sequence[str], values: Sequence[Any]) -> Callable[[Content], None]:
-    """Return a change to these values of a setting of the cells, without the entries that are about
-    other values of it alone."""
+    """Return a change to these values of a setting of the cells, without the entries that are only
+    about other values of it."""
     setting = ".".join(path[1:])
 
     def is_left(where: Mapping[str, Any]) -> bool:
@@ -180,7 +180,7 @@ def _with_values(path: Sequence[str], values: Sequence[Any]) -> Callable[[Conten
 
 
 _NO_VALUES = ("name", "exclude")
-"""Lists among the settings of cells that are about other settings."""
+"""Lists in the section of the cells that are not values of a setting."""
 
 
 def _swept(
@@ -202,7 +202,8 @@ def _fewer_servers(document: Content) -> Iterator[Callable[[Content], None]]:
 
 
 def _fewer_clients(document: Content) -> Iterator[Callable[[Content], None]]:
-    """All on one node; one producer a cell; no reader; without each group."""
+    """Yield changes to one node for all clients, one producer for each cell, no reader, and without
+    each group."""
     clients = document["workload"]
     yield _set("cluster", "clients", value=1)
     yield _set("workload", "producers", value=1)

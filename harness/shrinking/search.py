@@ -1,11 +1,11 @@
-"""The search for the smallest campaign that fails: pure, whoever judges.
+"""The search for the smallest campaign that fails. It is a pure function of the judge's answers.
 
-Delta debugging (Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input*) over
-the faults, then whatever else can be less, one thing at a time, and all of that again until nothing
-goes. Each candidate is run as often as the odds ask for (:mod:`harness.shrinking.search`).
+It applies delta debugging (Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing
+Input*) to the faults, then reduces everything else, one thing at a time, and repeats all of that
+until nothing can be removed. Each candidate is run as often as its probability of failure requires.
 
-Told twice with the same answers it asks the same questions in the same order: a search that was
-interrupted is taken up by answering from what is known.
+With the same answers, the search asks the same questions in the same order. An interrupted search
+is continued by answering from the journal.
 """
 
 import math
@@ -15,24 +15,25 @@ from typing import Generic, TypeVar
 
 # --- repetitions ----------------------------------------------------------------------------------
 #
-# What fails in one run of three holds in two runs of three: that a smaller campaign held once says
-# little. If it failed with odds p a run, it would hold n times in a row with (1 - p)^n. So it is
-# repeated until it fails, and given up when that is less than the doubt one accepts: with p = 1/3
-# and a doubt of 5 %, after 8 runs; with p = 3/4, after 3. One failure is enough, since a failure is
-# proof: what is found always did fail. What the doubt leaves is the other mistake, to keep a part
-# that could have gone: once in twenty candidates that fail as often as the one before, more often
-# with those that fail more seldom.
+# A campaign that fails in one run of three passes in two runs of three. One pass of a smaller
+# campaign therefore says little. If it failed with probability p in each run, it would pass n times
+# in a row with (1 - p)^n. So it is repeated until it fails, and given up when that value is below
+# the accepted doubt: with p = 1/3 and a doubt of 5 %, after 8 runs; with p = 3/4, after 3. One
+# failure is enough, since a failure is proof: each candidate that is kept did fail. The doubt
+# concerns the other mistake, keeping a part that could have been removed. This happens once in
+# twenty candidates that fail as often as the one before, and more often with candidates that fail
+# less often.
 #
-# p is not known. Of k failures in n runs it is taken to be (k + 1) / (n + 2), Laplace's rule of
-# succession: with few runs it stays away from 0 and 1. It is estimated of the campaign that one
-# begins with (run until it failed twice), and is never raised afterwards, only lowered when a
-# smaller one took longer to fail: that one was chosen because it failed, so its first failures say
-# too much.
+# p is unknown. With k failures in n runs it is estimated as (k + 1) / (n + 2), by Laplace's rule of
+# succession: with few runs the estimate stays away from 0 and 1. It is made for the first campaign
+# (run until it failed twice). It is never raised afterwards, and only lowered when a smaller
+# campaign took longer to fail. That campaign was chosen because it failed, so its first failures
+# say too much.
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """So many of so many runs failed."""
+    """The number of runs, and of those that failed."""
 
     failed: int = 0
     runs: int = 0
@@ -42,7 +43,8 @@ class Tally:
 
     @property
     def odds(self) -> float:
-        """The odds of a failure a run, by the rule of succession; never 0, never 1."""
+        """Return the probability of a failure in a run, by the rule of succession. It is never 0
+        and never 1."""
         return (self.failed + 1) / (self.runs + 2)
 
     def __str__(self) -> str:
@@ -50,8 +52,9 @@ class Tally:
 
 
 def repeats(odds: float, doubt: float, at_most: int) -> int:
-    """How many runs that hold make it believable, but for ``doubt``, that a campaign does not fail
-    with these ``odds``: the least n with (1 - odds)^n <= doubt; 1 at least, ``at_most`` at most."""
+    """Return the number of passing runs that show, except with the probability ``doubt``, that a
+    campaign does not fail with these ``odds``. It is the least n with (1 - odds)^n <= doubt, at
+    least 1 and at most ``at_most``."""
     wanted = math.ceil(math.log(doubt) / math.log(1 - odds))
     return max(1, min(at_most, wanted))
 
@@ -62,14 +65,15 @@ C = TypeVar("C", bound=Hashable)
 T = TypeVar("T")
 
 FIRST_RUNS_MAX = 20
-"""Of the campaign that one begins with: one that does not fail again in as many is given up."""
+"""The most runs of the first campaign. If it does not fail again in so many, the search is given
+up."""
 
 FIRST_FAILURES = 2
-"""With them, the odds are known well enough to begin."""
+"""The number of failures with which the odds are known well enough to begin."""
 
 
 class NotAgain(Exception):
-    """What failed once does not fail again."""
+    """A failure that does not occur again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +81,11 @@ class Way(Generic[C]):
     """One way for a candidate to become smaller.
 
     Attributes:
-        name: What becomes less.
-        parts: What of a candidate may go, of which as much as can be is left out together.
-        with_parts: The candidate with these of its parts alone; None where there is none such.
-        less: Candidates with a little less, the smallest first.
+        name: The name of what becomes less.
+        parts: Returns the removable parts of a candidate. As many as possible are left out
+            together.
+        with_parts: Returns the candidate with only these of its parts, or None if it is invalid.
+        less: Returns candidates with a little less, the smallest first.
     """
 
     name: str
@@ -94,12 +99,13 @@ class Search(Generic[C]):
     """One search.
 
     Attributes:
-        fails: Runs a candidate once; whether it failed likewise. May raise, which ends the search.
-        ways: In the order in which they are tried.
-        told: Is told after each run: the candidate, how often it failed, and whether it is the
+        fails: Runs a candidate once, and returns whether it failed in the same way. An exception
+            ends the search.
+        ways: The ways in the order in which they are tried.
+        told: Receives, after each run, the candidate, how often it failed, and whether it is the
             smallest so far.
-        doubt: How likely a candidate may be given up that fails as often as the one before.
-        repeats_max: Of one candidate.
+        doubt: The probability of giving up a candidate that fails as often as the one before.
+        repeats_max: The most runs of one candidate.
     """
 
     fails: Callable[[C], bool]
@@ -112,7 +118,7 @@ class Search(Generic[C]):
     _odds: float = 1.0
 
     def shrink(self, start: C) -> C:
-        """The smallest found. Raises NotAgain when ``start`` does not fail."""
+        """Return the smallest campaign found. Raises NotAgain if ``start`` does not fail."""
         self._begin(start)
         self.best = start
         before = None
@@ -124,7 +130,7 @@ class Search(Generic[C]):
         return self.best
 
     def confirm(self, runs: int) -> Tally:
-        """Run the smallest so many times more; how often it failed in all."""
+        """Run the smallest campaign so many times more, and return how often it failed in all."""
         best = self._smallest()
         for _ in range(runs):
             self._run(best)
@@ -147,7 +153,7 @@ class Search(Generic[C]):
         return failed
 
     def _try(self, candidate: C | None) -> bool:
-        """Whether it fails; the smallest so far, if so."""
+        """Return whether a candidate fails. If so, it is the smallest so far."""
         if candidate is None:
             return False
         wanted = repeats(self._odds, self.doubt, self.repeats_max)
@@ -159,7 +165,7 @@ class Search(Generic[C]):
         return False
 
     def _fewer(self, way: Way[C]) -> None:
-        """ddmin: without all, without halves, then without ever smaller parts."""
+        """Remove parts by ddmin: all of them, then halves, then ever smaller pieces."""
         best = self._smallest()
         if way.parts(best) and self._try(way.with_parts(best, ())):
             return
@@ -174,7 +180,7 @@ class Search(Generic[C]):
                 number = min(len(parts), 2 * number)
 
     def _less(self, way: Way[C]) -> None:
-        """Begins anew with what is left whenever something went."""
+        """Reduce the smallest candidate, and begin again whenever a reduction succeeds."""
         while any(map(self._try, way.less(self._smallest()))):
             pass
 
@@ -184,9 +190,9 @@ class Search(Generic[C]):
 
 
 def _smaller(parts: Sequence[T], number: int) -> Iterator[Sequence[T]]:
-    """Of ``parts`` cut into ``number`` pieces: each piece alone, then all but each."""
+    """Yield each of ``number`` pieces of ``parts`` alone, then everything but each piece."""
     bounds = [len(parts) * n // number for n in range(number + 1)]
     pieces = [(bounds[n], bounds[n + 1]) for n in range(number)]
-    if number > 2:  # of two, each piece alone is all but the other
+    if number > 2:  # with two pieces, each alone is everything but the other
         yield from (parts[low:high] for low, high in pieces)
     yield from ([*parts[:low], *parts[high:]] for low, high in pieces)

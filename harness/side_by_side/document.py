@@ -1,7 +1,7 @@
 """The schema of ``matrix.json``: a matrix for scripts.
 
-``docs/matrix.schema.json`` is made of this (``python docs/generate.py``). A name that goes, or
-comes to mean something else, is a new :data:`VERSION`; one that is new is not.
+``docs/matrix.schema.json`` is generated from it (``python docs/generate.py``). Removing a name or
+changing its meaning needs a new :data:`VERSION`; adding one does not.
 """
 
 import hashlib
@@ -24,46 +24,47 @@ VERSION = 1
 
 
 class SystemDocument(Part):
-    """What came of the campaign on a system."""
+    """The results of the campaign on a system."""
 
     system: str
-    """As a campaign names it."""
+    """The system, as a campaign names it."""
     results: str
-    """The directory of its results, beside this file; there is none where it was refused."""
+    """The directory of its results, beside this file. It does not exist if the campaign was
+    refused."""
     refused: tuple[str, ...] = ()
-    """Why the campaign is none for this system; then nothing was run."""
+    """The reasons why the system refused the campaign; then nothing was run."""
     trouble: str | None = None
-    """Why there is no verdict; null where there is one, or it was refused."""
+    """The reason why there is no verdict; null if there is one, or the campaign was refused."""
     verdict: Verdict | None = None
-    """Of the campaign on this system; null where there is none."""
+    """The campaign's verdict on this system; null without one."""
     duration_s: float | None = None
-    """As in `verdict.json`."""
+    """The duration as in `verdict.json`."""
     cells: tuple[CellDocument, ...] = ()
-    """As in `verdict.json`: what was lost and duplicated, unavailability after each fault, latency,
-    acks a second."""
+    """The cells as in `verdict.json`, with losses, duplicates, unavailability after each fault,
+    latency and acks per second."""
     faults: tuple[FaultDocument, ...] = ()
-    """What was broken, as it happened there."""
+    """The injected faults, as they happened there."""
     command: str | None = None
-    """What repeats it."""
+    """The command that repeats it."""
 
 
 class MatrixDocument(Part):
     """A campaign on several systems."""
 
     version: int = 0
-    """Of this schema. A name that goes or comes to mean something else makes a new one."""
+    """The version of this schema. Removing a name or changing its meaning makes a new version."""
     campaign: str
     """The campaign's name."""
     sha256: str
-    """Of the campaign's file."""
+    """The SHA-256 of the campaign's file."""
     seed: int
-    """What the schedule was drawn from, on every system."""
+    """The seed of the schedule, on every system."""
     systems: tuple[SystemDocument, ...]
-    """In the order in which they were asked for."""
+    """The systems, in the order in which they were given."""
 
 
 def made(campaign: str, file: Path, seed: int, members: Sequence[Member]) -> MatrixDocument:
-    """Raises OSError."""
+    """Return the document of a matrix. Raises OSError."""
     return MatrixDocument(
         version=VERSION,
         campaign=campaign,
@@ -74,8 +75,8 @@ def made(campaign: str, file: Path, seed: int, members: Sequence[Member]) -> Mat
 
 
 def digest(file: Path) -> str:
-    """Of a campaign's file: by it a matrix knows whether results are of this campaign. Raises
-    OSError."""
+    """Return the digest of a campaign's file, by which a matrix recognizes results of the same
+    campaign. Raises OSError."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
@@ -84,7 +85,7 @@ def write(directory: Path, made: MatrixDocument) -> None:
 
 
 def read(directory: Path) -> MatrixDocument | None:
-    """What was written there; None where nothing was. Raises NotResults."""
+    """Return the document in a directory, or None if there is none. Raises NotResults."""
     file = directory / FILE
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -104,7 +105,7 @@ def read(directory: Path) -> MatrixDocument | None:
 
 
 def as_text() -> str:
-    """The schema as a file."""
+    """Return the schema as the text of a file."""
     schema = document.schema_of(MatrixDocument, "Ackproof matrix", VERSION)
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 

@@ -1,4 +1,4 @@
-"""The systems of a matrix: what each was asked, what came of it."""
+"""The systems of a matrix, with the runs and the results of each."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ class Member:
     """A system of the matrix.
 
     Attributes:
-        refused: Why it is none for this campaign; then it was not run.
-        trouble: Why there is no verdict of it.
-        result, document: What came of it, as the checkers have it and as scripts do; None where it
-            was refused, or came to no verdict.
+        refused: The reasons why it refused the campaign; then it was not run.
+        trouble: The reason why it has no verdict.
+        result, document: Its result, from the checkers and for scripts; None if it was refused, or
+            came to no verdict.
         cells: Its cells, of all its runs.
     """
 
@@ -41,13 +41,13 @@ class Member:
 
     @property
     def place(self) -> str:
-        """Of its results, from the directory of the matrix."""
+        """Return the directory of its results, relative to that of the matrix."""
         return self.once.directory.name
 
 
 def members(file: Path, systems: Sequence[str], seed: int, directory: Path) -> list[Member]:
-    """All of them, not run yet. Those that refuse the campaign say why. Raises DocumentRefused
-    where all of them do: the file may be wrong whatever is put to the test."""
+    """Return all systems, not run yet. Those that refuse the campaign have the reasons. Raises
+    DocumentRefused if all of them do, because the file may then be wrong for any system."""
     found = []
     refusals = []
     for system in systems:
@@ -65,7 +65,8 @@ def members(file: Path, systems: Sequence[str], seed: int, directory: Path) -> l
 
 
 def carried_out(member: Member, children: Children) -> Member:
-    """With what came of it; run, where it was not. Raises Interrupted, DamagedResults."""
+    """Return the member with its results, after a run if there are none. Raises Interrupted,
+    DamagedResults."""
     if member.refused:
         return member
     if not member.once.carry_out(children):
@@ -74,7 +75,7 @@ def carried_out(member: Member, children: Children) -> Member:
 
 
 def read(member: Member) -> Member:
-    """With its results, where there are any. Raises DamagedResults."""
+    """Return the member with its results, if there are any. Raises DamagedResults."""
     if member.refused:
         return member
     result = verdict.read(member.once.directory)
@@ -89,7 +90,7 @@ def read(member: Member) -> Member:
 
 
 def with_results(members: Sequence[Member]) -> Iterator[tuple[Member, CampaignResult]]:
-    """Those of which there is a verdict."""
+    """Yield the members that have a verdict."""
     for member in members:
         if member.result is not None:
             yield member, member.result

@@ -28,8 +28,8 @@ REFUSED, NO_VERDICT, NONE = "refused", "no verdict", "none"
 
 
 def side_by_side(members: Sequence[Member]) -> Comparison:
-    """Every figure under its system, in their order. Under a system that refused the campaign, or
-    came to no verdict, each line says that."""
+    """Return every figure under its system, in their order. Under a system that refused the
+    campaign, or came to no verdict, each line says so."""
     runs, cells, whole = _joined(members)
     made = None if whole is None else compare(replace(whole, runs=tuple(runs)), cells, counted=True)
     groups = () if made is None else made.groups
@@ -41,8 +41,8 @@ def side_by_side(members: Sequence[Member]) -> Comparison:
 
 
 def after_faults(members: Sequence[Member]) -> tuple[Group, ...]:
-    """For how long each cell was unavailable at the most within the reach of each fault, under each
-    system. Faults are told by their numbers: the same seed gives the same faults."""
+    """Return the longest unavailability of each cell within the reach of each fault, under each
+    system. Faults are identified by their numbers, because the same seed gives the same faults."""
     names = dict.fromkeys(cell.cell for member in members for cell in member.cells)
     groups = (
         Group(title=f"{name}, unavailable at the most after", lines=tuple(_after(name, members)))
@@ -54,7 +54,7 @@ def after_faults(members: Sequence[Member]) -> tuple[Group, ...]:
 def _joined(
     members: Sequence[Member],
 ) -> tuple[list[RunResult], list[CellRow], CampaignResult | None]:
-    """Runs and cells, numbered anew, with the system among the cluster's settings."""
+    """Return runs and cells with new numbers, and with the system among the cluster's settings."""
     runs: list[RunResult] = []
     cells: list[CellRow] = []
     whole = None
@@ -64,7 +64,8 @@ def _joined(
             cluster = _cluster(member, run)
             runs.append(replace(run, number=numbers[run.number], cluster=cluster))
         for cell in member.cells:
-            # Every cell of a system has the run's number, though there be a single run of each.
+            # Cells of all systems are distinguished by the run's number, even if each has a single
+            # run.
             settings = {SYSTEM: member.system, **cell.settings}
             cells.append(replace(cell, run=numbers[cell.run], settings=settings))
         whole = whole or result
@@ -76,7 +77,8 @@ def _cluster(member: Member, run: RunResult) -> dict[str, Value]:
 
 
 def _names(member: Member) -> tuple[str, ...]:
-    """Of its columns: one, but where the campaign has several clusters of its own."""
+    """Return the names of a member's columns: one, unless the campaign has several clusters of its
+    own."""
     if member.result is None or not member.result.runs:
         return (member.system,)
     return tuple(dict.fromkeys(label(_cluster(member, run)) for run in member.result.runs))
@@ -87,7 +89,7 @@ def _widened(group: Group, members: Sequence[Member]) -> Group:
 
 
 def _whole_line(line: Line, members: Sequence[Member]) -> Line:
-    """A line of those that there are, with the entries of those that there are not."""
+    """Return a line with entries for the systems without results, too."""
     there = iter(line.entries)
     entries = [
         _missing(member) if member.result is None or not member.result.runs else next(there)
@@ -135,14 +137,14 @@ FILE = "matrix.html"
 
 
 def write(directory: Path, campaign: str, file: Path, seed: int, members: Sequence[Member]) -> Path:
-    """The page, beside the systems' results. Raises OSError."""
+    """Write the page beside the systems' results. Raises OSError."""
     page = directory / FILE
     write_text(page, _render(campaign, file, seed, members))
     return page
 
 
 def unavailable(members: Sequence[Member]) -> Comparison:
-    """After each fault, as it is shown: a column for each system."""
+    """Return the unavailability after each fault for display, with a column for each system."""
     names = tuple(member.system for member in members)
     return Comparison(clusters=names, rounds=1, groups=after_faults(members))
 
