@@ -45,7 +45,7 @@ Examples:
 """,
 )
 def campaigns() -> None:
-    """List the installed campaigns: what each does, needs and takes.
+    """List the installed campaigns with their faults, needs and durations.
 
     `ackproof run NAME` runs one of them on this machine.
     """

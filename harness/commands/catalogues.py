@@ -38,9 +38,9 @@ Examples:
 )
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def faults(names: tuple[str, ...]) -> None:
-    """List the faults, what each needs of the backend, where it is offered, its parameters, the
-    stories that are composed of them, and the targets. With NAMEs: these faults and stories alone.
-    """
+    """List the faults with their needs, the backends that offer them, and their parameters, then
+    the stories that are composed of them, and the targets. With NAMEs: only these faults and
+    stories."""
     if not names:
         console().print(fault_catalogue())
         _tell_unusable(nemesis.FAULTS.registrations)

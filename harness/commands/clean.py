@@ -43,9 +43,9 @@ def clean(
     accepted: tuple[str, ...],
     results: tuple[Path, ...],
 ) -> None:
-    """Remove what crashed runs left on this machine, and say what was removed.
+    """Remove what crashed runs left on this machine, and print what was removed.
 
-    Results stay. What is alive is left alone, unless --all is given.
+    Results stay. Running processes are left alone, unless --all is given.
     """
     if keep_software and inventory is None:
         raise click.UsageError("--keep-software is of the hosts of --inventory FILE: name it.")

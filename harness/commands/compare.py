@@ -41,11 +41,12 @@ Examples:
 def compare(
     context: click.Context, a: Path, b: Path, as_json: bool, wanted: tuple[str, ...]
 ) -> None:
-    """Say what changed from the results in A to those in B, cell by cell: verdicts, what was lost
-    and duplicated, latencies, unavailability, throughput; and what of it may be chance.
+    """Show the changes from the results in A to those in B, cell by cell: verdicts, lost and
+    duplicated records, latencies, unavailability and throughput, and which of them chance may
+    explain.
 
-    Exits with 0 whatever changed, unless --fail-on is given; with 2 where a directory has no
-    verdict, or one that was edited or damaged after the check.
+    Exits with 0 whatever changed, unless --fail-on is given; with 2 if a directory has no verdict,
+    or one that was edited or damaged after the check.
     """
     with told():
         # Arrow and numpy are slow to import.

@@ -58,9 +58,9 @@ class Finding:
 @click.command()
 @click.pass_context
 def doctor(context: click.Context) -> None:
-    """Say what this machine can do, what each missing thing costs, and how to get it.
+    """Show what this machine can do, the cost of each missing part, and how to get it.
 
-    Exits with 0 when `ackproof run` works here with the backend local, else with 5.
+    Exits with 0 if `ackproof run` works here with the backend local, else with 5.
     """
     found = list(findings(Path.cwd()))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

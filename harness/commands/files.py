@@ -52,13 +52,13 @@ Examples:
 @click.option("--yes", "meant", is_flag=True, help="Allow very large campaigns.")
 @click.pass_context
 def validate(context: click.Context, files: tuple[Path, ...], meant: bool) -> None:
-    """Say everything that is wrong with campaign files, with line and column; start nothing.
+    """Report all problems of campaign files, with line and column; start nothing.
 
-    Of a right file, list the cells with their topics, which targets name, and warn of what is
-    likely a mistake.
+    For a valid file, list the cells with their topics, which targets name, and warn of likely
+    mistakes.
 
-    Exits with 0 when all are right, else with 2. An inventory that a file names is read; whether
-    a backend works here is not looked at: ackproof doctor.
+    Exits with 0 if all are valid, else with 2. An inventory that a file names is read. Whether a
+    backend works here is not checked: see ackproof doctor.
     """
     wrong = 0
     for file in files:
@@ -94,6 +94,6 @@ Examples:
 """,
 )
 def schema() -> None:
-    """Print the JSON Schema of campaign files, for editors: they complete keys and say what is
-    wrong while one writes."""
+    """Print the JSON Schema of campaign files for editors, which then complete keys and mark
+    mistakes."""
     click.echo(schemas.as_text(), nl=False)

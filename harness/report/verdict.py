@@ -201,7 +201,7 @@ def _gathered(document: Mapping[str, Any], cluster: Mapping[str, Value]) -> dict
     expected = document.get("expected")
     return {
         **{name: document[name] for name in document.keys() & _OF_A_CELL},
-        # An older file lacks what was checked. A guarantee of unknown result was not.
+        # An older file does not say which guarantees were checked. One of unknown result was not.
         "guarantees": [{"checked": g["held"] is not None, **g} for g in document["guarantees"]],
         "settings": cell,
         "expected": () if expected is None else several(expected),

@@ -63,7 +63,7 @@ class Skipped(Section):
 
 
 class Campaign(Section):
-    """A campaign: what to deploy, what to send, what to break, what must hold."""
+    """A campaign: the cluster, the workload, the faults and the expected outcome."""
 
     name: Annotated[
         str,
@@ -87,7 +87,7 @@ class Campaign(Section):
     """[Expectations](#expectations): a verdict, or verdicts and thresholds. Of several for a cell,
     the last one counts, key by key."""
     workload: WorkloadSpec
-    """The clients and what they send."""
+    """The clients and the records that they send."""
     evidence: EvidenceSpec = EvidenceSpec()
     """The evidence that a `pass` requires."""
     schedule: Schedule = Schedule()
@@ -99,7 +99,8 @@ class Campaign(Section):
     limits: Limits = Limits()
     """The time limits of the steps."""
     skipped: tuple[Skipped, ...] = ()
-    """What `--skip-refused` left out; written into the copy of the file in the results."""
+    """The parts that `--skip-refused` left out; written into the copy of the file in the
+    results."""
 
     @property
     def baseline(self) -> bool:

@@ -102,8 +102,8 @@ class HandSpec(Section):
 
 
 class ExternalSpec(Section):
-    """A cluster that Ackproof did not start (`system: external`). It affects only what is named
-    here."""
+    """A cluster that Ackproof did not start (`system: external`). Faults affect only the servers
+    that are named here."""
 
     bootstrap_servers: Word
     """Kafka's `bootstrap.servers`."""

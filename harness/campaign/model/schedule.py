@@ -39,9 +39,10 @@ _Seed = Annotated[int, Field(ge=0)]
 
 
 class AtMost(Section):
-    """How many servers may be affected at once. Targets count with the most servers that they can
-    mean: `leader(t, 0)` one, `isr(t, any)` the replication factor, a link both ends. A fault that
-    exceeds a limit alone is refused; others are delayed, or with `order: drawn` replaced."""
+    """The number of servers that may be affected at once. Targets count with the most servers that
+    they can mean: `leader(t, 0)` one, `isr(t, any)` the replication factor, a link both ends. A
+    fault that exceeds a limit alone is refused; others are delayed, or with `order: drawn`
+    replaced."""
 
     brokers: _AtMost | None = None
     """Brokers affected at once; `minority` leaves a majority. Without it, any number."""
@@ -72,7 +73,7 @@ class Schedule(Section):
     lanes: Annotated[int, Field(ge=1, le=LANES_MAX)] = 1
     """Sequences of faults side by side, so that their faults overlap."""
     at_most: AtMost = AtMost()
-    """How many servers may be affected at once."""
+    """The number of servers that may be affected at once."""
     until: Literal["end", "first-broken-guarantee"] = "end"
     """`first-broken-guarantee`: inject no fault after a server ended by itself, and begin no run
     after one that violated a guarantee. Runs are checked when they are over."""

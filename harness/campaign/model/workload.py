@@ -25,7 +25,7 @@ KEYS_MAX = 100_000
 
 
 class GroupSpec(Section):
-    """A consumer group, whose members commit what they have read."""
+    """A consumer group, whose members commit the records that they have read."""
 
     name: Annotated[
         str,
