@@ -27,7 +27,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "config": (0, 0, 0, 0),
     "docs": (1, 11, 0, 4),
     "examples": (0, 2, 0, 0),
-    "harness": (262, 192, 0, 0),
+    "harness": (0, 46, 0, 0),
     "history": (0, 0, 0, 0),
     "infra": (0, 8, 0, 0),
     "nemesis": (0, 7, 0, 0),

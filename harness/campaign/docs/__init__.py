@@ -1,2 +1,1 @@
-"""Documents about campaign files in general: the JSON Schema, the reference, and a template.
-"""
+"""Documents about campaign files in general: the JSON Schema, the reference, and a template."""

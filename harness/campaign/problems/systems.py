@@ -1,5 +1,4 @@
-"""Problems of the system under test: its name, its metadata quorum, and its release.
-"""
+"""Problems of the system under test: its name, its metadata quorum, and its release."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
