@@ -64,7 +64,7 @@ def check(
         OSError: The results cannot be written.
     """
     if not directory.is_dir():
-        raise NotADirectoryError(f"{directory} is no directory of results")
+        raise NotADirectoryError(f"{directory} is not a results directory")
     directory = directory.absolute()
     tell = progress or _silent
     runs, gaps = evidence(directory, only)
@@ -100,8 +100,8 @@ def evidence(
     except DamagedFiles as error:
         if (directory / manifest.FILE).exists() or (directory / "runs").exists():
             return [], (str(error),)
-        none = f"neither {manifest.FILE} nor runs is there"
-        return [], (f"{directory}: the campaign ended before any history was written: {none}",)
+        none = f"it has neither {manifest.FILE} nor runs"
+        return [], (f"{directory}: the campaign ended before it wrote any history: {none}",)
     return [
         gather(_history(directory, run.number), run, baseline=_is_baseline(plan))
         for run in plan.runs

@@ -32,10 +32,10 @@ class Promised(StrEnum):
 
     ALWAYS = "always"
     """The guarantee always holds, whatever happens to leaders and disks."""
-    WHILE_ACKS_ARE_KEPT = "while acks are kept"
+    WHILE_ACKS_ARE_KEPT = "while acked records are kept"
     """The guarantee holds as long as ``no-acked-record-lost``. The time of each anomaly must be
     that of an ack."""
-    WHILE_READS_STAY = "while reads stay"
+    WHILE_READS_STAY = "while the records that were read stay"
     """The guarantee holds as long as ``reads-stay``. The time of each anomaly must be that of a
     consumer's read."""
 

@@ -140,7 +140,7 @@ MEASURES: Mapping[str, ThresholdMeasure] = {
     "indeterminate": _counted("indeterminate", "Records of unknown outcome."),
     "indeterminate.share": _share_of("indeterminate", "sent"),
     "throughput": ThresholdMeasure(
-        meaning="Acknowledged records a second, from the first ack to the last.",
+        meaning="Acknowledged records per second, from the first ack to the last.",
         unit=Unit.RECORDS_PER_SECOND,
         read=_field("acks_per_second"),
         by_acks=True,
@@ -253,7 +253,7 @@ def unknown(planned: Iterable[PlannedThreshold]) -> Iterator[str]:
     """Yield, for each threshold that cannot be judged, the reason."""
     for one in planned:
         if not _is_known(one):
-            yield f"expect: {one.measure} {one.operator} is no threshold that can be measured"
+            yield f"expect: {one.measure} {one.operator} is not a threshold that can be measured"
 
 
 def _is_known(one: PlannedThreshold) -> bool:
@@ -266,12 +266,12 @@ def _judged(planned: PlannedThreshold, cell: Any, evidence: Evidence) -> Thresho
     measured = None if reason else measure.read(cell)
     met: bool | None = None
     if measured is None:
-        reason = reason or "the recorded history does not tell it"
+        reason = reason or "the recorded history does not contain it"
     else:
         met = OPERATORS[planned.operator](measured, planned.limit)
         exceeds = measure.grows and not met and planned.operator.startswith("<")
         if not (evidence.complete or exceeds):
-            met, reason = None, "the evidence of the cell is not complete"
+            met, reason = None, "the evidence of the cell is incomplete"
     return Threshold(
         measure=planned.measure,
         operator=planned.operator,
@@ -296,11 +296,11 @@ def never_measured(measure: ThresholdMeasure, acks: str, *, tail_readers: bool) 
 def _why_not_measured(measure: ThresholdMeasure, cell: Any, evidence: Evidence) -> str:
     """Return why a measure is unknown, or an empty string if it is known."""
     if not (evidence.ended or measure.in_log):
-        return "the run did not come to its end"
+        return "the run did not finish"
     if reason := never_measured(measure, evidence.acks, tail_readers=evidence.tail_readers):
         return reason
     if measure.shown and cell.shown_latency and cell.shown_latency.records < evidence.shown_min:
-        return "not every record was shown to each tail reader"
+        return "not every record was read by each tail reader"
     return ""
 
 

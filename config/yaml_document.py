@@ -133,7 +133,7 @@ def _at(text: str, index: int) -> Position:
 def _value(node: yaml.Node, steps: Steps, reading: Reading) -> object:
     reading.nodes += 1
     if reading.nodes > NODES_MAX or len(steps) > DEPTH_MAX:  # an alias may even contain itself
-        raise NotYaml("aliases make it larger than anybody can mean", _position(node.start_mark))
+        raise NotYaml("aliases make it unreasonably large", _position(node.start_mark))
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, steps, reading)
     if isinstance(node, yaml.SequenceNode):
@@ -144,7 +144,7 @@ def _value(node: yaml.Node, steps: Steps, reading: Reading) -> object:
     old, new = _by_yaml_1_1(node), _by_yaml_1_2(node)
     tagged = any(slip.position == reading.positions[steps] for slip in reading.slips)
     if repr(old) != repr(new) and not tagged:
-        readings = f"is {_told(old)} in YAML 1.1 and {_told(new)} in YAML 1.2"
+        readings = f"means {_told(old)} in YAML 1.1, but {_told(new)} in YAML 1.2"
         reason = f"{_short(node.value)} {_short(readings)}: write the one that is meant"
         if any(is_sensitive(str(step)) for step in steps):
             reason = f"{HIDDEN} is not the same in YAML 1.1 and YAML 1.2: write it in quotes"
@@ -172,9 +172,9 @@ def _key_problem(key: yaml.Node, steps: Steps, reading: Reading) -> str | None:
     if not isinstance(key, yaml.ScalarNode):
         return "a key is a word, not a mapping or a list"
     if key.value == "<<" and key.style is None:
-        return "YAML 1.2 has no merge (<<): write out what is meant"
+        return "YAML 1.2 has no merge (<<): write the values out"
     if (first := reading.keys.get((*steps, key.value))) is not None:
-        return f"is given twice; first in line {first.line}"
+        return f"is given twice; the first is in line {first.line}"
     return None
 
 

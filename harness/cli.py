@@ -57,18 +57,18 @@ Examples:
   ackproof doctor                               what works on this machine
   ackproof demo                                 deploy, break, read back, check: 3 minutes
   ackproof campaigns                            what else is ready to run
-  ackproof run quick --seed 7                   the same faults in the same order once more
-  ackproof check results/latest                 the checkers again, on the recorded history
-  ackproof compare results/A results/B          what changed, and what of it may be chance
-  ackproof history trend history.jsonl          results from night to night, kept in a small file
-  ackproof matrix --systems bundled,kafka:4.1.1 quick                   side by side
-  ackproof explain inconclusive                 what a word of a report means
-  ackproof export results/latest                a history for Jepsen's own checker
-  ackproof serve                                results, reports and logs in a browser
-  ackproof shrink results/latest                what failed once more, with less and less
-  ackproof cluster up                           a standing cluster, to try by hand
+  ackproof run quick --seed 7                   repeat the same faults in the same order
+  ackproof check results/latest                 run the checkers again on the recorded history
+  ackproof compare results/A results/B          show differences, and whether they may be chance
+  ackproof history trend history.jsonl          show results from night to night, from a small file
+  ackproof matrix --systems bundled,kafka:4.1.1 quick                   compare systems side by side
+  ackproof explain inconclusive                 explain a word of a report
+  ackproof export results/latest                print a history for Jepsen's own checker
+  ackproof serve                                show results, reports and logs in a browser
+  ackproof shrink results/latest                repeat a failure with fewer and shorter faults
+  ackproof cluster up                           start a cluster that keeps running
   ackproof clean                                remove what a killed run left behind
-  ackproof known-losses --runs 3                what releases of Apache Kafka are known to lose
+  ackproof known-losses --runs 3                reproduce known losses of Apache Kafka
 
 \b
 """
@@ -87,7 +87,7 @@ _COMMANDS = {
         "checkers": "List the checkers, their anomalies and guarantees.",
         "clients": "List the client libraries that producers can use.",
         "faults": "List the faults, what each needs and where it works.",
-        "systems": "List the systems that can be put to the test.",
+        "systems": "List the systems that can be tested.",
         "workloads": "List the workloads and their own parameters.",
     },
     "check": {
@@ -95,21 +95,21 @@ _COMMANDS = {
         "report": "Write the report again, from the checked results in DIR.",
     },
     "clean": {"clean": "Remove what crashed runs left on this machine."},
-    "cluster": {"cluster": "Start a standing cluster, to try by hand."},
-    "compare": {"compare": "Say what changed between two results."},
-    "doctor": {"doctor": "Say what this machine can do, and how to get the rest."},
+    "cluster": {"cluster": "Start a cluster that keeps running, to try commands by hand."},
+    "compare": {"compare": "Show the differences between two results."},
+    "doctor": {"doctor": "Show what works on this machine, and how to get the rest."},
     "explain": {"explain": "Explain a word of a report, such as inconclusive."},
-    "export": {"export": "Print a history for Jepsen's Kafka checkers."},
+    "export": {"export": "Print a history in the format of Jepsen's Kafka checkers."},
     "files": {
-        "init": "Write a campaign to start from, with comments.",
+        "init": "Write a commented campaign to start from.",
         "schema": "Print the JSON Schema of campaign files, for editors.",
-        "validate": "Say everything that is wrong with campaign files.",
+        "validate": "List all problems of campaign files.",
     },
     "known_losses": {"known-losses": "Reproduce known losses of Apache Kafka."},
     "matrix": {"matrix": "Run a campaign on several systems, side by side."},
-    "nightly": {"nightly": "Run a campaign with several seeds of the day."},
+    "nightly": {"nightly": "Run a campaign with several seeds derived from the date."},
     "run": {
-        "run": "Run a campaign, check what was recorded, and report.",
+        "run": "Run a campaign, check its recorded history, and report.",
         "carry-out": "",
     },
     "serve": {"serve": "Show results, reports and logs in a browser."},

@@ -36,7 +36,7 @@ class DamagedResults(NotResults):
         self.reasons = tuple(reasons)
         found = printable("; ".join(self.reasons))
         super().__init__(
-            f"{directory}: the results cannot be believed: {found}; check them anew: "
+            f"{directory}: the results cannot be believed: {found}; check them again: "
             f"ackproof check {directory}"
         )
 
@@ -98,7 +98,7 @@ def _require_results(directory: AnyPath) -> None:
     names = (CAMPAIGN_FILE, manifest.FILE)
     if not any((directory / name).is_file() for name in names):
         none = f"no {' and no '.join(names)} in it"
-        raise NotResults(f"{directory} holds no results of a campaign: {none}")
+        raise NotResults(f"{directory} has no results of a campaign: {none}")
 
 
 def named(text: str) -> AnyPath:
@@ -114,7 +114,7 @@ def named(text: str) -> AnyPath:
 def _stored(directory: StoredPath) -> StoredPath:
     try:
         if not directory.top.exists():
-            raise NotResults(f"{directory}: there is no {directory.root}")
+            raise NotResults(f"{directory}: {directory.root} does not exist")
         _require_results(directory)
         # Missing permission to write must be reported now, and not after the check.
         write_text(directory / _TRIED, "")
@@ -136,7 +136,9 @@ def alone(directory: AnyPath, *, wait: bool = False) -> Iterator[None]:
         try:
             fcntl.flock(there, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            words = f"another ackproof checks or reports {directory}: wait until it has ended"
+            words = (
+                f"another ackproof process checks or reports {directory}: wait until it has ended"
+            )
             raise NotAlone(words) from None
         yield
     finally:

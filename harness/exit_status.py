@@ -31,12 +31,12 @@ class ExitStatus(IntEnum):
 
 
 _MEANINGS = {
-    ExitStatus.HELD: "no promised guarantee was broken, and every expectation was met",
+    ExitStatus.HELD: "no guarantee was broken, and every expectation was met",
     ExitStatus.BROKEN: "a guarantee was broken",
     ExitStatus.USAGE: "bad usage or campaign file",
     ExitStatus.INCONCLUSIVE: "inconclusive: too little evidence",
     ExitStatus.UNMET: "an expectation of the campaign was not met",
-    ExitStatus.INFRASTRUCTURE: "the infrastructure failed, or a run did not come to its end",
+    ExitStatus.INFRASTRUCTURE: "the infrastructure failed, or a run did not finish",
 }
 
 _SEVERITY = (

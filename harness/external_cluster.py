@@ -46,7 +46,7 @@ class Outside:
 def outside(cluster: ClusterSpec) -> Described:
     """Return the external cluster of a campaign. Raises LookupError if it has none."""
     if cluster.external is None:
-        raise LookupError("the campaign is for no cluster of one's own")
+        raise LookupError("the campaign is not for an external cluster")
     return described(cluster.external, cluster.brokers)
 
 
@@ -84,13 +84,13 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
         for action in sorted(handle.actions):
             yield f"{server_name(broker)}, to {action}: {handle.words(action)}"
     if not told.handles:
-        yield "lays hands on no broker"
+        yield "controls no broker"
 
 
 def topics(campaign: Campaign, plan: RunPlan) -> str:
     """Return the topics and groups that the run creates, and deletes at the end."""
     names = ", ".join(planned.cell.topic for planned in plan.cells)
-    told = f"makes, and deletes at the end: {names}; of faults' own, {campaign.cells.prefix}own-..."
+    told = f"creates, and deletes at the end: {names}; for faults, {campaign.cells.prefix}own-..."
     groups = [group.name for planned in plan.cells for group in planned.groups]
     return f"{told}; the groups {', '.join(groups)}" if groups else told
 
@@ -111,10 +111,10 @@ def ask(
 
     def meant(question: str) -> None:
         if not yes and not confirm(question):
-            raise Unconfirmed(f"{question}; add --yes if that is meant")
+            raise Unconfirmed(f"{question}; to confirm: --yes")
 
     if known is None:
-        meant(f"this is the first run on the cluster at {told.bootstrap_servers} by these hands")
+        meant(f"this is the first run on the cluster at {told.bootstrap_servers} from this machine")
     try:
         found = survey(told)
     except ViewUnavailable as silence:
@@ -123,7 +123,7 @@ def ask(
         raise InfraError(f"{told.bootstrap_servers} cannot be used: {why}") from silence
     if known not in (None, found.cluster_id):
         # The same address may lead to another cluster on another day or in another network.
-        there = f"at {told.bootstrap_servers} is another cluster by now, {found.cluster_id}"
+        there = f"at {told.bootstrap_servers} there is now another cluster, {found.cluster_id}"
         meant(f"{there}: this is the first run on it")
     noted.parent.mkdir(parents=True, exist_ok=True)
     noted.write_text(found.cluster_id, encoding="utf-8")
@@ -135,7 +135,7 @@ def _differences(cluster: ClusterSpec, told: Described, found: Surveyed) -> Iter
     if lacking := sorted(set(told.brokers) ^ found.brokers.keys()):
         there = ", ".join(map(str, sorted(found.brokers)))
         unlike = ", ".join(map(str, lacking))
-        reason = f"the cluster has the brokers {there}; the campaign says otherwise of {unlike}"
+        reason = f"the cluster has the brokers {there}; the campaign differs in {unlike}"
         yield Problem(field="cluster.external", reason=reason)
     timings = CampaignTimings(cluster)
     said = {
@@ -144,7 +144,7 @@ def _differences(cluster: ClusterSpec, told: Described, found: Surveyed) -> Iter
     }
     for name, value in found.in_force.items():
         if name in said and value != str(said[name]):
-            reason = f"{name} is {value} on the cluster: cluster.properties has to say so"
+            reason = f"{name} is {value} on the cluster: set it in cluster.properties"
             yield Problem(field="cluster.properties", reason=reason)
 
 
@@ -152,8 +152,8 @@ def _compacting(campaign: Campaign, found: Surveyed) -> Iterator[Problem]:
     policy = found.in_force.get(CLEANUP, "delete")
     if policy != "delete" and "cleanup.policy" not in campaign.cells.topic:
         reason = (
-            f"{CLEANUP} is {policy} on the cluster, and what is compacted would be taken for loss: "
-            "give cells.topic.cleanup.policy: delete"
+            f"{CLEANUP} is {policy} on the cluster, and compacted records would be reported "
+            "as lost: set cells.topic.cleanup.policy: delete"
         )
         yield Problem(field="cells.topic", reason=reason)
 

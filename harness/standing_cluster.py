@@ -39,14 +39,14 @@ def start(cluster: ClusterSpec, deadline: Deadline) -> Addresses:
     registry = Registry.open()
     if RUN_ID in registry.run_ids():
         alive = registry.get(RUN_ID).alive
-        remedy = "ackproof cluster down" if alive else "it died; ackproof clean"
-        raise InfraError(f"there is a standing cluster already: {remedy}")
+        remedy = "ackproof cluster down" if alive else "it ended unexpectedly; run ackproof clean"
+        raise InfraError(f"a standing cluster already exists: {remedy}")
     daemon = _spawn(registry, cluster)
     deadline.until(lambda: _file(registry).exists() or daemon.poll() is not None)
     if not _file(registry).exists():
         last_words = _log(registry).read_text(errors="replace").strip()
         stop()
-        raise InfraError(f"the cluster did not come up: {last_words or 'no word in time'}")
+        raise InfraError(f"the cluster did not start: {last_words or 'no answer in time'}")
     return addresses()
 
 

@@ -133,7 +133,7 @@ def last_words(output: Path) -> str:
         file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
         text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.read().decode(errors="replace"))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "without a word"
+    return lines[-1] if lines else "without a message"
 
 
 # --- campaigns that run once ----------------------------------------------------------------------

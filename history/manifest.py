@@ -217,7 +217,9 @@ class PlannedRun(_Planned):
         names = {one.cell.name for one in self.cells}
         for writer in self.writers:
             if writer.cell is not None and writer.cell not in names:
-                raise ValueError(f"{where} has no cell {writer.cell}, of which {writer.writer} is")
+                raise ValueError(
+                    f"{where} has no cell {writer.cell}, but {writer.writer} belongs to it"
+                )
         return self
 
 

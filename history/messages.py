@@ -45,7 +45,7 @@ _WORDS: Mapping[str, str] = {
     "dataclass_type": _OBJECT,
     "enum": "must be one of {expected}",
     "literal_error": "must be one of {expected}",
-    "json_invalid": "is not JSON: {error}",
+    "json_invalid": "is not valid JSON: {error}",
     "value_error": "{error}",
 }
 """The phrase for each of pydantic's error types, with placeholders for its context."""
@@ -59,7 +59,7 @@ def in_words(error: ValueError) -> str:
         where = ".".join(map(str, first["loc"]))
         return f"{where}: {_reason(first)}" if where else f"it {_reason(first)}"
     if isinstance(error, json.JSONDecodeError):
-        return f"it is not JSON: {error.msg} at line {error.lineno} column {error.colno}"
+        return f"it is not valid JSON: {error.msg} at line {error.lineno} column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
         return f"it is not UTF-8 text: byte {error.start}"
     return str(error)

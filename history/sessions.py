@@ -16,7 +16,7 @@ NO_ANSWER = "its client library did not come back from a commit"
 LIBRARY = frozenset({NO_BROKERS, NO_ANSWER})
 """Reasons for a new session that concern the client library and not the cluster."""
 
-SHOWN_NOTHING = "it was shown nothing, though records of its cell were acknowledged"
+SHOWN_NOTHING = "it read nothing, although records of its cell were acknowledged"
 """The problem of a consumer that stopped receiving records but continued to poll."""
 
 SESSIONS_MAX = 100

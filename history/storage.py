@@ -441,5 +441,5 @@ def read_batches(path: AnyPath) -> tuple[list[pa.RecordBatch], bool]:
                 raise
             return read, True
         if source.tell() < source.size():
-            raise pa.ArrowInvalid(f"it goes on after its end, at byte {source.tell()}")
+            raise pa.ArrowInvalid(f"it has data after its end, at byte {source.tell()}")
     return read, False

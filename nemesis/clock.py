@@ -73,7 +73,7 @@ def clock_of(cluster: Cluster, server: str) -> Clock:
     """Return a server's clock. Raise InfraError if the server uses the true time."""
     clock = cluster.server(server).clock
     if clock is None:
-        raise InfraError(f"{server} was not started under a clock that can be set")
+        raise InfraError(f"{server} was not started with a clock that can be set")
     return clock
 
 
@@ -256,7 +256,9 @@ class Paced(Parameters):
     @model_validator(mode="after")
     def _check(self) -> "Paced":
         if abs(self.rate - 1) < _LEAST_PACE:
-            raise ValueError(f"a rate within {_LEAST_PACE:g} of 1 cannot be told from the true one")
+            raise ValueError(
+                f"a rate within {_LEAST_PACE:g} of 1 cannot be distinguished from the true one"
+            )
         return self
 
 
@@ -281,7 +283,9 @@ class Strobing(Parameters):
 
 def _check_apart(offset_ms: int, times: int = 1) -> None:
     if abs(offset_ms) < times * TOLD_APART_MS:
-        raise ValueError(f"less than {times * TOLD_APART_MS} ms cannot be told from the true time")
+        raise ValueError(
+            f"less than {times * TOLD_APART_MS} ms cannot be distinguished from the true time"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

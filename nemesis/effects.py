@@ -79,7 +79,7 @@ class StandBy(OnProcess):
         return True
 
     def __str__(self) -> str:
-        return f"stand by {self.server}"
+        return f"wait for {self.server}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Empty(OnDisk):
         write into files without a name, and come back with half a disk."""
         broker = cluster.server(self.server)
         if broker.process.state() is not ProcessState.EXITED:
-            raise RuntimeError(f"{self.server} runs: its disk is left alone")
+            raise RuntimeError(f"{self.server} runs: its disk is not changed")
         for directory in cluster.system.log_directories(broker):
             broker.node.empty(directory)
         return True

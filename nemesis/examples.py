@@ -22,32 +22,32 @@ _FOLLOWERS = "partition(orders, 0) - leader(orders, 0)"
 
 EXAMPLES = (
     Example(
-        what="a leader and its followers do not hear each other",
+        what="a leader and its followers cannot hear each other",
         fault="cut",
         target=f"{_LEADER} <-> {_FOLLOWERS}",
     ),
     Example(
-        what="the leader of any partition loses ZooKeeper, and nothing else",
+        what="the leader of any partition loses ZooKeeper only",
         fault="cut",
         target="leader(orders, any) <-> zookeeper",
     ),
     Example(
-        what="a broker does not hear the controller, which hears the broker",
+        what="a broker does not hear the controller, but the controller hears the broker",
         fault="cut",
         target="controller -> one(all - controller)",
     ),
     Example(
-        what="clients do not reach a leader, everybody else does",
+        what="clients cannot reach a leader, but all servers can",
         fault="cut",
         target=f"clients <-> {_LEADER}",
     ),
     Example(
-        what="ZooKeeper is there, and no broker reaches it",
+        what="ZooKeeper runs, but no broker reaches it",
         fault="cut",
         target="zookeeper <-> all",
     ),
     Example(
-        what="replication stops, by the brokers' listener alone",
+        what="replication stops, on the brokers' listener only",
         fault="cut",
         target=f"{_FOLLOWERS} <-> {_LEADER}",
         parameters={"service": "broker"},
@@ -59,24 +59,24 @@ EXAMPLES = (
         parameters={"service": "quorum"},
     ),
     Example(
-        what="a broker that is heard and hears nothing",
+        what="a broker that others hear, but that hears nothing",
         fault="isolate",
         target=_LEADER,
         parameters={"direction": "in"},
     ),
     Example(
-        what="a session that ends, of a broker that serves all others",
+        what="a session ends, while its broker serves all others",
         fault="isolate",
         target="controller",
         parameters={"service": "zookeeper"},
     ),
     Example(
-        what="some brokers or ZooKeeper servers, fewer than half, are together on their own",
+        what="fewer than half of the brokers or ZooKeeper servers are isolated together",
         fault="minority",
         target="all + zookeeper",
     ),
     Example(
-        what="followers come and go",
+        what="followers are cut off and return",
         fault="flap",
         target=f"{_LEADER} <-> {_FOLLOWERS}",
         parameters={"on_ms_max": 3_000},
@@ -88,7 +88,7 @@ EXAMPLES = (
         parameters={"percent": 10},
     ),
     Example(
-        what="clients lose their connections, once, and may come again",
+        what="clients lose their connections once, and may reconnect",
         fault="reset",
         target=f"clients <-> {_LEADER}",
         parameters={"refuse": False},
@@ -100,7 +100,7 @@ EXAMPLES = (
         parameters={"kbit_per_s": 500},
     ),
     Example(
-        what="ZooKeeper is far away, both ways, for one broker",
+        what="ZooKeeper is far away from one broker, in both directions",
         fault="slow",
         target="one <-> zookeeper",
         parameters={"delay_ms": 100},
@@ -112,13 +112,13 @@ EXAMPLES = (
         parameters={"offset_ms": 3_600_000},
     ),
     Example(
-        what="no two servers agree on what time it is",
+        what="no two servers agree on the time",
         fault="step-clock",
         target="all + zookeeper",
         parameters={"offset_ms": -3_600_000, "scramble": True},
     ),
     Example(
-        what="for all servers time goes three times as fast",
+        what="time runs three times as fast on all servers",
         fault="fast-clock",
         target="all + zookeeper",
         parameters={"rate": 3.0},
@@ -130,28 +130,28 @@ EXAMPLES = (
         parameters={"rate": 0.5},
     ),
     Example(
-        what="the clocks of a leader and of ZooKeeper jump back by a minute, and on again",
+        what="the clocks of a leader and of ZooKeeper jump back by a minute, and forward again",
         fault="strobe-clock",
         target=f"{_LEADER} + zookeeper",
         parameters={"delta_ms": -60_000},
     ),
     Example(
-        what="ZooKeeper loses its quorum: no election, and no session ends until it is back",
+        what="ZooKeeper loses its quorum: no election happens and no session ends until it is back",
         fault="pause",
         target="majority(zookeeper)",
     ),
     Example(
-        what="the leader of the ensemble dies, and another server leads it",
+        what="the leader of the ensemble is killed, and another server leads it",
         fault="kill",
         target="zk-leader",
     ),
     Example(
-        what="a leader is deposed that runs, and reaches everybody",
+        what="a leader that runs and reaches every server is deposed",
         fault="expire-session",
         target="leader(orders, any)",
     ),
     Example(
-        what="a controller finds its own znode there, of another session, and has to wait",
+        what="a controller finds its own znode with another session, and has to wait",
         fault="conflicted-node",
         target="controller",
     ),
@@ -159,23 +159,27 @@ EXAMPLES = (
 
 ORDERS = (
     Example(
-        what="all replicas of a topic move, as far as there are other brokers",
+        what="all replicas of a topic move, as far as other brokers exist",
         fault="reassign",
         target="topic(orders)",
     ),
     Example(
-        what="a member of the ISR that did not lead is preferred, and elected",
+        what=(
+            "a member of the ISR that was not the leader becomes the preferred one, and is elected"
+        ),
         fault="elect-preferred",
         target="partition(orders, any)",
     ),
     Example(
-        what="all three must be in sync for acks=all",
+        what="all three replicas must be in sync for acks=all",
         fault="alter-min-isr",
         target="topic(orders)",
         parameters={"min_insync_replicas": 3},
     ),
     Example(
-        what="the controller leaves the cluster, its replicas go elsewhere, and all comes back",
+        what=(
+            "the controller leaves the cluster, its replicas move away, and everything is restored"
+        ),
         fault="remove-broker",
         target="controller",
     ),
@@ -186,7 +190,7 @@ ORDERS = (
         parameters={"leads": True},
     ),
     Example(
-        what="topics come on all brokers, and go at the end",
+        what="topics are created on all brokers, and deleted at the end",
         fault="create-topic",
         target="all",
         parameters={"topics": 20},
@@ -197,7 +201,7 @@ ORDERS = (
         target="partition(orders, 0)",
     ),
     Example(
-        what="a topic that is written to gets a partition more, for good",
+        what="a topic that receives records gets another partition, permanently",
         fault="add-partitions",
         target="topic(orders)",
     ),

@@ -99,7 +99,7 @@ class WorkloadClient:
 
 def nobody_comes_back(client: str) -> None:
     """Raise LookupError, because no successor of the client was planned."""
-    raise LookupError(f"nobody comes in the place of {client} here")
+    raise LookupError(f"no replacement for {client} is available")
 
 
 # --- faults ---------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ def accounted(injection: Injection, concerns: Callable[[Resource], bool]) -> str
     """Return which other faults are on that hold such a resource, in words, or None if there is
     none."""
     labels = dict.fromkeys(o.label for o in injection.others() if concerns(o.effect.resource))
-    return f"{', '.join(labels)} is on" if labels else None
+    return f"{', '.join(labels)} is active" if labels else None
 
 
 def held(injection: Injection, resource: Resource) -> str | None:
@@ -420,5 +420,5 @@ def _in_words(observations: Sequence[Observation]) -> Mapping[str, object]:
     if missing:
         words["missing"] = missing
     if left_out:
-        words["not looked at"] = left_out
+        words["not observed"] = left_out
     return words

@@ -42,7 +42,7 @@ def over(injection: Injection, kind: type[Effect]) -> Look:
         return True, before[broker]
 
     known = [name for name in _done(injection, kind) if injection.cluster.server(name).id in before]
-    return of_brokers(injection, "session over", known, seen)
+    return of_brokers(injection, "session ended", known, seen)
 
 
 def occupied(injection: Injection, kind: type[Effect]) -> Look:
@@ -162,12 +162,11 @@ class SessionFault:
     ) -> Plan:
         if members.kraft:
             raise Unplannable(
-                f"{self.name} is for sessions in ZooKeeper, and with KRaft there are none; "
-                "a broker that is isolated or paused for longer than broker.session.timeout.ms "
-                "is fenced"
+                f"{self.name} needs ZooKeeper sessions, which KRaft does not have; to have a "
+                "broker fenced, isolate or pause it for longer than broker.session.timeout.ms"
             )
         if not members.zookeepers:
-            raise Unplannable(f"{self.name} is for sessions in ZooKeeper, and there is none here")
+            raise Unplannable(f"{self.name} needs ZooKeeper sessions, and this system has none")
         brokers_alone(self.name, members, target.servers)
         return Plan(effects=tuple(self.effect(server) for server in target.servers))
 

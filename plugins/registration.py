@@ -11,9 +11,9 @@ NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 def common_problems(found: Any, name: str) -> Iterator[str]:
     """Yield what is wrong with the name and the summary of an object registered as ``name``."""
     if not NAME.fullmatch(name):
-        yield f"{name!r} is not a name of lower-case words joined by hyphens"
+        yield f"{name!r} is not a valid name: use lower-case words joined by hyphens"
     if found.name != name:
-        yield f"it is registered as {name} and says that its name is {found.name!r}"
+        yield f"it is registered as {name}, but its name is {found.name!r}"
     if not isinstance(found.summary, str) or len(found.summary.splitlines()) != 1:
         yield "its summary must be one line of text"
 

@@ -112,7 +112,10 @@ def _check_sends(name: str, node: Node, system: System) -> None:
             assert isinstance(outcome, Acked)
             offset = outcome.offset
             right = offset is None or found.get(offset) == values[number]
-            _require(right, f"it tells offset {offset} of record {number}, which is not there")
+            _require(
+                right,
+                (f"it reports offset {offset} of record {number}, where that record is absent"),
+            )
 
 
 def _check_without_broker(name: str, node: Node, system: System) -> None:
@@ -187,7 +190,7 @@ class _Told:
         deadline = time.monotonic() + within_s
         while not condition():
             if time.monotonic() >= deadline:
-                raise NotConforming(f"it does not tell within {within_s:g} s: {what}")
+                raise NotConforming(f"it did not report within {within_s:g} s: {what}")
             try:
                 for saying in self._program.hear(0.1):
                     self._note(saying)
@@ -197,9 +200,9 @@ class _Told:
     def _note(self, saying: Saying) -> None:
         match saying:
             case Acked(number) | Refused(number) | Failed(number):
-                _require(not self._flushed, f"it has flushed, and then tells {saying}")
-                _require(number not in self.outcomes, f"it tells twice of record {number}")
-                _require(number <= self._sent, f"it tells of record {number}, which was not sent")
+                _require(not self._flushed, f"it has flushed, but then reports {saying}")
+                _require(number not in self.outcomes, f"it reports record {number} twice")
+                _require(number <= self._sent, f"it reports record {number}, which was not sent")
                 self.outcomes[number] = saying
             case Ready() if not self._ready:
                 self._ready = True

@@ -75,6 +75,22 @@ CLAUSE = re.compile(
 """A heading that is a clause, or has one. A question that ends with a question mark is none."""
 HEADING = re.compile(r"^#+ +(.+)$|^```[\s\S]*?^```", re.MULTILINE)
 
+VISIBLE = (
+    *("harness", "checkers", "nemesis", "infra", "workloads"),
+    *("config", "history", "testing", "plugins"),
+)
+"""The rooms whose messages users read."""
+MESSAGE_WORDS = re.compile(
+    r"\b(?:who(?:m|ever|mever)?|(?:no|some|any|every)body|un?told|tells?|anew|likewise|in vain|"
+    r"befell|befalls?|(?:of|to) (?:which|whom)|(?:is|are) to be|at the most|laid hands on|"
+    r"what (?:becomes|became|is there)|(?:of|our) ours?(?: own)?|to be had|struck|bitten)\b",
+    re.IGNORECASE,
+)
+"""Words that make a message hard to understand, or name a process as if it were a person."""
+MESSAGE_WORDS_MIN = 3
+"""Strings with fewer words are keys and labels, not sentences."""
+PLACEHOLDER = re.compile(r"{[{%#].*?[}%#]}", re.DOTALL)
+
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -123,6 +139,27 @@ def python_habits(tree: ast.Module) -> Iterator[tuple[str, int, str]]:
             yield "riddles", line, node.name
 
 
+def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the fixed text of each string of a module that is not a docstring."""
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):
+            skipped.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr) and id(node) not in skipped:
+            fixed = [part for part in node.values if isinstance(part, ast.Constant)]
+            skipped.update(id(part) for part in fixed)
+            yield node.lineno, " ".join(str(part.value) for part in fixed)
+        elif isinstance(node, ast.Constant) and id(node) not in skipped:
+            yield node.lineno, str(node.value)
+
+
+def message_habits(found: Iterator[tuple[int, str]]) -> Iterator[tuple[str, int, str]]:
+    """Yield the habit, the line and the text of each message with one of ``MESSAGE_WORDS``."""
+    for line, text in found:
+        if MESSAGE_WORDS.search(text) and len(text.split()) >= MESSAGE_WORDS_MIN:
+            yield "messages", line, text
+
+
 def text_habits(path: Path, text: str) -> Iterator[tuple[str, int, str]]:
     """Yield the habit, the line and the text of each word of the list, and of each heading."""
     lowered = text.lower()
@@ -148,7 +185,13 @@ def findings() -> tuple[Finding, ...]:
                 text = path.read_text(encoding="utf-8")
                 habits = list(text_habits(path, text))
                 if path.suffix == ".py":
-                    habits += python_habits(ast.parse(text))
+                    tree = ast.parse(text)
+                    habits += python_habits(tree)
+                    if room in VISIBLE:
+                        habits += message_habits(messages(tree))
+                elif path.suffix == ".html" and room in VISIBLE:
+                    lines = PLACEHOLDER.sub("", text).splitlines()
+                    habits += message_habits(iter(enumerate(lines, 1)))
                 name = path.relative_to(ROOT)
                 found += [
                     Finding(room, habit, f"{name}:{line}", said) for habit, line, said in habits
@@ -185,6 +228,24 @@ def test_habit_is_no_more_frequent_than_its_limit(habit: str) -> None:
         found = counted[room, habit]
         listed = "\n".join(places(room, habit)[:SHOWN])
         assert found <= limit, f"{room} has {found} {habit}, not {limit} (docs/style.md):\n{listed}"
+
+
+def test_messages_to_users_have_no_old_habit() -> None:
+    found = [f"{one.place}: {one.text}" for one in findings() if one.habit == "messages"]
+    assert not found, "\n".join(["say it in plain English (docs/style.md):", *found[:SHOWN]])
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ('raise E(f"nobody answers at {host}")', ["nobody answers at "]),
+        ('raise E("no server answers")', []),
+        ('"""Nobody reads this docstring."""', []),
+        ('KEY = "told nobody"', []),
+    ],
+)
+def test_messages_are_the_strings_that_are_no_docstrings(source: str, found: list[str]) -> None:
+    assert [text for *_, text in message_habits(messages(ast.parse(source)))] == found
 
 
 @pytest.mark.parametrize(

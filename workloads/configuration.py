@@ -59,9 +59,9 @@ CONSUMER_DEFAULTS: Mapping[str, str | bool | int] = {
 
 _NOBODYS: Mapping[str, str] = {
     "bootstrap.servers": "the harness knows where the cluster is",
-    "plugin.library.paths": "a campaign file must not make anybody load a program",
-    "sasl.kerberos.kinit.cmd": "a campaign file must not make anybody run a program",
-    "ssl.engine.location": "a campaign file must not make anybody load a program",
+    "plugin.library.paths": "a campaign file must not make a reader load a program",
+    "sasl.kerberos.kinit.cmd": "a campaign file must not make a reader run a program",
+    "ssl.engine.location": "a campaign file must not make a reader load a program",
 }
 
 RESERVED: Mapping[str, str] = {
@@ -80,12 +80,12 @@ CONSUMER_RESERVED: Mapping[str, str] = {
     "group.instance.id": "each member has one of its own: say that the group is static",
     "group.protocol": "what is recorded of assignments and commits is the classic protocol's",
     "enable.auto.commit": "it is what the group is about: set its delivery",
-    "enable.auto.offset.store": "only what was recorded as shown may be committed",
+    "enable.auto.offset.store": "only records that the history has as read may be committed",
     "offset.store.method": "committed offsets are the coordinator's to keep",
-    "auto.offset.reset": "a group that began at the end would be shown nothing of what was before",
+    "auto.offset.reset": "a group that begins at the end would read no earlier records",
     "isolation.level": "it is what the cell is about: set the cell's isolation.level",
     "enable.partition.eof": "by it a client knows that it has read everything",
-    "check.crcs": "a record that was damaged on its way would count as shown",
+    "check.crcs": "a record that was damaged in transit would count as read",
 }
 """The properties that ``consumer_config`` may not set, with the reason."""
 

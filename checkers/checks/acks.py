@@ -101,7 +101,7 @@ def _lowest_from(values: Array) -> Array:
 
 def _undercut_by(partition: PartitionHistory, other: int) -> str:
     offset = partition.acked_offset[other]
-    return f"{partition.name(other)}, which was sent after that ack, was acked at offset {offset}"
+    return f"{partition.name(other)}, sent after that ack, was acked at offset {offset}"
 
 
 def _led_from_below(partition: PartitionHistory, acked: Array) -> Iterator[tuple[int, str]]:
@@ -124,7 +124,7 @@ def _listed_below(partition: PartitionHistory, acked: Array) -> Iterator[tuple[i
     stands = acked[partition.at_acked_offset[acked] != NONE]
     before = stands[partition.read.covers(partition.answered[stands])]
     for record in before[partition.acked_offset[before] >= listed]:
-        yield int(record), f"ListOffsets told the end {listed} after that"
+        yield int(record), f"ListOffsets later returned the end {listed}"
 
 
 def stale_leader_ack(partition: PartitionHistory) -> pa.Table:
@@ -163,7 +163,7 @@ def _deposed(
     known = zip(partition.timeline.epochs, partition.timeline.deposed, strict=True)
     for epoch, deposed in known:
         for record in records[(epochs == epoch) & (partition.asked[records] > deposed)]:
-            words = "long after another one was elected and all must have heard of it"
+            words = "long after another leader was elected and every broker must have learned of it"
             yield int(record), f"in epoch {epoch}, {words}"
 
 
@@ -187,7 +187,7 @@ def _beside_the_leader(
         for record, last in zip(
             missing[known & beyond], highest[before[known & beyond]], strict=True
         ):
-            yield int(record), f"when the leader of epoch {epoch} had acked offset {last}"
+            yield int(record), f"after the leader of epoch {epoch} had acked offset {last}"
 
 
 def _until(timeline: PartitionTimeline) -> list[int]:

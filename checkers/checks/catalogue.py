@@ -65,7 +65,7 @@ def as_checker(found: object, name: str, guarantees: Sequence[str] = ()) -> Plug
         raise ValueError(f"{found.__name__} is a class; register an instance of PluginChecker")
     if not isinstance(found, PluginChecker):
         raise ValueError(
-            f"it is of the type {type(found).__name__}; register an instance of "
+            f"it has the type {type(found).__name__}; register an instance of "
             "ackproof.checkers.interface.PluginChecker"
         )
     for problem in _problems(found, name, guarantees):
@@ -76,13 +76,16 @@ def as_checker(found: object, name: str, guarantees: Sequence[str] = ()) -> Plug
 def _problems(checker: PluginChecker, name: str, guarantees: Sequence[str]) -> Iterator[str]:
     if not NAME.fullmatch(name) or len(name) > _NAME_LENGTH_MAX:
         yield (
-            f"{name!r} is not a name of lower-case words joined by hyphens, of at most "
-            f"{_NAME_LENGTH_MAX} characters"
+            f"{name!r} is not a valid name: use lower-case words joined by hyphens, with at "
+            f"most {_NAME_LENGTH_MAX} characters"
         )
     if checker.name != name:
-        yield f"it is registered as {name} and says that its name is {checker.name!r}"
+        yield f"it is registered as {name}, but its name is {checker.name!r}"
     if checker.breaks in guarantees:
-        yield f"its guarantee {checker.breaks} is a built-in one's; give it another name"
+        yield (
+            f"its guarantee {checker.breaks!r} has the name of a built-in guarantee; choose "
+            "another name"
+        )
     for attribute in ("summary", "guarantee"):
         text = getattr(checker, attribute)
         if not isinstance(text, str) or len(text.splitlines()) != 1 or not text.strip():
@@ -99,19 +102,22 @@ def _problems(checker: PluginChecker, name: str, guarantees: Sequence[str]) -> I
 
 def _table_problems(reads: object) -> Iterator[str]:
     if not isinstance(reads, Mapping) or not reads:
-        yield "its reads must name the columns that it reads, by table"
+        yield "its reads must map each table to the columns that it reads"
         return
     for table, columns in reads.items():
         if table not in TABLES:
-            yield f"it reads the table {table!r}; there are {', '.join(TABLES)}"
+            yield (
+                f"it reads the table {table!r}, which does not exist; the tables are "
+                f"{', '.join(TABLES)}"
+            )
             return
         if isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
-            yield f"it must name columns of the table {table}, in a list"
+            yield f"it must give the columns of the table {table} as a list"
             return
         unknown = [one for one in columns if one not in TABLES[table].names]
         if unknown:
             known = ", ".join(TABLES[table].names)
-            yield f"the table {table} has no column {unknown[0]!r}; there are {known}"
+            yield f"the table {table} has no column {unknown[0]!r}; its columns are {known}"
 
 
 def _members(kind: type[Extent] | type[Promised]) -> str:
@@ -133,61 +139,67 @@ class PartitionRule:
 
 
 CHECKERS: Mapping[str, PartitionRule] = {
-    "lost": PartitionRule(rule=lost, summary="acked, and absent from the partition's final log"),
+    "lost": PartitionRule(rule=lost, summary="acked, but absent from the partition's final log"),
     "offset-mismatch": PartitionRule(
         rule=offset_mismatch,
-        summary="acked at one offset, and present only at others; or another was acked there",
+        summary=(
+            "acked at one offset, but present only at others, or another record was acked there"
+        ),
     ),
     "duplicated": PartitionRule(
         rule=duplicated, summary="one sent record at two or more offsets of the final log"
     ),
     "reordered": PartitionRule(
-        rule=reordered, summary="stands behind a record that its producer sent later"
+        rule=reordered, summary="in the log behind a record that its producer sent later"
     ),
     "phantom": PartitionRule(
-        rule=phantom, summary="in the final log, and never sent there; or an undecodable payload"
+        rule=phantom,
+        summary=("in the final log, but never sent to that partition; or an undecodable payload"),
     ),
     "failed-but-present": PartitionRule(
-        rule=failed_but_present, summary="failed for certain, and yet in the final log"
+        rule=failed_but_present, summary="certainly failed, but present in the final log"
     ),
     "offset-gap": PartitionRule(
-        rule=offset_gap, summary="offsets between start and end of the final log without a record"
+        rule=offset_gap,
+        summary=("offsets between the start and end of the final log that hold no record"),
     ),
     "nonmonotonic-send": PartitionRule(
-        rule=nonmonotonic_send, summary="acked at a lower offset than one its producer sent before"
+        rule=nonmonotonic_send,
+        summary="acked at a lower offset than a record that its producer sent before",
     ),
     "watermark-regressed": PartitionRule(
         rule=watermark_regressed,
-        summary="acked by all in sync, and the log of a leader, or the end that ListOffsets told, "
-        "ended before it later",
+        summary=(
+            "acked by all in-sync replicas, but the log of a later leader, or the end "
+            "that ListOffsets returned later, was below it"
+        ),
     ),
     "epoch-regressed": PartitionRule(
         rule=epoch_regressed,
         summary="a leader epoch that went back: in ZooKeeper, at a broker, or in the final log",
     ),
-    "two-leaders": PartitionRule(
-        rule=two_leaders, summary="a leader epoch in which two brokers led"
-    ),
+    "two-leaders": PartitionRule(rule=two_leaders, summary="a leader epoch with two leaders"),
     "stale-leader-ack": PartitionRule(
-        rule=stale_leader_ack, summary="acked by a leader that was deposed before it was sent"
+        rule=stale_leader_ack,
+        summary=("acked by a former leader that had been replaced before the record was sent"),
     ),
     "acked-below-min-isr": PartitionRule(
         rule=acked_below_min_isr,
-        summary="acked by all in sync while these were fewer than min.insync.replicas",
+        summary="acked with acks=all while the ISR was smaller than min.insync.replicas",
     ),
 }
 
 CONSUMPTION: Mapping[str, str] = {
-    VANISHED: "shown to a consumer, and the final log has no record at that offset",
-    INCONSISTENT: "an offset that two reads, or a read and an ack, say holds different records",
-    SKIPPED: "in the final log, and passed over by a consumer as it went on reading",
-    NONMONOTONIC: "shown to a consumer at or below the offset it was shown just before",
-    UNSEEN: "acked and in the final log, never shown to a tail reader that read past it",
-    COMMIT_LOST: "an offset was committed for a group, and later a member read back nothing",
-    COMMIT_REGRESSED: "an offset was committed for a group, and later a member read back an older "
-    "one",
-    SKIPPED_BY_COMMIT: "in the final log, and committed past by an at-least-once group none of "
-    "whose members was shown it",
+    VANISHED: "read by a consumer, but the final log has no record at that offset",
+    INCONSISTENT: "an offset at which two reads, or a read and an ack, contradict each other",
+    SKIPPED: "in the final log, but skipped by a consumer that read on",
+    NONMONOTONIC: "read by a consumer at or below the offset that it read just before",
+    UNSEEN: "acked and in the final log, but never read by a tail reader that read past it",
+    COMMIT_LOST: "an offset that a group committed, but a member later read back no commit",
+    COMMIT_REGRESSED: "an offset that a group committed, but a member later read back an older one",
+    SKIPPED_BY_COMMIT: (
+        "in the final log, but an at-least-once group committed past it and no member had read it"
+    ),
 }
 """The checkers of reads and commits, which examine one consumer or group after the other."""
 
@@ -240,7 +252,7 @@ _SUMMARIES: Mapping[str, str] = {
     **{name: rule.summary for name, rule in CHECKERS.items()},
     **CONSUMPTION,
     **SUMMARIES,
-    DIVERGENT: "replicas in sync whose raw logs are not the same, up to the end of the final read",
+    DIVERGENT: "in-sync replicas whose raw logs differ below the end of the final read",
 }
 
 CATALOGUE: Table[BuiltInChecker | PluginChecker] = Table(

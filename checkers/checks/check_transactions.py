@@ -27,7 +27,7 @@ from ackproof.history.cell import Cell
 TRANSACTIONS = "transactions"
 """The prefix of counts of transactions by outcome and by guarantee status."""
 
-LOOKED = "transactions looked at"
+LOOKED = "transactions examined"
 """The count of cells that all rules could examine completely."""
 
 
@@ -96,7 +96,7 @@ def check_transactions(run: RunEvidence, cell: Cell) -> CellTransactions:
     try:
         gathering = gathered(run, cell)
     except Exception as error:  # noqa: BLE001 - a failed check is a verdict, not a crash
-        return CellTransactions(gaps=(f"its transactions cannot be looked at: {error!r}",))
+        return CellTransactions(gaps=(f"its transactions cannot be examined: {error!r}",))
     history = gathering.history
     promise = transaction_window_of(run, cell)
     counts, violations, failed = _found(history, promise)

@@ -105,7 +105,7 @@ def _installed(work: PluginWork) -> PluginChecker:
     checker, plugin = CATALOGUE.get(work.checker), CATALOGUE.plugin(work.checker)
     if isinstance(checker, PluginChecker) and str(plugin) == work.plugin:
         return checker
-    there = CATALOGUE.absence(work.checker) if checker is None else f"there it is {plugin}"
+    there = CATALOGUE.absence(work.checker) if checker is None else f"that host has {plugin}"
     raise NotInstalled(
         f"the checker {work.checker} cannot be used on {socket.gethostname()}, where Spark ran "
         f"its task: {there}. Install {work.plugin} on every worker"
@@ -150,7 +150,7 @@ def _table(work: PluginWork, table: str, wanted: Sequence[str], problems: list[s
     rows = pa.concat_tables(parts)
     if table == "log" and len(rows) != work.log_records:
         problems.append(
-            f"the final read got {work.log_records} records, its files hold {len(rows)}"
+            f"the final read returned {work.log_records} records, but its files hold {len(rows)}"
         )
     return (rows if table in PARTITIONED else _of_place(rows, work)).select(names)
 
@@ -168,11 +168,11 @@ def _sound(work: PluginWork, returned: object) -> Examined:
     """Return the result of a checker with plain Python numbers. Raises TypeError or ValueError for
     a result that no checker may return."""
     if not isinstance(returned, Examined):
-        raise TypeError(f"it returned {type(returned).__name__}, and must return Examined")
+        raise TypeError(f"it returned {type(returned).__name__}, but must return Examined")
     count = _number("examined", returned.examined)
     anomalies = [_sound_anomaly(work, one) for one in returned.anomalies]
     if len(anomalies) and not count:
-        raise ValueError(f"it found {len(anomalies)} anomalies, and says that it examined nothing")
+        raise ValueError(f"it reported {len(anomalies)} anomalies, but examined nothing")
     lacking = tuple(returned.lacking)
     if isinstance(returned.lacking, str) or not all(isinstance(one, str) for one in lacking):
         raise TypeError("lacking must be a list of sentences")
@@ -181,12 +181,15 @@ def _sound(work: PluginWork, returned: object) -> Examined:
 
 def _sound_anomaly(work: PluginWork, anomaly: object) -> Anomaly:
     if not isinstance(anomaly, Anomaly):
-        raise TypeError(f"an anomaly is of the type {type(anomaly).__name__}, and must be Anomaly")
+        raise TypeError(f"an anomaly has the type {type(anomaly).__name__}, but must be Anomaly")
     if not isinstance(anomaly.detail, str):
         raise TypeError(f"the detail of an anomaly must be text, not {anomaly.detail!r}")
     partition = _number("partition", anomaly.partition)
     if work.partition is not None and partition not in (None, work.partition):
-        raise ValueError(f"an anomaly names partition {partition}, it was shown {work.partition}")
+        raise ValueError(
+            f"an anomaly names partition {partition}, but the checker received "
+            f"partition {work.partition}"
+        )
     if partition is not None and partition >= work.cell.partitions:
         raise ValueError(f"an anomaly names partition {partition}, which the cell does not have")
     return Anomaly(
@@ -208,7 +211,7 @@ def _number(name: str, value: object, most: int = FOREVER) -> int | None:
         raise TypeError(f"{name} must be a whole number, not {value!r}")
     number = operator.index(value)
     if not 0 <= number <= most:
-        raise ValueError(f"{name} is {number}, which is not from 0 to {most}")
+        raise ValueError(f"{name} is {number}, but must be between 0 and {most}")
     return number
 
 

@@ -164,11 +164,11 @@ def _missing(
         elif table in run.incomplete or run.writers.incomplete(table):
             yield f"rows of {table} are missing or damaged"
     if not run.flushed and not _CLIENTS.isdisjoint(checker.reads):
-        yield "the clients are not known to have closed their histories"
+        yield "it is not known whether the clients closed their histories"
     if "log" in checker.reads:
         for topic, number in places:
             if not run.final_read((topic, number)).complete:
-                yield f"the final read of {topic}-{number} did not get to the end of the log"
+                yield f"the final read of {topic}-{number} did not reach the end of the log"
 
 
 def _terms(

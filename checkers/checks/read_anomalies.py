@@ -176,8 +176,10 @@ class AnomalyBuilder:
     def nonmonotonic(self, client: str, seen: ConsumerReads, steps: Steps) -> ReadAnomalies:
         """Return one row for each step back."""
         details = (
-            f"shown to {client} in poll {seen.poll[row]}, after offset {seen.offset[before]} "
-            f"in poll {seen.poll[before]}"
+            (
+                f"read by {client} in poll {seen.poll[row]}, after offset {seen.offset[before]} "
+                f"in poll {seen.poll[before]}"
+            )
             for before, row in zip(steps.before, steps.rows, strict=True)
         )
         found = rows(
@@ -193,7 +195,7 @@ class AnomalyBuilder:
     def skipped(self, client: str, seen: ConsumerReads, passed: Passed) -> ReadAnomalies:
         """Return one row for each record that the client skipped."""
         details = (
-            f"{client} passed over it: poll {seen.poll[row]} went on at offset {seen.offset[row]}"
+            f"{client} skipped it: poll {seen.poll[row]} continued at offset {seen.offset[row]}"
             for row in passed.rows
         )
         found = rows(
@@ -208,7 +210,7 @@ class AnomalyBuilder:
 
     def unseen(self, client: str, seen: ConsumerReads, unseen: Array) -> ReadAnomalies:
         """Return one row for each record that the client never read."""
-        detail = f"never shown to {client}, which was shown offset {seen.highest}"
+        detail = f"never read by {client}, which read up to offset {seen.highest}"
         found = rows(
             self.history,
             UNSEEN,
@@ -250,8 +252,10 @@ class AnomalyBuilder:
         at = self.history.first_offset(passed)
         commit = furthest.past(at)
         details = (
-            f"{members[furthest.client[one]].client} committed offset {furthest.offset[one]} for "
-            f"{group}, of which nobody was shown it"
+            (
+                f"{members[furthest.client[one]].client} committed offset {furthest.offset[one]} "
+                f"for {group}, but no member had read this record"
+            )
             for one in commit
         )
         found = rows(
@@ -309,13 +313,13 @@ class AnomalyBuilder:
         return "; ".join([*said, *others])
 
     def _claim(self, made: Claims, one: int) -> str:
-        whose = "acked" if made.who[one] == ACK else f"shown to {self.clients[made.who[one]]}"
+        whose = "acked" if made.who[one] == ACK else f"read by {self.clients[made.who[one]]}"
         return f"{whose}: {self.records.name(made.record[one])}"
 
     def _shown(self, made: Claims, mine: Array) -> str:
         others = len(mine) - 1
         more = f" and {others} more" if others else ""
-        return f"shown to {self.clients[made.who[mine[0]]]}{more}:"
+        return f"read by {self.clients[made.who[mine[0]]]}{more}:"
 
     def _ending(self, offset: int) -> str:
         end = self.history.read.end
@@ -327,13 +331,13 @@ class AnomalyBuilder:
 def _told(group: str, one: ReadBack) -> str:
     if one.committed is None:
         return (
-            f"{one.client} was told offset {one.offset} when it was assigned the partition, which "
-            f"no member of {group} had committed or got to"
+            f"{one.client} received offset {one.offset} when it was assigned the partition, "
+            f"but no member of {group} had committed or reached that offset"
         )
-    told = "that nothing is" if one.lost else f"offset {one.offset}"
+    told = "no committed offset" if one.lost else f"offset {one.offset}"
     return (
-        f"{one.by} had committed it for {group}, and was answered; {one.client} was told {told} "
-        "when it was assigned the partition"
+        f"{one.by} had committed it for {group} and received the answer; {one.client} "
+        f"received {told} when it was assigned the partition"
     )
 
 

@@ -74,7 +74,7 @@ class ReadRecords:
     def name(self, record: int) -> str:
         """Return the name of a record. NONE stands for a payload that no client wrote."""
         if record == NONE:
-            return "a payload of no client"
+            return "a payload that no client sent"
         known = len(self._history.sequence)
         if record < known:
             return self._history.name(record)

@@ -79,7 +79,7 @@ def _moved(partition: PartitionHistory) -> Array:
 
 def _moved_words(partition: PartitionHistory, moved: Array) -> pa.Array:
     acked, stands = partition.acked_offset[moved], partition.first_offset(moved)
-    told = joined("acked at offset ", acked, ", stands at ", stands, "; offset ", acked)
+    told = joined("acked at offset ", acked, ", but stands at ", stands, "; offset ", acked)
     return joined(told, " now holds ", standing_at(partition, acked))
 
 
@@ -145,7 +145,7 @@ def duplicated(partition: PartitionHistory) -> pa.Table:
         records=np.array(list(found), dtype=np.int64),
         offsets=[offsets[0] for offsets in found.values()],
         details=[
-            f"stands at offsets {', '.join(map(str, offsets))}"
+            f"in the log at offsets {', '.join(map(str, offsets))}"
             + (", each written in another session of its producer" * renewed(partition, offsets))
             for offsets in found.values()
         ],
@@ -168,7 +168,7 @@ def reordered(partition: PartitionHistory) -> pa.Table:
     above = partition.first_offset(ahead)
     details = in_blocks(
         lambda some: joined(
-            "stands behind ", names(partition, ahead[some]), " at offset ", above[some]
+            "in the log behind ", names(partition, ahead[some]), " at offset ", above[some]
         ),
         len(behind),
     )
@@ -199,7 +199,7 @@ def phantom(partition: PartitionHistory) -> pa.Table:
     records = partition.log_record[positions]
     ours = records != NONE
     told = joined(names(partition, records[ours]), " was never sent to this partition")
-    alien_words = pa.repeat("the payload is none of a client's, or damaged", len(records))
+    alien_words = pa.repeat("the payload was not sent by any client, or is damaged", len(records))
     details = pc.replace_with_mask(alien_words, pa.array(ours), told)
     offsets = partition.log_offset[positions]
     return rows(partition, "phantom", records=records, offsets=offsets, details=details)
@@ -209,7 +209,7 @@ def failed_but_present(partition: PartitionHistory) -> pa.Table:
     """Return records that certainly failed and yet are in the log, one row each."""
     failed = (partition.fate == Fate.FAILED) & ~partition.contradicted
     present = np.flatnonzero(failed & (partition.first != NONE))
-    details = pa.repeat("failed for certain, and stands in the log", len(present))
+    details = pa.repeat("certainly failed, but is in the log", len(present))
     offsets = partition.first_offset(present)
     return rows(partition, "failed-but-present", records=present, offsets=offsets, details=details)
 

@@ -82,18 +82,18 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
     if run.collected is None or run.logs is None:
         return Copies()
     if "cluster" in run.incomplete:
-        why = "rows of the table cluster are missing, which tell who was in the ISR"
+        why = "rows of the table cluster, which records the ISR, are missing"
         return Copies(not_compared=(f"replicas not compared: {why}",))
     observed = run.observation.of(partition)
     # The table may have a change that happened during copying a moment later.
     lagging = min(run.collected.end + OBSERVATION_LAG_NS, FOREVER)
     states = observed.during(Span(run.collected.start, lagging))
     if not states or observed.blind(run.collected):
-        why = "nobody watched who was in the ISR while logs were collected"
+        why = "the ISR was not observed while logs were collected"
         return Copies(not_compared=(f"replicas not compared: {why}",))
     if len({(state.leader, state.leader_epoch) for state in states}) > 1:
         return Copies(
-            not_compared=("replicas not compared: an election while logs were collected",)
+            not_compared=("replicas not compared: a leader was elected while logs were collected",)
         )
     members = set.intersection(*(set(state.isr) for state in states))
     (leader,) = {state.leader for state in states}
@@ -104,7 +104,9 @@ def copies(run: RunEvidence, cell: Cell, partition: Partition) -> Copies:
     end = _committed(run, partition, [found[broker][0] for broker in whole])
     if end is None:
         return Copies(
-            not_compared=("replicas not compared: no final read tells what was committed",)
+            not_compared=(
+                ("replicas not compared: no final read shows which records were committed"),
+            )
         )
     return Copies(
         brokers=tuple(whole),
@@ -129,7 +131,7 @@ def _not_compared(cell: Cell, found: Mapping[int, list[AnyPath]]) -> Iterator[st
             why = "was collected from several log directories" if logs else "was not collected"
             yield f"the log of broker-{broker} not compared: it {why}"
     if len(found) < cell.replication_factor:
-        isr = ", ".join(f"broker-{broker}" for broker in sorted(found)) or "nobody"
+        isr = ", ".join(f"broker-{broker}" for broker in sorted(found)) or "no broker"
         yield f"replicas not compared: while logs were collected only {isr} was in the ISR"
 
 

@@ -54,7 +54,9 @@ def standing_at(partition: PartitionHistory, offsets: Array) -> pa.Array:
     ours = held & (records != NONE)
     if ours.all():
         return names(partition, records)
-    told = pa.array(["no record", "a payload of no client"]).take(pa.array(held.astype(np.int8)))
+    told = pa.array(["no record", "a payload that no client sent"]).take(
+        pa.array(held.astype(np.int8))
+    )
     return pc.replace_with_mask(told, pa.array(ours), names(partition, records[ours]))
 
 

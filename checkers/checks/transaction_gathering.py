@@ -238,8 +238,10 @@ def _complete(run: RunEvidence, cell: Cell, problems: list[str]) -> bool:
     for topic, number in cell.topic_partitions:
         row: dict[str, Any] | None = ended.get(number)
         if row is None or not row["complete"]:
-            why = "no reason" if row is None else row["error"]
-            problems.append(f"{topic}-{number}: what is committed was not read to its end: {why}")
+            why = "no reason is recorded" if row is None else row["error"]
+            problems.append(
+                f"{topic}-{number}: the committed records were not read to the end: {why}"
+            )
         read = run.reads.get((topic, number))
         if read is None or not read.read.complete:
             return False  # The check of the final read reports this.

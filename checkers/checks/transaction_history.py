@@ -26,17 +26,21 @@ G0 = "G0"
 G1C = "G1c"
 
 SUMMARIES: Mapping[str, str] = {
-    ABORTED_READ: "shown to a consumer, and its transaction was not committed (G1a)",
-    PRECOMMITTED_READ: "shown to a read_committed consumer before its commit was asked for",
-    LOST_COMMIT: "a transaction whose commit was answered, and none of its records is committed",
-    TORN: "a transaction some of whose records are committed, and others are not",
-    RESURRECTED: "committed in the final log, and its transaction was not",
-    ZOMBIE: "committed in the final log, and sent by a producer that had been fenced",
-    OFFSETS_ALONE: "below what a group has committed, and no committed transaction was made of it",
-    RECORDS_ALONE: "a committed transaction was made of it, and its group has not committed it",
-    TWICE: "two committed transactions were made of it",
-    G0: "a cycle of transactions, each of which wrote behind the one before",
-    G1C: "a cycle of transactions, each of which read the one before, or came next in its session",
+    ABORTED_READ: "read by a consumer, but its transaction was not committed (G1a)",
+    PRECOMMITTED_READ: "read by a read_committed consumer before its commit was requested",
+    LOST_COMMIT: "a transaction whose commit was answered, but none of its records is committed",
+    TORN: "a transaction with committed and uncommitted records",
+    RESURRECTED: "committed in the final log, but its transaction was not committed",
+    ZOMBIE: "committed in the final log, but sent by a producer that had been fenced",
+    OFFSETS_ALONE: (
+        "below the offset that a group committed, but no committed transaction processed it"
+    ),
+    RECORDS_ALONE: (
+        "processed by a committed transaction, but its group has not committed its offset"
+    ),
+    TWICE: "processed by two committed transactions",
+    G0: "a cycle of transactions that each wrote after the one before",
+    G1C: "a cycle of transactions that each read the one before or followed it in its session",
 }
 """The summary of each anomaly by its name."""
 

@@ -37,7 +37,7 @@ def lost_commits(history: TransactionalHistory) -> Iterator[TransactionViolation
     for at in np.flatnonzero(lost).tolist():
         one = history.transactions[at]
         records = "its one record" if wrote[at] == 1 else f"none of its {wrote[at]} records"
-        words = f"{one.name} was committed, and {records} is"
+        words = f"{one.name} was committed, but {records} is"
         yield TransactionViolation(
             anomaly=LOST_COMMIT,
             time=one.time,
@@ -98,7 +98,7 @@ def resurrected(history: TransactionalHistory) -> Iterator[TransactionViolation]
             offset=int(history.log.offset[row]),
             producer=one.producer,
             sequence=int(history.log.sequence[row]),
-            detail=f"stands as committed, and {why}",
+            detail=f"in the log as committed, but {why}",
         )
 
 
@@ -111,7 +111,7 @@ def aborted_reads(history: TransactionalHistory) -> Iterator[TransactionViolatio
         decided = history.with_outcome(TransactionOutcome.NOT_COMMITTED)
     mine = history.transactions_of(history.shown)
     wrong = np.append(decided, False)[mine] & (mine != NONE)
-    yield from _shown(history, wrong, mine, ABORTED_READ, "which was not committed")
+    yield from _shown(history, wrong, mine, ABORTED_READ, ", which was not committed")
 
 
 def precommitted_reads(history: TransactionalHistory) -> Iterator[TransactionViolation]:
@@ -123,7 +123,7 @@ def precommitted_reads(history: TransactionalHistory) -> Iterator[TransactionVio
     mine = history.transactions_of(history.shown)
     early = (history.shown.time < asked[mine]) & (mine != NONE)
     early &= ~np.append(history.certainly_not, False)[mine]
-    yield from _shown(history, early, mine, PRECOMMITTED_READ, "before its commit was asked for")
+    yield from _shown(history, early, mine, PRECOMMITTED_READ, " before its commit was requested")
 
 
 def _shown(
@@ -139,7 +139,7 @@ def _shown(
             offset=int(shown.offset[row]),
             producer=one.producer,
             sequence=int(shown.sequence[row]),
-            detail=f"{shown.clients[shown.client[row]]} was shown it, of {one.name}, {words}",
+            detail=f"{shown.clients[shown.client[row]]} read it as part of {one.name}{words}",
         )
 
 
@@ -193,7 +193,10 @@ def offsets_without_records(history: TransactionalHistory) -> Iterator[Transacti
             offset=int(log.offset[row]),
             producer=int(log.producer[row]),
             sequence=int(log.sequence[row]),
-            detail=f"the group has committed {position}, and made nothing of it that is committed",
+            detail=(
+                f"the group has committed {position}, but no committed transaction "
+                "processed this record"
+            ),
         )
 
 
@@ -209,7 +212,10 @@ def records_without_offsets(history: TransactionalHistory) -> Iterator[Transacti
             history,
             int(row),
             RECORDS_ALONE,
-            f"{one.name} was made of it and is committed; the group has committed {position}",
+            (
+                f"{one.name} processed it and is committed, but the group has committed only "
+                f"{position}"
+            ),
         )
 
 
@@ -224,7 +230,7 @@ def transformed_twice(history: TransactionalHistory) -> Iterator[TransactionViol
         mine = np.flatnonzero(different[:, 0] == place)
         names = " and ".join(history.transactions[at].name for at in different[mine, 1])
         row = int(rows[first[mine[-1]]])
-        yield _of_input(history, row, TWICE, f"{names} were made of it, and are committed")
+        yield _of_input(history, row, TWICE, f"{names} processed it, and both are committed")
 
 
 def _of_input(

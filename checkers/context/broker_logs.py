@@ -51,7 +51,10 @@ def unreadable_lines(logs: AnyPath, without: Container[AnyPath] = ()) -> Iterato
             continue
         if strange:
             where = f"{path.parent.name}/{path.name}"
-            yield f"{where}: passed over {len(strange)} unreadable line(s), first line {strange[0]}"
+            yield (
+                f"{where}: skipped {len(strange)} unreadable line(s), the first is line "
+                f"{strange[0]}"
+            )
 
 
 def object_in(line: str) -> Mapping[str, Any]:
@@ -76,7 +79,7 @@ def number(entry: Any) -> int:
     value."""
     found = int(entry)
     if abs(found) >= _NUMBER_MAX:
-        raise OverflowError(f"{found:.3g} is larger than any number of Kafka's")
+        raise OverflowError(f"{found:.3g} is larger than any number that Kafka uses")
     return found
 
 

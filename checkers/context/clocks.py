@@ -41,7 +41,13 @@ class NodeClocks:
         """Yield the writers on nodes whose clock was not compared, each with a sentence."""
         for writer in writers:
             if writer.node not in self._compared:
-                yield writer, f"the clock of {writer.node} was not compared at start and end"
+                yield (
+                    writer,
+                    (
+                        f"the clock of {writer.node} was not compared at the start and end of "
+                        "the run"
+                    ),
+                )
 
     def findings(self) -> Iterator[str]:
         """Yield the clocks that differ by more than is allowed."""

@@ -87,7 +87,9 @@ def _altered(look: tuple[AnyPath, str | None]) -> str | None:
     if digest is None:
         return "was not collected"
     try:
-        return None if storage.digest(path) == digest else "is not as it was collected"
+        return (
+            None if storage.digest(path) == digest else "differs from the file that was collected"
+        )
     except OSError as error:
         return str(error)
 

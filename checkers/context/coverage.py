@@ -127,7 +127,7 @@ def lacking(
                 silent = [partition for partition in silent if partition in allowed]
             if silent:
                 names = ", ".join(f"{topic}-{number}" for topic, number in silent)
-                yield f"no ack {when} {fault.label} on {fault.target}, which touched {names}"
+                yield f"no ack {when} {fault.label} on {fault.target}, which affected {names}"
 
 
 def silent_since_heal(

@@ -138,5 +138,5 @@ def last_error(logs: AnyPath, server: str) -> str | None:
 
 def _status(exit_code: int | None) -> str:
     if exit_code is None:
-        return "nobody knows how"
+        return "exit status unknown"
     return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"

@@ -93,7 +93,7 @@ def read_gaps(planned: PlannedRun, reads: Mapping[Partition, ReadFacts]) -> Iter
             if facts is None:
                 yield Gap(words=f"{name}: no final read", cells=frozenset({cell.name}))
             elif not facts.read.complete:
-                words = f"{name}: final read incomplete ({facts.error or 'no reason'})"
+                words = f"{name}: final read incomplete ({facts.error or 'no reason is recorded'})"
                 yield Gap(words=words, cells=frozenset({cell.name}))
 
 
@@ -107,5 +107,5 @@ def ends_not_met(reads: Mapping[Partition, ReadFacts]) -> Iterator[str]:
     for (topic, number), facts in sorted(reads.items()):
         listed, met = facts.read.listed, facts.read.end
         if listed is not None and met is not None and met != listed:
-            told = f"ListOffsets told the end {listed}"
-            yield f"{topic}-{number}: {told}, the final read met it at {met}"
+            told = f"ListOffsets returned the end {listed}"
+            yield f"{topic}-{number}: {told}, but the final read ended at {met}"

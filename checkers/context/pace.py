@@ -123,7 +123,7 @@ def findings(
     shares = sorted(((lost[one] / spans[one], one) for one in spans if spans[one]), reverse=True)
     named = ", ".join(f"{one} {share:.0%}" for share, one in shares)
     yield (
-        f"the servers waited for a processor for most of the time ({named}): the machine is too "
-        "small for this campaign, or does other work. What servers must do within a time-out was "
-        "given that much longer"
+        f"the servers waited for a processor for most of the time ({named}): the machine is "
+        "too small for this campaign, or is busy with other work. Every time limit of the "
+        "servers was extended by the time that they waited"
     )

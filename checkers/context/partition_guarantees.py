@@ -58,7 +58,7 @@ def _excuses(
     spared = UNSYNCED if cell.flushes_every_record else None
     for fault in faults:
         if fault.destroys == SILENTLY:
-            yield f"{fault.label} changed what replicas had on their disks", fault.proven
+            yield f"{fault.label} changed data on the disks of replicas", fault.proven
         elif data_loss_span(fault) is not None and fault.destroys not in (spared, UNCLEANLY):
             yield from _led_on(around.observed, fault)
     elections = (
@@ -69,13 +69,13 @@ def _excuses(
     for limit in elections:
         yield limit.why, limit.certain
     if cell.unclean_leader_election and _unseen(around.observed):
-        yield "nobody watched all of its elections", False
+        yield "its elections were not all observed", False
 
 
 def _led_on(observed: Observed, fault: FaultFacts) -> Iterator[tuple[str, bool]]:
     """Yield an excuse if a broker led that a fault had taken data from, after its restart and
     before it was observed out of the ISR. A broker that joins the ISR again has caught up."""
-    why = f"{fault.taker} took data from the disk of one that led before it had caught up"
+    why = f"{fault.taker} took data from the disk of a broker that led before it had caught up"
     back = fault.start if fault.heal is None else fault.heal
     if fault.brokers is None:
         yield why, False
@@ -136,7 +136,7 @@ def commit_window_of(run: RunEvidence, group: PlannedGroup, partition: Partition
     """Return the validity window in which a group's committed offsets of a partition are kept."""
     kept_in = offsets_partition(run, group)
     if kept_in is None:
-        why = f"nobody watched who coordinated {group.name}"
+        why = f"the coordinator of {group.name} was not observed"
         return ValidityWindow(unknown_before=FOREVER, why=(why,))
     return ack_window(
         _OFFSETS, kept_in, _until_read(run, group_surroundings(run, kept_in, partition))
@@ -151,7 +151,7 @@ def transaction_window_of(run: RunEvidence, cell: Cell) -> ValidityWindow:
     found = []
     for topic, many in _rests_on(run, cell).items():
         if not many:
-            why = f"nobody watched who led {topic}"
+            why = f"the leader of {topic} was not observed"
             found.append(ValidityWindow(unknown_before=FOREVER, why=(why,)))
         for partition in [(topic, number) for number in range(many)]:
             surroundings = _until_read(

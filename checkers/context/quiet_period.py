@@ -29,17 +29,19 @@ def quiet_period_of(run: RunEvidence, cell: Cell) -> QuietPeriod:
     begun = max(row["time"] for row in _looks(run, cell).values())
     assert run.asked_to_end is not None
     if run.asked_to_end <= begun:
-        return QuietPeriod(span=NEVER, why=("clients were asked to end before it had recovered",))
+        return QuietPeriod(
+            span=NEVER, why=("clients were asked to end before the cluster had recovered",)
+        )
     return QuietPeriod(span=Span(begun, run.asked_to_end))
 
 
 def _why_not(run: RunEvidence, cell: Cell) -> Iterator[str]:
     for table in sorted(run.incomplete & {"faults", "recovery", "phases", "clients", "clocks"}):
-        yield f"the table {table} is not whole"
+        yield f"the table {table} is incomplete"
     told = {fault.fault_id for fault in run.faults}
     for plan in run.planned.faults:
         if plan.fault_id not in told:
-            yield f"nothing is known of {plan.fault}#{plan.fault_id}"
+            yield f"no record of {plan.fault}#{plan.fault_id}"
     for fault in run.faults:
         if fault.over == FOREVER:
             yield f"{fault.label} is not proven healed"
@@ -48,12 +50,12 @@ def _why_not(run: RunEvidence, cell: Cell) -> Iterator[str]:
     for topic, number in cell.topic_partitions:
         look = looks.get((topic, number))
         if look is None or look["time"] < healed or not look["whole"]:
-            yield f"{topic}-{number} was not seen to have recovered"
+            yield f"the recovery of {topic}-{number} was not observed"
     if run.asked_to_end is None:
-        yield "nobody knows when clients were asked to end"
+        yield "the time at which clients were asked to end is unknown"
     bound = run.clock_bound_ns(cell.topic_partitions[0], "sends", "polls")
     if bound is None or bound > SKEW_ALLOWED_NS:
-        yield "its clients' clocks are not known well enough"
+        yield "the clocks of its clients are not known well enough"
 
 
 def _looks(run: RunEvidence, cell: Cell) -> Mapping[tuple[str, int], Mapping[str, Any]]:

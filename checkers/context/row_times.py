@@ -42,7 +42,7 @@ class Expected:
         """Return a sentence about the first unexpected value, or None if all values are as
         expected."""
         if self.cell is not None and (strange := other(rows, "cell", self.cell)) is not None:
-            return f"the column cell holds {strange!r}, the manifest says {self.cell!r}"
+            return f"the column cell holds {strange!r}, but the manifest says {self.cell!r}"
         return untimely(rows, self.within)
 
 

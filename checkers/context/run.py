@@ -201,7 +201,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         *_lacking(planned, faults, reads, clocks, observation),
     )
     if not history.is_dir():
-        found = (Gap(words=f"{history} is not there"),)  # all else follows from that
+        found = (Gap(words=f"{history} does not exist"),)  # all else follows from that
     findings = (
         *steps.failures(tables["phases"]),  # the cause comes first, then what follows from it
         *steps.infrastructure_failures(tables["phases"]),
@@ -302,7 +302,7 @@ def _unchecked(
     """Yield which logs were not compared, and what an external cluster does not reveal. A manifest
     from before logs were collected plans none."""
     if planned.replicas and collected is None:
-        yield "replicas not compared: the step collect did not end well"
+        yield "replicas not compared: the step collect did not succeed"
     elif planned.replicas and logs is None:
         gone = "are missing" if "replicas" in files.absent else "were not collected"
         yield f"replicas not compared: their logs {gone}"
@@ -364,9 +364,10 @@ def external_findings(planned: PlannedRun) -> Iterator[str]:
     """Yield a sentence for each guarantee that cannot be checked, if the cluster was external."""
     if not planned.external:
         return
-    yield "not checked: replicas-agree: the logs of a cluster of your own are not read"
+    yield "not checked: replicas-agree: the logs of an external cluster are not read"
     yield (
-        "not checked: committed-stays, deposed-leaders-stop, min-isr-kept, one-leader-an-epoch, "
-        "epochs-rise: clients are told neither leader epochs nor versions of the ISR"
+        "not checked: committed-stays, deposed-leaders-stop, min-isr-kept, "
+        "one-leader-an-epoch, epochs-rise: clients receive neither leader epochs nor "
+        "versions of the ISR"
     )
-    yield "not checked: servers-stay-up: nobody watched the processes of a cluster of your own"
+    yield "not checked: servers-stay-up: the processes of an external cluster are not observed"

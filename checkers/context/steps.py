@@ -55,7 +55,7 @@ def failures(rows: Sequence[Row]) -> Iterator[str]:
     """Yield a sentence for each failure of a step."""
     for row in rows:
         if row["event"] == "failed":
-            yield f"the step {row['phase']} failed: {row['detail'] or 'no detail'}"
+            yield f"the step {row['phase']} failed: {row['detail'] or 'no detail is recorded'}"
 
 
 def gaps(rows: Sequence[Row], identity: str) -> Iterator[str]:
@@ -66,7 +66,7 @@ def gaps(rows: Sequence[Row], identity: str) -> Iterator[str]:
             None,
             identity,
         ):
-            yield f"the history is that of {row['detail']}, and not of {identity}"
+            yield f"the history belongs to {row['detail']}, not to {identity}"
     yield from failures([row for row in rows if _meaning(row).evidence])
     told = {row["phase"] for row in rows if row["event"] == "failed"} | ended(rows)
     missing = [step for step, meaning in STEPS.items() if meaning.evidence and step not in told]
@@ -80,7 +80,7 @@ def infrastructure_failures(rows: Sequence[Row]) -> Iterator[str]:
     yield from failures([r for r in rows if _meaning(r).ours and r["detail"] != INTERRUPTED])
     for step, meaning in STEPS.items():
         if meaning.last and not stopped(rows) and step not in ended(rows):
-            yield f"the run did not come to its end: the step {step} did not end"
+            yield f"the run did not finish: the step {step} did not end"
 
 
 def stopped(rows: Sequence[Row]) -> bool:
@@ -136,7 +136,7 @@ def fault_gaps(planned: PlannedRun, faults: Sequence[FaultFacts]) -> Iterator[Ga
     for plan in planned.faults:
         if (plan.fault_id, plan.fault) not in told:
             yield Gap(
-                words=f"{possible(plan).label} on {plan.target}: the history has nothing of it"
+                words=f"{possible(plan).label} on {plan.target}: the history has no record of it"
             )
     cells = [planned_cell.cell for planned_cell in planned.cells]
     for fault in faults:
@@ -153,7 +153,7 @@ def not_settled(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     campaign allows, from rows of the table ``faults``."""
     for row in rows:
         if row["event"] == "inject" and row["evidence"] is not None:
-            yield f"{row['fault']}#{row['fault_id']}: struck before the cluster had settled"
+            yield f"{row['fault']}#{row['fault_id']}: injected before the cluster had settled"
 
 
 def _unproven(fault: FaultFacts) -> Iterator[str]:
@@ -166,7 +166,7 @@ def _unproven(fault: FaultFacts) -> Iterator[str]:
     if fault.injected is None:
         yield " was not injected"
     elif not fault.is_effective:
-        yield " is not proven to have bitten"
+        yield " is not proven to have taken effect"
     if fault.end == FOREVER:
         yield " is not proven healed"
 
@@ -226,10 +226,10 @@ def findings(run: PlannedRun, rows: Sequence[Row], zookeeper: Sequence[Row]) -> 
     at = _moments(zookeeper)
     missing = [moment for moment in MOMENTS if (moment, None) not in at]
     if missing and run.zookeeper:
-        yield f"what ZooKeeper had counted is unknown at: {', '.join(missing)}"
+        yield f"ZooKeeper's counters are unknown at: {', '.join(missing)}"
     for failover in failovers(run.failovers, rows, zookeeper):
         if failover.led_ms is None or failover.acked_ms is None:
-            yield f"the failover of {failover.partitions} partitions was not measured whole"
+            yield f"the failover of {failover.partitions} partitions was not measured completely"
 
 
 Moments = Mapping[tuple[str, int | None], Sequence[Row]]

@@ -483,7 +483,7 @@ def _two_leaders(observed: Observed, roles: Sequence[Role]) -> Iterator[Observed
             since[state.leader_epoch] = state.time
     for role in roles:
         if role.leads and role.leader_epoch >= 0:
-            leaders[role.leader_epoch].setdefault(role.broker, "by its own word")
+            leaders[role.leader_epoch].setdefault(role.broker, "according to its own log")
     for epoch, those in sorted(leaders.items()):
         if len(those) > 1:
             who = " and ".join(f"broker-{b} ({how})" for b, how in sorted(those.items()))

@@ -189,7 +189,10 @@ def ack_window(cell: Cell, partition: Partition, around: PartitionSurroundings) 
     """Return the validity window for acked records of one partition."""
     limits = [limit for limit in _limits(cell, partition, around) if limit.before > 0]
     if limits and around.clock_bound_ns is None:
-        why = "the clocks of its clients are not known, so nobody knows what was acked before that"
+        why = (
+            "the clocks of its clients are not known, so it is not known which records "
+            "were acked before that"
+        )
         limits.append(WindowLimit(before=FOREVER, certain=False, why=why))
     certain = [limit for limit in limits if limit.certain]
     decisive = [max(some, key=lambda limit: limit.before) for some in (certain, limits) if some]
@@ -258,14 +261,14 @@ def _unseen(observed: Observed) -> Iterator[WindowLimit]:
     """Yield limits for unobserved elections. A guarantee that ends with an election is unknown
     before the first state, and for ever if the observer did not come back."""
     if not observed.states or observed.observer_lost:
-        why = "nobody watched who led it until the end"
+        why = "its leader was not observed until the end"
         yield WindowLimit(before=FOREVER, certain=False, why=why)
     elif all(state.leader_epoch == UNKNOWN for state in observed.states):
         # Without epochs, nothing shows that A led, then B, then A again between two observations.
-        why = "leader epochs were not told, so that a change of leader may have gone unseen"
+        why = "leader epochs were not observed, so a change of leader may have been missed"
         yield WindowLimit(before=FOREVER, certain=False, why=why)
     else:
-        why = "nobody watched who led it in the beginning"
+        why = "its leader was not observed at the beginning"
         yield WindowLimit(before=observed.states[0].time, certain=False, why=why)
 
 
@@ -318,7 +321,7 @@ def _changed(before: int, after: int) -> str:
     """Return a sentence about how one leader followed another. A negative number stands for none or
     an unknown one."""
     if before < 0 and after < 0:
-        return "it had no leader that is known"
+        return "it had no known leader"
     if before < 0:
         had = "it had no leader" if before == NO_LEADER else "its leader was unknown"
         return f"{had}, then broker-{after} led"
@@ -326,7 +329,7 @@ def _changed(before: int, after: int) -> str:
         has = "it had no leader" if after == NO_LEADER else "its leader was unknown"
         return f"broker-{before} led, then {has}"
     if before == after:
-        return f"broker-{after} led again, and others may have led in between"
+        return f"broker-{after} led again, and other brokers may have led in between"
     return f"its leader changed from broker-{before} to broker-{after}"
 
 
@@ -368,7 +371,7 @@ def ordered_elections(
         end = min(around.settled(fault.end) + OBSERVATION_LAG_NS, FOREVER)
         ordered = Span(fault.start, end)
         if around.observed.blind(ordered):
-            why = f"nobody watched who led it when {fault.label} let anybody lead"
+            why = f"its leader was not observed when {fault.label} allowed any replica to lead"
             yield WindowLimit(before=around.heard(end, None, faults), certain=False, why=why)
         for limit in unclean_elections(around, faults, ordered):
             yield replace(limit, certain=limit.certain and fault.trusted)
@@ -387,7 +390,7 @@ def unclean_elections(
         why = f"{who} was elected outside the ISR {list(before.isr)} in epoch {after.leader_epoch}"
         if is_clean is None:
             span = f"epochs {before.leader_epoch} and {after.leader_epoch}"
-            why = f"an election outside the ISR may have gone unseen between {span}"
+            why = f"an election outside the ISR may have been missed between {span}"
         # A state found after a hole from second 10 to 20 may be from second 11. A record acked in
         # second 15 may have been acked by the leader that was elected then.
         since = replace(after, time=around.observed.not_before(after))
@@ -424,11 +427,11 @@ def _survivors(
 ) -> Iterator[WindowLimit]:
     strikes = [(span, fault) for fault in faults if (span := data_loss_span(fault)) is not None]
     for void in isr_data_losses(around.observed, strikes):
-        lost = "took data from the last of the ISR"
+        lost = "took data from the last members of the ISR"
         why = (
             f"{void.fault.taker} {lost} {list(void.isr)} that had it"
             if void.isr
-            else f"nobody watched whether {void.fault.taker} {lost} that had it"
+            else f"it was not observed whether {void.fault.taker} {lost} that had it"
         )
         yield WindowLimit(before=around.widened(void.before), certain=void.certain, why=why)
 
@@ -451,7 +454,7 @@ def _silent_damage(
             certain = False
         else:
             continue
-        why = f"{fault.label} damaged what one that led it had synced"
+        why = f"{fault.label} damaged data that one of its leaders had synced"
         yield WindowLimit(before=around.widened(struck.end), certain=certain, why=why)
 
 
@@ -490,7 +493,7 @@ def _until_heard(
     yield WindowLimit(before=due, certain=False, why=why)
     late = around.heard(after.time, perhaps, faults)
     if late > due + around.settle_ns:
-        why = "servers had to wait for a processor, and may have heard late of another leader"
+        why = "servers had to wait for a processor, and may have learned late of another leader"
     yield WindowLimit(before=late, certain=False, why=why)
 
 

@@ -73,9 +73,9 @@ def lack_of_crashed(paths: Sequence[AnyPath]) -> str | None:
         return "its client recorded nothing before it was crashed"
     numbers = [names.parse(path.name)[1] for path in paths]
     if numbers != [None] and numbers != list(range(1, len(paths) + 1)):
-        return "a part is missing of what its client recorded before it was crashed"
+        return "part of what its client recorded before it was crashed is missing"
     if torn:
-        return f"{torn[0]} is cut short, and others follow it"
+        return f"{torn[0]} is truncated, but other files follow it"
     return None
 
 
@@ -147,9 +147,7 @@ class Closings:
     def _believed(self, file: File) -> Closing | str:
         if self.contradict(file):
             return "its writer's closings contradict each other"
-        return (
-            self.of(file) or "is closed, and no closing tells whether it is as its writer left it"
-        )
+        return self.of(file) or "is closed, but no closing says whether it is unchanged"
 
 
 def read_closings(listed: Listed) -> tuple[Closings, Mapping[AnyPath, str]]:
@@ -185,7 +183,7 @@ def other_length(rows: int, paths: Sequence[AnyPath]) -> str | None:
     """Return a sentence about the number of rows in these files if it is not ``rows``, otherwise
     None. Raises DamagedFiles."""
     held = reader.count_rows(paths)
-    return None if held == rows else f"holds {held} rows, its writer closed it with {rows}"
+    return None if held == rows else f"holds {held} rows, but its writer closed it with {rows}"
 
 
 def _altered(look: tuple[AnyPath, Closing | str]) -> str | None:
@@ -202,7 +200,7 @@ def _altered(look: tuple[AnyPath, Closing | str]) -> str | None:
         return error.reasons[path]
     except OSError as error:
         return str(error)
-    return length or "is not the file that its writer closed: its digest is another"
+    return length or "is not the file that its writer closed: its digest differs"
 
 
 def _parted(
@@ -305,7 +303,7 @@ class Writers:
         for words, concerned in cells.items():
             yield Gap(words=words, cells=_joined(concerned))
         for row in self._ends:
-            how = row["detail"] or "did not end as it was told to"
+            how = row["detail"] or "did not end when it was asked to"
             # A client that only read belongs to no cell whose evidence ends with it.
             mine = [file for file, who in self._planned.items() if who.client == row["client"]]
             mine_alone = _joined([self._cells(file) for file in mine])
@@ -397,13 +395,13 @@ class Writers:
             # A consumer may have read nothing from a partition, or may not have committed yet.
             silent = file[0] in CONSUMPTION and not paths
             if not silent and (lack := lack_of_crashed(paths)) is not None:
-                yield f"{_words(file)}: {lack} by {self._cut[file].label}"
+                yield f"{_words(file)}: {lack} ({self._cut[file].label})"
         elif closing is None:
             closed = self._closed & {file[:2]}
             told = _words(file) if closed else f"{file[0]} by {file[1]}"
-            yield f"{told}: not closed by its writer"
+            yield f"{told}: its writer did not close it"
         elif closing.rows and not paths:
-            yield f"{_words(file)} is missing; its writer closed it with {closing.rows} rows"
+            yield f"{_words(file)} is missing, but its writer closed it with {closing.rows} rows"
         elif paths:
             yield from _other_than(closing.rows, file, paths)
 
@@ -418,7 +416,7 @@ class Writers:
     def _unplanned_partitions(self, cell: str, partitions: Iterable[Partition]) -> Iterator[Gap]:
         for partition in partitions:
             if not self.nodes(partition):
-                words = f"the manifest plans nobody who sends to {_dashed(partition)}"
+                words = f"the manifest plans no client that sends to {_dashed(partition)}"
                 yield Gap(words=words, cells=frozenset({cell}))
 
     def _silenced(self, cell: str, partitions: Sequence[Partition]) -> Iterator[Gap]:
@@ -427,7 +425,9 @@ class Writers:
         senders = [file for one in partitions for file in self._planned_of.get(("sends", one), ())]
         if senders and all(file in self._cut for file in senders):
             last = max((self._cut[file] for file in senders), key=lambda fault: fault.start)
-            words = f"nobody sends to this cell after {last.label}, which crashed its last client"
+            words = (
+                f"no client sends to this cell after {last.label}, which crashed its last client"
+            )
             yield Gap(words=words, cells=frozenset({cell}))
 
 

@@ -84,7 +84,9 @@ def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[CheckErro
     visible, of_visible = _visible(item, history)
     history = replace(history, transactional=item.transactional, visible=visible)
     unknown = history.lost_or_deleted
-    message = f"{unknown} records without an offset were lost, or deleted by order"
+    message = (
+        f"{unknown} records without an offset are lost, or were deleted by a DeleteRecords request"
+    )
     or_deleted = _of_history(message) if unknown else ()
     history, of_read = without_a_short_read(item, history)
     check_errors = (
@@ -126,7 +128,7 @@ def unread(records: int) -> tuple[CheckError, ...]:
 def contested(records: int) -> tuple[CheckError, ...]:
     """Return the check error for records that share an offset of the final log with another
     record."""
-    message = f"{records} records are in the final log at an offset at which another one is"
+    message = f"{records} records are in the final log at an offset that holds another record"
     return _of_history(message) if records else ()
 
 
@@ -154,8 +156,9 @@ def without_a_short_read(
         return history, ()
     names = ", ".join(f"broker-{broker}" for broker in item.brokers)
     message = (
-        f"the final read ended at offset {end}, and the logs of {names} hold {len(kept)} acked "
-        f"records from offset {min(kept)} to {max(kept)}: the two contradict each other"
+        f"the final read ended at offset {end}, but the logs of {names} hold {len(kept)} "
+        f"acked records from offset {min(kept)} to {max(kept)}: the final read and the logs "
+        "contradict each other"
     )
     return replace(history, read=replace(history.read, complete=False)), _of_history(message)
 
@@ -163,7 +166,7 @@ def without_a_short_read(
 def incomplete(item: WorkItem, rows: int) -> tuple[CheckError, ...]:
     """Return the check error for files of the final log that do not hold as many records as the
     read got."""
-    message = f"the final read got {item.records} records, its files hold {rows}"
+    message = f"the final read returned {item.records} records, but its files hold {rows}"
     return _of_history(message) if item.read.complete and item.records != rows else ()
 
 

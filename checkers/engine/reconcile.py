@@ -333,7 +333,7 @@ def _explained(
             explained = rows.set_column(place, rows.schema.field(place), faults)
         explained = explained.append_column("autopsy", found.of_records)
     except Exception as error:  # noqa: BLE001 - what was lost is lost, explained or not
-        check_error = CheckError(checker=ROOT_CAUSE_ERROR, message=f"no autopsies: {error!r}")
+        check_error = CheckError(checker=ROOT_CAUSE_ERROR, message=f"no root causes: {error!r}")
         return StepResult(rows=padded(item, rows), check_errors=(check_error,))
     return StepResult(rows=padded(item, explained), causes=tuple(found.causes))
 
@@ -356,7 +356,7 @@ def consumption(
     try:
         looked = check_consumers(item.consumers, history, item.promises)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another
-        message = f"what consumers were shown cannot be looked at: {error!r}"
+        message = f"the reads of consumers cannot be examined: {error!r}"
         check_error = CheckError(checker=CONSUMPTION, message=message)
         return None, StepResult(counts=counts, check_errors=(check_error,))
     counts.update(looked.latencies)

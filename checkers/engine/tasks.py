@@ -137,7 +137,9 @@ def rows_of(directory: AnyPath) -> Iterator[pa.RecordBatch]:
     Raises FileNotFoundError if the files are gone, because the counts would then have no rows."""
     files = storage.matching(directory, "*.arrows")
     if not files:
-        raise FileNotFoundError(f"{directory}: the rows of the anomalies were removed meanwhile")
+        raise FileNotFoundError(
+            f"{directory}: the rows of the anomalies were removed in the meantime"
+        )
     for path in files:
         with storage.streamed(path) as source, pa.ipc.open_stream(source) as reader:
             yield from reader

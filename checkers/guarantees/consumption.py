@@ -129,7 +129,7 @@ def groups_recover(
             stuck_ms = 0 if deserted else _stuck_ms(counts, quiet_period.span.end, run.pace)
             if group.recovery_ms is not None and stuck_ms > group.recovery_ms:
                 name = f"{group.name} on {topic}-{number}"
-                broken.append(f"{name}: {_holders(counts)}, shown nothing for {stuck_ms:,} ms")
+                broken.append(f"{name}: {_holders(counts)}, read nothing for {stuck_ms:,} ms")
             elif not counts.get("went_on"):
                 looked = False
             else:
@@ -170,5 +170,5 @@ def _stuck_ms(counts: Counts, end: int, pace: ServerPace) -> int:
 def _holders(counts: Counts) -> str:
     many = counts.get("holders")
     if many is None:
-        return "nobody knows whose"
-    return "assigned to nobody" if not many else f"assigned to {many} of its members"
+        return "owner unknown"
+    return "assigned to no member" if not many else f"assigned to {many} of its members"

@@ -63,7 +63,7 @@ def verdict(
     no_loss = next(one for one in found if one.name == NO_LOSS)
     conclusion, reasons = _conclusion(broken, lacking, no_loss)
     if facts.baseline and conclusion is Verdict.PASS:
-        reasons = [*reasons, "a baseline: nothing was broken"]
+        reasons = [*reasons, "a baseline: no fault was injected"]
     return conclusion, tuple(f"{facts.cell.name}: {reason}" for reason in reasons)
 
 
@@ -101,10 +101,12 @@ def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) ->
     offences = found.broken or found.seen
     # A guarantee may cover only some records, for example that acked records are in order. Others
     # need not be.
-    excused = f"; {found.seen:,} {found.what} where that is not promised" if found.seen else ""
+    excused = (
+        f"; {found.seen:,} {found.what} where the guarantee does not apply" if found.seen else ""
+    )
     seen = {
         False: f"{offences:,} {found.what}",
-        None: "the evidence does not tell",
+        None: "the evidence does not show whether it held",
         True: "held",
     }
     if promise.name == NO_LOSS:
@@ -146,6 +148,8 @@ def _held(found: GuaranteeFinding, facts: Facts) -> bool | None:
 def _open(promise: GuaranteeRule, found: GuaranteeFinding) -> Iterable[str]:
     if found.doubtful:
         count = f"{found.doubtful:,} {found.what}"
-        yield f"{promise.name}: {count}, and nobody knows whether that was promised: {found.why}"
+        yield (
+            f"{promise.name}: {count}, but it is unknown whether the guarantee applied: {found.why}"
+        )
     for words in found.missing_evidence:
         yield f"{promise.name}: {words}"

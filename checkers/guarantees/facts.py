@@ -63,7 +63,7 @@ def plugin_checks(
             yield PluginCheck(
                 checker=checker_name,
                 plugin=plugin,
-                guarantee=f"The checker {checker_name} of the plug-in {plugin} finds nothing.",
+                guarantee=f"The checker {checker_name} of the plug-in {plugin} finds no anomaly.",
                 promised=Promised.ALWAYS,
                 not_promised=None,
                 totals=PluginTotals(lacking=(_absent(checker_name, plugin),)),
@@ -74,10 +74,10 @@ def _check(name: str, checker: PluginChecker, cell: Cell, totals: PluginTotals) 
     try:
         reason = checker.not_promised(cell)
         if reason is not None and not isinstance(reason, str):
-            raise TypeError(f"it returned {reason!r}, and must return a reason or None")
+            raise TypeError(f"it returned {reason!r}, but must return a reason or None")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one checker never takes down another
         words = " ".join(f"{type(error).__name__}: {error}".split())
-        failed = f"the checker {name} failed to say whether it is promised: {words}"
+        failed = f"the checker {name} failed to say whether its guarantee is promised: {words}"
         reason, totals = None, PluginTotals(lacking=(failed,))
     return PluginCheck(
         checker=name,
@@ -106,8 +106,8 @@ def _of_cell(name: str, of_cell: Mapping[str, Examination]) -> PluginTotals:
 
 def _absent(name: str, plugin: str) -> str:
     if name in CATALOGUE:
-        return f"the run was planned with {plugin}, and {CATALOGUE.plugin(name)} is installed now"
-    return f"the run was planned with {plugin}, and {CATALOGUE.absence(name)}"
+        return f"the run was planned with {plugin}, but {CATALOGUE.plugin(name)} is installed now"
+    return f"the run was planned with {plugin}, but {CATALOGUE.absence(name)}"
 
 
 def findings(runs: Sequence[RunEvidence]) -> Iterator[str]:
@@ -119,7 +119,9 @@ def findings(runs: Sequence[RunEvidence]) -> Iterator[str]:
     for checker_name, plugin in sorted(planned):
         now = CATALOGUE.plugin(checker_name)
         if now is not None and str(now) != plugin:
-            yield f"the checker {checker_name} is of {now}, and a run was planned with {plugin}"
+            yield (
+                f"the checker {checker_name} belongs to {now}, but a run was planned with {plugin}"
+            )
 
 
 def plugins_of(runs: Sequence[RunEvidence], checks: Iterable[PluginCheck]) -> Mapping[str, str]:

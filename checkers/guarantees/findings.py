@@ -131,8 +131,8 @@ def keeps_order(cell: Cell) -> tuple[bool, str]:
     if cell.enable_idempotence:
         return True, "enable.idempotence=true"
     if cell.max_in_flight == 1:
-        return True, "max.in.flight=1, of acked records"
-    why = "a retry may be appended behind later sends"
+        return True, "max.in.flight=1, for acked records only"
+    why = "a retry may be appended after later sends"
     return False, f"enable.idempotence=false, max.in.flight={cell.max_in_flight}: {why}"
 
 
@@ -141,7 +141,7 @@ def acks_ascend(cell: Cell) -> tuple[bool, str]:
     without retries: records sent over one connection are appended in that order, and nothing is
     acked over a broken one."""
     if cell.acks == "0":
-        return False, "acks=0: the client is told no offset"
+        return False, "acks=0: the client receives no offset"
     if cell.retries == 0 and not cell.enable_idempotence:
         return True, "retries=0"
     return keeps_order(cell)
@@ -180,7 +180,7 @@ def told_by_all_in_sync(checker: str) -> Callable[[Facts], GuaranteeFinding]:
 
 
 def _not_all(cell: Cell) -> str:
-    return f"acks={cell.acks}: an ack says nothing of those in sync"
+    return f"acks={cell.acks}: an ack does not say that the in-sync replicas have the record"
 
 
 def min_isr(facts: Facts) -> GuaranteeFinding:
@@ -270,7 +270,7 @@ def of_readers(
 def _unexcused(doubtful: int) -> str:
     """Return why a guarantee applies if no reason against it is known."""
     if doubtful:
-        return "the manifest does not plan the group, or the consumer, that was told"
+        return "the manifest does not plan the group or the consumer that received this answer"
     return "promised by every configuration"
 
 
@@ -284,7 +284,10 @@ def committed(checker: str) -> Callable[[Facts], GuaranteeFinding]:
 
     def why_not(facts: Facts) -> tuple[str, ...]:
         deposed = facts.count(BY_THE_DEPOSED)
-        told = f"{deposed:,} answers may be of a coordinator that had not heard that it was deposed"
+        told = (
+            f"{deposed:,} answers may come from a former coordinator that had not yet "
+            "learned of its successor"
+        )
         return (*facts.uncommitted, *([told] if deposed else ()))
 
     return of_readers(checker, COORDINATED, why_not)

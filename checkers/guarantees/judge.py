@@ -376,11 +376,11 @@ def _cell_gaps(
             check_error.message for check_error in check_errors if check_error.checker == HISTORY
         )
     if not all(found):
-        yield "not all of this cell was reconciled"
+        yield "not all partitions of this cell were checked"
     yield from _missing_sends(run, planned, found)
     acked, needed = counts["acked"], max(1, planned.acked_min)
     if acked < needed:
-        yield f"{acked} acked records, at least {needed} are needed"
+        yield f"{acked} acked records, but at least {needed} are needed"
     for (topic, number), own in _by_partition(cell, found).items():
         if acked and not own["acked"]:
             yield f"{topic}-{number}: nothing was acknowledged"
@@ -391,7 +391,7 @@ def _cell_gaps(
         yield from run.writers.fatal(cell.name)
     yield from coverage.lacking(cell, run.faults, run.observation, _by_partition(cell, found))
     for strange in sorted(set(planned.expect) - set(_expected(planned))):
-        yield f"expect: {strange!r} is no verdict, there are {', '.join(Verdict)}"
+        yield f"expect: {strange!r} is not a verdict; the verdicts are {', '.join(Verdict)}"
     yield from thresholds.unknown(planned.thresholds)
 
 
@@ -423,9 +423,9 @@ def _by_partition(
 
 def _untouched(run: RunEvidence, cell: Cell) -> Iterator[str]:
     if not run.planned.faults:
-        yield "no fault was planned, and the campaign does not say that it is a baseline"
+        yield "no fault was planned, and the campaign does not declare itself a baseline"
     elif not any(fault.is_effective for fault in coverage.touching(run.faults, cell)):
-        yield "no fault that is proven touched a partition of this cell"
+        yield "no fault that is proven to have taken effect touched a partition of this cell"
 
 
 def _expected(planned: PlannedCell) -> tuple[Verdict, ...]:

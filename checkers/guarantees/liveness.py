@@ -44,7 +44,7 @@ def resting_on(
 ) -> LivenessResult:
     """Return the result of a guarantee, or an undecided one if a table that it depends on is
     incomplete. The missing rows may excuse a violation or contain one."""
-    torn = tuple(f"the table {one} is not whole" for one in tables if one in incomplete)
+    torn = tuple(f"the table {one} is incomplete" for one in tables if one in incomplete)
     return replace(living, broken=(), missing_evidence=torn) if torn else living
 
 
@@ -91,11 +91,9 @@ def recovers(
         name = f"{partition[0]}-{partition[1]}"
         row = by_partition.get(partition)
         if row is None:
-            missing_evidence.append(f"{name}: nobody looked whether it recovered")
+            missing_evidence.append(f"{name}: its recovery was not checked")
         elif healed is not None and row["time"] < healed:
-            missing_evidence.append(
-                f"{name}: nobody looked whether it recovered after the last heal"
-            )
+            missing_evidence.append(f"{name}: its recovery was not checked after the last heal")
         elif (
             not row["whole"]
             and row["time"] + OBSERVATION_LAG_NS < due < FOREVER
@@ -104,13 +102,13 @@ def recovers(
             # If the user stops the run half a second after the heal, the partition had no time to
             # recover. More time would not help brokers that have all ended.
             missing_evidence.append(
-                f"{name}: not whole when last looked at, before its time was up"
+                f"{name}: not recovered when it was last checked, but its time limit had not passed"
             )
         elif not row["whole"]:
             broken.append(f"{name} {_state(row)}")
         elif (late := _late(cell, partition, row, due, observation)) is not None:
             (broken if late else missing_evidence).append(
-                f"{name}: {late or 'seen whole, too late to tell'}"
+                f"{name}: {late or 'recovered, but it is not known whether in time'}"
             )
     examined = sum(partition in by_partition for partition in cell.topic_partitions)
     return LivenessResult(
@@ -139,7 +137,7 @@ def stays_up(
     """
     started = sum(row["event"] == "started" for row in rows)
     if not started:
-        return LivenessResult(missing_evidence=("nobody watched the servers' processes",))
+        return LivenessResult(missing_evidence=("the servers' processes were not observed",))
     hosts = _hosts(cell, recovery, observation)
     broken: list[str] = []
     missing_evidence: list[str] = []
@@ -149,7 +147,7 @@ def stays_up(
             (missing_evidence if end.doubt else broken).append(end.words)
         elif len(hosts) < cell.replication_factor:
             missing_evidence.append(
-                f"{end.words}; whether it held a replica of this cell was not seen"
+                f"{end.words}; it was not observed whether it held a replica of this cell"
             )
     return LivenessResult(
         broken=tuple(broken), missing_evidence=tuple(missing_evidence), examined=started
@@ -161,7 +159,7 @@ def _unhealed(run: PlannedRun, cell: Cell, faults: Iterable[FaultFacts]) -> Iter
     told = {fault.fault_id for fault in faults}
     for plan in run.faults:
         if plan.fault_id not in told:
-            yield f"nothing is known of {plan.fault}#{plan.fault_id}"
+            yield f"no record of {plan.fault}#{plan.fault_id}"
     for fault in faults:
         if fault.over == FOREVER and any(map(fault.touches, cell.topic_partitions)):
             yield f"{fault.label} is not proven healed"
@@ -188,7 +186,7 @@ def _late(
     if since is None:
         return ""
     late = since - due - OBSERVATION_LAG_NS
-    return f"whole only {late // _NS_PER_MS:,} ms after its time was up" if late > 0 else None
+    return f"recovered {late // _NS_PER_MS:,} ms after its time limit" if late > 0 else None
 
 
 def _all_ended(servers: Iterable[Row]) -> bool:

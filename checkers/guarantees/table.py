@@ -68,54 +68,70 @@ STAYS_UP = "servers-stay-up"
 _OF_TRANSACTIONS = (
     (
         "committed-transactions-kept",
-        "Of a transaction whose commit was answered every record is committed.",
+        "All records of a transaction are committed if its commit was answered.",
         transacted(LOST_COMMIT),
     ),
     (
         "transactions-whole",
-        "Of a transaction all records are committed, over all partitions, or none.",
+        "A transaction commits all of its records in all partitions, or none.",
         transacted(TORN),
     ),
     (
         "aborted-stays-aborted",
-        "No record is committed of a transaction that was not.",
+        "A record is committed only if its transaction is committed.",
         transacted(RESURRECTED),
     ),
     (
         "zombies-fenced",
-        "What a producer sends when the next one's init_transactions has been answered, by the "
-        "same transactional.id, is not committed.",
+        (
+            "Once a producer has received the answer to init_transactions, no record that an "
+            "older producer with the same transactional.id sends after that is committed."
+        ),
         transacted(ZOMBIE),
     ),
     (
         "no-aborted-read",
-        "A consumer is shown no record of a transaction that was not committed (read_committed).",
+        "A consumer reads only records of committed transactions (read_committed).",
         transacted(ABORTED_READ, isolated=True),
     ),
     (
         "no-precommitted-read",
-        "A consumer is shown no record before the commit of its transaction was asked for "
-        "(read_committed).",
+        (
+            "A consumer reads a record only after its transaction's commit was requested "
+            "(read_committed)."
+        ),
         transacted(PRECOMMITTED_READ, isolated=True),
     ),
     (
         "no-circular-reads",
-        "No transactions read each other in a circle (G1c; read_committed).",
+        (
+            "No cycle of transactions exists in which each one read from the one before (G1c; "
+            "read_committed)."
+        ),
         transacted(G1C, isolated=True),
     ),
     (
         "offsets-with-records",
-        "A group commits, in transactions, past no record of which no committed one was made.",
+        (
+            "A group's transactional commit never moves past an input record that has no "
+            "committed output record."
+        ),
         transacted(OFFSETS_ALONE),
     ),
     (
         "records-with-offsets",
-        "Of what a committed transaction was made its group has committed.",
+        (
+            "If a committed transaction processed an input record, its group has committed that "
+            "record's offset."
+        ),
         transacted(RECORDS_ALONE),
     ),
     (
         "transformed-once",
-        "Of a record one committed transaction of a group is made at the most (read_committed).",
+        (
+            "Each input record is processed by at most one committed transaction per group "
+            "(read_committed)."
+        ),
         transacted(TWICE, isolated=True),
     ),
 )
@@ -123,36 +139,42 @@ _OF_TRANSACTIONS = (
 BUILT_IN: Sequence[GuaranteeRule] = (
     GuaranteeRule(
         name=NO_LOSS,
-        words="No acked record is lost: with acks=all while only members of the ISR are elected "
-        "and one of them keeps its data, with acks=1 while the leader neither changes nor loses "
-        "its disk.",
+        words=(
+            "No acked record is lost. Conditions: with acks=all, only members of the ISR "
+            "are elected and one of them keeps its data; with acks=1, the leader neither "
+            "changes nor loses its disk."
+        ),
         judge=kept("lost"),
     ),
     GuaranteeRule(
         name="acked-offset-kept",
-        words="An acked record stands at the offset of its ack (where no acked record is lost).",
+        words="An acked record is at the offset of its ack (while no acked record is lost).",
         judge=kept("offset-mismatch"),
     ),
     GuaranteeRule(
         name="no-duplicates",
-        words="No record stands in the log twice (of an idempotent producer's session; no acked "
-        "record lost).",
+        words=(
+            "No record is in the log twice (within one session of an idempotent producer; "
+            "while no acked record is lost)."
+        ),
         judge=of_producer("duplicated", recognises_retries),
     ),
     GuaranteeRule(
         name="no-reordering",
-        words="A producer's records stand in the order sent (idempotent producer; or acked records "
-        "with max.in.flight=1; no acked record lost).",
+        words=(
+            "A producer's records are in the log in the order sent (idempotent producer, "
+            "or acked records with max.in.flight=1; while no acked record is lost)."
+        ),
         judge=of_producer("reordered", keeps_order),
     ),
     GuaranteeRule(
         name="no-phantom",
-        words="Nothing stands in the log that was not sent.",
+        words="The log contains only records that were sent to it.",
         judge=always("phantom"),
     ),
     GuaranteeRule(
         name="failed-records-absent",
-        words="A record that failed for certain is not in the log.",
+        words="A record that certainly failed is not in the log.",
         judge=always("failed-but-present"),
     ),
     GuaranteeRule(
@@ -163,97 +185,127 @@ BUILT_IN: Sequence[GuaranteeRule] = (
     ),
     GuaranteeRule(
         name="replicas-agree",
-        words="Replicas in the ISR hold the same log up to the end of the final read, while no "
-        "data is taken from or changed on a disk and only members of the ISR are elected.",
+        words=(
+            "Replicas in the ISR hold the same log up to the end of the final read, while "
+            "no fault takes or changes data on a disk and only members of the ISR are "
+            "elected."
+        ),
         judge=agreeing,
     ),
     GuaranteeRule(
         name="acks-in-order",
-        words="A producer's acks name rising offsets, in the order of its sends (idempotent "
-        "producer, max.in.flight=1 or retries=0; no acked record lost).",
+        words=(
+            "The acks of a producer name rising offsets in the order of its sends "
+            "(idempotent producer, max.in.flight=1 or retries=0; while no acked record is "
+            "lost)."
+        ),
         judge=of_producer("nonmonotonic-send", acks_ascend),
     ),
     GuaranteeRule(
         name="committed-stays",
-        words="What all in sync have acked, no later leader's log ends before (acks=all, where no "
-        "acked record is lost).",
+        words=(
+            "No later leader's log ends before a record that all in-sync replicas have "
+            "acked (acks=all; while no acked record is lost)."
+        ),
         judge=told_by_all_in_sync("watermark-regressed"),
     ),
     GuaranteeRule(
         name="deposed-leaders-stop",
-        words="A leader acks nothing when it must have heard that another one leads, and nothing "
-        "beside that one (acks=all, where no acked record is lost).",
+        words=(
+            "A leader stops acknowledging writes once a newer leader epoch exists and the "
+            "leader must have learned of it (acks=all; while no acked record is lost)."
+        ),
         judge=told_by_all_in_sync("stale-leader-ack"),
     ),
     GuaranteeRule(
         name="min-isr-kept",
-        words="Nothing is acked with acks=all while fewer than min.insync.replicas are in sync.",
+        words="No record is acked with acks=all while the ISR is smaller than min.insync.replicas.",
         judge=min_isr,
     ),
     GuaranteeRule(
         name="one-leader-an-epoch",
-        words="In a leader epoch of a partition one broker leads.",
+        words="Each leader epoch of a partition has one leader.",
         judge=one_leader,
     ),
     GuaranteeRule(
         name="epochs-rise",
-        words="Leader epochs never go back: in ZooKeeper, at a broker, and from one offset of the "
-        "log to a later one (that, as replicas agree).",
+        words=(
+            "Leader epochs never go back: in ZooKeeper, at a broker, or from one offset of "
+            "the log to a later one (the last while replicas must agree)."
+        ),
         judge=epochs_rise,
     ),
     GuaranteeRule(
         name="reads-stay",
-        words="What a consumer was shown stands in the log at that offset, whatever acks ask for, "
-        "while only members of the ISR are elected and one of them keeps its data.",
+        words=(
+            "A record that a consumer read stays in the log at its offset, with any acks "
+            "setting, while only members of the ISR are elected and one of them keeps its "
+            "data."
+        ),
         judge=shown(VANISHED),
         concerns=lambda facts: facts.readers.any,
     ),
     GuaranteeRule(
         name="reads-agree",
-        words="An offset holds the same record for all who are shown it, which is the one that was "
-        "acked at it (while acked records, and what was shown, are promised to be kept).",
+        words=(
+            "All reads of an offset return the same record, and it is the record that was "
+            "acked there (while acked records and the records that were read must be kept)."
+        ),
         judge=shown(INCONSISTENT),
         concerns=lambda facts: facts.readers.any,
     ),
     GuaranteeRule(
         name="no-poll-skip",
-        words="A consumer that goes on reading passes over no record (while what it was shown is "
-        "promised to stay).",
+        words=(
+            "A consumer that reads on skips no record (while the records that it read must stay)."
+        ),
         judge=shown(SKIPPED),
         concerns=lambda facts: facts.readers.any,
     ),
     GuaranteeRule(
         name="polls-in-order",
-        words="A consumer that goes on reading is shown each offset once, in order (while what it "
-        "was shown is promised to stay).",
+        words=(
+            "A consumer that reads on reads each offset once, in order (while the records "
+            "that it read must stay)."
+        ),
         judge=shown(NONMONOTONIC),
         concerns=lambda facts: facts.readers.any,
     ),
     GuaranteeRule(
         name="no-unseen",
-        words="A tail reader is shown every acked record of the log that it reads past (while what "
-        "it was shown is promised to stay).",
+        words=(
+            "A tail reader reads every acked record of the part of the log that it reads "
+            "past (while the records that it read must stay)."
+        ),
         judge=shown(UNSEEN),
         concerns=lambda facts: facts.readers.tail,
     ),
     GuaranteeRule(
         name="commits-kept",
-        words="A group's offset that was answered as committed is known later, while only members "
-        "of the ISR are elected to keep it and one of them keeps its data.",
+        words=(
+            "A group's committed offset is still known later, if the commit was answered, "
+            "while only members of the ISR are elected to keep it and one of them keeps "
+            "its data."
+        ),
         judge=committed(COMMIT_LOST),
         concerns=lambda facts: facts.readers.groups,
     ),
     GuaranteeRule(
         name="commits-in-order",
-        words="No older offset of a group is read back than the last that was answered as "
-        "committed (likewise).",
+        words=(
+            "A group never reads back an older offset than the last one whose commit was "
+            "answered, while only members of the ISR are elected to keep it and one of "
+            "them keeps its data."
+        ),
         judge=committed(COMMIT_REGRESSED),
         concerns=lambda facts: facts.readers.groups,
     ),
     GuaranteeRule(
         name="nothing-skipped-by-commit",
-        words="A group that commits what it was shown commits past no record that it was not shown "
-        "(at-least-once; while what it was shown is promised to stay).",
+        words=(
+            "A group that commits what it has read never commits past a record that it has "
+            "not read (at-least-once; while the records that it read must stay)."
+        ),
         judge=shown(SKIPPED_BY_COMMIT),
         concerns=lambda facts: facts.readers.at_least_once,
     ),
@@ -265,20 +317,24 @@ BUILT_IN: Sequence[GuaranteeRule] = (
     ),
     GuaranteeRule(
         name="recovers",
-        words="Within the campaign's time for it after the last heal, every partition is led and "
-        "its ISR full.",
+        words=(
+            "Within the campaign's recovery time after the last heal, every partition has "
+            "a leader and a full ISR."
+        ),
         judge=living(lambda facts: facts.recovers),
     ),
     GuaranteeRule(
         name="groups-recover",
-        words="Within a group's time for it after the cluster has recovered, its members are shown "
-        "what is acked of every partition.",
+        words=(
+            "Within the group's recovery time after the cluster has recovered, its members "
+            "read the acked records of every partition."
+        ),
         judge=living(lambda facts: facts.groups_recover),
         concerns=lambda facts: facts.readers.groups and not facts.transactional,
     ),
     GuaranteeRule(
         name=STAYS_UP,
-        words="No server ends but by a fault.",
+        words="A server process ends only because of a fault.",
         judge=living(lambda facts: facts.stays_up),
     ),
 )

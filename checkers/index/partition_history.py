@@ -451,7 +451,7 @@ class PartitionHistory:
         if position == len(self.log_offset) or self.log_offset[position] != offset:
             return "no record"
         record = self.log_record[position]
-        return "a payload of no client" if record == NONE else self.name(record)
+        return "a payload that no client sent" if record == NONE else self.name(record)
 
     def epoch_at(self, offsets: Sequence[int] | Array) -> Array:
         """Return the leader epoch of the record at each offset of the final log, or NONE if there

@@ -136,7 +136,7 @@ class RawLog:
             header = file.read(_HEADER.size)
             why = _misfit(header, size - position, after)
             if why:
-                self.damage.append(f"cannot be read from byte {position} of {name} on: {why}")
+                self.damage.append(f"cannot be read from byte {position} of {name} onwards: {why}")
                 return
             base, length, epoch, _, crc, attributes, last_delta, first, *others = _HEADER.unpack(
                 header
@@ -172,16 +172,18 @@ def _misfit(header: bytes, left: int, after: int) -> str | None:
     base, length, _, magic = _PREFIX.unpack_from(header)
     # A file system returns zeros for lost blocks. They must not be taken for message format v0.
     if length <= 0 or _BEFORE_LENGTH_COUNTS + length > _BATCH_BYTES_MAX:
-        return f"no batch is {length} bytes long"
+        return f"a batch length of {length} bytes is not possible"
     if magic in (0, 1):
         raise OtherFormat(f"message format v{magic}")
     if magic != MAGIC:
-        return f"there is no message format v{magic}"
+        return f"message format v{magic} does not exist"
     if len(header) < _HEADER.size or _BEFORE_LENGTH_COUNTS + length > left:
         return _TORN
     last = base + _HEADER.unpack(header)[6]
     if _BEFORE_LENGTH_COUNTS + length < _HEADER.size or not after < base <= last:
-        return f"no batch has offsets {base} to {last} and {length} bytes behind offset {after}"
+        return (
+            f"a batch with offsets {base} to {last} and {length} bytes cannot follow offset {after}"
+        )
     return None
 
 
@@ -257,7 +259,7 @@ class Content:
 def contents(batch: RawBatch) -> Mapping[int, Content]:
     """Return the records of a batch by offset. Raises Undecodable."""
     if not batch.intact:
-        raise Undecodable("a batch that its CRC does not fit")
+        raise Undecodable("a batch whose CRC does not match")
     try:
         return dict(_contents(batch))
     except _UNDECODABLE as error:
@@ -278,7 +280,7 @@ def holds(batch: RawBatch, offset: int) -> tuple[str, Identity | None]:
         return f"a control record {where}", None
     whose = content.identity
     if whose is None:
-        return f"a record of no client {where}", None
+        return f"a record that no client sent {where}", None
     return f"cell {whose.cell} producer {whose.producer} sequence {whose.sequence} {where}", whose
 
 

@@ -105,7 +105,7 @@ def missing(partitions: Mapping[str, ByProducer], width: int, *, in_turn: bool) 
         elif in_turn and not whole.crashed and whole.last + 1 >= len(partitions):
             for name in (name for name in partitions if name not in have):
                 sent = f"{whole.last + 1} records to all partitions in turn"
-                yield f"{name}: no send by producer {number} is recorded, which sent {sent}"
+                yield f"{name}: no send by producer {number} is recorded, although it sent {sent}"
 
 
 def _hole(whole: Numbers, have: Sequence[Numbers], partitions: int, width: int) -> str | None:
@@ -120,8 +120,8 @@ def _hole(whole: Numbers, have: Sequence[Numbers], partitions: int, width: int) 
     last = min(first + width, end) - 1
     lacks = last - first + 1 - whole.counts.get(first // width, 0)
     return (
-        f"numbers its records one by one, and of the numbers from {first} to {last} no send is "
-        f"recorded for {lacks}"
+        f"numbers its records consecutively, but {lacks} of the numbers from {first} to "
+        f"{last} have no recorded send"
     )
 
 

@@ -212,7 +212,10 @@ def _parts(narrative: DivergenceNarrative, first: int, context: PartitionContext
             yield f"{took} took data from the disk of broker-{narrative.strange}"
         case CauseKind.DAMAGED:
             changed = labels(_disks(narrative.strange, context))
-            yield f"the CRC of broker-{narrative.strange}'s does not fit: {changed} was on its disk"
+            yield (
+                f"the CRC of broker-{narrative.strange}'s record does not match: {changed} "
+                "was on its disk"
+            )
         case CauseKind.REFILLED:
             leader = next(
                 one.leader for one in context.leadership_terms if one.epoch == narrative.epochs[0]
@@ -223,38 +226,42 @@ def _parts(narrative: DivergenceNarrative, first: int, context: PartitionContext
                 f"{narrative.epochs[0]} and filled these offsets again"
             )
         case CauseKind.TWO_LEADERS:
-            yield f"in epoch {narrative.epochs[0]} two brokers led, by their own word"
+            yield f"according to the brokers' own logs, two brokers led epoch {narrative.epochs[0]}"
         case CauseKind.NOT_TRUNCATED:
             later = max(narrative.epochs)
             yield (
-                f"broker-{narrative.strange} did not cut its log there when epoch {later} had begun"
+                f"broker-{narrative.strange} did not truncate its log there when epoch "
+                f"{later} had begun"
             )
         case CauseKind.NOT_FETCHED:
-            yield f"broker-{narrative.strange} did not fetch again what it had cut"
+            yield (
+                f"broker-{narrative.strange} did not fetch again the records that it had truncated"
+            )
         case _:
             pass
     yield from _truncation(narrative, context)
     if narrative.kind is CauseKind.UNEXPLAINED:
-        yield "nothing that was recorded explains it"
+        yield "nothing in the history explains it"
     elif narrative.kind is CauseKind.UNKNOWN:
-        yield "how it came about cannot be told: no broker's log tells of it"
+        yield "the cause is unknown: no broker's log mentions it"
 
 
 def _held(narrative: DivergenceNarrative, first: int) -> str:
-    where = f"from offset {first:,} on"
+    where = f"from offset {first:,} onwards"
     if narrative.strange is not None and _NO_EPOCH in narrative.epochs:
         holder = narrative.other if narrative.strange == narrative.one else narrative.one
         held = max(narrative.epochs)
         return (
-            f"broker-{narrative.strange} lacks {where} what broker-{holder} holds of epoch {held}"
+            f"{where} broker-{narrative.strange} lacks the records of epoch {held} that "
+            f"broker-{holder} holds"
         )
     one, other = narrative.epochs
     if one == other:
         both = f"broker-{narrative.one} and broker-{narrative.other}"
-        return f"{both} hold different records {where}, of epoch {one}"
+        return f"{both} hold different records of epoch {one} {where}"
     return (
-        f"broker-{narrative.one} holds {where} what was appended in epoch {one}, "
-        f"broker-{narrative.other} what was in epoch {other}"
+        f"{where} broker-{narrative.one} holds records of epoch {one}, and "
+        f"broker-{narrative.other} holds records of epoch {other}"
     )
 
 
@@ -273,4 +280,4 @@ def _truncation(narrative: DivergenceNarrative, context: PartitionContext) -> It
     if silent:
         names = " nor ".join(f"broker-{who}" for who in silent)
         neither = "neither " if len(silent) > 1 else ""
-        yield f"{neither}{names} tells of {'a' if neither else 'no'} truncation"
+        yield f"{neither}{names} logged {'a' if neither else 'no'} truncation"

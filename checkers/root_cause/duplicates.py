@@ -170,12 +170,12 @@ def _explained(
     if not one.written:
         return (
             CauseKind.UNKNOWN,
-            "no raw log tells in which session of its producer each was written",
+            "no raw log shows in which producer session each copy was written",
         )
     if not all(numbered):
         return (
             CauseKind.UNEXPLAINED,
-            "not all copies have a producer id, and the producer is idempotent",
+            "not all copies have a producer id, although the producer is idempotent",
         )
     return _numbered(one, context)
 
@@ -189,23 +189,25 @@ def _numbered(one: RepeatedRecord, context: PartitionContext) -> tuple[CauseKind
         return CauseKind.RENUMBERED, ""
     if _disks(one, context):
         return CauseKind.FORGOTTEN, ""
-    why = "they have the same producer id, epoch and sequence number, by which any log knows them"
-    return CauseKind.UNEXPLAINED, f"{why} again"
+    why = (
+        "they have the same producer id, epoch and sequence number, which every log must recognise"
+    )
+    return CauseKind.UNEXPLAINED, why
 
 
 def _never_resent(one: RepeatedRecord, history: PartitionHistory, context: PartitionContext) -> str:
     """Return why the client cannot have sent the record again, or an empty string if it may
     have."""
     if context.sender.retries == 0:
-        return "with retries=0 nothing is sent again"
+        return "with retries=0 no record is sent again"
     if history.fate[one.record] != Fate.ACKED or one.answered == NONE:
         return ""
     if one.asked != NONE and one.answered - one.asked < context.sender.resends_after:
-        return "they were acked sooner than a client sends anything again"
+        return "they were acked before the client could have sent anything again"
     known = _leadership_terms(context)
     for epoch in one.led:
         if epoch in known and one.answered < known[epoch].elected_after:
-            return f"they were acked before anybody led epoch {epoch}"
+            return f"they were acked before epoch {epoch} had a leader"
     return ""
 
 
@@ -269,43 +271,46 @@ def _parts(narrative: RepeatNarrative, client: str, acks: str) -> Iterator[str]:
     match narrative.kind:
         case CauseKind.RETRIED if acks == "0":
             yield (
-                "the connection broke while the producer wrote, and it sent these again, as "
-                "expected without enable.idempotence"
+                "the connection broke while the producer wrote, and the producer sent these "
+                "records again, as expected without enable.idempotence"
             )
         case CauseKind.RETRIED:
             yield (
-                "the answer to the first attempt was lost with the connection, or late, and the "
-                "producer sent these again, as expected without enable.idempotence"
+                "the answer to the first attempt was lost with the connection or came too "
+                "late, and the producer sent these records again, as expected without "
+                "enable.idempotence"
             )
         case CauseKind.RETRIED_AT_NEXT_LEADER:
             yield (
-                "the leader changed before the first attempt was answered, and the producer sent "
-                "these again, as expected without enable.idempotence"
+                "the leader changed before the first attempt was answered, and the producer "
+                "sent these records again, as expected without enable.idempotence"
             )
         case CauseKind.NEW_SESSION:
             yield (
-                f"the producer began another session ({_sessions(narrative)}) and sent "
-                "these again, "
-                f"which no log can know (KIP-98){_known_of(client)}"
+                f"the producer began another session ({_sessions(narrative)}) and sent these "
+                f"records again, which no log can recognise (KIP-98){_known_of(client)}"
             )
         case CauseKind.RENUMBERED:
-            yield f"the producer sent these again under other numbers ({_sessions(narrative)})"
+            yield (
+                "the producer sent these records again under other sequence numbers "
+                f"({_sessions(narrative)})"
+            )
         case CauseKind.FORGOTTEN:
             yield (
                 f"{labels(narrative.disks)} took data from the disk of "
-                f"{_leader(narrative, -1)}, which did "
-                f"not know these again ({_sessions(narrative)})"
+                f"{_leader(narrative, -1)}, which therefore did not recognise the retry "
+                f"({_sessions(narrative)})"
             )
         case _:
             pass
     yield _appended(narrative)
     yield from _acked(narrative)
     told = list(fault_phrases(narrative.faults, min(one.asked for one in narrative.repeats)))
-    yield from told or ["no fault was on"]
+    yield from told or ["no fault was active"]
     if narrative.kind is CauseKind.UNEXPLAINED:
-        yield f"nothing that was recorded explains it: {narrative.why}"
+        yield f"nothing in the history explains it: {narrative.why}"
     elif narrative.kind is CauseKind.UNKNOWN:
-        yield f"how cannot be told: {narrative.why}"
+        yield f"the cause is unknown: {narrative.why}"
 
 
 def _known_of(client: str) -> str:
@@ -319,7 +324,7 @@ def _sessions(narrative: RepeatNarrative) -> str:
 def _appended(narrative: RepeatNarrative) -> str:
     most = max(len(one.offsets) for one in narrative.repeats)
     if not narrative.epochs:
-        return "the log does not tell in which epochs they were appended"
+        return "the log does not show in which epochs they were appended"
     if len(narrative.epochs) == 1:
         least = min(len(one.offsets) for one in narrative.repeats)
         often = _TIMES.get(most, f"{most} times")
@@ -341,7 +346,7 @@ def _appended(narrative: RepeatNarrative) -> str:
 def _leader(narrative: RepeatNarrative, number: int) -> str:
     epoch = narrative.epochs[number] if narrative.epochs else None
     known = (f"broker-{one.leader}" for one in narrative.leadership_terms if one.epoch == epoch)
-    return next(known, "nobody knows who")
+    return next(known, "an unknown broker")
 
 
 def _acked(narrative: RepeatNarrative) -> Iterator[str]:

@@ -164,7 +164,7 @@ class MissingReads:
         """Return the reads among the rows of ``found``. ``clients`` has the names by number."""
         claims = found.shown
         if claims is None:
-            raise ValueError(f"{found.anomaly} is not about what somebody was shown")
+            raise ValueError(f"{found.anomaly} is not an anomaly of reads")
         rows, firsts, to = [], [], []
         for row, mine in enumerate(found.whose):
             readers = mine[claims.who[mine] != ACK]

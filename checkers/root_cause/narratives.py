@@ -316,7 +316,7 @@ def _parts(narrative: Narrative) -> Iterator[str]:
         who = f"broker-{narrative.committed.leader}"
         yield f"{who} had a high watermark beyond them when it began epoch {epoch}"
     for term in narrative.unaware:
-        yield f"broker-{term.leader} was elected in epoch {term.epoch} and never heard of it"
+        yield f"broker-{term.leader} was elected in epoch {term.epoch} but never learned of it"
     match narrative.kind:
         case CauseKind.LOST_FROM_DISK:
             whose = narrative.next.leader if narrative.next else narrative.leaders[0]
@@ -328,8 +328,9 @@ def _parts(narrative: Narrative) -> Iterator[str]:
             yield from _expansion_phrase(narrative)
         case CauseKind.DEDUPLICATED if narrative.purged:
             yield (
-                "librdkafka gives the numbers of what it purges with an aborted transaction to "
-                "what it sends next: confluentinc/librdkafka#5423"
+                "librdkafka gives the sequence numbers of records that it purges with an "
+                "aborted transaction to the records that it sends next: "
+                "confluentinc/librdkafka#5423"
             )
         case _:
             pass
@@ -351,36 +352,36 @@ def _expansion_phrase(narrative: Narrative) -> Iterator[str]:
         led = f"broker-{by.leader} led epoch {by.epoch} from offset {by.log_end:,}, with them"
         since = narrative.isr_expansion.time - narrative.times[0]
         when = f" {seconds(since)} after the first of these" if since > 0 else ""
-        yield f"{led}, and let {who}, which did not have all of that, into the ISR{when}"
+        yield f"{led}, and added {who}, which lacked some of them, to the ISR{when}"
 
 
 def _acked(narrative: Narrative) -> str:
     if narrative.kind is CauseKind.BELOW_LOG_START:
-        return "the log starts above these: its beginning was deleted"
+        return "the log starts above these records: its beginning was deleted"
     if narrative.kind is CauseKind.DEDUPLICATED:
         return _deduplicated(narrative)
     if narrative.kind is CauseKind.UNANSWERED:
-        return f"no broker answered for these (acks=0){_while_led(narrative)}"
+        return f"no broker answered for these records (acks=0){_while_led(narrative)}"
     if narrative.shown:
-        return f"consumers were shown these{_late_words(narrative)}; {_appended(narrative)}"
+        return f"consumers read these records{_late_words(narrative)}; {_appended(narrative)}"
     if not narrative.epochs:
-        return "who acked these is not known"
+        return "the broker that acked these records is not known"
     leaders, epochs = brokers(narrative.leaders), _epochs(narrative)
-    return f"{leaders} acked these as leader of {epochs}{_late_words(narrative)}"
+    return f"{leaders} acked these records as leader of {epochs}{_late_words(narrative)}"
 
 
 def _deduplicated(narrative: Narrative) -> str:
-    others = "others that their producer had sent before and given up"
+    others = "earlier records that their producer had given up"
     acked = f"acked them at the offsets of those, as leader of {_epochs(narrative)}"
     return (
-        f"{brokers(narrative.leaders)} took these for {others}, and {acked}; no broker "
-        "ever had them"
+        f"{brokers(narrative.leaders)} took these records for {others}, and {acked}; no "
+        "broker ever had them"
     )
 
 
 def _appended(narrative: Narrative) -> str:
     if not narrative.epochs:
-        return "who appended them is not known"
+        return "the broker that appended them is not known"
     return f"{brokers(narrative.leaders)} appended them as leader of {_epochs(narrative)}"
 
 
@@ -399,10 +400,10 @@ def _late_words(narrative: Narrative) -> str:
         return ""
     if narrative.without_session is not None and narrative.without_session > 0:
         span = seconds(narrative.without_session)
-        spans.append(f"{span} after its ZooKeeper session was seen to have ended")
+        spans.append(f"{span} after the end of its ZooKeeper session was observed")
     if narrative.late is not None and narrative.late > 0 and narrative.deposed_by is not None:
         span = seconds(narrative.late)
-        spans.append(f"{span} after broker-{narrative.deposed_by.leader} was seen to lead")
+        spans.append(f"{span} after broker-{narrative.deposed_by.leader} was observed as leader")
     return f", up to {' and '.join(spans)}" if spans else ""
 
 
@@ -431,21 +432,21 @@ def fault_phrases(faults: Sequence[ContextFault], since: int) -> Iterator[str]:
     records was handled."""
     yield from (_fault(fault, since) for fault in faults[:_NAMED_MAX])
     if len(faults) > _NAMED_MAX:
-        yield f"{len(faults) - _NAMED_MAX} more faults were on"
+        yield f"{len(faults) - _NAMED_MAX} more faults were active"
 
 
 def _fault(fault: ContextFault, first: int) -> str:
     whom = _servers(fault)
     since = fault.start - first
     if since <= 0:
-        return f"{fault.label} was on {whom}"
+        return f"{fault.label} was active on {whom}"
     after = f"{seconds(since)} after the first of these"
-    return f"{fault.label} struck {whom} {after}"
+    return f"{fault.label} affected {whom} {after}"
 
 
 def _servers(fault: ContextFault) -> str:
     if fault.servers is None:
-        return "nobody knows whom"
+        return "unknown servers"
     if len(fault.servers) > _NAMED_MAX:
         return f"{len(fault.servers)} servers"
     return ", ".join(fault.servers)
@@ -477,7 +478,7 @@ def _removed(narrative: Narrative) -> Iterator[str]:
         and narrative.next is not None
         and narrative.kind is not CauseKind.UNANSWERED
     ):
-        yield "no broker's log tells who cut them"
+        yield "no broker's log shows which broker truncated them"
 
 
 def truncation_phrase(truncation: ReplicaTruncation) -> str:
@@ -485,14 +486,14 @@ def truncation_phrase(truncation: ReplicaTruncation) -> str:
     whence = "" if truncation.log_end is None else f"from {truncation.log_end:,} "
     whose = "" if truncation.leader < 0 else f" as follower of broker-{truncation.leader}"
     when = "" if truncation.leader_epoch < 0 else f" in epoch {truncation.leader_epoch}"
-    return f"cut its log {whence}to {truncation.offset:,}{whose}{when} ({truncation.due_to})"
+    return f"truncated its log {whence}to {truncation.offset:,}{whose}{when} ({truncation.due_to})"
 
 
 def _untold(narrative: Narrative) -> Iterator[str]:
     if narrative.kind is CauseKind.UNEXPLAINED:
-        yield f"nothing that was recorded explains it{_ruled_out(narrative)}"
+        yield f"nothing in the history explains it{_ruled_out(narrative)}"
     elif narrative.kind is CauseKind.UNKNOWN:
-        yield f"how they got lost cannot be told: {_missing(narrative)}"
+        yield f"how they were lost is unknown: {_missing(narrative)}"
 
 
 def _ruled_out(narrative: Narrative) -> str:
@@ -502,19 +503,19 @@ def _ruled_out(narrative: Narrative) -> str:
     if after.leader in narrative.leaders:
         return f": no fault took data from the disk of broker-{after.leader}"
     return (
-        f": broker-{after.leader} was in the ISR {list(after.isr_before)}, no fault took data from "
-        "its disk, and it is not known to have cut its log before"
+        f": broker-{after.leader} was in the ISR {list(after.isr_before)}, no fault took data "
+        "from its disk, and it is not known to have truncated its log before"
     )
 
 
 def _missing(narrative: Narrative) -> str:
     if len(narrative.leaders) > 1:
-        return "which of them acked these is not known"
+        return "it is not known which of them acked these records"
     if narrative.next is not None:
-        return f"nobody saw who was in sync before epoch {narrative.next.epoch}"
+        return f"the ISR before epoch {narrative.next.epoch} was not observed"
     if not narrative.epochs or not narrative.untold:
-        return "nobody watched who led until the end"
-    return "no broker's log tells where it ended when a later leader began"
+        return "the leader was not observed until the end"
+    return "no broker's log shows where the log ended when a later leader began"
 
 
 def labels(faults: Sequence[ContextFault]) -> str:

@@ -47,23 +47,23 @@ _LIMITS = (Capability.LIMIT_CPU, Capability.LIMIT_MEMORY)
 _ON_MACHINES = {
     **dict.fromkeys(_BY_NFT, "nft works"),
     **dict.fromkeys(_BY_TC, "nft and tc work"),
-    **dict.fromkeys(_LIMITS, "there are control groups, and we are root"),
-    Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and we are root",
-    Capability.SLOW_DISKS: "the kernel throttles block devices, and we are root",
+    **dict.fromkeys(_LIMITS, "control groups are available, and Ackproof runs as root"),
+    Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and Ackproof runs as root",
+    Capability.SLOW_DISKS: "the kernel throttles block devices, and Ackproof runs as root",
     Capability.FAKE_CLOCKS: "libfaketime is installed",
 }
 _ON_HOSTS = {
     **_ON_MACHINES,
-    Capability.FURTHER_NODES: "the inventory has hosts to spare, one for each",
+    Capability.FURTHER_NODES: "the inventory has spare hosts, one for each",
 }
 _IN_CONTAINERS = {
-    **dict.fromkeys((*_BY_NFT, *_BY_TC), "the kernel has it"),
-    **dict.fromkeys(_LIMITS, "the engine's kernel has it"),
-    Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and we are root",
+    **dict.fromkeys((*_BY_NFT, *_BY_TC), "the kernel supports it"),
+    **dict.fromkeys(_LIMITS, "the engine's kernel supports it"),
+    Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and Ackproof runs as root",
 }
 _NEVER_IN_CONTAINERS = {Capability.SLOW_DISKS: "/sys is read-only there"}
 _NEVER_HERE = dict.fromkeys(
-    set(Capability) - CAPABILITIES, "of a cluster of your own, only processes are in our hands"
+    set(Capability) - CAPABILITIES, "on an external cluster, Ackproof controls processes only"
 )
 
 
@@ -210,7 +210,7 @@ def _tried_on_this_machine(
     tried: Obstacles = {one: local_enter.undoable(one) for one in which if one in site.needs}
     for line in lacking(tried):
         site.tell(line)
-    return {one: [tried.get(one, "nobody needs it")] for one in which}
+    return {one: [tried.get(one, "no fault needs it")] for one in which}
 
 
 def _survey(site: Site) -> frozenset[Capability]:

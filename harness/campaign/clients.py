@@ -130,7 +130,7 @@ def producer_refusal(name: str, value: str | float, client: str = LIBRDKAFKA) ->
         reason = foreign.refused(client, name, value)
         return reason if lacking is None else f"{client} has no such property: {lacking}"
     if canonical(name) in RESERVED:
-        return f"may not be set: {RESERVED[canonical(name)]}"
+        return f"must not be set: {RESERVED[canonical(name)]}"
     told = refusal(Producer, {name: value})
     return None if told is None else meant(told, name, PRODUCER_PROPERTIES)
 
@@ -154,8 +154,8 @@ def try_out_producer(cell: Cell, record_bytes: int) -> None:
     least = bytes_min(cell.name)
     if not least <= record_bytes <= most:
         raise RecordRefused(
-            f"{record_bytes} bytes cannot be: {least} are needed to say whose a record is, and the "
-            f"producer's {limit} has room for {most}"
+            f"{record_bytes} bytes is not possible: at least {least} are needed to identify a "
+            f"record, and the producer's {limit} has room for {most}"
         )
 
 
@@ -220,7 +220,7 @@ def consumer_refusal(name: str, value: str | float) -> str | None:
     """Return the reason why no member may have this property, whatever its other properties are, or
     None if it may."""
     if canonical(name) in CONSUMER_RESERVED:
-        return f"may not be set: {CONSUMER_RESERVED[canonical(name)]}"
+        return f"must not be set: {CONSUMER_RESERVED[canonical(name)]}"
     told = refusal(Consumer, {**_ANY_GROUP, name: value})
     if told is None or told.startswith(_TOGETHER):
         return None

@@ -65,8 +65,10 @@ def _even_quorums(cluster: ClusterSweep) -> Iterator[Problem]:
     for number in (number for number in cluster.zookeepers if number % 2 == 0):
         yield Problem(
             field="cluster.zookeepers",
-            reason=f"{number} {kind} survive no more failures than {number - 1}, because a "
-            f"majority of {number} is {number // 2 + 1}: give an odd number",
+            reason=(
+                f"{number} {kind} survive no more failures than {number - 1}, because a "
+                f"majority of {number} is {number // 2 + 1}: use an odd number"
+            ),
         )
 
 
@@ -76,11 +78,14 @@ def _unreachable_evidence(campaign: Campaign, draft: Draft) -> Iterator[Problem]
     lasts_ms = min(scheduler.duration_ms(campaign, plan) for plan in draft.plans)
     most, least = campaign.workload.records_of(lasts_ms), campaign.evidence.acked_min
     if least > most:
-        sent = f"{most:,.0f} records in the {lasts_ms / 1000:.0f} s that a run is planned to last"
+        sent = f"{most:,.0f} records in the planned {lasts_ms / 1000:.0f} s of a run"
         yield Problem(
             field="evidence.acked.min",
-            reason=f"a cell is sent about {sent}, and with fewer than {least:,} acknowledged it is "
-            "inconclusive: ask for fewer, or raise workload.rate, workload.records or the schedule",
+            reason=(
+                f"a cell receives about {sent}, and is inconclusive with fewer than "
+                f"{least:,} acknowledged: ask for fewer, or raise workload.rate, "
+                "workload.records or the schedule"
+            ),
         )
 
 
@@ -104,7 +109,7 @@ def _names_nobody(entry: FaultEntry, target: Expression, ground: Ground) -> str 
             return f"there is no {role.name}, because {_of_topic(role)} has one replica"
     on_servers = not any(map(_is_client, target.roles))
     if on_servers and target.to is None and ground.befallen(entry.fault, entry.target) == NOBODY:
-        return "it names no server, because nothing is left of the set"
+        return "it names no server, because the set is empty"
     return None
 
 
@@ -133,7 +138,7 @@ def _too_short(
     settings = " and ".join(f"{name} is {format_ms(ms)}" for name, ms in timeouts.items())
     missed = " and ".join(_SHRINKS if name == _LAG else _TAKES_OVER for name in timeouts)
     return (
-        f"{format_ms(longest_ms)} is over before the cluster takes notice ({settings}), so that "
+        f"{format_ms(longest_ms)} is over before the cluster notices it ({settings}), so "
         f"{missed}: {format_ms(rather_ms)} has its full effect"
     )
 
@@ -210,5 +215,5 @@ def _reason(measure: str, cell: Cell, campaign: Campaign) -> tuple[str, str] | N
         remedy = _ADD_READERS if MEASURES[measure].shown else _LEAVE_OUT
         return "cannot be measured", f"because {reason}: {remedy}"
     if measure.startswith(_OUTAGES) and not campaign.faults:
-        return "is not put to the test", "because the campaign has no fault: add one under faults"
+        return "is not tested", "because the campaign has no fault: add one under faults"
     return None

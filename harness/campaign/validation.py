@@ -62,7 +62,7 @@ _NAMES: Sequence[tuple[str, str, str, Sequence[str]]] = (
 table."""
 _HINTS = {
     "file": "`ackproof init FILE` writes one to start from",
-    "faults": "a campaign that breaks nothing, a baseline, says so: faults: []",
+    "faults": "a campaign without faults, a baseline, must say so: faults: []",
 }
 _ABSENT = ("is missing", "is empty")
 """The reasons after which a hint is added."""
@@ -138,7 +138,9 @@ def _unusable_checkers() -> Iterator[Problem]:
     that is left out would look as if it had found nothing."""
     for one in CATALOGUE.registrations:
         if one.problem is not None:
-            reason = f"{one}; mend or uninstall the plug-in, or leave all out ({SWITCH}=off)"
+            reason = (
+                f"{one}; repair or uninstall the plug-in, or disable all plug-ins ({SWITCH}=off)"
+            )
             yield Problem(field="checkers", reason=reason)
 
 

@@ -61,15 +61,16 @@ def fault_catalogue() -> Group:
     parts = [fault_entry(fault) for fault in nemesis.FAULTS.values()]
     return Group(
         *parts,
-        Text("Stories, faults composed to a sequence; one entry each: story: NAME", style="bold"),
+        Text("Stories: faults in a sequence. One entry each: story: NAME", style="bold"),
         *map(_story, catalogue().items()),
         Text("Targets", style="bold"),
         _two_columns(expressions.known().items()),
         _paragraph(
-            "Sets are joined by + and taken away by - (between spaces), and grouped by ( ): "
-            "isr(orders, any) - leader(orders, any). Links lead from one set to another: "
-            "leader(orders, 0) -> zookeeper; <-> is both ways. partition is a number, or any: "
-            "drawn by the seed, and the same wherever it stands in one target."
+            "Sets are united by + and subtracted by - (with spaces around), and grouped by ( "
+            "): isr(orders, any) - leader(orders, any). Links lead from one set to another: "
+            "leader(orders, 0) -> zookeeper; <-> means both directions. partition is a "
+            "number, or any: it is drawn by the seed, and is the same everywhere in one "
+            "target."
         ),
     )
 
@@ -173,10 +174,10 @@ def checkers(names: tuple[str, ...]) -> None:
             raise click.BadParameter(reason, param_hint="NAME")
     chosen = _known(names, "checker", CATALOGUE) or tuple(CATALOGUE)
     rows = [(name, CATALOGUE[name].summary, CATALOGUE[name].breaks or "none") for name in chosen]
-    _print(("checker", "what it finds", "guarantee"), rows)
+    _print(("checker", "what it reports", "guarantee"), rows)
     for name in chosen:
         if (plugin := CATALOGUE.plugin(name)) is not None:
-            click.echo(f"{name} is of the plug-in {plugin}")
+            click.echo(f"{name} belongs to the plug-in {plugin}")
     if not names:
         _tell_unusable(CATALOGUE.registrations)
 
@@ -191,10 +192,10 @@ def _known(names: tuple[str, ...], kind: str, known: Collection[str]) -> tuple[s
 
 def fault_entry(fault: Fault) -> Group:
     """Return a fault with its needs, its parameters and examples; it wraps at any width."""
-    needs = ", ".join(sorted(fault.needs)) or "nothing of the backend"
+    needs = ", ".join(sorted(fault.needs)) or "nothing"
     plugin = nemesis.FAULTS.plugin(fault.name)
     facts = [] if plugin is None else [("plug-in", str(plugin))]
-    facts += [("aimed at", fault.aim.value), ("needs", needs)]
+    facts += [("target", fault.aim.value), ("needs", needs)]
     facts += [(place, str(places.offer(fault, place))) for place in places.PLACES]
     facts.extend(_parameters(fault.parameters))
     facts.extend(("for example", text) for text in _examples(fault))
@@ -214,7 +215,7 @@ def _story(named: tuple[str, Story]) -> Group:
     steps = " -> ".join(dict.fromkeys(f"{step.fault} {step.target}" for step in story.steps))
     facts = [("source", story.source), ("steps", steps)]
     if story.needs_topic:
-        facts.append(("plays on", "a partition: topic, and partition (any if not given)"))
+        facts.append(("runs on", "a partition: topic, and partition (default: any)"))
     if story.replicas > 1:
         facts.append(("needs", f"{story.replicas} replicas"))
     summary = Padding(Text(story.summary), (0, 0, 0, 2))

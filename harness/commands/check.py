@@ -66,9 +66,11 @@ Examples:
     metavar="URL",
     envvar="ACKPROOF_SPARK_MASTER",
     callback=_spark_master,
-    help="Check on this Spark cluster (spark://HOST:PORT, yarn, k8s://URL) or Spark Connect server "
-    "(sc://HOST:PORT), whose workers reach DIR by the same name. Without it, and without the "
-    "environment's ACKPROOF_SPARK_MASTER: this machine.",
+    help=(
+        "Check on this Spark cluster (spark://HOST:PORT, yarn, k8s://URL) or Spark Connect "
+        "server (sc://HOST:PORT). Its workers must see DIR under the same name. Default: "
+        "ACKPROOF_SPARK_MASTER, or this machine."
+    ),
 )
 @click.pass_context
 def check(context: click.Context, directory: str, spark_master: str | None) -> None:
@@ -97,8 +99,10 @@ Examples:
     type=click.Choice(["html", "markdown", "github"]),
     default="html",
     show_default=True,
-    help="Write the page; or write nothing, and print a summary in Markdown or annotations for "
-    "GitHub Actions.",
+    help=(
+        "Write the page, or print a summary in Markdown or annotations for GitHub Actions, "
+        "and write nothing."
+    ),
 )
 @click.pass_context
 def report(context: click.Context, directory: str, form: str) -> None:
@@ -113,5 +117,5 @@ def report(context: click.Context, directory: str, form: str) -> None:
         else:
             status = execution.print_for_ci(found, form)
         if status is None:
-            fail(f"{found} is not checked yet: ackproof check {directory}", ExitStatus.USAGE)
+            fail(f"{found} has not been checked; run ackproof check {directory}", ExitStatus.USAGE)
     context.exit(status)

@@ -15,24 +15,26 @@ from ackproof.infra.runs import cleanup
 
 @click.command()
 @click.option(
-    "--all", "everything", is_flag=True, help="End what is still running, and remove that too."
+    "--all", "everything", is_flag=True, help="Also end what is still running, and remove it."
 )
 @click.option(
     "--inventory",
     type=click.Path(path_type=Path),
-    help="Remove from the hosts in this file, too, everything that was ever put there.",
+    help="Also remove everything that Ackproof ever put on the hosts in this file.",
 )
 @click.option(
     "--keep-software",
     is_flag=True,
-    help="On those hosts: remove what runs left, and not the software that the next run needs.",
+    help=(
+        "On those hosts, remove only what runs left, and keep the software that the next run needs."
+    ),
 )
 @click.option("--accept-host-key", "accepted", multiple=True, metavar="FINGERPRINT")
 @click.option(
     "--results",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     multiple=True,
-    help="Undo, too, what the runs of these results have left on a cluster of your own.",
+    help="Also undo what the runs of these results left on an external cluster.",
 )
 @click.pass_context
 def clean(

@@ -43,7 +43,7 @@ def cluster() -> None:
     type=click.IntRange(1, 9),
     default=1,
     show_default=True,
-    help="Servers of ZooKeeper; with KRaft, controllers.",
+    help="Number of ZooKeeper servers, or of controllers with KRaft.",
 )
 @options.system
 @options.metadata_quorum
@@ -95,7 +95,9 @@ def status(context: click.Context) -> None:
             click.echo("no standing cluster")
             context.exit(ExitStatus.INFRASTRUCTURE)
         if not entry.alive:
-            click.echo("the standing cluster died; ackproof clean removes what it left")
+            click.echo(
+                "the standing cluster ended unexpectedly; run ackproof clean to remove what it left"
+            )
             context.exit(ExitStatus.INFRASTRUCTURE)
         click.echo(f"up, process {entry.outer.pid}")
         _print(standing_cluster.addresses())
@@ -140,4 +142,4 @@ def _print(found: standing_cluster.Addresses) -> None:
     click.echo(found.metadata_connect)
     entry = standing_cluster.entry()
     if found.subnet is None and entry is not None:
-        click.echo(f"reach it with: {shlex.join(entry.nsenter)} COMMAND")
+        click.echo(f"to run a command in its network: {shlex.join(entry.nsenter)} COMMAND")

@@ -34,8 +34,10 @@ Examples:
     "wanted",
     type=click.Choice(list(_STATUSES)),
     multiple=True,
-    help="Fail where B broke a guarantee (status 1), where B is worse than A by more than chance "
-    "(4), or where B does not tell (3). May be given several times.",
+    help=(
+        "Fail if B broke a guarantee (exit status 1), if B is worse than A by more than "
+        "chance (4), or if B is inconclusive (3). Can be given several times."
+    ),
 )
 @click.pass_context
 def compare(
@@ -62,6 +64,6 @@ def compare(
         for reason in reasons:
             click.echo(f"{name}: {reason}", err=True)
     if "worse" in wanted and not found.tests:
-        few = f"{found.runs_needed} runs a side would tell more"
+        few = f"{found.runs_needed} runs per side would be enough"
         click.echo(f"worse: only the verdicts were compared: {few}", err=True)
     context.exit(worst(_STATUSES[name] for name, reasons in failures.items() if reasons))

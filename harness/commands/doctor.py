@@ -64,7 +64,7 @@ def doctor(context: click.Context) -> None:
     """
     found = list(findings(Path.cwd()))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("", "what", "seen", "without it", "how to get it"):
+    for heading in ("", "what", "seen", "not available without it", "how to get it"):
         table.add_column(heading)
     for finding in found:
         missing = ("", "") if finding.works else (finding.cost, finding.remedy)
@@ -72,7 +72,11 @@ def doctor(context: click.Context) -> None:
         table.add_row(mark, finding.what, finding.seen, *missing)
     console().print(table)
     ready = all(finding.works for finding in found if finding.needed)
-    click.echo("ackproof run works here" if ready else "ackproof run does not work here yet")
+    click.echo(
+        "ackproof run works on this machine"
+        if ready
+        else "ackproof run does not work on this machine yet"
+    )
     context.exit(ExitStatus.HELD if ready else ExitStatus.INFRASTRUCTURE)
 
 
@@ -134,9 +138,9 @@ def _limits() -> Finding:
 
 def _disks() -> Finding:
     return _dispensable(
-        what="disks of brokers' own",
+        what="separate disks for brokers",
         obstacle=can_enter() or undoable(Capability.LOSE_UNSYNCED_WRITES),
-        seen=("they lose what was not synced", "not to be had"),
+        seen=("they lose data that was not synced", "not available"),
         cost="power failures and disks that fail, with the backend local",
     )
 
@@ -159,7 +163,7 @@ def _clocks() -> Finding:
     return _dispensable(
         what="clocks (libfaketime)",
         obstacle=can_enter() or undoable(Capability.FAKE_CLOCKS),
-        seen=("servers can be told another time", "not usable"),
+        seen=("servers can be given another time", "not usable"),
         cost="step-clock, fast-clock and strobe-clock, with the backend local",
     )
 
@@ -200,7 +204,7 @@ def _disk(directory: Path) -> Finding:
         works=free >= _DISK_MIN_GIB,
         seen=f"{free:.1f} GiB free in {directory}",
         cost="room for logs and histories",
-        remedy=f"{_DISK_MIN_GIB:g} GiB or more; ackproof run --out elsewhere",
+        remedy=f"{_DISK_MIN_GIB:g} GiB or more; or use ackproof run --out on another disk",
     )
 
 
@@ -220,7 +224,7 @@ def _docker() -> Finding:
     return _dispensable(
         what="Docker Engine",
         obstacle=unavailable(),
-        seen=("answers, on this machine", "not usable"),
+        seen=("running on this machine", "not usable"),
         cost="the backend docker: nodes as containers",
     )
 
@@ -229,7 +233,7 @@ def _ssh() -> Finding:
     return _dispensable(
         what="SSH",
         obstacle=libraries.unavailable(),
-        seen=("hosts come with --inventory FILE", "not usable"),
+        seen=("hosts are given with --inventory FILE", "not usable"),
         cost="the backend ssh: nodes on other hosts",
     )
 
@@ -243,7 +247,7 @@ def _plugins() -> Finding:
         what="plug-ins",
         works=not wrong,
         seen="\n".join(usable) or "none",
-        cost="what these plug-ins register",
+        cost="the checkers, faults and other parts of these plug-ins",
         remedy="\n".join(wrong),
         needed=False,
     )

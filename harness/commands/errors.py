@@ -31,7 +31,9 @@ def told() -> Iterator[None]:
             traceback.print_exc()
         damaged = isinstance(failure, HistoryError)
         full = isinstance(failure, OSError) and failure.errno == errno.ENOSPC
-        hint = ": make room, then `ackproof check` checks what was recorded" if full else ""
+        hint = (
+            ": make room, then run `ackproof check` to check the recorded history" if full else ""
+        )
         fail(f"{failure}{hint}", ExitStatus.INCONCLUSIVE if damaged else ExitStatus.INFRASTRUCTURE)
 
 

@@ -30,13 +30,18 @@ from ackproof.workloads import WORKLOADS
 _PLUGGABLE = (FAULTS, SYSTEMS, CLIENTS, WORKLOADS, CATALOGUE)
 
 _VERDICTS = {
-    Verdict.PASS: "Each guarantee of the cell that was promised held, on enough evidence.",
-    Verdict.FAIL: "A guarantee that was promised was broken. The report names each record and why.",
-    Verdict.NOT_GUARANTEED: "The settings, or what happened to the leaders and disks, do not "
-    "promise that every acknowledged record is kept. What was lost was measured.",
-    Verdict.INCONCLUSIVE: "The evidence is too thin for a verdict: too few acks before or after a "
-    "fault, a fault that was not proven to have taken effect, or an incomplete history or final "
-    "read. The terminal and the report say which.",
+    Verdict.PASS: "Every guarantee of the cell held, and the evidence was sufficient.",
+    Verdict.FAIL: "A guarantee was broken. The report names each record and the root cause.",
+    Verdict.NOT_GUARANTEED: (
+        "The settings, or changes of leaders and disks, do not guarantee "
+        "that every acknowledged record is kept. The loss was measured."
+    ),
+    Verdict.INCONCLUSIVE: (
+        "The evidence is too thin for a verdict: too few acks before or "
+        "after a fault, a fault that was not proven to have taken effect, or "
+        "an incomplete history or final read. The terminal and the report "
+        "name the gaps."
+    ),
 }
 
 _WHERE = "To list the checkers and their guarantees: ackproof checkers"

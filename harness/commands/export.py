@@ -22,7 +22,9 @@ Examples:
 """,
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--run", "number", type=click.IntRange(min=1), help="Which run, if DIR has several.")
+@click.option(
+    "--run", "number", type=click.IntRange(min=1), help="The number of the run, if DIR has several."
+)
 def export(directory: Path, number: int | None) -> None:
     """Print the history of a run in DIR as operations of Jepsen's Kafka workload, one a line (EDN).
 
@@ -34,7 +36,10 @@ def export(directory: Path, number: int | None) -> None:
         run = _chosen(results, manifest.read(results).runs, number)
         history = results / "runs" / str(run.number) / "history"
         if not history.is_dir():
-            fail(f"{results} holds no history of run {run.number}: no {history}", ExitStatus.USAGE)
+            fail(
+                f"{results} has no history of run {run.number}: {history} does not exist",
+                ExitStatus.USAGE,
+            )
         if absent := dict.fromkeys(_absent(history, run)):
             raise DamagedFiles({history / name: "is missing" for name in absent})
         for line in jepsen.lines(history):
@@ -43,10 +48,10 @@ def export(directory: Path, number: int | None) -> None:
 
 def _chosen(results: Path, runs: tuple[PlannedRun, ...], number: int | None) -> PlannedRun:
     if number is None and len(runs) > 1:
-        fail(f"{results} has the runs 1 to {len(runs)}: say which, --run N", ExitStatus.USAGE)
+        fail(f"{results} has the runs 1 to {len(runs)}: choose one with --run N", ExitStatus.USAGE)
     chosen = next((run for run in runs if number in (None, run.number)), None)
     if chosen is None:
-        fail(f"{results} has no run {number or 1}, but {len(runs)}", ExitStatus.USAGE)
+        fail(f"{results} has no run {number or 1}, only {len(runs)}", ExitStatus.USAGE)
     return chosen
 
 

@@ -36,7 +36,7 @@ def init(file: Path) -> None:
         with file.open("x", encoding="utf-8") as written:
             written.write(template.read_text(encoding="utf-8"))
     except FileExistsError:
-        fail(f"{file} is there already, and stays as it is", ExitStatus.USAGE)
+        fail(f"{file} already exists and was not changed", ExitStatus.USAGE)
     except OSError as error:
         fail(f"{file} cannot be written: {error.strerror}", ExitStatus.USAGE)
     click.echo(f"{file}; next: ackproof validate {file}, ackproof run {file}")

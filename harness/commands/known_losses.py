@@ -43,19 +43,19 @@ Examples:
     type=click.Path(path_type=Path),
     default=_FILE,
     show_default=True,
-    help="The stories; their campaigns lie beside them.",
+    help="The file of stories; their campaigns are in the same directory.",
 )
 @click.option(
     "--results",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("results/known-losses"),
     show_default=True,
-    help="The results of all runs are kept there.",
+    help="The directory for the results of all runs.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the page there. [default: known-losses.md in the directory of the results]",
+    help="The file for the page. [default: known-losses.md in the directory of the results]",
 )
 @click.pass_context
 def known_losses(
@@ -110,7 +110,7 @@ def _carry_out(runs: Runs, names: Sequence[str], seeds: int) -> bool:
         for name, side, one in runs.planned(names, seeds):
             whole &= _run(one, f"{name} on {side.name}, seed {one.seed}", children)
     except Interrupted:
-        click.echo("interrupted; call it again to go on")
+        click.echo("interrupted; run the command again to continue")
         return False
     return whole
 

@@ -30,9 +30,11 @@ def _systems(_context: click.Context, _option: click.Parameter, text: str) -> tu
         raise click.BadParameter(str(refusal)) from None
     if product.EXTERNAL in found:
         # Before the first run on it, the user must confirm, which is not possible here.
-        raise click.BadParameter(f"{product.EXTERNAL}: a cluster of your own is for `ackproof run`")
+        raise click.BadParameter(
+            f"{product.EXTERNAL}: an external cluster is tested with `ackproof run`"
+        )
     if len(set(found)) < len(found):
-        raise click.BadParameter("a system is named twice")
+        raise click.BadParameter("a system is given twice")
     return found
 
 
@@ -40,8 +42,8 @@ def _systems(_context: click.Context, _option: click.Parameter, text: str) -> tu
     epilog="""\b
 Examples:
   ackproof matrix --systems bundled,kafka:3.9.1,kafka:4.1.1 campaigns/quick.yaml
-  ackproof matrix --systems bundled,kafka:4.1.1 campaigns/admin.yaml --out /tmp/m    what is there
-                                                              already is not run again
+  ackproof matrix --systems bundled,kafka:4.1.1 campaigns/admin.yaml --out /tmp/m    systems that
+                                                              have results are not run again
 """,
 )
 @options.campaign("file")
@@ -50,15 +52,21 @@ Examples:
     required=True,
     callback=_systems,
     metavar="SYSTEM,...",
-    help="What to put to the test: bundled, kafka:VERSION, kafka:/DIRECTORY or kafka:image:NAME, "
-    "with commas.",
+    help=(
+        "The systems to test: bundled, kafka:VERSION, kafka:/DIRECTORY or kafka:image:NAME, "
+        "separated by commas."
+    ),
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="The seed of the schedule. Default: random."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for the results: a new one, or that of a matrix of this campaign, which goes "
-    "on. Without it: results/<campaign>-matrix-<UTC time>.",
+    help=(
+        "Directory for the results: a new one, or that of an earlier matrix of this "
+        "campaign, which then continues. Default: results/<campaign>-matrix-<UTC time>."
+    ),
 )
 @click.pass_context
 def matrix(
@@ -100,10 +108,12 @@ def _seed(directory: Path, file: Path, wanted: int | None) -> int:
     known = document.read(directory)
     if known is None:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise places.NotResults(f"{directory} is no empty directory, and has no matrix in it")
+            raise places.NotResults(
+                f"{directory} is not an empty directory, and has no matrix in it"
+            )
         return secrets.randbits(_SEED_BITS) if wanted is None else wanted
     if known.sha256 != document.digest(file):
-        raise places.NotResults(f"{directory} has a matrix of {known.campaign}, and not of {file}")
+        raise places.NotResults(f"{directory} has a matrix of {known.campaign}, not of {file}")
     if wanted not in (None, known.seed):
         raise places.NotResults(f"{directory} has a matrix of seed {known.seed}, not of {wanted}")
     return known.seed
@@ -127,7 +137,7 @@ def _carry_out(
             found[index] = carried_out(member, children)
             keep(found)
     except Interrupted:
-        click.echo("interrupted; call it again with --out to go on")
+        click.echo("interrupted; run the command again with --out to continue")
         return found, True
     return found, False
 

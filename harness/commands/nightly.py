@@ -44,16 +44,16 @@ Examples:
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="How many seeds to draw from the day.",
+    help="Number of seeds to derive from the date.",
 )
 @click.option(
     "--seed",
     "given",
     type=click.IntRange(min=0),
     multiple=True,
-    help="Run exactly this seed. May be given several times.",
+    help="Run exactly this seed. Can be given several times.",
 )
-@click.option("--day", help="Draw the seeds of this day, e.g. 2031-05-17. Today (UTC) if absent.")
+@click.option("--day", help="The date for the seeds, e.g. 2031-05-17. Default: today (UTC).")
 @click.pass_context
 def nightly(
     context: click.Context, campaign: Path, count: int, given: tuple[int, ...], day: str | None

@@ -37,7 +37,10 @@ def campaign_file(given: Path) -> Path:
     known = shipped()
     if given.name not in known:
         hint = unknown("campaign", given.name, known)
-        raise UnknownCampaign(f"{hint} (no file has that name; `ackproof campaigns` lists them)")
+        raise UnknownCampaign(
+            f"{hint} (there is no file of that name; `ackproof campaigns` lists "
+            "the installed campaigns)"
+        )
     return known[given.name]
 
 
@@ -66,8 +69,10 @@ def system(command: F) -> F:
         "--system",
         metavar="SYSTEM",
         callback=_parsed,
-        help="What to put to the test: bundled, kafka:VERSION, kafka:/DIRECTORY, "
-        "kafka:image:NAME, or a plug-in's. `ackproof systems` lists them.",
+        help=(
+            "The system to test: bundled, kafka:VERSION, kafka:/DIRECTORY, "
+            "kafka:image:NAME, or that of a plug-in. `ackproof systems` lists them."
+        ),
     )(command)
 
 
@@ -76,7 +81,7 @@ def metadata_quorum(command: F) -> F:
     return click.option(
         "--metadata-quorum",
         type=click.Choice([one.value for one in MetadataQuorum]),
-        help="Where its metadata are kept. KRaft needs Apache Kafka 3.3 or newer.",
+        help="Where the cluster keeps its metadata. KRaft needs Apache Kafka 3.3 or newer.",
     )(command)
 
 

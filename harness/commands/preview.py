@@ -78,11 +78,11 @@ def _run(campaign: Campaign, run: RunPlan, runs: int) -> Iterator[Text | Table]:
     yield Text(described(campaign.workload, [planned.cell for planned in run.cells]))
     yield _table(run.faults) if run.faults else Text("no faults")
     if any(planned.gap_ms is not None for planned in run.faults):
-        yield Text(f"+ or later: once the fault before is healed{_settling(campaign)}")
+        yield Text(f"+ or later: after the previous fault is healed{_settling(campaign)}")
     if any(planned.part is not None for planned in run.faults):
-        yield Text("~ a step of a story, on its cue; its time is what may be expected")
+        yield Text("~ a step of a story, injected on its cue; the time is an estimate")
     if campaign.schedule.until == "first-broken-guarantee":
-        yield Text("until a server ends by itself; no further run once one broke a guarantee")
+        yield Text("until a server ends by itself; no further run after one that broke a guarantee")
     for planned in run.cells:
         if expected := list(_expected(planned)):
             yield Text(f"expected of {planned.cell.name}: {', '.join(expected)}")
@@ -140,7 +140,7 @@ def _note(planned: ScheduledFault, lanes: Collection[int]) -> str:
     if (part := planned.part) is not None:
         notes.append(part.label)
         notes += [f"when {part.begins}"] if part.begins is not None else []
-        notes += [f"held until {part.until}"] if part.until is not None else []
+        notes += [f"lasts until {part.until}"] if part.until is not None else []
     return "; ".join(notes)
 
 

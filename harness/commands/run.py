@@ -66,7 +66,7 @@ def require(campaign: Campaign, directory: Path) -> None:
     needed = LEAST_MB + int(bytes_of_a_run(campaign)) // _MB
     if free < needed:
         raise InfraError(
-            f"{directory} has {free:,} MB of free space, and {campaign.name} needs about "
+            f"{directory} has {free:,} MB of free space, but {campaign.name} needs about "
             f"{needed:,} MB: make room, or give another directory with --out"
         )
 
@@ -91,54 +91,68 @@ Examples:
 """,
 )
 @options.campaign("campaign_file")
-@click.option("--backend", type=click.Choice(list(BACKENDS)), help="Where to run it.")
-@click.option("--inventory", type=click.Path(path_type=Path), help="The hosts of the backend ssh.")
+@click.option(
+    "--backend", type=click.Choice(list(BACKENDS)), help="The backend that runs the cluster."
+)
+@click.option(
+    "--inventory",
+    type=click.Path(path_type=Path),
+    help="The file with the hosts of the backend ssh.",
+)
 @click.option(
     "--accept-host-key",
     "accepted",
     multiple=True,
     metavar="FINGERPRINT",
-    help="Accept this key of a host that is met for the first time, such as SHA256:... . May be "
-    "given several times.",
+    help=(
+        "Accept this key of a host that is contacted for the first time, such as SHA256:... "
+        ". Can be given several times."
+    ),
 )
 @click.option(
     "--program",
     "programs",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Allow the campaign to start this program, which it names as a client. May be given "
-    "several times.",
+    help="Allow the campaign to start this program as a client. Can be given several times.",
 )
 @click.option(
     "--allow-commands",
     "commands_allowed",
     is_flag=True,
-    help="Run the commands of the campaign's own faults (fault: command) on this machine.",
+    help="Allow the commands of the campaign's own faults (fault: command) on this machine.",
 )
 @options.system
 @options.metadata_quorum
-@click.option("--seed", type=click.IntRange(min=0), help="Fixes the schedule. Drawn if not given.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="The seed of the schedule. Default: random."
+)
 @click.option(
     "--yes",
     "meant",
     is_flag=True,
-    help="Allow a very large campaign, and the first run on your cluster.",
+    help=(
+        "Skip the confirmation before a very large campaign and before the first run on an "
+        "external cluster."
+    ),
 )
 @click.option(
     "--skip-refused",
     is_flag=True,
-    help="Leave out the faults that the backend refuses, and say so beside the verdict.",
+    help="Leave out the faults that the backend refuses, and name them beside the verdict.",
 )
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print the cells with their topics and the timeline of every run; start nothing.",
+    help="Print the cells with their topics and the timeline of every run, and start nothing.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for the results, empty or absent. Without it: results/<campaign>-<UTC time>, "
-    "and results/latest links to it when it is reported.",
+    help=(
+        "Directory for the results, empty or absent. Default: results/<campaign>-<UTC "
+        "time>. results/latest then links to it after the report."
+    ),
 )
 @click.option("--hint", default="", hidden=True, help="Print it before the path of the report.")
 def run(
@@ -224,8 +238,10 @@ def carry_out(context: click.Context, directory: Path, latest: bool, hint: str) 
                 campaign, directory, console(), SystemClock(), interruption, hint
             )
         except KeyboardInterrupt:
-            _end_at_once(f"interrupted; `ackproof check {directory}` checks what was recorded")
-        if latest:  # only now, because a link to a run without a report would be useless
+            _end_at_once(
+                f"interrupted; run `ackproof check {directory}` to check the recorded history"
+            )
+        if latest:  # only now: a link to a run without a report would be of no use to anybody
             places.link_latest(directory)
     context.exit(MEANT_AS_1 if status is ExitStatus.BROKEN else status)
 
@@ -261,7 +277,7 @@ def _unused(campaign: Campaign, inventory: Path | None, accepted: tuple[str, ...
     unused = [option for option, is_given in given.items() if is_given]
     if backend == SSH or not unused:
         return None
-    return f"{' and '.join(unused)}: only for --backend ssh, and this campaign runs on {backend}"
+    return f"{' and '.join(unused)}: only for --backend ssh, but this campaign runs on {backend}"
 
 
 def _tell_doings(campaign: Campaign) -> None:
@@ -285,7 +301,7 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
 
     def confirm(question: str) -> bool:
         _tell_doings(campaign)
-        return sys.stdin.isatty() and click.confirm(f"{question}: go on?")
+        return sys.stdin.isatty() and click.confirm(f"{question}: continue?")
 
     file.refuse(external_cluster.ask(campaign, runs_of(campaign)[0].cluster, confirm, yes=yes))
 

@@ -28,7 +28,7 @@ Examples:
     type=click.IntRange(0, 65535),
     default=_PORT,
     show_default=True,
-    help="0 takes one that is free.",
+    help="0 chooses a free port.",
 )
 @click.pass_context
 def serve(context: click.Context, directory: Path, port: int) -> None:
@@ -37,7 +37,7 @@ def serve(context: click.Context, directory: Path, port: int) -> None:
     On this machine alone (127.0.0.1), read-only, nothing outside of DIR. Ends with Ctrl-C.
     """
     if not directory.is_dir():
-        fail(f"{directory} is no directory", ExitStatus.USAGE)
+        fail(f"{directory} is not a directory", ExitStatus.USAGE)
     with told():
         from ackproof.harness.report import server  # aiohttp takes a while to import
 

@@ -34,35 +34,38 @@ Examples:
     "--run",
     "number",
     type=click.IntRange(min=1),
-    help="The number of the run. Without it, the first that failed.",
+    help="The number of the run. Default: the first that failed.",
 )
 @click.option(
     "--doubt",
     type=click.FloatRange(0, 0.5, min_open=True),
     default=0.05,
     show_default=True,
-    help="The accepted probability of keeping something that could go. Less takes more runs.",
+    help=(
+        "The accepted probability of keeping a part that is not needed. A lower value takes "
+        "more runs."
+    ),
 )
 @click.option(
     "--repeats-max",
     type=click.IntRange(min=1),
     default=30,
     show_default=True,
-    help="Runs of one candidate, at most, however seldom the campaign fails.",
+    help="The highest number of runs of one candidate, however seldom the campaign fails.",
 )
 @click.option(
     "--confirm",
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
-    help="Runs of the smallest at the end, to say how often it fails.",
+    help="The number of runs of the smallest campaign at the end, to measure how often it fails.",
 )
 @click.option(
     "--runs-max",
     type=click.IntRange(min=1),
     default=200,
     show_default=True,
-    help="Runs in all, at most. Call it again to go on.",
+    help="The highest number of runs in total. Run the command again to continue.",
 )
 @click.pass_context
 def shrink(
@@ -98,7 +101,7 @@ def shrink(
             doubt=doubt,
             repeats_max=repeats_max,
         )
-        click.echo(f"failed: {', '.join(sorted(failures))}; to begin with: {candidate}")
+        click.echo(f"failed: {', '.join(sorted(failures))}; starting with: {candidate}")
         status = _search(search, candidate, judge, confirm)
         if (smallest := found / DIRECTORY / SMALLEST).exists():
             click.echo(str(smallest))
@@ -109,12 +112,12 @@ def _begin(found: Path, number: int | None) -> tuple[Candidate, frozenset[str]]:
     campaign = validation.check(found / places.CAMPAIGN_FILE, meant=True).campaign
     result = verdict.read(found)
     if result is None:
-        fail(f"{found} is not checked yet: ackproof check {found}", ExitStatus.USAGE)
+        fail(f"{found} has not been checked; run ackproof check {found}", ExitStatus.USAGE)
     try:
         run = first_failed_run(result) if number is None else number
         failures = failures_of(result, run)
         if not failures:
-            raise NothingToShrink(f"run {run} broke no guarantee and met its expectations")
+            raise NothingToShrink(f"run {run} broke no guarantee and met all expectations")
         recorded = as_recorded(campaign, run, found / "runs" / str(run) / "history")
     except NothingToShrink as nothing:
         fail(f"{found}: {nothing}", ExitStatus.USAGE)
@@ -131,8 +134,8 @@ def _search(
         click.echo(f"nothing to shrink: {held}")
         return ExitStatus.INCONCLUSIVE
     except (Interrupted, OutOfRuns) as ended:
-        why = "interrupted" if isinstance(ended, Interrupted) else "the runs are over"
-        click.echo(f"{why}; call it again to go on")
+        why = "interrupted" if isinstance(ended, Interrupted) else "the limit of runs is reached"
+        click.echo(f"{why}; run the command again to continue")
         return ExitStatus.INCONCLUSIVE
     judge.keep(smallest, tally)
     click.echo(f"smallest: {smallest}; failed {tally} runs")

@@ -46,7 +46,7 @@ Examples:
     metavar="FILE",
     required=True,
     type=_PATH,
-    help="The history file. It is made if there is none.",
+    help="The history file. It is created if it does not exist.",
 )
 @click.option(
     "--keep",
@@ -83,9 +83,9 @@ def add(context: click.Context, results: tuple[Path, ...], file: Path, keep: int
         click.echo(f"ackproof: {printable(trouble)}", err=True)
     counts = {
         "added": len(done.added),
-        "replaced, because checked again": len(done.replaced),
-        "there already": len(done.known),
-        "dropped, because old": done.dropped,
+        "replaced after a new check": len(done.replaced),
+        "already present": len(done.known),
+        "dropped because of their age": done.dropped,
     }
     words = "; ".join(f"{count} {what}" for what, count in counts.items() if count)
     click.echo(f"{printable(str(file))}: {words or 'nothing added'}")
@@ -93,7 +93,7 @@ def add(context: click.Context, results: tuple[Path, ...], file: Path, keep: int
 
 
 @history.command(
-    short_help="Print the nights of a history file, the newest last.",
+    short_help="Print the nights of a history file, newest last.",
     epilog="""\b
 Examples:
   ackproof history trend history.jsonl
@@ -110,14 +110,16 @@ Examples:
     show_default=True,
     help="Show the last N nights of each campaign.",
 )
-@click.option("--html", "page", metavar="PAGE", type=_PATH, help="Write a page with charts, too.")
+@click.option("--html", "page", metavar="PAGE", type=_PATH, help="Also write a page with charts.")
 @click.option(
     "--fail-on",
     "wanted",
     type=click.Choice(["worse"]),
-    help="Exit with 4 if the verdict of the last night is worse, or more guaranteed records were "
-    "lost, than in every night before of the same campaign and system. The last night is the 12 "
-    "hours up to the newest result.",
+    help=(
+        "Exit with 4 if the last night has a worse verdict, or lost more guaranteed "
+        "records, than every earlier night of the same campaign and system. The last night "
+        "is the 12 hours up to the newest result."
+    ),
 )
 @click.pass_context
 def trend(
@@ -170,7 +172,7 @@ def _usage(file: Path) -> Iterator[None]:
             yield
         except FileNotFoundError:
             hint = f"ackproof history add RESULTS --to {file}"
-            fail(f"{file} does not exist; this makes it: {hint}", ExitStatus.USAGE)
+            fail(f"{file} does not exist; to create it: {hint}", ExitStatus.USAGE)
         except (IsADirectoryError, NotADirectoryError, FileExistsError, PermissionError) as error:
             fail(f"{file} cannot be used: {error.strerror}", ExitStatus.USAGE)
         except NotHistory as error:

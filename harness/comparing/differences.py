@@ -167,9 +167,9 @@ def failures(found: Differences, kind: str) -> Iterator[str]:
         )
         yield from (f"{cell} of A is not in B" for _, cell in found.only_a)
         if any(run.infrastructure_failed for run in found.b.document.runs):
-            yield "a run of B did not come to its end"
+            yield "a run of B did not finish"
         if not found.cells:
-            yield "no cell is in both"
+            yield "the results have no cell in common"
 
 
 def runs_needed(tests: int) -> int:
@@ -183,7 +183,10 @@ def _why(one: Measure, probability: float | None, tests: int) -> str:
     if one.runs is None:
         return f"no test: {one.why}" if one.why else ""
     few = min(one.runs.counts)
-    return f"{few} run{'' if few == 1 else 's'} a side cannot tell: {runs_needed(tests)} would"
+    return (
+        f"{few} run{'' if few == 1 else 's'} per side cannot show a difference: "
+        f"{runs_needed(tests)} would be enough"
+    )
 
 
 def as_document(found: Differences) -> dict[str, Any]:
@@ -235,7 +238,7 @@ def _unlike(a: Side, b: Side) -> Iterator[str]:
     if one.campaign != other.campaign:
         yield f"different campaigns: {one.campaign} and {other.campaign}"
     if one.seed != other.seed:
-        yield f"different seeds, {one.seed} and {other.seed}: the faults strike otherwise"
+        yield f"different seeds, {one.seed} and {other.seed}, and so different schedules of faults"
     settings = list(_settings(a.directory, b.directory))
     yield from settings[:SETTINGS_TOLD]
     if len(settings) > SETTINGS_TOLD:

@@ -118,7 +118,7 @@ def _proportion(what: str, of: str, a: Pooled, b: Pooled) -> Measure:
     )
 
 
-_NOT_KNOWN = "not known of both"
+_NOT_KNOWN = "not known on both sides"
 
 
 def _of(name: str) -> Callable[[CellDocument], int | None]:
@@ -200,7 +200,7 @@ def _throughput(a: Pooled, b: Pooled) -> Measure:
     known = bool(a.sends and b.sends)
     values = [_acks_a_second(side) for side in (a, b)]
     runs = _of_runs(rates) if known else None
-    return _number("acks a second", values, lambda one: f"{one:,.1f}", runs, least_is_worst=True)
+    return _number("acks per second", values, lambda one: f"{one:,.1f}", runs, least_is_worst=True)
 
 
 _MOMENT_S = 1e-9

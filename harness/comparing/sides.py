@@ -193,8 +193,8 @@ def read(directory: Path) -> Side:
     file = directory / verdict.FILE
     if not file.is_file():
         raise NotResults(
-            f"{directory} has no {verdict.FILE}: no results of a campaign, or not checked yet "
-            f"(ackproof check {directory})"
+            f"{directory} has no {verdict.FILE}: it holds no results of a campaign, or they "
+            f"have not been checked (ackproof check {directory})"
         )
     return Side(directory=directory, document=verdict.read_document(file))
 

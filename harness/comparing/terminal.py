@@ -27,7 +27,7 @@ def print_differences(console: Console, found: Differences) -> None:
         if keys:
             console.print(plain(f"only in {name}: {', '.join(map(_cell, keys))}"))
     if not found.cells:
-        console.print("no cell is in both")
+        console.print("the results have no cell in common")
     for sentence in _rests_on(found):
         console.print(Text(sentence, style="dim"))
 
@@ -74,14 +74,16 @@ def _result(line: Line) -> Text:
 def _rests_on(found: Differences) -> Iterator[str]:
     if found.tests:
         yield (
-            f"Tested is whether the runs of A differ from those of B; {found.tests} tests in all, "
-            f"which see a difference where there is none in {DOUBT:.0%} of all comparisons. Within "
-            "noise: runs that do not differ come out so far apart more often than that allows. A "
-            "lost record that was promised breaks a guarantee, however often it happens."
+            "The tests ask whether the runs of A differ from those of B. There are "
+            f"{found.tests} tests in total, and together they report a difference where there "
+            f'is none in {DOUBT:.0%} of all comparisons. "Within noise" means that runs '
+            "without a real difference are this far apart more often than that. A single "
+            "lost record that a guarantee covers breaks the guarantee."
         )
     if any(min(cell.runs) < found.runs_needed for cell in found.cells):
         yield (
-            "A fault loses many records at once or none, and the machine or the hour changes a "
-            "whole run. So runs are compared, and so few cannot tell whether they differ by "
-            f"chance. `runs: {found.runs_needed}` in both campaign files would."
+            "A fault loses many records at once or none, and the machine or the time of day "
+            "changes a whole run. So whole runs are compared, and so few runs cannot show a "
+            f"difference beyond chance. `runs: {found.runs_needed}` in both campaign files "
+            "would be enough."
         )

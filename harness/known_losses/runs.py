@@ -42,14 +42,14 @@ class Side(Section):
 
     system: str
     metadata_quorum: MetadataQuorum | None = Field(
-        default=None, description="who keeps its metadata, if not whoever does by default"
+        default=None, description="where its metadata is kept, if not in the default place"
     )
     campaign: str | None = Field(default=None, description="another file than the story's")
     called: str | None = Field(default=None, description="its name on the page")
     shows: Anomalies = Field(
         default=(),
-        description="the anomalies that tell of it there, where others of the story's may come of "
-        "something else",
+        description="the anomalies that show it there, if other anomalies of the story may have "
+        "another cause",
     )
 
     @field_validator("system")
@@ -69,14 +69,14 @@ class Story(Section):
 
     tells: str = Field(description="what is lost, and how")
     sources: Annotated[Mapping[str, str], Field(min_length=1)] = Field(
-        description="who tells it: tickets and their addresses"
+        description="the sources: tickets and their addresses"
     )
     campaign: str = Field(description="the file that shows it, beside the stories")
     shows: Annotated[Anomalies, Field(min_length=1)] = Field(
         description="the anomalies by which it shows"
     )
-    has: tuple[Side, ...] = Field(description="who has it")
-    mended: tuple[Side, ...] = Field(default=(), description="who has it no more")
+    has: tuple[Side, ...] = Field(description="the releases that have it")
+    mended: tuple[Side, ...] = Field(default=(), description="the releases that no longer have it")
     tried: str = Field(default="", description="what else there is to say")
 
     @property

@@ -37,7 +37,7 @@ def findings(directory: AnyPath) -> tuple[str, ...]:
     """Return the problems of the copy, one sentence each."""
     found = _content(directory)
     if isinstance(found, str):
-        shown = "what the campaign asked for cannot be shown, and no command that repeats it"
+        shown = "the campaign's settings and the command that repeats it cannot be shown"
         return (f"{CAMPAIGN_FILE} {found}: {shown}",)
     try:
         planned = manifest.read(directory)
@@ -47,9 +47,11 @@ def findings(directory: AnyPath) -> tuple[str, ...]:
     if copied == (planned.campaign, planned.seed):
         return ()
     return (
-        f"{CAMPAIGN_FILE} is of the campaign {copied[0]} with seed {copied[1]}, and "
-        f"{manifest.FILE} of {planned.campaign} with seed {planned.seed}: what is shown of the "
-        "campaign may be of another one",
+        (
+            f"{CAMPAIGN_FILE} belongs to the campaign {copied[0]} with seed {copied[1]}, but "
+            f"{manifest.FILE} to {planned.campaign} with seed {planned.seed}: the report may show "
+            "the settings of another campaign"
+        ),
     )
 
 

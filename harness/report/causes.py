@@ -25,15 +25,14 @@ LISTED_MAX = 500
 WHAT = {
     "lost": "lost",
     "duplicated": "duplicated",
-    "vanished-read": "shown, and gone",
-    "inconsistent-read": "shown, and others now",
-    "divergent-replicas": "not the same in all replicas",
+    "vanished-read": "read, now absent",
+    "inconsistent-read": "read, now different",
+    "divergent-replicas": "different among replicas",
 }
 """The anomalies of the records that a cause explains, in words."""
 
-COUNTED = {"lost": "lost", "duplicated": "duplicated", "vanished": "shown, and gone"}
-"""The anomalies that are counted by fault and cell, by their names in ``losses`` of
-``verdict.json``."""
+COUNTED = {"lost": "lost", "duplicated": "duplicated", "vanished": "read, now absent"}
+"""What is counted by fault and cell, by its names in ``losses`` of ``verdict.json``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +145,7 @@ def by_fault_and_cell(losses: Iterable[Mapping[str, Any]]) -> FaultTable:
         for name, what in COUNTED.items():
             counts = [sum(row[name] for row in mine if row["cell"] == cell) for cell in cells]
             if any(counts):
-                words = fault or "no fault was on"
+                words = fault or "no fault was active"
                 lines.append(Line(run=run, fault=words, what=what, counts=counts))
     return FaultTable(cells=cells, lines=lines)
 

@@ -153,7 +153,7 @@ def _outcome(cell: CellRow, guarantee: Guarantee, told: Told) -> Failure | Error
     if guarantee.held is None and cell.verdict_counts_as is Verdict.INCONCLUSIVE:
         return Error(reason, "inconclusive")
     if guarantee.held is None:
-        why = "cannot be told" if guarantee.checked else "not checked"
+        why = "undetermined" if guarantee.checked else "not checked"
         return Skipped(f"{why}: {reason}")
     if guarantee.held:
         return None
@@ -190,7 +190,7 @@ def _threshold(place: str, cell: CellRow, threshold: Threshold, told: Told) -> T
 def _story(cell: CellRow, guarantee: Guarantee, told: Told) -> list[str]:
     """Return the most important facts about a broken guarantee, one line each."""
     row = told.first_rows.get((cell.run, cell.cell, guarantee.anomaly or ""))
-    first = [] if row is None else [f"fault: {row['fault'] or 'none was on'}", _first(row)]
+    first = [] if row is None else [f"fault: {row['fault'] or 'none was active'}", _first(row)]
     return [
         f"{cell.name}: {cell.words}",
         f"{guarantee.name}: {guarantee.reason}",
@@ -322,7 +322,7 @@ def _section(heading: str, lines: Iterable[str], most: int) -> Iterator[str]:
     yield ""
     yield from (f"- {line}" for line in found[:most])
     if len(found) > most:
-        yield f"- and {len(found) - most:,} more, which the report lists"
+        yield f"- and {len(found) - most:,} more, which are in the report"
 
 
 def _text(text: str) -> str:

@@ -13,7 +13,7 @@ from ackproof.harness.report.rows import UNKNOWN, number
 # A missing figure is shown as unknown, and one that does not apply as a dash.
 
 CLIENT_COUNTS = {
-    "shown": "shown",
+    "shown": "read",
     "again": "again",
     "nonmonotonic": "nonmonotonic",
     "skipped": "skipped",
@@ -44,25 +44,38 @@ IN_SHORT = (
 """The counts of clients that are added up in the short table."""
 
 CONSUMER_MEANINGS = {
-    "shown": "records, each as often as it was shown",
-    "again": "offsets shown in several assignments, as after a rebalance",
-    "nonmonotonic": "anomalies nonmonotonic-poll: times that an offset was not higher than the one "
-    "before, with no rebalance between them",
-    "skipped": "anomalies poll-skip: records of the final log that were passed over, likewise",
-    "foreign": "offsets whose payload was none of a client's, or damaged",
-    "inconsistent": "anomalies inconsistent-read, of what this client was shown: offsets at which "
-    "the final log, or an ack, has another record",
+    "read": "records that the client read, counted once for each read",
+    "again": "offsets read in several assignments, for example after a rebalance",
+    "nonmonotonic": (
+        "anomalies nonmonotonic-poll: offsets that were not higher than the "
+        "offset before, without a rebalance between them"
+    ),
+    "skipped": (
+        "anomalies poll-skip: records of the final log that were skipped without a "
+        "rebalance in between"
+    ),
+    "foreign": "offsets whose payload was not sent by any client, or is damaged",
+    "inconsistent": (
+        "anomalies inconsistent-read, for the reads of this client: offsets at "
+        "which the final log, or an ack, has another record"
+    ),
     "vanished": "anomalies vanished-read: offsets at which the final log holds nothing",
-    "unseen": "anomalies unseen, of a tail reader: acked records of the final log that it was "
-    "never shown, below the highest offset that it was",
-    "unread": "of a tail reader: offsets of the final log above that",
+    "unseen": (
+        "anomalies unseen, for a tail reader: acked records of the final log that it "
+        "never read, below the highest offset that it read"
+    ),
+    "unread": "for a tail reader: offsets of the final log above the highest offset that it read",
     "committed": "commits of a partition that were answered without an error",
-    "errors": "commits that ended with one, which does not tell whether they were kept",
-    "lost": "anomalies commit-lost: times that a member read back that nothing is committed, after "
-    "a commit had been answered",
+    "errors": "commits that ended with an error, so that it is unknown whether they were kept",
+    "lost": (
+        "anomalies commit-lost: times that a member read back no committed offset after "
+        "a commit had been answered"
+    ),
     "regressed": "anomalies commit-regressed: times that a member read back an older offset",
-    "skipped by commit": "anomalies skipped-by-commit, of an at-least-once group: records that it "
-    "committed past, and none of its members was shown",
+    "skipped by commit": (
+        "anomalies skipped-by-commit, for an at-least-once group: records "
+        "that it committed past, but that no member had read"
+    ),
 }
 """The meanings of the headings, for the page."""
 
@@ -151,8 +164,8 @@ def _group(one: GroupCounts) -> tuple[str, ...]:
 
 TRANSACTION_MEANINGS: Mapping[str, str] = {
     "committed": "their commit was answered",
-    "not committed": "aborted, or nobody asked for their commit, or whoever did had been fenced",
-    "of unknown outcome": "nobody knows, but for what stands in the end",
+    "not committed": "aborted, or the commit was not requested, or the producer had been fenced",
+    "of unknown outcome": "the client does not know the outcome; only the final log shows it",
     **SUMMARIES,
 }
 """The meanings of the headings, for the page."""

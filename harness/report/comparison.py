@@ -147,10 +147,10 @@ def _cell_lines(by_cluster: Sequence[Sequence[CellRow]], counted: bool) -> Itera
         yield _line("duplicated", by_cluster, lambda cells: _counted(cells, "duplicated"))
     yield _line("unavailable, longest", by_cluster, lambda cells: _away(cells, longest_outage))
     yield _line("unavailable, share", by_cluster, lambda cells: _away(cells, share_unavailable))
-    yield _line("acks a second", by_cluster, _acks_per_second)
+    yield _line("acks per second", by_cluster, _acks_per_second)
     yield _line("ack, 50 % and 99 % within", by_cluster, lambda cells: _within(cells, "ack"))
     if any(cell.shown_latency for cells in by_cluster for cell in cells):
-        yield _line("shown, 50 % and 99 % within", by_cluster, lambda c: _within(c, "shown"))
+        yield _line("read, 50 % and 99 % within", by_cluster, lambda c: _within(c, "shown"))
 
 
 def _zookeeper_group(by_cluster: Sequence[Sequence[RunResult]]) -> Group:
@@ -161,7 +161,7 @@ def _zookeeper_group(by_cluster: Sequence[Sequence[RunResult]]) -> Group:
         title="ZooKeeper",
         lines=(
             _line("brokers' watches", by_cluster, of("watches")),
-            _line("writes to make the topics", by_cluster, of("writes_to_create")),
+            _line("writes to create the topics", by_cluster, of("writes_to_create")),
             _line("writes under the faults", by_cluster, of("writes_under_faults")),
         ),
     )
@@ -184,7 +184,7 @@ def _failover_lines(by_cluster: Sequence[Sequence[RunResult]], partitions: int) 
             [getattr(_failover(run, partitions), name) for run in runs], words
         )
 
-    yield _line("led again after", by_cluster, of("led_ms", seconds))
+    yield _line("new leader after", by_cluster, of("led_ms", seconds))
     yield _line("acks again after", by_cluster, of("acked_ms", seconds))
     yield _line("writes", by_cluster, of("writes", number))
     yield _line("brokers' watches", by_cluster, of("watches", number))
@@ -227,7 +227,7 @@ def longest_outage(of: Sequence[Unavailable]) -> str:
     if not outages:
         return most
     longest = max(outages, key=lambda outage: outage.longest_ms)
-    fault = longest.fault or "no fault was on"
+    fault = longest.fault or "no fault was active"
     return f"{most} ({', '.join(filter(None, (longest.partition, fault)))})"
 
 

@@ -37,8 +37,8 @@ def in_document(document: VerdictDocument) -> Iterator[str]:
         total = sum(getattr(cell, name) or 0 for cell in document.cells)
         if name in document.anomalies and (document.anomalies[name] or 0) != total:
             yield (
-                f"it counts {_short(document.anomalies[name] or 0)} {name} records under anomalies "
-                f"and {_short(total)} in its cells"
+                f"it counts {_short(document.anomalies[name] or 0)} {name} records under "
+                f"anomalies, but {_short(total)} in its cells"
             )
 
 
@@ -55,7 +55,7 @@ def _counts(cells: Sequence[CellDocument]) -> Iterator[str]:
     """Yield the numbers of records that no run can have."""
     for (run, name), times in Counter((cell.run, cell.cell) for cell in cells).items():
         if times > 1:
-            yield f"{name} of run {run} stands there {times} times"
+            yield f"{name} of run {run} occurs {times} times"
     for cell in cells:
         counts = {name: getattr(cell, name) for name in _RECORDS}
         known = {name: count for name, count in counts.items() if count is not None}
@@ -63,7 +63,10 @@ def _counts(cells: Sequence[CellDocument]) -> Iterator[str]:
             if not 0 <= count < _RECORDS_MAX:
                 yield f"{cell.cell} has {_short(count)} {name} records"
         if known.get("lost", 0) > cell.acked:
-            yield f"{cell.cell} lost {_short(known['lost'])} of {_short(cell.acked)} acked records"
+            yield (
+                f"{cell.cell} lost {_short(known['lost'])} of only {_short(cell.acked)} "
+                "acked records"
+            )
 
 
 def _short(count: int) -> str:
@@ -75,24 +78,27 @@ def _in_cell(cell: CellDocument) -> Iterator[str]:
     """Yield the contradictions between a cell's verdict, its guarantees and its counts."""
     broken = ", ".join(one.name for one in cell.guarantees if one.broken)
     if broken and cell.verdict is not Verdict.FAIL:
-        yield f"{cell.cell} is {cell.verdict.value}, and broke {broken}"
+        yield f"{cell.cell} is {cell.verdict.value}, but broke {broken}"
     if cell.lost and cell.verdict is Verdict.PASS:
-        yield f"{cell.cell} is pass, and lost {_short(cell.lost)} records"
+        yield f"{cell.cell} is pass, but lost {_short(cell.lost)} records"
     for one in cell.guarantees:
         if one.broken and one.held:
-            yield f"{cell.cell} held {one.name}, and broke it {_short(one.broken)} times"
+            yield f"{cell.cell} held {one.name}, but broke it {_short(one.broken)} times"
         if one.name == NO_LOSS and one.promised and one.held and cell.lost:
-            yield f"{cell.cell} held {one.name}, and lost {_short(cell.lost)} records"
+            yield f"{cell.cell} held {one.name}, but lost {_short(cell.lost)} records"
         if one.name == NO_LOSS and cell.lost is not None and one.broken > cell.lost:
             yield (
-                f"{cell.cell} broke {one.name} {_short(one.broken)} times, and lost "
+                f"{cell.cell} broke {one.name} {_short(one.broken)} times, but lost "
                 f"{_short(cell.lost)} records"
             )
 
     for limit in cell.thresholds:
         undecided = cell.verdict is Verdict.INCONCLUSIVE
         if not thresholds.is_consistent(limit, cell) or (undecided and limit.met):
-            yield f"{cell.cell} does not measure what its threshold on {limit.measure} says"
+            yield (
+                f"the threshold on {limit.measure} of {cell.cell} does not agree with the "
+                "measured value"
+            )
 
 
 def _in_verdicts(document: VerdictDocument) -> Iterator[str]:
@@ -101,22 +107,22 @@ def _in_verdicts(document: VerdictDocument) -> Iterator[str]:
     seen = {cell.counts_as: cell.cell for cell in reversed(cells)}
     failed = seen.get(Verdict.FAIL)
     if failed is not None and verdict is not Verdict.FAIL:
-        yield f"the verdict is {verdict.value}, and {failed} counts as failed"
+        yield f"the verdict is {verdict.value}, but {failed} counts as failed"
     if cells and failed is None and verdict is Verdict.FAIL:
-        yield "the verdict is fail, and no cell counts as failed"
+        yield "the verdict is fail, but no cell counts as failed"
     undecided = seen.get(Verdict.INCONCLUSIVE)
     decided = verdict in (Verdict.PASS, Verdict.NOT_GUARANTEED)
     if undecided is not None and decided:
-        yield f"the verdict is {verdict.value}, and {undecided} is inconclusive"
+        yield f"the verdict is {verdict.value}, but {undecided} is inconclusive"
     if cells and decided and verdict not in seen:
-        yield f"the verdict is {verdict.value}, and no cell is"
+        yield f"the verdict is {verdict.value}, but no cell is"
     status = status_of(
         verdict,
         [cell.is_broken for cell in cells if cell.counts_as is Verdict.FAIL],
         infrastructure_failed=any(run.infrastructure_failed for run in document.runs),
     )
     if document.exit_status not in (None, status):
-        yield f"its exit status is not {status.value}, as its cells have it"
+        yield f"its exit status is not {status.value}, which its cells require"
 
 
 def _with_anomalies(directory: AnyPath, document: VerdictDocument) -> Iterator[str]:
@@ -129,16 +135,16 @@ def _with_anomalies(directory: AnyPath, document: VerdictDocument) -> Iterator[s
         found = sum(rows[key] for key in rows if key[2] == name)
         if found != (count or 0):
             yield (
-                f"{losses.ANOMALIES_FILE} has {found:,} rows of {name}, and the verdict counts "
-                f"{_short(count or 0)}"
+                f"{losses.ANOMALIES_FILE} has {found:,} rows of {name}, but the verdict "
+                f"counts {_short(count or 0)}"
             )
     for cell in document.cells:
         for name in _COUNTED:
             found, count = rows[cell.run, cell.cell, name], getattr(cell, name) or 0
             if found != count:
                 yield (
-                    f"{losses.ANOMALIES_FILE} has {found:,} rows of {name} of {cell.cell} in run "
-                    f"{cell.run}, and the verdict counts {_short(count)}"
+                    f"{losses.ANOMALIES_FILE} has {found:,} rows of {name} of {cell.cell} in "
+                    f"run {cell.run}, but the verdict counts {_short(count)}"
                 )
 
 
@@ -158,7 +164,7 @@ def _unlike(
     some: Collection[tuple[int, str]], others: Collection[tuple[int, str]], has: str, not_: str
 ) -> Iterator[str]:
     for run, name in sorted(set(some) - set(others)):
-        yield f"{has} {name} of run {run}, and {not_} no such cell"
+        yield f"{has} {name} of run {run}, but {not_} no such cell"
 
 
 def _with_history(directory: AnyPath, document: VerdictDocument, run: int) -> Iterator[str]:
@@ -175,6 +181,6 @@ def _with_history(directory: AnyPath, document: VerdictDocument, run: int) -> It
     recorded = {f"{row['fault']}#{row['fault_id']}" for row in rows}
     told = {fault.name for fault in document.faults if fault.run == run}
     for name in sorted(recorded - told):
-        yield f"the history of run {run} has the fault {name}, and the verdict has none such"
+        yield f"the history of run {run} has the fault {name}, but the verdict does not"
     for name in sorted(told - recorded):
-        yield f"the verdict has the fault {name} in run {run}, and the history has none such"
+        yield f"the verdict has the fault {name} in run {run}, but the history does not"

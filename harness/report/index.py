@@ -166,7 +166,7 @@ def _read(file: Path) -> tuple[VerdictDocument | None, Night | None, str]:
         document = verdict.read_document(file)
         return document, night_of(document), ""
     except FileNotFoundError:
-        reason = "not checked: under way, or ended before"
+        reason = "not checked: the run is in progress, or ended early"
     except DamagedResults as error:
         reason = printable("; ".join(error.reasons))
     except ValueError as error:

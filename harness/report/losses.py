@@ -55,21 +55,23 @@ class OutOfOrder:
         if not self.sends:
             return ""
         told = [
-            f"Acknowledged at a lower offset than one that the same producer had sent before: "
-            f"{self.sends:,} (nonmonotonic-send)."
+            (
+                "Records acknowledged at a lower offset than a record that the same producer had "
+                f"sent before: {self.sends:,} (nonmonotonic-send)."
+            )
         ]
         if self.after_losses:
             ordered = sorted(self.after_losses.items(), key=lambda item: (-item[1], item[0] or ""))
             by_fault = ", ".join(f"{fault or 'no fault'} {count:,}" for fault, count in ordered)
             told.append(
-                f"{self.after_losses.total():,} of them follow lost records ({by_fault}): the log "
-                f"was truncated, and its offsets were given out again."
+                f"{self.after_losses.total():,} of them follow lost records ({by_fault}): the "
+                "log was truncated, and its offsets were assigned again."
             )
         if self.others:
-            told.append(f"{self.others:,} follow no loss.")
+            told.append(f"{self.others:,} do not follow a loss.")
         told.append(
-            f"Out of order in the final log stand {self.reordered:,} (reordered); records that are "
-            f"lost cannot count there."
+            f"{self.reordered:,} records are out of order in the final log (reordered); lost "
+            "records cannot be counted there."
         )
         return " ".join(told)
 
@@ -140,8 +142,8 @@ class LossWindow:
 
     @property
     def cause(self) -> str:
-        """Return the cause in words, such as ``lost to isolate#2``."""
-        return f"lost to {self.fault}" if self.fault else "lost while no fault was on"
+        """``lost to isolate#2``."""
+        return f"lost to {self.fault}" if self.fault else "lost while no fault was active"
 
     @property
     def seen(self) -> str:

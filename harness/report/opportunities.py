@@ -123,16 +123,16 @@ def risks(found: Sequence[Opportunity], cells: Sequence[CellRow]) -> list[Risk]:
 def in_words(found: Sequence[Opportunity] | None, cells: Sequence[CellRow]) -> str:
     """Return a sentence on the conclusion from the lost records of ``cells``, if there are none."""
     if found is None:
-        return "How many faults could have lost a record is unknown."
+        return "It is unknown how many faults could have lost a record."
     all_risks = risks(found, cells)
     if not all_risks:
         return (
-            "No fault changed a leader or destroyed data while these were acknowledged, so this "
-            "says nothing about faults that do."
+            "No fault changed a leader or destroyed data while these records were "
+            "acknowledged, so this says nothing about faults that do."
         )
     one = all_risks[-1]
     if one.lossy:
-        return f"{one.lossy} of {one.faults} faults that could have lost a record did."
+        return f"{one.lossy} of {one.faults} faults that could have lost a record lost one."
     return (
         f"0 losses in {_several(one.faults, 'fault')} that changed a leader or destroyed data "
         f"while records were acknowledged: {one.words}; "

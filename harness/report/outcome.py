@@ -51,9 +51,9 @@ def thresholds_in_short(thresholds: Iterable[Threshold]) -> str:
 # --- the outcome ----------------------------------------------------------------------------------
 
 HELD = "Every guarantee held"
-NOT_ALL_PROMISED = "Not every acknowledged record was promised to be kept"
-AS_EXPECTED = "Everything came out as expected"
-BASELINE = "A baseline, nothing was broken on purpose"
+NOT_ALL_PROMISED = "Not every acknowledged record was guaranteed to be kept"
+AS_EXPECTED = "The outcome was as expected"
+BASELINE = "A baseline: no fault was injected"
 
 _HEADLINES = {
     ExitStatus.BROKEN: "A guarantee was broken",
@@ -154,7 +154,7 @@ def _notes(result: CampaignResult, status: ExitStatus, known: Checked) -> list[s
     failed = [str(run.number) for run in result.runs if run.infrastructure_failed]
     if failed:
         runs = f"run{'s' if len(failed) > 1 else ''} {', '.join(failed)}"
-        notes.append(f"The infrastructure failed in {runs}: the findings say how.")
+        notes.append(f"The infrastructure failed in {runs}. See the findings.")
     if status is ExitStatus.INFRASTRUCTURE and result.verdict is Verdict.PASS:
         notes.append("No guarantee that was checked was broken.")
     if told := thresholds_in_short(one for cell in result.cells for one in cell.thresholds):

@@ -219,19 +219,18 @@ def _summary(cells: Sequence[CellRow], found: Sequence[Opportunity] | None) -> s
     kept, others = _by_promise(cells)
     sentences = []
     if kept:
-        sentences.append(f"Where it is promised that nothing is lost, {_loss(kept)}.")
+        sentences.append(f"In cells that guarantee that no record is lost, {_loss(kept)}.")
         lost, whole = total(kept, "lost")
         if whole and not lost and total(kept, "acked")[0]:
             sentences.append(in_words(found, kept))
     if others:
-        sentences.append(f"Where not all of that is promised, {_loss(others)}.")
+        sentences.append(f"In the other cells, {_loss(others)}.")
     return " ".join(sentences)
 
 
 def _risks(cells: Sequence[CellRow], found: Sequence[Opportunity]) -> list[tuple[str, list[Risk]]]:
-    """Return the risk at each class of faults, of cells that guarantee no loss and of the
-    others."""
-    names = ("that nothing is lost", "not all of that")
+    """The risk at each class of faults, of cells that promise to lose nothing and of the others."""
+    names = ("yes", "no")
     told = zip(names, _by_promise(cells), strict=True)
     return [(name, risks(found, of)) for name, of in told if risks(found, of)]
 

@@ -34,7 +34,7 @@ def lines(
 def _words(row: Row) -> str:
     where = row["topic"] if row["partition"] < 0 else f"{row['topic']}-{row['partition']}"
     offset = "" if row["offset"] is None else f", offset {row['offset']}"
-    fault = "no fault was on" if row["fault"] is None else row["fault"]
+    fault = "no fault was active" if row["fault"] is None else row["fault"]
     return f"{where}{offset} ({fault}): {row['detail'] or ''}"
 
 
@@ -59,4 +59,4 @@ def became(guarantee: Guarantee) -> str:
         return "held"
     if not guarantee.checked:
         return "not checked"
-    return "cannot be told" if guarantee.held is None else "not held, which is excused"
+    return "undetermined" if guarantee.held is None else "not held, which is excused"

@@ -180,7 +180,7 @@ CELLS_NAMED = 3
 
 
 _STEP_FAILED = re.compile(r"the step \S+ failed: ")
-_FOLLOWS = "what else it lacks follows from that, and is in the report"
+_FOLLOWS = "the other gaps follow from that, and are in the report"
 
 
 def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
@@ -200,7 +200,7 @@ def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
             continue
         own = [reason for reason in cell.reasons if reason not in shared]
         shown, rest = own[:REASONS_OF_A_CELL], len(own) - REASONS_OF_A_CELL
-        more = [f"and for {rest} more reasons, which the report lists"] if rest > 0 else []
+        more = [f"and {rest} more reasons, which are in the report"] if rest > 0 else []
         for reason in (*sorted(shared, key=cell.reasons.index), *shown, *more):
             groups.setdefault((cell.words, reason), []).append(cell)
     return [(of[0], _named(of, cells), reason) for (_, reason), of in groups.items()]

@@ -86,7 +86,7 @@ async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse
     except ValueError:  # the host is not a name: "["
         named = None
     if named not in _OWN_NAMES:
-        raise web.HTTPForbidden(text="this is served on this machine, for this machine alone\n")
+        raise web.HTTPForbidden(text="this page is served to this machine only\n")
     return await handler(request)
 
 
@@ -105,7 +105,7 @@ class _Served:
         asked = request.match_info["path"]
         path = self._resolved(asked)
         if path is None:
-            raise web.HTTPNotFound(text="there is nothing of that name here\n")
+            raise web.HTTPNotFound(text="there is no such file here\n")
         if path.is_file():
             return await self._sent(request, path)
         if asked and not asked.endswith("/"):  # relative links in the page would be wrong
@@ -177,7 +177,7 @@ class _Served:
                     left -= len(piece)
                     await response.write(piece)
         except PermissionError:
-            raise web.HTTPForbidden(text="it may not be read\n") from None
+            raise web.HTTPForbidden(text="this file may not be read\n") from None
         return response
 
     def _kind(self, path: Path, sample: bytes) -> str:

@@ -64,11 +64,11 @@ def print_result(
     came = outcome(result)
     for note in came.notes:
         _line(console, note)
-    what = " (a baseline: nothing was broken on purpose)" if result.baseline else ""
+    what = " (a baseline: no fault was injected)" if result.baseline else ""
     if came.headline not in (HELD, BASELINE):
         what += f" ({came.headline})"
     if result.skipped:
-        what += " (it says nothing of what was skipped)"
+        what += " (the skipped parts are not covered)"
     _line(console, "verdict: ", styled(result.verdict.value, came.kind), what)
 
 
@@ -198,7 +198,7 @@ def _losses(windows: Sequence[LossWindow]) -> Iterator[str]:
             f"{window.cause}: {named}{f', and {more:,} more' if more > 0 else ''}"
         )
     if len(windows) > WINDOWS_MAX:
-        yield f"lost  in {len(windows) - WINDOWS_MAX} further places: see the report"
+        yield f"lost  in {len(windows) - WINDOWS_MAX} more places: see the report"
 
 
 def _line(console: Console, *parts: str | Text) -> None:

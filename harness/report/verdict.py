@@ -137,7 +137,7 @@ def _read(file: AnyPath) -> tuple[Mapping[str, Any], VerdictDocument]:
     except OSError as error:
         raise DamagedResults(directory, [f"{FILE}: {error.strerror or error}"]) from None
     except RecursionError:
-        raise DamagedResults(directory, [f"{FILE}: it is nested too deep"]) from None
+        raise DamagedResults(directory, [f"{FILE}: it is nested too deeply"]) from None
     except ValueError as error:
         raise DamagedResults(directory, [f"{FILE}: {in_words(error)}"]) from None
     wrong = [f"{FILE} contradicts itself: {one}" for one in contradictions.in_document(document)]
@@ -159,13 +159,15 @@ def _content(file: AnyPath) -> Any:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _refuse_newer(document: Mapping[str, Any]) -> None:
     version = document.get("version", 0)
     if not isinstance(version, int) or version > VERSION:
-        raise ValueError(f"its version is {version}, and this is Ackproof up to {VERSION}")
+        raise ValueError(
+            f"its version is {version}, but this Ackproof supports versions up to {VERSION}"
+        )
 
 
 def _place(campaign: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +250,7 @@ def broken(directory: AnyPath, content: Mapping[str, Any]) -> Iterator[str]:
     """Yield each change since a document was sealed: of the document or of a file of its results.
     Files that do not exist are ignored."""
     if is_sealed(content) and content[SHA256] != _own(content):
-        yield "verdict.json was changed after the check had written it"
+        yield "verdict.json was changed after the check wrote it"
     for name, known in _files(content).items():
         path = directory / name
         with suppress(OSError):

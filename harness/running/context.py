@@ -136,7 +136,7 @@ class Run:
     def _bring_back(self, name: str) -> None:
         gone = next((one.client for one in self.started if one.client.name == name), None)
         if gone is None or gone.successor is None:
-            raise LookupError(f"nobody was planned to come in the place of {name}")
+            raise LookupError(f"no replacement was planned for {name}")
         if any(one.client is gone.successor for one in self.started):
             return
         node = self.client_node(gone.node)
@@ -186,6 +186,6 @@ def record_zookeeper_counters(run: Run, moment: str, partitions: int | None = No
     try:
         now = run.system.zookeeper_counters()
     except ViewUnavailable as silence:
-        run.progress.note(f"what ZooKeeper counted ({moment}) is unknown: {silence}")
+        run.progress.note(f"ZooKeeper's counters ({moment}) are unknown: {silence}")
         return
     run.recorder.zookeeper(moment, partitions, now, run.observer.watches)

@@ -73,7 +73,7 @@ class Deadline:
         if self.clock.wait(self.cancelled, allowed):
             raise Cancelled
         if allowed < seconds:
-            raise StepTimeout("the time for this step is over")
+            raise StepTimeout("the time limit of this step is over")
 
     def check(self) -> None:
         """Raise Cancelled if the step was cancelled."""

@@ -106,7 +106,7 @@ def _goes_no_further(campaign: Campaign, plan: RunPlan, directory: Path, console
         result = checkers.check(directory, only=plan.number, progress=console.print)
     broken = any(result.broken)
     if broken:
-        console.print(f"run {plan.number} broke a guarantee: no further run begins")
+        console.print(f"run {plan.number} broke a guarantee: no further run is started")
     return broken
 
 

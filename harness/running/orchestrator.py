@@ -26,7 +26,10 @@ from ackproof.workloads.topics import TopicsRefused
 LEFT_BEHIND_AFTER_S = 5.0
 """The seconds that a late or cancelled step has to end before it is abandoned."""
 
-STOPPING = "interrupted: healing, collecting, tearing down; again ends at once"
+STOPPING = (
+    "interrupted: healing faults, collecting logs and stopping servers; interrupt "
+    "again to end at once"
+)
 _TICK_S = 0.5
 _AROUND_THE_SCHEDULE_S = 35.0
 """The approximate seconds for deploying, reading back and checking, for the displayed remaining

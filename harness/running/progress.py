@@ -77,7 +77,7 @@ class _State:
         if self.acked:
             parts.append(f"{self.acked:,} acked, {self.rate:,.0f}/s")
         if self.shown:
-            parts.append(f"{self.shown:,} shown to consumers")
+            parts.append(f"{self.shown:,} read by consumers")
         if self.fault:
             parts.append(self.fault)
         return "  |  ".join(parts)
@@ -202,4 +202,6 @@ class _RunLog(logging.FileHandler):
             super().handleError(record)
         elif self._tell is not None:
             tell, self._tell = self._tell, None
-            tell(f"{self._path} cannot be written: {error.strerror or error}; it has no more lines")
+            tell(
+                f"{self._path} cannot be written: {error.strerror or error}; it gets no more lines"
+            )

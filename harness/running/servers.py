@@ -37,7 +37,7 @@ class NothingLeft(Exception):
 def check_brokers_left(run: Run) -> None:
     """Raise NothingLeft if all brokers are down for good."""
     if brokers_are_gone(run):
-        raise NothingLeft("all brokers have ended for good: nothing is left to test")
+        raise NothingLeft("all brokers have ended permanently: nothing is left to test")
 
 
 def brokers_are_gone(run: Run) -> bool:

@@ -101,8 +101,8 @@ class Judge:
             if told is not None:
                 return told
         raise InfraError(
-            f"a candidate cannot be run here, see {self._directory / _OUTPUT}; "
-            "what was found so far is kept"
+            f"a candidate cannot be run on this machine, see {self._directory / _OUTPUT}; the "
+            "results so far are kept"
         )
 
     def _once(self, candidate: Candidate) -> bool | None:

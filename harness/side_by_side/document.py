@@ -95,11 +95,13 @@ def read(directory: Path) -> MatrixDocument | None:
     except OSError as error:
         raise NotResults(f"{file}: {error.strerror or error}") from None
     except RecursionError:
-        raise NotResults(f"{file}: it is nested too deep") from None
+        raise NotResults(f"{file}: it is nested too deeply") from None
     except ValueError as error:
         raise NotResults(f"{file} cannot be read: {in_words(error)}") from None
     if found.version > VERSION:
-        told = f"its version is {found.version}, and this is Ackproof up to {VERSION}"
+        told = (
+            f"its version is {found.version}, but this Ackproof supports versions up to {VERSION}"
+        )
         raise NotResults(f"{file}: {told}")
     return found
 

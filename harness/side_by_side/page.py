@@ -45,7 +45,7 @@ def after_faults(members: Sequence[Member]) -> tuple[Group, ...]:
     system. Faults are identified by their numbers, because the same seed gives the same faults."""
     names = dict.fromkeys(cell.cell for member in members for cell in member.cells)
     groups = (
-        Group(title=f"{name}, unavailable at the most after", lines=tuple(_after(name, members)))
+        Group(title=f"{name}, longest unavailable after", lines=tuple(_after(name, members)))
         for name in names
     )
     return tuple(group for group in groups if group.lines)
@@ -116,7 +116,7 @@ def _after(name: str, members: Sequence[Member]) -> Iterator[Line]:
     )
     for fault in faults:
         yield Line(
-            name=fault or "when no fault was on",
+            name=fault or "while no fault was active",
             entries=tuple(_longest(member, cells[member.system], fault) for member in members),
         )
 

@@ -72,7 +72,9 @@ def limit(what: str, amount: int, pids: Iterable[int]) -> None:
     if hierarchy.version == 2 and _limits.keys() - {what}:
         # In version 2 a process is in one group for all controllers. With a group for each limit,
         # the second would take the process out of the first.
-        raise Refused(f"{', '.join(_limits)} is limited here already, and {what} is not, besides")
+        raise Refused(
+            f"{', '.join(_limits)} is limited already, and {what} cannot be limited as well"
+        )
     _make(hierarchy, _OURS, what, amount)
     _limits[what] = amount
     for pid in pids:

@@ -81,7 +81,7 @@ def run_while(serve: Callable[[], None]) -> None:
 def adopt_orphans() -> None:
     """Become the parent of every orphan among the descendants from now on (subreaper)."""
     if ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError("this kernel knows no subreapers")
+        raise OSError("this kernel does not support subreapers")
 
 
 def _hear_signals() -> None:

@@ -102,8 +102,10 @@ def _tried(under: Sequence[str]) -> str | None:
         return f"libfaketime does not work here: {complaint.strip() or output.strip()}"
     told, took = map(float, output.split())
     if abs(told - time.time() - _TRIAL_S) > _TRIAL_S / 2:
-        return "libfaketime has no effect here"
-    return None if took >= _TRIAL_TAKES_S else "libfaketime does not let Python wait here"
+        return "libfaketime has no effect on this machine"
+    return (
+        None if took >= _TRIAL_TAKES_S else "with libfaketime, Python does not wait on this machine"
+    )
 
 
 def make(directory: str, places: Sequence[str] = _PLACES) -> list[str]:
@@ -113,7 +115,10 @@ def make(directory: str, places: Sequence[str] = _PLACES) -> list[str]:
     without libfaketime, which is looked for in ``places`` (patterns of directories).
     """
     if {" ", ":"} & set(directory):
-        raise Refused(f"LD_PRELOAD cannot name what is in {directory!r}: no blanks, no colons")
+        raise Refused(
+            f"LD_PRELOAD cannot name a file in {directory!r}: the path must have no "
+            "blanks and no colons"
+        )
     os.makedirs(directory, exist_ok=True)
     library = os.path.join(directory, _LIBRARY)
     with open(_installed(places), "rb") as original, open(library, "wb") as copy:
@@ -158,7 +163,7 @@ def told(
             stamp_ms = _await_stamp(log, size, wanted, within)
             after_ns = time.time_ns()
     except OSError as error:
-        raise Refused(f"it was not asked what time it is: {error}") from error
+        raise Refused(f"its time could not be read: {error}") from error
     # The server wrote the time between the two readings, and cut it off at whole milliseconds.
     earliest, latest = before_ns / _NS_PER_MS, after_ns / _NS_PER_MS
     return {

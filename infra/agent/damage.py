@@ -88,7 +88,7 @@ def flip_bit(directory: str, kind: str, draw: float) -> None:
     """
     found = _files(directory, kind)
     if not found:
-        raise Refused(f"no {kind} in {directory} has anything in it")
+        raise Refused(f"every {kind} in {directory} is empty")
     path = found[int(draw * len(found))]
     # The part of the draw that the choice of the file has not used.
     at, bit = divmod(int(draw * len(found) % 1 * os.path.getsize(path) * 8), 8)
@@ -118,7 +118,7 @@ def flip_bits(directory: str, kind: str, draw: float) -> None:
         byte, bit = divmod(drawn.randrange(_LOW_BITS), 8)
         done.append(_flip(directory, path, behind - 1 - byte, bit))
     if not done:
-        raise Refused(f"no {kind} in {directory} has anything in it")
+        raise Refused(f"every {kind} in {directory} is empty")
     _remember(directory, DamageOfEach(kind, done))
 
 

@@ -57,7 +57,7 @@ def obstacle() -> str | None:
         except (Refused, OSError) as refusal:
             return str(refusal)
     if seen != {"synced": "tried", "unsynced": ""}:
-        return f"the file system does not lose what was not synced, or more: {seen}"
+        return f"the file system does not lose unsynced data, or loses more: {seen}"
     return None
 
 

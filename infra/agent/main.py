@@ -111,7 +111,7 @@ def connect(path: str) -> None:
         for _ in wire.body():
             pass
         wire.end_body()
-        gone = "its agent is gone, and every process below it: was the host restarted?"
+        gone = "its agent and every process below it are gone: was the host restarted?"
         wire.send_header(error_of(ConnectionError(f"{gone} ({error})")))
         wire.flush()
         return

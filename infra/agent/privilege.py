@@ -45,7 +45,7 @@ def as_root(argv: Sequence[str], text: str = "") -> str:
 def _explained(complaint: str) -> str:
     if "sudo:" not in complaint:
         return complaint
-    return f"{complaint} (user {_user()} needs sudo without a password here)"
+    return f"{complaint} (user {_user()} needs sudo without a password)"
 
 
 def _user() -> str:

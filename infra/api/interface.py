@@ -141,7 +141,7 @@ class NobodyJoins:
         self._why = why
 
     def add(self, number: int) -> NoReturn:
-        raise LookupError(f"no broker {number} joins: {self._why}")
+        raise LookupError(f"broker {number} cannot join: {self._why}")
 
     def remove(self, number: int) -> None: ...
 

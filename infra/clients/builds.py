@@ -138,7 +138,7 @@ LIBRARIES: Mapping[str, Callable[[Path], None]] = {
 def _compiler(name: str, remedy: str, beside: Path | None = None) -> str:
     found = shutil.which(name) or (beside and shutil.which(name, path=str(beside)))
     if not found:
-        raise InfraError(f"no {name} in PATH: install {remedy}")
+        raise InfraError(f"{name} is not in PATH: install {remedy}")
     return found
 
 
@@ -150,7 +150,7 @@ def _fetch(jar: Path) -> None:
     except OSError as error:
         raise InfraError(f"cannot fetch {url}: {error}") from error
     if hashlib.sha512(content).hexdigest() != _SHA512:
-        raise InfraError(f"{url} is not what it was: its SHA-512 is another")
+        raise InfraError(f"{url} has changed: its SHA-512 differs")
     jar.write_bytes(content)
 
 
@@ -171,7 +171,7 @@ def _run(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise InfraError(f"{argv[0]} was not done within {_BUILT_WITHIN_S} s") from error
+        raise InfraError(f"{argv[0]} did not finish within {_BUILT_WITHIN_S} s") from error
     if done.returncode != 0:
         raise InfraError(f"{argv[0]} failed: {(done.stderr or done.stdout).strip()}")
 
@@ -181,7 +181,7 @@ def main(clients: Sequence[str]) -> int:
     status = 0
     for client in clients or LIBRARIES:
         try:
-            told = str(build(client)) if client in LIBRARIES else "there is nothing to make"
+            told = str(build(client)) if client in LIBRARIES else "there is nothing to build"
         except InfraError as error:
             told, status = str(error), 5
         sys.stdout.write(f"{client}: {told}\n")

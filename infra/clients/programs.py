@@ -168,7 +168,7 @@ def client_of(name: str) -> Client:
 
     return Client(
         name=name,
-        summary="a program of your own",
+        summary="a custom program",
         command=lambda node: (str(node.where(artifact())),),
         artifact=artifact,
         missing=lambda: _unless(own, name),
@@ -204,9 +204,9 @@ def own(client: str) -> Path:
     """
     path = Path(client).absolute()
     if not path.is_file():
-        raise InfraError(f"there is no program {path}")
+        raise InfraError(f"the program {path} does not exist")
     if not os.access(path, os.X_OK):
-        raise InfraError(f"{path} may not be executed: chmod +x")
+        raise InfraError(f"{path} is not executable: chmod +x")
     return path
 
 

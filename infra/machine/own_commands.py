@@ -95,7 +95,11 @@ class Ended:
     said: str
 
     def __str__(self) -> str:
-        how = "did not end in its time" if self.status is None else f"ended with {self.status}"
+        how = (
+            "did not end within its time limit"
+            if self.status is None
+            else f"ended with {self.status}"
+        )
         return f"{how}: {self.said}" if self.said else how
 
 
@@ -271,7 +275,9 @@ def _left(path: Path) -> dict[int, OwnCommand]:
     except OSError as error:
         raise InfraError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, LookupError, TypeError) as error:
-        raise InfraError(f"{path} is damaged: what commands have left is unknown") from error
+        raise InfraError(
+            f"{path} is damaged: the effects that commands left are unknown"
+        ) from error
     return left
 
 

@@ -90,9 +90,9 @@ class Registry:
         directory.mkdir(mode=0o700, exist_ok=True)
         found = directory.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise InfraError(f"{directory} is not a directory of ours: remove it")
+            raise InfraError(f"{directory} was not created by Ackproof: remove it")
         if found.st_mode & 0o077:
-            raise InfraError(f"{directory} is open to others: chmod 700 {directory}")
+            raise InfraError(f"{directory} is open to other users: chmod 700 {directory}")
         return cls(directory)
 
     def add(
@@ -109,7 +109,7 @@ class Registry:
         Raises InfraError for a run id that is taken, or a scratch directory that is not empty.
         """
         if self._path(run_id).exists():
-            raise InfraError(f"there is a run {run_id} already (ackproof clean removes dead ones)")
+            raise InfraError(f"the run {run_id} already exists (ackproof clean removes dead runs)")
         if scratch is not None:
             scratch = scratch.absolute()
             scratch.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class Registry:
         try:
             return _decode(json.loads(self._path(run_id).read_text()))
         except FileNotFoundError as error:
-            raise InfraError(f"there is no run {run_id} on this machine") from error
+            raise InfraError(f"the run {run_id} does not exist on this machine") from error
         except (ValueError, KeyError, TypeError) as error:
             raise InfraError(f"{self._path(run_id)} is damaged ({error}): remove it") from error
 

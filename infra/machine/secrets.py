@@ -40,7 +40,7 @@ class Secret(BaseModel):
             content = self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             # A decoding error would show the bytes that are not UTF-8.
-            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise InfraError(f"the secret in {self.file} cannot be read: {why}") from None
         return content.rstrip("\r\n")
 

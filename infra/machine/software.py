@@ -30,7 +30,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Path:
     home = environ.get("JAVA_HOME")
     program = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH"))
     if program is None:
-        raise InfraError(f"no java in PATH and no JAVA_HOME: {_REMEDY}")
+        raise InfraError(f"java is not in PATH, and JAVA_HOME is not set: {_REMEDY}")
     version = _version(program)
     if version < JAVA_VERSION_MIN:
         raise InfraError(f"{program} is Java {version}: {_REMEDY}")
@@ -62,7 +62,7 @@ def parse_version(told: str) -> int:
     """
     found = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', told, re.MULTILINE)
     if found is None:
-        raise InfraError(f"no version of Java in {told.strip()!r}")
+        raise InfraError(f"{told.strip()!r} contains no version of Java")
     return int(found[1])
 
 
@@ -91,7 +91,7 @@ def zookeeper_jars() -> list[Path]:
     it."""
     jars = jars_of_spark(_JARS)
     if not any(path.name.startswith("zookeeper-") for path in jars):
-        raise InfraError("no ZooKeeper among the jars of PySpark: pip install pyspark")
+        raise InfraError("the jars of PySpark contain no ZooKeeper: pip install pyspark")
     return jars
 
 
@@ -103,6 +103,6 @@ def jars_of_spark(names: Sequence[str]) -> list[Path]:
     # PySpark is not imported, since that takes a second, and only its files are needed.
     spark = find_spec("pyspark")
     if spark is None or spark.origin is None:
-        raise InfraError("PySpark is not installed, whose jars are needed: pip install pyspark")
+        raise InfraError("PySpark, whose jars are needed, is not installed: pip install pyspark")
     directory = Path(spark.origin).parent / "jars"
     return [path for name in names for path in sorted(directory.glob(f"{name}-*.jar"))]

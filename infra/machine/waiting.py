@@ -18,5 +18,5 @@ def wait_until(
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() >= deadline:
-            raise TimeoutError(f"waited {timeout:g} s in vain for {what}")
+            raise TimeoutError(f"waited {timeout:g} s without success for {what}")
         time.sleep(interval)

@@ -251,5 +251,5 @@ class Sockets:
     def _check_lives(self) -> None:
         words = self._last_words()
         if words is not None:
-            gone = f"the agent of {self._who} is gone, and every process below it"
-            raise InfraError(f"{gone}; its last words: {words.strip() or '(none)'}")
+            gone = f"the agent of {self._who} and every process below it are gone"
+            raise InfraError(f"{gone}; its last output: {words.strip() or '(none)'}")

@@ -19,7 +19,7 @@ TRIALS: Mapping[Capability, str] = {
 """The verb that tries each capability. It answers None if it works, else the reason."""
 
 OF_ROOT = frozenset({Capability.LOSE_UNSYNCED_WRITES, Capability.SLOW_DISKS})
-AS_ROOT = "disks can be made by root alone"
+AS_ROOT = "only root can create disks"
 
 
 def main(capability: str) -> str | None:

@@ -263,7 +263,7 @@ class AgentNode:
         if self._made.artifacts is None:
             return PurePosixPath(artifact.path)
         if artifact not in self._made.artifacts:
-            raise InfraError(f"{self.name} was not given {artifact.title} ({artifact.name})")
+            raise InfraError(f"{self.name} did not receive {artifact.title} ({artifact.name})")
         return self._made.artifacts[artifact]
 
     def start(self, command: Command) -> AgentProcess:

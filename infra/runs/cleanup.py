@@ -59,7 +59,7 @@ def restore_results(registry: Registry, results: Path, report: Callable[[str], N
     there = results.absolute()
     for entry in registry.entries():
         if entry.alive and entry.results == there:
-            report(f"{results}: its run is alive (process {entry.outer.pid}), left alone")
+            report(f"{results}: its run is active (process {entry.outer.pid}) and was not changed")
             return True
     try:
         _restore(there, report)
@@ -105,7 +105,9 @@ def _clean_one(
     try:
         entry = registry.get(run_id)
         if entry.alive and not everything:
-            report(f"{run_id}: {entry.kind} is alive (process {entry.outer.pid}), left alone")
+            report(
+                f"{run_id}: {entry.kind} is active (process {entry.outer.pid}) and was not changed"
+            )
             return True
         stop(registry, entry, grace_s, report)
     except InfraError as error:
@@ -132,4 +134,4 @@ def _restore(results: Path | None, report: Callable[[str], None]) -> None:
 
 def _kill(process: ProcessIdentity) -> None:
     if not process.end(signal.SIGKILL, _KILL_TIMEOUT_S):
-        raise InfraError(f"process {process.pid} does not end by SIGKILL")
+        raise InfraError(f"process {process.pid} did not end after SIGKILL")

@@ -99,7 +99,7 @@ _NEEDED = "setpriv"
 def external_obstacle() -> str | None:
     """Return which program is missing, or None."""
     if shutil.which(_NEEDED) is None:
-        return f"{_NEEDED} is not there (Debian: apt-get install util-linux)"
+        return f"{_NEEDED} is missing (Debian: apt-get install util-linux)"
     return None
 
 

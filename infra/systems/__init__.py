@@ -37,7 +37,7 @@ def parse(name: str) -> Build:
         raise ValueError(unknown("system", name, known))
     product = SYSTEMS[product_name]
     if colon and not product.takes_version:
-        raise ValueError(f"{name!r} has a version too many: say {product_name}")
+        raise ValueError(f"{name!r} must not have a version: use {product_name}")
     if not colon and product_name not in product.forms and SYSTEMS.plugin(product_name):
         raise ValueError(f"which {product_name}? {', '.join(product.names or product.forms)}")
     return _built(product, version if colon else None)
@@ -55,7 +55,9 @@ def _built(product: Product, version: str | None) -> Build:
         told = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(f"the system {product.name} of the plug-in {plugin}: {told}") from error
     if not isinstance(build, Build):
-        told = f"its build gives {build!r}, and not an ackproof.infra.systems.product.Build"
+        told = (
+            f"its build returns {build!r}, but must return an ackproof.infra.systems.product.Build"
+        )
         raise ValueError(f"the system {product.name} of the plug-in {plugin}: {told}")
     return build
 

@@ -73,7 +73,7 @@ class KafkaAdmin:
         try:
             connect = connector(self._connection)
         except (ValueError, OSError) as error:
-            raise OrderRefused(f"no connection of our own: {error}") from error
+            raise OrderRefused(f"Ackproof's own connection failed: {error}") from error
 
         def attempt(left_s: float) -> None:
             reassign(self._brokers(), topic, partition, replicas, left_s, connect)

@@ -57,7 +57,9 @@ def _build(version: str | None) -> BuildOnZooKeeper:
         text=BUNDLED,
         program=Program(command=bundled_broker, knock=knock),
         properties=bundled_properties(),
-        without_transactions="the bundled broker has no transactions (InitProducerId refuses)",
+        without_transactions=(
+            "the bundled broker does not support transactions (InitProducerId refuses)"
+        ),
     )
 
 

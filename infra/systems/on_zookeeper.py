@@ -187,7 +187,7 @@ class SystemOnZooKeeper(DeployedSystem):
         try:
             return expired(server.log() for server in self._zookeepers)
         except (InfraError, FileNotFoundError) as error:
-            raise ViewUnavailable(f"what ZooKeeper has logged cannot be read: {error}") from error
+            raise ViewUnavailable(f"the logs of ZooKeeper cannot be read: {error}") from error
 
     def close(self) -> None:
         self._ensemble.close()
@@ -289,7 +289,9 @@ def _check(brokers: int, zookeepers: int, properties: Mapping[str, str]) -> None
     if brokers < 0 or zookeepers < 1:
         raise ValueError(f"{brokers} brokers and {zookeepers} ZooKeeper servers: 0, 1 or more")
     if taken := sorted(RESERVED.keys() & properties.keys()):
-        raise ValueError(f"broker properties {', '.join(taken)}: set for each broker, not by you")
+        raise ValueError(
+            f"broker properties {', '.join(taken)}: Ackproof sets them for each broker"
+        )
     for name in TIMINGS.keys() & properties.keys():
         if not properties[name].isdecimal():
             raise ValueError(f"broker property {name}={properties[name]!r}: not a number")

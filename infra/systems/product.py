@@ -141,18 +141,18 @@ class Build(ABC):
         if asked is None:
             return next(iter(self.quorums), None)
         if asked not in list(MetadataQuorum):
-            raise ValueError(f"{asked!r} is none of {', '.join(MetadataQuorum)}")
+            raise ValueError(f"{asked!r} is not one of {', '.join(MetadataQuorum)}")
         quorum = MetadataQuorum(asked)
         if quorum in self.quorums:
             return quorum
         if not self.quorums:
-            raise ValueError(f"{self.text} needs no servers that keep its metadata: leave it out")
+            raise ValueError(f"{self.text} has no metadata servers: leave it out")
         if any(one.kraft == quorum.kraft for one in self.quorums):
-            raise ValueError(f"{self.text} has {', '.join(self.quorums)} alone")
+            raise ValueError(f"{self.text} supports only {', '.join(self.quorums)}")
         other = (
-            "in ZooKeeper; KRaft has Apache Kafka from 3.3 on"
+            "in ZooKeeper; Apache Kafka supports KRaft from 3.3 on"
             if quorum.kraft
-            else "with KRaft; ZooKeeper has Apache Kafka before 4.0"
+            else "with KRaft; Apache Kafka supports ZooKeeper before 4.0"
         )
         raise ValueError(f"{self.text} keeps its metadata {other}")
 
@@ -234,6 +234,6 @@ def _problems(found: Product, name: str) -> Iterator[str]:
         if isinstance(names, str) or not all(isinstance(one, str) and one for one in names):
             yield f"its {kind} must be a sequence of texts"
     if not found.forms or any(one.partition(":")[0] != name for one in found.forms):
-        yield f"its forms must be {name}, or {name}: with what stands behind the colon, or both"
+        yield f"its forms must be {name}, or {name}: with the part behind the colon, or both"
     if found.versions and not found.takes_version:
-        yield f"it has versions, and none of its forms has a colon: add {name}:VERSION"
+        yield f"it has versions, but none of its forms has a colon: add {name}:VERSION"

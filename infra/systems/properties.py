@@ -85,7 +85,7 @@ _GENERATION = "ackproof.generation"
 _COORDINATION = "ackproof.coordination"
 _BY_ISR_ORDER = "ackproof.leader.by.isr.order"
 UNCLEAN = "unclean.leader.election.enable"
-NO_UNCLEAN = f"has no effect with {_COORDINATION}=leader, by which only the ISR may lead"
+NO_UNCLEAN = f"has no effect with {_COORDINATION}=leader, which allows only the ISR to lead"
 _OF_ZOOKEEPER = "zookeeper."
 
 
@@ -135,9 +135,9 @@ class Known:
         if kind == "broker" and self.loads_classes and self._of_plug_in(name, beside):
             return None
         if name.startswith(_OURS) and not any(one.startswith(_OURS) for one in self.broker):
-            return f"is a property of the bundled broker, and none of {self.system}"
+            return f"is a property of the bundled broker, not of {self.system}"
         if name.startswith(_OF_ZOOKEEPER) and self.kraft:
-            return f"is a property of brokers on ZooKeeper, and none of {self.system} with KRaft"
+            return f"is a property of brokers on ZooKeeper, not of {self.system} with KRaft"
         return f"unknown {kind} property; {hint(name, known, otherwise=self.page)}"
 
     def wrong(self, kind: str, name: str, value: Value) -> str | None:
@@ -188,7 +188,7 @@ class Known:
             told = limit if limit in properties else name
             yield told, f"{name} ({wait_ms}) is above {limit} ({limit_ms})"
         if self.led_by_leaders(properties) and _is_true(values[UNCLEAN]):
-            generation = f"{UNCLEAN}=true, which this sets, {NO_UNCLEAN}; say {UNCLEAN}: false, too"
+            generation = f"{UNCLEAN}=true, which this sets, {NO_UNCLEAN}; also set {UNCLEAN}: false"
             given = UNCLEAN in properties
             yield (UNCLEAN, NO_UNCLEAN) if given else (_GENERATION, generation)
 
@@ -223,7 +223,7 @@ def _wrong(name: str, value: Value, schema: Schema) -> str | None:
         right = str(value).lower() in ("true", "false")
         return None if right else f"true or false, not {value!r}"
     if isinstance(value, float):
-        return f"is text: put it in quotes, for YAML takes 0.10 for 0.1 (here: {value!r})"
+        return f"must be text in quotes, because YAML reads 0.10 as 0.1 (here: {value!r})"
     text = str(value)
     if (choices := schema.get("enum")) and text not in choices:
         return f"one of {', '.join(choices)}, not {value!r}"

@@ -44,7 +44,7 @@ class Scram:
         fields = _fields(told)
         nonce, salt, rounds = (_field(fields, name) for name in "rsi")
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise ScramError("the server answers somebody else's question")
+            raise ScramError("the server's answer belongs to another exchange")
         if not rounds.isdecimal() or not _FEWEST_ROUNDS <= int(rounds) <= _MOST_ROUNDS:
             raise ScramError(f"the server asks for {rounds} rounds")
         without_proof = f"c={base64.b64encode(b'n,,').decode()},r={nonce}"
@@ -86,7 +86,7 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
-        raise ScramError("the server's answer is no base64") from None
+        raise ScramError("the server's answer is not base64") from None
 
 
 # --- security of connections ------------------------------------------------------------------
@@ -151,7 +151,7 @@ def security(given: Mapping[str, str]) -> Security:
     certificates.
     """
     if (reason := unspoken(given)) is not None:
-        raise ValueError(f"a connection of our own does not speak {reason}")
+        raise ValueError(f"Ackproof's own connection does not support {reason}")
     said = _canonical(given)
     encrypted, logs_in = _uses(said)
     return Security(

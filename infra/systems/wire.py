@@ -161,7 +161,7 @@ def _log_in(connection: socket.socket, wanted: Security, deadline: float) -> Non
     )
     if shaken.error_code.value:
         offered = ", ".join(shaken.mechanisms)
-        raise PermissionError(f"the broker does not take {wanted.mechanism}, but {offered}")
+        raise PermissionError(f"the broker does not accept {wanted.mechanism}, only {offered}")
 
     def say(words: bytes) -> bytes:
         request = SaslAuthenticateRequest(auth_bytes=words)

@@ -264,7 +264,7 @@ class ZooKeeperEnsemble:
         while self._closed(session):
             ended = True
             if monotonic() > deadline:
-                raise ViewUnavailable(f"session 0x{session:x} goes on after {_WITHIN_S:g} s")
+                raise ViewUnavailable(f"session 0x{session:x} still exists after {_WITHIN_S:g} s")
         self._part(session)
         return ended
 

@@ -152,7 +152,7 @@ class ElectUncleanly(OnPartition):
         return True
 
     def __str__(self) -> str:
-        return f"elect anybody for {self.name}"
+        return f"elect any replica for {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,7 +328,7 @@ class Join:
             return
         self._give_away(cluster)
         if not await_view(cluster, lambda view: not holds(view, self.number)):
-            raise TimeoutError(f"{self.name} is not seen to have no replica")
+            raise TimeoutError(f"{self.name} was not observed without replicas")
         cluster.attendant.leaves(broker)
         with suppress(LookupError):  # it was never started
             _end(broker.process)
@@ -514,4 +514,4 @@ def _there(cluster: Cluster, topic: str) -> bool:
 
 def _await_led(cluster: Cluster, topic: str, partitions: int) -> None:
     if not await_view(cluster, lambda view: led(view, topic) >= partitions):
-        raise TimeoutError(f"{topic} is not led on all of its {partitions} partitions")
+        raise TimeoutError(f"{topic} does not have a leader for all of its {partitions} partitions")

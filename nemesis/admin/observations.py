@@ -26,7 +26,7 @@ from ackproof.nemesis.proofs import Seen, held, intended, observe, of_any_sessio
 P = TypeVar("P", bound=OnPartition)
 
 _PROBE_S = 2.0
-_GONE = "is not there"
+_GONE = "does not exist"
 
 
 def moved(injection: Injection) -> Look:
@@ -130,7 +130,7 @@ def configured(injection: Injection, *, back: bool = False) -> Look:
 
         def why_not(topic: str) -> str | None:
             resource = effects[topic].resource
-            return unless(done, "was so already")(topic) or held(injection, resource)
+            return unless(done, "was already so")(topic) or held(injection, resource)
 
         return observe("restored" if back else "set to", planned, seen, why_not)
 
@@ -247,7 +247,7 @@ def _of_partitions(
 
     def why_not(name: str) -> str | None:
         done = {e.name for e in injection.done() if isinstance(e, kind)}
-        return unless(done, "was not to be done")(name) or held(injection, effects[name].resource)
+        return unless(done, "was not requested")(name) or held(injection, effects[name].resource)
 
     return _in_view(injection, claim, lambda: list(effects), of_one, why_not)
 

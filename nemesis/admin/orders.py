@@ -145,7 +145,7 @@ def _prefer(
 def _preferring(one: Placed, rng: random.Random) -> Prefer:
     able = [broker for broker in one.isr if broker != one.leader and broker in one.replicas]
     if not able:
-        raise Unplannable(f"{one}: nobody is in sync but its leader {one.leader}")
+        raise Unplannable(f"{one}: its ISR has only the leader {one.leader}")
     first = rng.choice(sorted(able))
     others = (broker for broker in one.replicas if broker != first)
     return Prefer(topic=one.topic, number=one.number, to=(first, *others), before=one.replicas)
@@ -296,8 +296,8 @@ def _taken_over(one: Placed, coming: Sequence[str], rng: random.Random, leads: s
     that should lead, if any."""
     if len(coming) > len(one.replicas):
         raise Unplannable(
-            f"{one} has replicas on {', '.join(one.replicas)}: these are too few for each of "
-            f"{len(coming)} new brokers to have one in their place"
+            f"{one} has replicas on {', '.join(one.replicas)}: too few for each of "
+            f"{len(coming)} new brokers to replace one"
         )
     instead = dict(zip(rng.sample(one.replicas, len(coming)), coming, strict=True))
     to = [instead.get(broker, broker) for broker in one.replicas]

@@ -216,7 +216,7 @@ class Executor:
     def _undone(self, held: _Held, fault_id: int) -> str | None:
         """Undo the effects on a resource. Return the reason if that failed."""
         if not held.lock.acquire(timeout=self._patience_s):
-            return "an effect is still under way; it is undone when it ends"
+            return "an effect is still in progress; it is undone when it ends"
         try:
             self._let_go(held, fault_id)
         except Exception as error:  # noqa: BLE001 - the other effects must be undone all the same

@@ -55,7 +55,7 @@ class Ledger:
         """Record the intent. It is on disk when this returns."""
         with self._lock:
             if entry.fault_id in self._begun:
-                raise ValueError(f"fault {entry.fault_id} was opened already")
+                raise ValueError(f"fault {entry.fault_id} was already opened")
             self._write(
                 {
                     "open": entry.fault_id,

@@ -13,7 +13,7 @@ from ackproof.nemesis.network.services import Service, nodes, ports, way
 _WORDS: Mapping[str, str] = {
     "loss": "lose {amount} % of {packets}",
     "reset": "reset {packets}",
-    "reset-open": "reset what is open of {packets}",
+    "reset-open": "reset open connections of {packets}",
     "narrow": "narrow {packets} to {amount} kbit/s",
     "slow": "slow {packets} by {amount} ms",
 }

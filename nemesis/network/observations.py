@@ -14,7 +14,7 @@ from ackproof.nemesis.proofs import Seen, accounted, intended, observe
 T = TypeVar("T")
 
 _AT_ONCE = 8
-WAS_ON = "was on already"
+WAS_ON = "was already active"
 WayOf = Callable[[Link], Way | None]
 
 

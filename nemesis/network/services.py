@@ -48,10 +48,10 @@ def carrying(grudge: Grudge, members: Members, service: Service | None) -> Grudg
     if service is None:
         return grudge
     if service == "zookeeper" and members.kraft:
-        raise Unplannable("with KRaft there is no ZooKeeper; cut the links whole")
+        raise Unplannable("with KRaft there is no ZooKeeper; cut the links completely")
     carry = frozenset(link for link in grudge if _carries(link, members, service))
     if grudge and not carry:
-        raise Unplannable(f"over none of the links goes the service {service}")
+        raise Unplannable(f"the service {service} uses none of the links")
     return carry
 
 

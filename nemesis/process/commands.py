@@ -226,7 +226,7 @@ class CommandFault:
         done = inject in injection.done()
 
         def why_not(_subject: str) -> str | None:
-            return None if done else "it was on already"
+            return None if done else "it was already active"
 
         return [_asking(injection, "verify", inject.commands.verify, why_not)]
 

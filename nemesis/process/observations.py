@@ -30,7 +30,7 @@ def killed(injection: Injection) -> Look:
     kernel's word."""
 
     cluster = injection.cluster
-    return _killed(injection, Kill, lambda name: cluster.server(name).process, "was down already")
+    return _killed(injection, Kill, lambda name: cluster.server(name).process, "was already down")
 
 
 def terminated(injection: Injection) -> Look:
@@ -48,7 +48,7 @@ def terminated(injection: Injection) -> Look:
     def look() -> Observation:
         done, planned = struck(injection, Terminate)
         claim = "ended by itself after SIGTERM, status"
-        return observe(claim, planned, seen, unless(done, "was down already"))
+        return observe(claim, planned, seen, unless(done, "was already down"))
 
     return look
 
@@ -67,7 +67,7 @@ def session_closed(injection: Injection) -> Look:
         unregistered = None if session(broker) else "was not registered"
         done, _ = struck(injection, Terminate)
         return (
-            unless(done, "was down already")(broker)
+            unless(done, "was already down")(broker)
             or unregistered
             or of_session(injection, broker)
         )
@@ -94,7 +94,7 @@ def session_closed(injection: Injection) -> Look:
 def crashed(injection: Injection) -> Look:
     """Return a look at whether signal 9 ended the clients that this fault sent it to, by the
     kernel's word."""
-    return _killed(injection, Crash, _of_client(injection), "had ended already")
+    return _killed(injection, Crash, _of_client(injection), "had already ended")
 
 
 def replaced(injection: Injection) -> Look:
@@ -179,7 +179,7 @@ def emptied(injection: Injection) -> Look:
 
     def look() -> Observation:
         done, planned = struck(injection, Empty)
-        return observe("left on the disk", planned, seen, unless(done, "was left alone"))
+        return observe("left on the disk", planned, seen, unless(done, "was not changed"))
 
     return look
 

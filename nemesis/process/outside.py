@@ -11,7 +11,7 @@ from ackproof.nemesis.effects import Kill, Stop, Terminate
 from ackproof.nemesis.interface import Cluster, Effect, Injection, Look, Observation
 from ackproof.nemesis.proofs import Seen, observe, of_brokers, of_process, struck, targeted, unless
 
-_DOWN = "was down already"
+_DOWN = "was already down"
 
 
 def from_outside(injection: Injection) -> bool:
@@ -72,7 +72,7 @@ def _silent(injection: Injection) -> Look:
 
     def look() -> Observation:
         done, planned = struck(injection, Stop)
-        return observe("answers nothing", planned, one, unless(done, _DOWN))
+        return observe("does not answer", planned, one, unless(done, _DOWN))
 
     return look
 

@@ -137,7 +137,7 @@ class Starvation:
             return told.get(self.counter, 0) > 0, dict(told)
 
         done, planned = struck(injection, Limit)
-        return observe(f"short of {self.what}", planned, counted, unless(done, "had less already"))
+        return observe(f"short of {self.what}", planned, counted, unless(done, "already had less"))
 
     def _lifted(self, injection: Injection) -> Observation:
         def lifted(server: str) -> Seen:

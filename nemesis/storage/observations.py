@@ -26,7 +26,7 @@ def lost(injection: Injection) -> Look:
         words = [_told(disk.witnesses(), effect.token) for disk in server.disks]
         return bool(words) and set(words) == {"synced there, unsynced gone"}, words
 
-    return _of_disks(injection, "what was not synced is gone", _planned(injection, LosePower), seen)
+    return _of_disks(injection, "unsynced data is gone", _planned(injection, LosePower), seen)
 
 
 def refused(injection: Injection) -> Look:
@@ -96,7 +96,7 @@ def _damage(injection: Injection, claim: str, effects: Mapping[str, OnDisk]) -> 
         directories = injection.cluster.system.log_directories(server)
         found = [one for directory in directories for one in server.node.damage(directory)]
         words = [f"{one.file}: {one.what}" for one in found if one.there]
-        return bool(words), words or [f"{one.file}: {one.what}, not there" for one in found]
+        return bool(words), words or [f"{one.file}: {one.what}, not observed" for one in found]
 
     return _of_disks(injection, claim, effects, seen)
 
@@ -118,7 +118,7 @@ def _of_disks(
         done, _ = struck(injection, OnDisk)
 
         def why_not(server: str) -> str | None:
-            return unless(done, "was so already")(server) or of_disk(injection, server)
+            return unless(done, "was already so")(server) or of_disk(injection, server)
 
         return observe(claim, effects, _if_told(of_one), why_not)
 

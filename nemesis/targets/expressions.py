@@ -150,9 +150,9 @@ def problems(
         partitions: How many partitions each topic has, or None where that is not known.
     """
     if aim is Aim.LINKS and expression.to is None:
-        yield "the fault is aimed at links, like leader(topic, 0) -> zookeeper"
+        yield "the fault targets links, like leader(topic, 0) -> zookeeper"
     if aim is not Aim.LINKS and expression.to is not None:
-        yield f"the fault is aimed at {aim}, not at links"
+        yield f"the fault targets {aim}, not links"
     for role in expression.roles:
         yield from _role_problems(role, aim, members, partitions)
 
@@ -189,7 +189,7 @@ def _role_problems(
         elif members.kraft and role.name in _INSTEAD:
             yield f"with KRaft there is no ZooKeeper; {_INSTEAD[role.name]} are its controllers"
         elif not _fits(role, aim, members):
-            yield f"the fault is aimed at {aim}, and {role.name} is none"
+            yield f"the fault targets {aim}, and {role.name} is not one"
     if role.topic is None or partitions is None:
         return
     if role.topic not in partitions:
@@ -245,8 +245,8 @@ class _Parser:
         """Return the part of the text that no target has, and what was meant by it."""
         arrow = _LIKE_AN_ARROW.match(self.text, match.start("bad"))
         if arrow is not None:
-            return f"{arrow[0]!r}; links are written A -> B, or A <-> B for both ways"
-        meant = "; a minus stands between spaces" if match["bad"] == "-" else ""
+            return f"{arrow[0]!r}; links are written A -> B, or A <-> B for both directions"
+        meant = "; a minus needs spaces around it" if match["bad"] == "-" else ""
         return f"{match['bad']!r}{meant}"
 
     def target(self) -> Expression:
@@ -254,7 +254,7 @@ class _Parser:
         arrow = self._take("->", "<->")
         to = self._set() if arrow else None
         if self.tokens:
-            raise ValueError(f"{self.text!r} is not a target: {self.tokens[0]!r} is too much")
+            raise ValueError(f"{self.text!r} is not a target: {self.tokens[0]!r} is unexpected")
         return Expression(text=self.text, nodes=nodes, to=to, both_ways=arrow == "<->")
 
     def _set(self) -> Set:

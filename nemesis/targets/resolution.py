@@ -90,7 +90,7 @@ def _resolved(expression: Expression, moment: "_Moment", aim: Aim) -> Target:
 def _of_partitions(expression: Expression, moment: "_Moment") -> Target:
     placed = moment.placed(expression.nodes)
     if not placed:
-        raise TargetUnavailable(f"{expression.text} names no partition at this moment")
+        raise TargetUnavailable(f"{expression.text} matches no partition at this moment")
     return Target(
         expression=expression.text,
         nodes=(),
@@ -248,7 +248,7 @@ class _Moment:
         found = self._any(role) if role.partition is None else self._numbered(role)
         if found is None or found.leader == -1:
             number = "any" if role.partition is None else role.partition
-            raise TargetUnavailable(f"{role.name}({role.topic}, {number}): nobody leads it")
+            raise TargetUnavailable(f"{role.name}({role.topic}, {number}): it has no leader")
         if found not in self.asked:
             self.asked.append(found)
         return found

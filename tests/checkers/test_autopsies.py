@@ -46,10 +46,10 @@ def test_a_deposed_leader_in_one_sentence() -> None:
     lose(world, CauseKind.DEPOSED_LEADER, 1_500, 1_500)
     cause = only(world)
     assert cause.sentence == (
-        "broker-1 acked these as leader of epoch 0, up to 2.0 s after broker-2 was seen to lead; "
-        "isolate#1 was on broker-1; broker-2 led epoch 1 from offset 5, without them; "
-        "broker-1 cut its log from 1,505 to 5 as follower of broker-2 in epoch 1 "
-        "(leader epoch 0 and offset 5)."
+        "broker-1 acked these records as leader of epoch 0, up to 2.0 s after broker-2 was "
+        "observed as leader; isolate#1 was active on broker-1; broker-2 led epoch 1 from offset 5, "
+        "without them; broker-1 truncated its log from 1,505 to 5 as follower of broker-2 in epoch "
+        "1 (leader epoch 0 and offset 5)."
     )
     assert (cause.records, cause.first_offset, cause.last_offset) == (1_500, 5, 1_504)
 
@@ -70,11 +70,11 @@ def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
     lose(world, CauseKind.ISR_EXPANDED_TOO_EARLY, 2, 3)
     cause = only(world)
     assert cause.sentence == (
-        "broker-1 acked these as leader of epoch 0; broker-3 led epoch 1 from offset 7, with them, "
-        "and let broker-2, which did not have all of that, into the ISR 16 s after the first of "
-        "these; kill#1 struck broker-1 500 ms after the first of these; broker-2 led epoch 2 from "
-        "offset 5, without them; broker-1 cut its log from 7 to 5 as follower of broker-2 in epoch "
-        "2 (leader epoch 0 and offset 5)."
+        "broker-1 acked these records as leader of epoch 0; broker-3 led epoch 1 from offset "
+        "7, with them, and added broker-2, which lacked some of them, to the ISR 16 s after "
+        "the first of these; kill#1 affected broker-1 500 ms after the first of these; "
+        "broker-2 led epoch 2 from offset 5, without them; broker-1 truncated its log from 7 to 5 "
+        "as follower of broker-2 in epoch 2 (leader epoch 0 and offset 5)."
     )
     row = world.autopsies().of_records.to_pylist()[0]
     assert (row["let_in"], row["let_in_by"]) == (world.rows[3]["time"], 3)
@@ -89,7 +89,7 @@ def test_follower_that_held_the_start_of_the_epoch_did_not_join_the_isr_too_earl
     world.words[1] = replace(word, log_end=5)
     cause = only(world)
     assert cause.kind == CauseKind.UNEXPLAINED
-    assert "into the ISR" not in cause.sentence
+    assert "to the ISR" not in cause.sentence
 
 
 def elected_and_killed(acks: str = "all", isr: tuple[int, ...] = (1, 2, 3)) -> World:
@@ -102,11 +102,12 @@ def elected_and_killed(acks: str = "all", isr: tuple[int, ...] = (1, 2, 3)) -> W
 
 def test_election_of_a_broker_killed_unaware_is_described_in_one_sentence() -> None:
     assert only(elected_and_killed()).sentence == (
-        "broker-1 acked these as leader of epoch 0; broker-3 was elected in epoch 1 and never "
-        "heard of it; broker-2 had cut its log from 7 to 5 as follower of broker-3 in epoch 1 "
-        "(local high watermark) before it led; kill#1 struck broker-1 500 ms after the first of "
-        "these; broker-2 led epoch 2 from offset 5, without them; broker-1 cut its log from 7 to 5 "
-        "as follower of broker-2 in epoch 2 (leader epoch 0 and offset 5)."
+        "broker-1 acked these records as leader of epoch 0; broker-3 was elected in epoch 1 "
+        "but never learned of it; broker-2 had truncated its log from 7 to 5 as follower of "
+        "broker-3 in epoch 1 (local high watermark) before it led; kill#1 affected broker-1 "
+        "500 ms after the first of these; broker-2 led epoch 2 from offset 5, without them; "
+        "broker-1 truncated its log from 7 to 5 as follower of broker-2 in epoch 2 (leader epoch 0 "
+        "and offset 5)."
     )
 
 
@@ -176,7 +177,7 @@ def test_unaware_leader_explains_the_loss_in_spite_of_an_election_outside_the_is
 
 
 def is_untold(cause: Cause) -> bool:
-    untold = "no broker's log tells where it ended when a later leader began."
+    untold = "no broker's log shows where the log ended when a later leader began."
     return cause.kind == CauseKind.UNKNOWN and cause.sentence.endswith(untold)
 
 
@@ -187,7 +188,7 @@ def test_a_disk_that_lost_data_before_or_elsewhere_is_no_doubt(
     world = elected_and_killed()
     world.now += seconds
     world.strike("power-failure", broker, until=world.now + 20, destroys=destroys)
-    assert "broker-3 was elected in epoch 1 and never heard of it" in only(world).sentence
+    assert "broker-3 was elected in epoch 1 but never learned of it" in only(world).sentence
 
 
 def test_broker_with_records_in_the_log_has_led_despite_a_shorter_log() -> None:
@@ -195,7 +196,7 @@ def test_broker_with_records_in_the_log_has_led_despite_a_shorter_log() -> None:
     world = elected_and_killed()
     world.log[5] = replace(world.log[5], leader_epoch=1)
     cause = only(world)
-    assert "never heard of it" not in cause.sentence
+    assert "never learned of it" not in cause.sentence
     assert cause.next_epoch == 1
 
 
@@ -205,7 +206,10 @@ def test_a_leader_is_deposed_by_one_that_never_hears_of_it() -> None:
     world.ack(1_008, 7)
     cause = only(world)
     assert cause.kind == CauseKind.DEPOSED_LEADER
-    assert "up to 3.0 s after broker-3 was seen to lead; broker-3 was elected in" in cause.sentence
+    assert (
+        "up to 3.0 s after broker-3 was observed as leader; broker-3 was elected in"
+        in cause.sentence
+    )
 
 
 def test_acking_leader_is_identified_by_earlier_sends_of_the_producer() -> None:
@@ -231,7 +235,7 @@ def test_unexplained_loss_says_that_nothing_explains_it() -> None:
     lose(world, CauseKind.UNEXPLAINED, 2, 3)
     cause = only(world)
     assert cause.kind == CauseKind.UNEXPLAINED
-    assert "nothing that was recorded explains it: broker-2 was in the ISR [1, 2, 3]" in (
+    assert "nothing in the history explains it: broker-2 was in the ISR [1, 2, 3]" in (
         cause.sentence
     )
 
@@ -251,7 +255,7 @@ def test_without_any_witness_it_is_unknown_and_not_unexplained() -> None:
     world.rows[0] = state(0, -1, -1, ())
     cause = only(world)
     assert cause.kind == CauseKind.UNKNOWN
-    assert "nobody watched who led until the end" in cause.sentence
+    assert "the leader was not observed until the end" in cause.sentence
 
 
 def test_records_that_no_broker_answered_for_are_called_that() -> None:
@@ -262,7 +266,7 @@ def test_records_that_no_broker_answered_for_are_called_that() -> None:
     cause = only(world)
     assert (cause.kind, cause.first_offset) == (CauseKind.UNANSWERED, None)
     assert cause.sentence.startswith(
-        "no broker answered for these (acks=0), sent while broker-1 led in epoch 0"
+        "no broker answered for these records (acks=0), sent while broker-1 led in epoch 0"
     )
     assert "broker-2 led epoch 1" in cause.sentence
 
@@ -318,7 +322,7 @@ def test_orders_to_brokers_are_read_from_their_logs(tmp_path: Path, spark: Spark
     """Broker-3 is elected in epoch 1 and never hears of it, broker-2 leads epoch 2."""
     directory = lost_in_an_election(tmp_path, told=order_line(0) + order_line(2))
     (cause,) = check(directory, spark=spark).causes
-    assert "broker-3 was elected in epoch 1 and never heard of it" in cause.sentence
+    assert "broker-3 was elected in epoch 1 but never learned of it" in cause.sentence
     assert (cause.next_leader, cause.next_epoch) == (2, 2)
 
 

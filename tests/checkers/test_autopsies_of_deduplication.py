@@ -90,10 +90,11 @@ def test_deduplicated_loss_is_described_in_one_sentence() -> None:
     world = one_taken()
     cause = only(world)
     assert cause.sentence == (
-        "broker-2 took these for others that their producer had sent before and given up, and "
-        "acked them at the offsets of those, as leader of epoch 1; no broker ever had them; "
-        "librdkafka gives the numbers of what it purges with an aborted transaction to what it "
-        "sends next: confluentinc/librdkafka#5423; cut#1 was on broker-1."
+        "broker-2 took these records for earlier records that their producer had given up, "
+        "and acked them at the offsets of those, as leader of epoch 1; no broker ever had "
+        "them; librdkafka gives the sequence numbers of records that it purges with an "
+        "aborted transaction to the records that it sends next: "
+        "confluentinc/librdkafka#5423; cut#1 was active on broker-1."
     )
     assert (cause.kind, cause.epochs, cause.leaders) == (CauseKind.DEDUPLICATED, (1,), (2,))
     (row,) = autopsies(world).of_records.to_pylist()

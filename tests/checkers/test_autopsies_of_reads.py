@@ -119,10 +119,10 @@ def only(world: World, anomaly: str, *, epochs: bool = True) -> Cause:
 def test_a_deposed_leader_that_showed_them_in_one_sentence() -> None:
     cause = only(made([(CauseKind.DEPOSED_LEADER, 1_500, 0)], "all"), VANISHED)
     assert cause.sentence == (
-        "consumers were shown these, up to 2.0 s after broker-2 was seen to lead; broker-1 "
-        "appended them as leader of epoch 0; isolate#1 was on broker-1; broker-2 led epoch 1 from "
-        "offset 5, without them; broker-1 cut its log from 1,505 to 5 as follower of broker-2 in "
-        "epoch 1 (leader epoch 0 and offset 5)."
+        "consumers read these records, up to 2.0 s after broker-2 was observed as leader; "
+        "broker-1 appended them as leader of epoch 0; isolate#1 was active on broker-1; broker-2 "
+        "led epoch 1 from offset 5, without them; broker-1 truncated its log from 1,505 to 5 as "
+        "follower of broker-2 in epoch 1 (leader epoch 0 and offset 5)."
     )
 
 
@@ -167,4 +167,4 @@ def test_without_any_witness_it_is_unknown(anomaly: str) -> None:
     world.rows[0] = state(0, -1, -1, ())
     cause = only(world, anomaly, epochs=False)
     assert cause.kind == CauseKind.UNKNOWN
-    assert "who appended them is not known" in cause.sentence
+    assert "the broker that appended them is not known" in cause.sentence

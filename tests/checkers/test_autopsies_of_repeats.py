@@ -90,25 +90,26 @@ def only(way: Way, *, idempotent: bool) -> Cause:
 
 def test_an_expected_one_says_so() -> None:
     assert only(EXPECTED[1], idempotent=False).sentence == (
-        "the leader changed before the first attempt was answered, and the producer sent these "
-        "again, as expected without enable.idempotence; appended by broker-3 as leader of epoch 2, "
-        "then by broker-1 as leader of epoch 3; the ack names the last of the copies; no fault was "
-        "on."
+        "the leader changed before the first attempt was answered, and the producer sent "
+        "these records again, as expected without enable.idempotence; appended by broker-3 "
+        "as leader of epoch 2, then by broker-1 as leader of epoch 3; the ack names the last "
+        "of the copies; no fault was active."
     )
 
 
 def test_a_client_that_begins_another_session_is_named() -> None:
     told = only(NUMBERED[0], idempotent=True).sentence
     assert told.startswith(
-        "the producer began another session (producer id 7 epoch 2, then producer id 7 epoch 3) "
-        "and sent these again, which no log can know (KIP-98), as librdkafka does: "
-        "confluentinc/librdkafka#4953; broker-3 appended them twice, as leader of epoch 2"
+        "the producer began another session (producer id 7 epoch 2, then producer id 7 epoch "
+        "3) and sent these records again, which no log can recognise (KIP-98), as librdkafka "
+        "does: confluentinc/librdkafka#4953; broker-3 appended them twice, as leader of "
+        "epoch 2"
     )
 
 
 def test_copies_that_a_log_should_have_deduplicated_are_unexplained() -> None:
     told = only(NUMBERED[4], idempotent=True).sentence
-    assert "nothing that was recorded explains it: they have the same producer id, epoch" in told
+    assert "nothing in the history explains it: they have the same producer id, epoch" in told
 
 
 def test_nothing_that_stands_twice_has_no_autopsy() -> None:

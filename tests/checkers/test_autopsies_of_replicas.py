@@ -136,10 +136,10 @@ def test_divergences_with_different_causes_are_reported_apart() -> None:
 def test_a_follower_that_was_not_cut_in_one_sentence() -> None:
     _, (cause,) = performed(PLANTED[CauseKind.NOT_TRUNCATED][2], [parting(LATER, OTHER, 2_475, 3)])
     assert cause.sentence == (
-        "broker-1 holds from offset 2,475 on what was appended in epoch 4, broker-2 what was in "
-        "epoch 3; broker-2 did not cut its log there when epoch 4 had begun; broker-2 last cut its "
-        "log from 90 to 10 as follower of broker-1 in epoch 3 (a reason); broker-1 tells of no "
-        "truncation."
+        "from offset 2,475 onwards broker-1 holds records of epoch 4, and broker-2 holds records "
+        "of epoch 3; broker-2 did not truncate its log there when epoch 4 had begun; "
+        "broker-2 last truncated its log from 90 to 10 as follower of broker-1 in epoch 3 (a "
+        "reason); broker-1 logged no truncation."
     )
 
 
@@ -148,4 +148,4 @@ def test_divergence_of_a_replica_that_truncated_there_is_unexplained(reached: in
     context = replace(SCENE, truncations=[truncation(2, reached, 4)])
     _, (cause,) = performed(context, [parting(LATER, OTHER, 2_475, 3)])
     assert cause.kind == CauseKind.UNEXPLAINED
-    assert cause.sentence.endswith("nothing that was recorded explains it.")
+    assert cause.sentence.endswith("nothing in the history explains it.")

@@ -17,9 +17,9 @@ def test_steps_that_did_not_end_are_one_sentence() -> None:
 
 
 def test_findings_alike_are_one_sentence() -> None:
-    unclosed = [f"sends by c-{number}: not closed by its writer" for number in range(20)]
+    unclosed = [f"sends by c-{number}: its writer did not close it" for number in range(20)]
     assert list(folded([*unclosed, "another"])) == [
-        "not closed by its writer: sends by c-0, sends by c-1, sends by c-2 and 17 more",
+        "its writer did not close it: sends by c-0, sends by c-1, sends by c-2 and 17 more",
         "another",
     ]
     assert list(folded([*unclosed[:3], "another"])) == [*unclosed[:3], "another"]

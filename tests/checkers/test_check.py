@@ -151,7 +151,7 @@ def test_no_runs_are_inconclusive(tmp_path: Path) -> None:
 
 
 def test_no_such_directory(tmp_path: Path) -> None:
-    with pytest.raises(NotADirectoryError, match="nowhere is no directory of results"):
+    with pytest.raises(NotADirectoryError, match="nowhere is not a results directory"):
         check(tmp_path / "nowhere")
 
 
@@ -243,7 +243,7 @@ def test_a_task_that_dies_takes_down_its_own_partition_alone(tmp_path: Path) -> 
     }
     assert result.verdict is Verdict.FAIL
     assert [found.lost for found in result.cells] == [0, None, 1]
-    assert any("u-0: could not be reconciled" in reason for reason in result.cells[1].reasons)
+    assert any("u-0: could not be checked" in reason for reason in result.cells[1].reasons)
     assert [row["cell"] for row in anomalies(directory)] == ["v"]
     assert {path.name for path in directory.iterdir()} == LEFT
 

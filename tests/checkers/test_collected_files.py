@@ -57,7 +57,7 @@ def test_unaltered_copies_are_compared(tmp_path: Path) -> None:
 
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "is not as it was collected": flip_epoch,
+    "differs from the file that was collected": flip_epoch,
     "is missing": Path.unlink,
     "was not collected": lambda path: path.with_name("00000000000000000003.log").write_bytes(b"x"),
 }

@@ -71,7 +71,9 @@ def test_loss_that_is_declared_is_excused_and_the_report_says_so(
 ) -> None:
     result, told = concluded(tmp_path, struck(destroys), f"loses-{word}")
     assert result.verdict is Verdict.NOT_GUARANTEED
-    declared = "command:az-outage#1, as its campaign declares, took data from the last of the ISR"
+    declared = (
+        "command:az-outage#1, as its campaign declares, took data from the last members of the ISR"
+    )
     assert declared in told
 
 
@@ -100,7 +102,7 @@ def test_declared_loss_excuses_nothing_where_the_fault_is_not_proven(tmp_path: P
     ]
     result, told = concluded(tmp_path, rows, "loses-unsynced")
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert "is not proven to have bitten: verify ended with 1: no such pod" in told
+    assert "is not proven to have taken effect: verify ended with 1: no such pod" in told
 
 
 def test_command_that_failed_to_start_is_reported_with_its_last_lines(tmp_path: Path) -> None:

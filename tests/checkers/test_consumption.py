@@ -156,7 +156,7 @@ def test_missing_closing_is_a_finding(tmp_path: Path) -> None:
     result = checked(directory)
     assert result.verdict is PASS, told(result)
     (finding,) = result.findings
-    assert "polls.t.0.reader-0.parquet: is closed, and no closing tells" in finding
+    assert "polls.t.0.reader-0.parquet: is closed, but no closing says" in finding
     assert clients(result)["reader-0"].shown is None
     assert unknown(clients(result)["reader-0"]) >= {"vanished", "skipped", "unseen", "unread"}
 
@@ -211,7 +211,7 @@ def test_a_consumer_that_was_crashed_counts_as_far_as_it_recorded(tmp_path: Path
         )
         for finding in result.findings
     )
-    assert not any("not closed" in finding for finding in result.findings)
+    assert not any("did not close it" in finding for finding in result.findings)
     reader = clients(result)["reader-0"]
     assert (reader.shown, reader.skipped, reader.unseen, reader.unread) == (2, 0, 0, None)
     (group,) = result.consumption.groups
@@ -267,7 +267,9 @@ def test_a_consumer_that_was_crashed_is_no_fault_that_a_cell_has_lived_through(
         write_campaign(tmp_path, consumed(gone, faults=CRASH, clients=killed("reader-0")))
     )
     assert result.verdict is INCONCLUSIVE
-    assert "no fault that is proven touched a partition of this cell" in told(result)
+    assert "no fault that is proven to have taken effect touched a partition of this cell" in told(
+        result
+    )
 
 
 def test_a_crash_of_producers_and_consumers_is_asked_for_acks(tmp_path: Path) -> None:

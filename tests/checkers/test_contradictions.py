@@ -154,7 +154,7 @@ def test_lost_record_that_the_log_has_at_the_offset_of_another_is_inconclusive(
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is INCONCLUSIVE
     assert lost(result) is None
-    words = "1 records are in the final log at an offset at which another one is"
+    words = "1 records are in the final log at an offset that holds another record"
     assert words in told(result)
 
 

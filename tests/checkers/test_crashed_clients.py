@@ -88,8 +88,8 @@ def test_loss_of_a_record_acked_to_a_crashed_client_fails(tmp_path: Path) -> Non
 def test_cell_without_another_producer_after_a_crash_is_inconclusive(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, crashed(others=False)))
     assert result.cells[0].verdict is INCONCLUSIVE
-    assert "nobody sends to this cell after crash-client#2" in told(result)
-    assert "not closed by its writer" not in told(result)
+    assert "no client sends to this cell after crash-client#2" in told(result)
+    assert "its writer did not close it" not in told(result)
     lost = crashed(others=False, log=[entry(3, 2, 0), entry(4)])
     assert checked(write_campaign(tmp_path / "lost", lost)).cells[0].verdict is FAIL
 
@@ -136,7 +136,7 @@ def test_a_loss_of_the_one_that_came_is_a_loss(tmp_path: Path) -> None:
 def test_missing_replacement_client_is_inconclusive(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, returned(log=ITS_LOG, again=())))
     assert result.cells[0].verdict is INCONCLUSIVE
-    assert "sends by c-4: not closed by its writer" in told(result)
+    assert "sends by c-4: its writer did not close it" in told(result)
     assert "c-6" not in told(result)
 
 
@@ -176,7 +176,7 @@ def test_other_record_that_was_never_sent_is_a_phantom(tmp_path: Path, strange: 
 def test_without_proof_it_is_not_closed(tmp_path: Path, changes: dict[str, Any]) -> None:
     result = checked(write_campaign(tmp_path, crashed(**changes)))
     assert result.cells[0].verdict is INCONCLUSIVE
-    assert "sends by c-2: not closed by its writer" in told(result)
+    assert "sends by c-2: its writer did not close it" in told(result)
     assert result.cells[0].lost is None
 
 

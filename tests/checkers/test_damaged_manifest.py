@@ -15,7 +15,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "the run 1 2 times": lambda plan: plan["runs"].append(plan["runs"][0]),
     "the cell c 2 times": lambda plan: plan["runs"][0]["cells"][1]["cell"].update(name="c"),
     "the topic t 2 times": lambda plan: plan["runs"][0]["cells"][1]["cell"].update(topic="t"),
-    "no cell d, of which d-1 is": lambda plan: plan["runs"][0]["cells"].pop(),
+    "no cell d, but d-1 belongs to it": lambda plan: plan["runs"][0]["cells"].pop(),
     "c has more than 1,000,000 partitions": lambda plan: plan["runs"][0]["cells"][0]["cell"][
         "settings"
     ].update(partitions=2**63),
@@ -31,7 +31,7 @@ def test_history_of_another_run_is_noticed(tmp_path: Path, detail: str, own: boo
     phases = [{**first, "detail": detail}, *others]
     result = checked(write_campaign(tmp_path, two_cells(phases=phases)))
     assert result.verdict is (PASS if own else INCONCLUSIVE)
-    assert ("the history is that of run 2, seed 9" in told(result)) is not own
+    assert ("the history belongs to run 2, seed 9" in told(result)) is not own
 
 
 @pytest.mark.parametrize("words", CHANGES)

@@ -69,7 +69,7 @@ def test_a_run_without_a_directory_lacks_all_of_its_cells(tmp_path: Path) -> Non
     result = checked(directory)
     assert [found.verdict for found in result.cells] == [PASS, INCONCLUSIVE]
     assert result.cells[1].lost is None
-    assert f"{history_of(directory, 2)} is not there" in result.cells[1].reasons[0]
+    assert f"{history_of(directory, 2)} does not exist" in result.cells[1].reasons[0]
     assert result.infrastructure_failed
 
 
@@ -100,7 +100,7 @@ def test_unread_partition_has_unknown_counts_instead_of_0(tmp_path: Path) -> Non
 def test_too_few_acks_are_too_little(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, run(cells=[cell(acked_min=4)])))
     assert result.verdict is INCONCLUSIVE
-    assert "3 acked records, at least 4 are needed" in told(result)
+    assert "3 acked records, but at least 4 are needed" in told(result)
 
 
 def test_an_end_that_is_not_met_is_a_finding_and_no_gap(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_an_end_that_is_not_met_is_a_finding_and_no_gap(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is PASS
     assert result.findings == (
-        "run 1: t-0: ListOffsets told the end 7, the final read met it at 3",
+        "run 1: t-0: ListOffsets returned the end 7, but the final read ended at 3",
     )
 
 
@@ -125,7 +125,7 @@ def test_listed_end_below_the_end_of_the_log_is_a_finding_with_acks_1(tmp_path: 
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is PASS
     assert result.findings == (
-        "run 1: t-0: ListOffsets told the end 2, the final read met it at 3",
+        "run 1: t-0: ListOffsets returned the end 2, but the final read ended at 3",
     )
 
 
@@ -159,7 +159,7 @@ def test_a_clock_that_was_not_compared_is_a_gap(tmp_path: Path) -> None:
     once.close()
     result = checked(directory)
     assert result.verdict is INCONCLUSIVE
-    assert f"the clock of {CLIENT} was not compared at start and end" in told(result)
+    assert f"the clock of {CLIENT} was not compared at the start and end of the run" in told(result)
     assert result.runs[0].clock_bound_ns is None
 
 

@@ -82,7 +82,7 @@ def test_partition_without_acks_lacks_evidence_though_its_neighbour_is_acked(
     )
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is INCONCLUSIVE
-    assert f"no ack {lacking} kill#1 on leader(t, 0), which touched t-0" in told(result)
+    assert f"no ack {lacking} kill#1 on leader(t, 0), which affected t-0" in told(result)
     silent = "recovers: t-0: nothing was acknowledged after the last heal" in told(result)
     assert silent == (AFTER not in stuck)
     (recovers,) = [one for one in result.cells[0].guarantees if one.name == "recovers"]
@@ -100,7 +100,7 @@ def test_partition_that_acks_only_between_two_heals_lacks_evidence_of_the_second
     )
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is INCONCLUSIVE
-    assert "no ack after kill#2 on leader(t, 0), which touched t-0" in told(result)
+    assert "no ack after kill#2 on leader(t, 0), which affected t-0" in told(result)
     assert "t-1" not in told(result)
 
 
@@ -275,7 +275,10 @@ def test_record_without_offset_that_is_lost_or_deleted_is_inconclusive(tmp_path:
     begun = whole.but(sends=unnamed, log=whole.log[2:], start=2)
     result = checked(write_campaign(tmp_path, deleting(2, begun)))
     assert result.verdict is INCONCLUSIVE
-    assert "1 records without an offset were lost, or deleted by order" in told(result)
+    assert (
+        "1 records without an offset are lost, or were deleted by a DeleteRecords request"
+        in told(result)
+    )
 
 
 def test_an_ack_within_the_clock_bound_of_an_edge_is_no_evidence(tmp_path: Path) -> None:
@@ -297,7 +300,9 @@ def test_a_fault_elsewhere_takes_and_gives_nothing(tmp_path: Path) -> None:
 def test_a_cell_that_no_fault_touched_is_inconclusive(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, two_cells(faults=KILL)))
     assert verdicts(result) == {"c": PASS, "d": INCONCLUSIVE}
-    assert "no fault that is proven touched a partition of this cell" in told(result, "d")
+    assert "no fault that is proven to have taken effect touched a partition of this cell" in told(
+        result, "d"
+    )
 
 
 def test_a_zookeeper_coordinates_every_partition(tmp_path: Path) -> None:
@@ -309,11 +314,11 @@ def test_a_campaign_without_faults_is_a_baseline_only_if_it_says_so(tmp_path: Pa
     one_ack = run(partitions={("t", 0): kept(1)}, faults=())
     silent = checked(write_campaign(tmp_path / "silent", one_ack))
     assert silent.verdict is INCONCLUSIVE
-    assert "does not say that it is a baseline" in told(silent)
+    assert "does not declare itself a baseline" in told(silent)
     declared = checked(write_campaign(tmp_path / "declared", one_ack, baseline=True))
     assert declared.verdict is PASS
     assert declared.baseline
-    assert "a baseline: nothing was broken" in told(declared)
+    assert "a baseline: no fault was injected" in told(declared)
 
 
 def test_a_baseline_that_plans_faults_is_none(tmp_path: Path) -> None:
@@ -331,17 +336,17 @@ def test_a_planned_fault_without_a_row_is_missed(tmp_path: Path) -> None:
     ]
     result = checked(write_campaign(tmp_path, two_cells(plan=plan)))
     assert verdicts(result) == {"c": INCONCLUSIVE, "d": INCONCLUSIVE}
-    assert "kill#2 on leader(u, 0): the history has nothing of it" in told(result)
+    assert "kill#2 on leader(u, 0): the history has no record of it" in told(result)
 
 
 @pytest.mark.parametrize(
     ("rows", "gap"),
     [
         ([("inject", 10, None), ("failed", 11, None), ("heal", 12, None)], "was not injected"),
-        ([("inject", 10, None), ("injected", 10, None), ("healed", 20, True)], "have bitten"),
+        ([("inject", 10, None), ("injected", 10, None), ("healed", 20, True)], "have taken effect"),
         (
             [("inject", 10, None), ("injected", 10, None), ("verified", 11, False)],
-            "is not proven to have bitten",
+            "is not proven to have taken effect",
         ),
         (
             [("inject", 10, None), ("injected", 10, None), ("verified", 11, True)],
@@ -382,5 +387,5 @@ def test_another_fault_under_the_number_is_not_the_planned_one(tmp_path: Path) -
     plan = [PlannedFault(fault_id=1, fault="isolate", target="t", start_ms=0, hold_ms=0)]
     result = checked(write_campaign(tmp_path, run(plan=plan)))
     assert result.verdict is INCONCLUSIVE
-    assert "isolate#1 on t: the history has nothing of it" in told(result)
+    assert "isolate#1 on t: the history has no record of it" in told(result)
     assert any("kill#1" in finding and "no such fault" in finding for finding in result.findings)

@@ -100,4 +100,4 @@ def test_closed_file_without_a_closing_is_not_believed(tmp_path: Path) -> None:
     (history_of(directory) / "closings.log-final-read.parquet").unlink()
     result = checked(directory)
     assert result.verdict is INCONCLUSIVE
-    assert "no closing tells whether it is as its writer left it" in told(result)
+    assert "no closing says whether it is unchanged" in told(result)

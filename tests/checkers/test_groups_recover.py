@@ -164,8 +164,8 @@ def test_unassigned_partition_or_member_without_reads_violates_groups_recover(
     result, found = judged(world)
     assert result.verdict is FAIL
     assert found.broken == 1
-    whose = "assigned to nobody" if taken else "assigned to 1 of its members"
-    assert f"groups-recover: {GROUP} on t-0: {whose}, shown nothing for" in told(result)
+    whose = "assigned to no member" if taken else "assigned to 1 of its members"
+    assert f"groups-recover: {GROUP} on t-0: {whose}, read nothing for" in told(result)
     assert [g.name for g in result.cells[0].guarantees if g.broken] == ["groups-recover"]
 
 
@@ -182,7 +182,7 @@ STUCK = World(
 HAS_ENDED = {"exit_code": 70, "fault_id": None, "detail": "ended with status 70"}
 HAS_NOT_POLLED = {"detail": "was silent for 60 s: it has not polled"}
 SHOWN_NONE = {"detail": f"was silent for 60 s: {SHOWN_NOTHING}"}
-ANEW = {"detail": "its client library did not come back from a commit", "session": 1}
+ANEW = {"detail": "its client library did not recover from a commit", "session": 1}
 
 
 def of_members(row: dict[str, Any], *numbers: int) -> list[dict[str, Any]]:
@@ -192,7 +192,7 @@ def of_members(row: dict[str, Any], *numbers: int) -> list[dict[str, Any]]:
 def test_duration_without_reads_is_reported() -> None:
     result, _ = judged(STUCK)
     # Owed since 71.5 s; of the clocks a second is allowed for.
-    assert "shown nothing for 127,500 ms" in told(result)
+    assert "read nothing for 127,500 ms" in told(result)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_the_partition_of_a_member_that_was_crashed_is_another_ones() -> None:
     changes = {"faults": [*KILL, *CRASH], "clients": [CRASHED]}
     result, found = judged(world, consumers=[dead, alive.but(assigned=[NOTHING])], **changes)
     assert found.broken == 1
-    assert f"{GROUP} on t-0: assigned to nobody, shown nothing" in told(result)
+    assert f"{GROUP} on t-0: assigned to no member, read nothing" in told(result)
     _, found = judged(world, consumers=[dead], **changes)
     assert found.broken == 0, "no member is left"
 

@@ -86,15 +86,15 @@ LOST = {"lost": 2, "lost promised": 2}
         (
             facts(counts=KEPT | {"lost": 1, "lost unknown": 1}),
             INCONCLUSIVE,
-            "1 lost, and nobody knows whether that was promised",
+            "1 lost, but it is unknown whether the guarantee applied",
         ),
         (facts(ACKS_0, counts=VOIDED), NOT_GUARANTEED, "acks=0"),
         (facts(ACKS_1), PASS, "acks=1: none of 9"),
         (facts(recovers=LivenessResult(broken=("t-0 has no leader",))), FAIL, "t-0 has no leader"),
         (
-            facts(recovers=LivenessResult(missing_evidence=("nobody looked",))),
+            facts(recovers=LivenessResult(missing_evidence=("its recovery was not checked",))),
             INCONCLUSIVE,
-            "nobody looked",
+            "its recovery was not checked",
         ),
         (
             facts(stays_up=LivenessResult(broken=("broker-1 ended",))),
@@ -196,7 +196,7 @@ def test_offence_that_is_not_promised_breaks_no_promise_that_was_kept() -> None:
     given = facts(settings, counts=KEPT | {"reordered": 1, "reordered promised": 1})
     guarantee = named(given, "no-reordering")
     assert (guarantee.promised, guarantee.held, guarantee.broken) == (True, True, 0)
-    assert "held; 1 reordered where that is not promised" in guarantee.reason
+    assert "held; 1 reordered where the guarantee does not apply" in guarantee.reason
     assert not guarantee.is_broken
     assert concluded(given)[0] is PASS
 

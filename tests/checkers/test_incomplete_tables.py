@@ -151,7 +151,7 @@ def test_planned_fault_without_rows_may_excuse_a_loss_unless_the_run_was_interru
     lost = made(losing(WELL, 3), cells=[cell(ACKS_1)], plan=plan)
     result = checked(write_campaign(tmp_path / "lost", lost))
     assert result.verdict is INCONCLUSIVE
-    assert "isolate#2 on leader(t, 0): the history has nothing of it" in told(result)
+    assert "isolate#2 on leader(t, 0): the history has no record of it" in told(result)
     stopped = [row for row in FINISHED if (row["phase"], row["event"]) != ("faults", "end")]
     begun_no_more = made(losing(WELL, 3), cells=[cell(ACKS_1)], plan=plan, phases=stopped)
     assert checked(write_campaign(tmp_path / "stopped", begun_no_more)).verdict is FAIL
@@ -164,7 +164,7 @@ def test_loss_is_inconclusive_where_rows_of_the_cluster_are_missing(tmp_path: Pa
     without(directory, "cluster", [1, 2])
     result = checked(directory)
     assert result.verdict is INCONCLUSIVE
-    assert "cluster by harness holds 1 rows, its writer closed it with 3" in told(result)
+    assert "cluster by harness holds 1 rows, but its writer closed it with 3" in told(result)
 
 
 def test_faults_that_take_nothing_are_those_of_the_catalogue() -> None:

@@ -168,10 +168,10 @@ def test_ended_server_with_unknown_replicas_is_inconclusive(tmp_path: Path) -> N
     )
     result = checked(write_campaign(tmp_path, made))
     assert result.verdict is INCONCLUSIVE
-    assert "whether it held a replica of this cell was not seen" in told(result)
+    assert "it was not observed whether it held a replica of this cell" in told(result)
 
 
 def test_unwatched_servers_are_inconclusive(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, run(servers=())))
     assert result.verdict is INCONCLUSIVE
-    assert "servers-stay-up: nobody watched" in told(result)
+    assert "servers-stay-up: the servers' processes were not observed" in told(result)

@@ -130,7 +130,7 @@ def test_missing_zookeeper_sample_leaves_dependent_counts_unknown(
     assert (work.writes_to_create is None) == (missing in ("deployed", "ready"))
     assert (work.writes_under_faults is None) == (missing in ("faults", "recovered"))
     assert (work.watches is None) == (missing == "ready")
-    assert result.findings == (f"run 1: what ZooKeeper had counted is unknown at: {missing}",)
+    assert result.findings == (f"run 1: ZooKeeper's counters are unknown at: {missing}",)
     assert result.verdict is Verdict.PASS
 
 
@@ -167,7 +167,7 @@ def test_a_partition_that_did_not_come_back_makes_the_time_unknown(tmp_path: Pat
     assert result.runs[0].failovers == (
         Failover(partitions=10, moved=3, led_ms=4000, acked_ms=None, writes=None, watches=60),
     )
-    assert result.findings == ("run 1: the failover of 10 partitions was not measured whole",)
+    assert result.findings == ("run 1: the failover of 10 partitions was not measured completely",)
     assert result.verdict is Verdict.PASS
 
 

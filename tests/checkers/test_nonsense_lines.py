@@ -74,7 +74,7 @@ def test_line_that_makes_no_sense_is_a_finding(tmp_path: Path, line: str) -> Non
     result = checked(directory)
     assert result.verdict is PASS
     assert result.findings == (
-        "run 1: broker-1/server.log: passed over 1 unreadable line(s), first line 3",
+        "run 1: broker-1/server.log: skipped 1 unreadable line(s), the first is line 3",
     )
 
 

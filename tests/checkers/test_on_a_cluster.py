@@ -285,7 +285,7 @@ def test_cluster_names_the_cause_of_a_failed_task(tmp_path: Path, cluster: Clust
     assert raised == "LookupError: no such record"
     assert "Python worker exited unexpectedly" in died
     assert well == "[('a', 0), ('b', 1), ('c', 2)]"
-    assert unreachable.startswith(f"Spark's workers do not find {tmp_path / 'elsewhere'}")
+    assert unreachable.startswith(f"Spark's workers cannot find {tmp_path / 'elsewhere'}")
 
 
 @pytest.mark.connect
@@ -301,5 +301,5 @@ def test_check_names_a_spark_connect_server_that_does_not_answer(tmp_path: Path)
         check=False,
     )
     assert ended.returncode == 5, ended.stdout
-    assert "no Spark Connect server answers at sc://127.0.0.1:1 within" in ended.stderr
+    assert "no Spark Connect server answered at sc://127.0.0.1:1 within" in ended.stderr
     assert "Traceback" not in ended.stderr

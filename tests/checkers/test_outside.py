@@ -34,7 +34,7 @@ def around(*leaders: int, epoch: int = UNKNOWN) -> PartitionSurroundings:
 def test_a_change_of_leader_may_have_gone_unseen() -> None:
     found = ack_window(cell("1"), PARTITION, around(1))
     assert (found.unpromised_before, found.unknown_before) == (0, FOREVER)
-    assert "leader epochs were not told" in " ".join(found.why)
+    assert "leader epochs were not observed" in " ".join(found.why)
     told = ack_window(cell("1"), PARTITION, around(1, epoch=4))
     assert told.unknown_before < FOREVER
 

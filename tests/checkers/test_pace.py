@@ -151,7 +151,7 @@ def test_loss_by_a_deposed_leader_that_had_to_wait_is_inconclusive(
 ) -> None:
     result = concluded(tmp_path, scheduling, lost=3)
     assert result.verdict is verdict
-    said = "servers had to wait for a processor, and may have heard late of another leader"
+    said = "servers had to wait for a processor, and may have learned late of another leader"
     assert (said in told(result)) is (verdict is INCONCLUSIVE)
 
 
@@ -164,7 +164,9 @@ def test_recovery_of_servers_that_had_to_wait_has_more_time(tmp_path: Path) -> N
     run = MadeRun(partitions={("t", 0): LATE}, recovery=recovery, scheduling=waiting(0, 300, 0.5))
     result = checked(write_campaign(tmp_path, run))
     assert result.verdict is INCONCLUSIVE
-    assert "not whole when last looked at, before its time was up" in told(result)
+    assert "not recovered when it was last checked, but its time limit had not passed" in told(
+        result
+    )
 
 
 # --- what a reader is told ----------------------------------------------------------------------

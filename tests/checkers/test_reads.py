@@ -163,7 +163,7 @@ def test_vanished_read_names_its_reader_and_the_fate_of_the_record(tmp_path: Pat
     (row,) = rows_of(directory)
     assert (row["offset"], row["producer"], row["sequence"], row["time"]) == (3, 1, 3, at(31))
     assert row["detail"] == (
-        "shown to reader-0: producer 1 sequence 3; truncated: the log ends at 3"
+        "read by reader-0: producer 1 sequence 3; truncated: the log ends at 3"
     )
 
 
@@ -377,8 +377,10 @@ def test_deposed_coordinator_tells_no_offset_that_its_successor_was_asked_to_kee
     assert result.anomalies["commit-regressed"] == 1
     assert result.verdict is expected, told(result)
     if expected is INCONCLUSIVE:
-        words = "1 answers may be of a coordinator that had not heard that it was deposed"
-        assert f"nobody knows whether that was promised: {words}" in told(result)
+        words = (
+            "1 answers may come from a former coordinator that had not yet learned of its successor"
+        )
+        assert f"it is unknown whether the guarantee applied: {words}" in told(result)
 
 
 @pytest.mark.parametrize(
@@ -421,7 +423,7 @@ def test_commits_go_with_the_disks_that_kept_them(
     result = coordinated(tmp_path, FORGOTTEN, offsets=alone, faults=[*a_fault(), *destroyed])
     kept = guarantees(result)["commits-kept"]
     assert (kept.promised, kept.held, kept.broken) == (not excused, False, int(not excused))
-    assert ("took data from the last of the ISR" in kept.reason) is excused
+    assert ("took data from the last members of the ISR" in kept.reason) is excused
 
 
 def test_commit_beyond_an_unread_record_is_skipped_by_commit(tmp_path: Path) -> None:

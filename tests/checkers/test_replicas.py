@@ -153,14 +153,14 @@ def test_a_difference_that_nothing_excuses_fails(tmp_path: Path, changes: Any) -
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        (damaging("unsynced"), "t-0: kill#2 took data from the disk of one that led before"),
+        (damaging("unsynced"), "t-0: kill#2 took data from the disk of a broker that led before"),
         (
             damaging("unsynced", servers=("broker-2",))
             | {"cluster": (state(-5, 1, 0, (1, 2, 3)), state(25, 2, 1, (1, 2, 3)))},
-            "t-0: kill#2 took data from the disk of one that led before",
+            "t-0: kill#2 took data from the disk of a broker that led before",
         ),
-        (damaging("all"), "t-0: kill#2 took data from the disk of one that led before"),
-        (damaging("bits", servers=("broker-3",)), "t-0: kill#2 changed what replicas had"),
+        (damaging("all"), "t-0: kill#2 took data from the disk of a broker that led before"),
+        (damaging("bits", servers=("broker-3",)), "t-0: kill#2 changed data on the disks"),
         (
             {"cells": [cell(UNCLEAN)], "cluster": OUTSIDE},
             "t-0: broker-3 was elected outside the ISR [1, 2] in epoch 1",
@@ -208,7 +208,7 @@ def test_divergence_under_unknown_circumstances_is_inconclusive(
     result = checked(made(tmp_path, LOG, LOG, SPLIT, **changes))
     assert result.verdict is INCONCLUSIVE
     assert agreement(result).held is None
-    assert "1 divergent-replicas, and nobody knows whether that was promised" in told(result)
+    assert "1 divergent-replicas, but it is unknown whether the guarantee applied" in told(result)
 
 
 def test_behind_the_end_of_the_final_read_replicas_may_differ(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def unread(tmp_path: Path) -> Path:
     ("results", "finding"),
     [
         (not_collected, "replicas not compared: their logs were not collected"),
-        (collecting_failed, "replicas not compared: the step collect did not end well"),
+        (collecting_failed, "replicas not compared: the step collect did not succeed"),
         (lambda tmp_path: without(tmp_path, 1), "the log of broker-1 not compared: it was not"),
         (lambda tmp_path: without(tmp_path, 3), "the log of broker-3 not compared: it was not"),
         (twice, "the log of broker-2 not compared: it was collected from several"),
@@ -307,9 +307,9 @@ def unread(tmp_path: Path) -> Path:
         (seen(state(40, 1, 0, (1, 2))), "only broker-1, broker-2 was in the ISR"),
         (seen(state(75, 1, 0, (1, 2))), "only broker-1, broker-2 was in the ISR"),
         (seen(state(75, 1, 0, (1, 2)), state(76, 1, 0, (1, 2, 3))), "only broker-1, broker-2"),
-        (seen(state(75, 2, 1, (1, 2, 3))), "an election while logs were collected"),
-        (seen(connection(60, "zookeeper-lost")), "nobody watched who was in the ISR"),
-        (unread, "no final read tells what was committed"),
+        (seen(state(75, 2, 1, (1, 2, 3))), "a leader was elected while logs were collected"),
+        (seen(connection(60, "zookeeper-lost")), "the ISR was not observed"),
+        (unread, "no final read shows which records were committed"),
         (lambda path: made(path, [], [], []), "broker-1 and broker-2 end at offset 0"),
         (lambda path: made(path, LOG[:1], LOG[:1], LOG[:1]), "broker-1 and broker-3 end at"),
         (lambda path: without_states(made(path, LOG, LOG, SPLIT)), "rows of the table cluster"),
@@ -317,7 +317,14 @@ def unread(tmp_path: Path) -> Path:
     ids=[
         *("nothing collected", "not all collected", "no leader's", "no follower's", "two copies"),
         *("starts later", "format v1", "out of the ISR", "leaves the ISR", "comes and goes"),
-        *("an election", "unobserved", "no final read", "all empty", "all short", "no states"),
+        *(
+            "a leader was elected",
+            "unobserved",
+            "no final read",
+            "all empty",
+            "all short",
+            "no states",
+        ),
     ],
 )
 def test_incomparable_replicas_are_unknown_and_a_finding(
@@ -376,7 +383,7 @@ def test_log_torn_within_a_batch_lacks_nothing_behind_the_damage(
     assert result.anomalies["divergent-replicas"] == 0
     assert result.verdict is PASS
     assert agreement(result).held is None
-    place = f"from byte {len(LOG[0].data)} of {path.name} on: the file ends within a batch"
+    place = f"from byte {len(LOG[0].data)} of {path.name} onwards: the file ends within a batch"
     assert f"run 1: t-0: the log of broker-{broker} cannot be read {place}" in result.findings
 
 
@@ -447,7 +454,7 @@ def test_within_a_compressed_batch_the_record_is_named(
     assert found.one is not None
     assert found.one.startswith("cell c producer 1 sequence 3 ")
     assert found.other is not None
-    assert found.other.startswith("a record of no client ")
+    assert found.other.startswith("a record that no client sent ")
 
 
 def test_batches_of_another_implementation_are_read_as_it_wrote_them(tmp_path: Path) -> None:
@@ -497,7 +504,7 @@ def test_zeros_at_the_end_of_a_log_are_no_message_of_format_v0(tmp_path: Path) -
     raw = RawLog(log)
     assert len(list(raw.batches(0, 10))) == 2
     (damage,) = raw.damage
-    assert "no batch is 0 bytes long" in damage
+    assert "a batch length of 0 bytes is not possible" in damage
 
 
 def doubled(tmp_path: Path, *producer_epochs: int) -> CampaignResult:

@@ -186,7 +186,7 @@ def test_torn_log_lacks_nothing_and_reports_the_unreadable_range(
     assert list(differences(RawLog(sound), log, 0, made.end)) == []
     ((since, until),) = log.unread
     assert (since, until > made.end) == (made.common[whole].base, True)
-    place = f"cannot be read from byte {ends[whole]} of {path.name} on"
+    place = f"cannot be read from byte {ends[whole]} of {path.name} onwards"
     assert log.damage == [f"{place}: the file ends within a batch"]
 
 

@@ -110,7 +110,7 @@ def test_an_unknown_outcome_may_be_in_the_log_or_not(events: list[Send], log: li
 def test_duplicated_is_one_row_a_record_with_all_offsets() -> None:
     log = [*TWO_ENTRIES, entry(2, 1, 0), entry(3, 1, 0)]
     assert found(made(SENT_TWO_ACKED, log)) == [
-        ("duplicated", 0, 1, 0, "stands at offsets 0, 2, 3")
+        ("duplicated", 0, 1, 0, "in the log at offsets 0, 2, 3")
     ]
 
 
@@ -129,7 +129,7 @@ def test_duplicated_tells_of_sessions_where_no_two_copies_share_one(
     written = {offset: ProducerPosition(*session, 0) for offset, session in sessions.items()}
     history = replace(indexed(made(SENT_TWO_ACKED, log)), written=written)
     (row,) = duplicated(history).to_pylist()
-    assert row["detail"] == f"stands at offsets 0, 2, 3{told}"
+    assert row["detail"] == f"in the log at offsets 0, 2, 3{told}"
 
 
 def test_an_ack_of_the_second_copy_is_no_mismatch() -> None:
@@ -142,8 +142,8 @@ def test_reordered_names_the_one_that_overtook() -> None:
     sends = [send("invoke", 1, 0, 10), send("invoke", 1, 1, 11), send("invoke", 1, 2, 12)]
     log = [entry(0, 1, 2), entry(1, 1, 0), entry(2, 1, 1)]
     assert found(made(sends, log)) == [
-        ("reordered", 1, 1, 0, "stands behind producer 1 sequence 2 at offset 0"),
-        ("reordered", 2, 1, 1, "stands behind producer 1 sequence 2 at offset 0"),
+        ("reordered", 1, 1, 0, "in the log behind producer 1 sequence 2 at offset 0"),
+        ("reordered", 2, 1, 1, "in the log behind producer 1 sequence 2 at offset 0"),
     ]
 
 
@@ -155,7 +155,7 @@ def test_order_is_a_matter_of_one_producer() -> None:
 def test_phantom_record_and_phantom_payload() -> None:
     assert found(made(SENT_TWO_ACKED, [*TWO_ENTRIES, entry(2, 7, 7), entry(3)])) == [
         ("phantom", 2, 7, 7, "producer 7 sequence 7 was never sent to this partition"),
-        ("phantom", 3, None, None, "the payload is none of a client's, or damaged"),
+        ("phantom", 3, None, None, "the payload was not sent by any client, or is damaged"),
     ]
 
 
@@ -174,7 +174,7 @@ def test_only_alien_payloads() -> None:
 def test_failed_but_present() -> None:
     sends = [send("invoke", 1, 0, 10), send("fail", 1, 0, 11)]
     assert found(made(sends, [entry(0, 1, 0)])) == [
-        ("failed-but-present", 0, 1, 0, "failed for certain, and stands in the log")
+        ("failed-but-present", 0, 1, 0, "certainly failed, but is in the log")
     ]
 
 
@@ -186,7 +186,7 @@ def test_offset_mismatch_names_the_record_at_the_acked_offset() -> None:
             1,
             1,
             0,
-            "acked at offset 1, stands at 0; offset 1 now holds producer 1 sequence 1",
+            "acked at offset 1, but stands at 0; offset 1 now holds producer 1 sequence 1",
         )
     ]
 

@@ -210,7 +210,7 @@ def test_session_without_java_names_the_required_version(tmp_path: Path) -> None
         text=True,
         check=False,
     )
-    assert ended.stdout.startswith("Spark's JVM does not start; it needs Java 17"), ended.stderr
+    assert ended.stdout.startswith("Spark's JVM did not start; Spark needs Java 17"), ended.stderr
 
 
 def _jvm() -> int:

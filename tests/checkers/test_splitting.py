@@ -440,4 +440,4 @@ def test_a_slice_that_dies_takes_down_its_own_partition_alone(
     assert (before, after) == (("t", 1, []), ("v", 1, []))
     (topic, lost, (doubt,)) = died
     assert (topic, lost) == ("u", 0)
-    assert doubt.startswith("u-0: could not be reconciled: SparkException: Python worker exited")
+    assert doubt.startswith("u-0: could not be checked: SparkException: Python worker exited")

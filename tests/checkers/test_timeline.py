@@ -121,7 +121,10 @@ def test_acks_of_one_promise_nothing_of_those_in_sync(tmp_path: Path) -> None:
     found = guarantees(checked(made(tmp_path, cells=[cell(ACKS_1)])))
     for name in ("committed-stays", "deposed-leaders-stop", "min-isr-kept"):
         assert (found[name].promised, found[name].held) == (False, None)
-        assert "acks=1: an ack says nothing of those in sync" in found[name].reason
+        assert (
+            "acks=1: an ack does not say that the in-sync replicas have the record"
+            in found[name].reason
+        )
 
 
 def test_two_leaders_of_an_epoch_fail_their_cell_though_nothing_is_lost(
@@ -133,7 +136,7 @@ def test_two_leaders_of_an_epoch_fail_their_cell_though_nothing_is_lost(
     assert (result.verdict, broken(result)) == (FAIL, {"one-leader-an-epoch"})
     (row,) = pq.read_table(directory / "anomalies.parquet").to_pylist()
     assert (row["anomaly"], row["offset"], row["time"]) == ("two-leaders", None, at(-5))
-    expected = "broker-1 (by ZooKeeper) and broker-3 (by its own word) led in epoch 0"
+    expected = "broker-1 (by ZooKeeper) and broker-3 (according to its own log) led in epoch 0"
     assert row["detail"] == expected
 
 

@@ -283,7 +283,7 @@ def test_a_transaction_that_stays_open_leaves_the_cell_without_a_verdict(tmp_pat
     told = looked(tmp_path, rows)
     assert anomalies(told) == []
     (gap,) = told.gaps
-    assert gap.startswith("t-0: what is committed was not read to its end: 60 s had passed")
+    assert gap.startswith("t-0: the committed records were not read to the end: 60 s had passed")
     assert {held for _, held in guarantees(told, cell()).values()} == {None}
 
 
@@ -297,7 +297,7 @@ def test_unwatched_transaction_topic_leaves_guarantees_open(
         one for one in rows["cluster", "harness"] if one["topic"] != INTERNAL[0]
     ]
     told = looked(tmp_path, rows)
-    assert told.why == ("nobody watched who led __transaction_state",)
+    assert told.why == ("the leader of __transaction_state was not observed",)
     assert guarantees(told, cell())[broken][1] is None
 
 
@@ -385,7 +385,9 @@ def test_rows_of_another_cell_are_damage(tmp_path: Path, table: str) -> None:
     first, *others = rows[table, PRODUCER]
     rows[table, PRODUCER] = [{**first, "cell": "other"}, *others]
     told = looked(tmp_path, rows)
-    assert any("the column cell holds 'other', the manifest says 'c'" in gap for gap in told.gaps)
+    assert any(
+        "the column cell holds 'other', but the manifest says 'c'" in gap for gap in told.gaps
+    )
 
 
 def test_transaction_committed_after_the_final_read_began_is_not_lost(tmp_path: Path) -> None:
@@ -408,6 +410,6 @@ def test_disjoint_cycles_are_reported_separately() -> None:
 
 
 def test_transactions_that_cannot_be_looked_at_are_unknown() -> None:
-    told = CellTransactions(gaps=("its transactions cannot be looked at",)).summed
+    told = CellTransactions(gaps=("its transactions cannot be examined",)).summed
     assert (told.committed, told.not_committed, told.unknown) == (None, None, None)
     assert set(told.found.values()) == {None}

@@ -50,7 +50,7 @@ def test_the_missing_file_of_one_of_two_producers_is_missed(tmp_path: Path) -> N
     (history_of(directory) / "sends.t.0.c-2.parquet").unlink()
     result = checked(directory)
     assert verdicts(result) == {"c": INCONCLUSIVE, "d": PASS}
-    assert "sends of t-0 by c-2 is missing; its writer closed it with 2 rows" in told(result)
+    assert "sends of t-0 by c-2 is missing, but its writer closed it with 2 rows" in told(result)
     (found, _) = result.cells
     assert (found.lost, found.duplicated, found.reordered) == (None, None, None)
 
@@ -61,7 +61,7 @@ def test_a_producer_that_left_nothing_at_all_is_missed(tmp_path: Path) -> None:
         path.unlink()
     result = checked(directory)
     assert verdicts(result) == {"c": INCONCLUSIVE, "d": PASS}
-    assert "sends by c-2: not closed by its writer" in told(result)
+    assert "sends by c-2: its writer did not close it" in told(result)
 
 
 def test_violation_in_the_remaining_evidence_still_fails(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_partition_without_a_planned_producer_is_inconclusive(tmp_path: Path) ->
     (directory / FILE).write_text(manifest.replace('"c-1"', '"c-7"').replace('"sends"', '"log"'))
     result = checked(directory)
     assert result.verdict is INCONCLUSIVE
-    assert "the manifest plans nobody who sends to t-0" in told(result)
+    assert "the manifest plans no client that sends to t-0" in told(result)
 
 
 def test_unplanned_rows_are_no_evidence(tmp_path: Path) -> None:

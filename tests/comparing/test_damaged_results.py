@@ -60,9 +60,9 @@ def test_campaign_file_with_an_alias_bomb_is_refused(tmp_path: Path) -> None:
         ({"lost": -5, "acked": 0, "sent": 0}, "-5 lost records"),
         ({"lost": 10**400}, "more than 2^63 lost records"),
         ({"sent": -1}, "-1 sent records"),
-        ({"lost": 10, "acked": 3, "sent": 20}, "lost 10 of 3 acked records"),
+        ({"lost": 10, "acked": 3, "sent": 20}, "lost 10 of only 3 acked records"),
         ({"duplicated": -2}, "-2 duplicated records"),
-        (None, "c of run 1 stands there 2 times"),
+        (None, "c of run 1 occurs 2 times"),
     ],
 )
 def test_impossible_numbers_of_a_cell_are_refused(

@@ -82,7 +82,7 @@ def test_jars_are_seen_and_cannot_be_changed(tmp_path: Path) -> None:
         node = backend.node("a")
         there = node.where(jars)
         assert node.read(there / "a.jar") == b"content"
-        with pytest.raises(InfraError, match="a was not given Apache Kafka 2"):
+        with pytest.raises(InfraError, match="a did not receive Apache Kafka 2"):
             node.where(other)
         for change in (["rm", f"{there}/a.jar"], ["touch", f"{there}/b.jar"]):
             assert node.start(Command(name="changes", argv=change)).wait(10) == 1

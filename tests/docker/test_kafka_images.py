@@ -95,7 +95,7 @@ def test_without_the_engine_a_name_is_the_image_that_it_was_last(
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({"root/etc/motd": b""}, r"no Apache Kafka: .*in none of /opt/kafka/libs"),
+        ({"root/etc/motd": b""}, r"not Apache Kafka: .*neither in /opt/kafka/libs"),
         (kafka("/a") | kafka("/b"), "2 directories"),
         (
             kafka("/opt/kafka/libs") | {"root/opt/kafka/libs/kafka_2.12-3.9.0.jar": b""},

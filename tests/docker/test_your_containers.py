@@ -105,7 +105,9 @@ def test_a_service_is_stopped_and_started_by_its_name(client, project: str, by: 
 
 def test_of_several_containers_none_is_touched(client, project: str) -> None:
     for service, found in (("kafka-2", 2), ("kafka-3", 0)):
-        with pytest.raises(InfraError, match=f"{found} containers, and one is meant"):
+        with pytest.raises(
+            InfraError, match=f"{found} containers match, but exactly one is needed"
+        ):
             carry_out(Handle(compose=f"{project}/{service}"), Action.KILL)
     both = [client.containers.get(f"{project}-kafka-2-{n}") for n in (1, 2)]
     assert [container.status for container in both] == ["running", "running"]

@@ -56,7 +56,7 @@ def test_nightly_workflow_of_the_page_runs_a_baseline_campaign_and_keeps_a_histo
     assert github.summary.startswith("## Ackproof: small, seed ")
     results = ackproof.directory / "acks-results"
     assert "A baseline" in (results / "report.html").read_text(encoding="utf-8")
-    assert "a baseline: nothing was broken on purpose" in github.said
+    assert "a baseline: no fault was injected on purpose" in github.said
     document = json.loads((results / "verdict.json").read_text(encoding="utf-8"))
     assert document["baseline"]
     assert [cell["lost"] for cell in document["cells"]] == [0, 0]

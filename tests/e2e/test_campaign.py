@@ -120,7 +120,7 @@ def test_asked_twice_it_ends_at_once(ackproof) -> None:
     assert harness.wait(PATIENCE_S) == 3
     assert gone(processes[1:])
     output = ackproof.output.read_text()
-    assert "checks what was recorded" in output
+    assert "to check the recorded history" in output
     assert "Traceback" not in output
     assert not (ackproof.directory / "results" / "scratch").exists()
     assert ackproof("clean").stdout == "nothing to remove\n"

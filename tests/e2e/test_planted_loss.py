@@ -51,7 +51,7 @@ def found_out(early, *options: str) -> None:
         assert "no-acked-record-lost" in told
         assert "lost to isolate#1" in told
         assert re.search(r"producer 0 sequence \d+", told)
-    assert len(re.findall(r"producer 0 sequence \d+", page)) >= cell["lost"], "every one of them"
+    assert len(re.findall(r"producer 0 sequence \d+", page)) >= cell["lost"], "all of them"
 
 
 @pytest.mark.e2e

@@ -38,7 +38,7 @@ def test_the_fault_that_did_it_is_left(ackproof, patched) -> None:
     for runs in range(1, 5):
         ended = shrink(ackproof, "--runs-max", "1")
         assert ended.returncode == 3, ended.stdout + ended.stderr
-        assert "the runs are over; call it again to go on" in ended.stdout
+        assert "the limit of runs is reached; run the command again to continue" in ended.stdout
         assert f"\n{runs}: " in ended.stdout
         assert f"\n{runs + 1}: " not in ended.stdout
     (fault,) = smallest(ackproof)["faults"]

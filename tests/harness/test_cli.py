@@ -174,7 +174,7 @@ def test_check_refuses_a_master_that_spark_cannot_have(master: str) -> None:
 )
 def test_check_accepts_masters_of_every_kind(master: str, tmp_path: Path) -> None:
     result = invoke("check", str(tmp_path), "--spark-master", master)
-    assert "holds no results of a campaign" in result.stderr
+    assert "has no results of a campaign" in result.stderr
 
 
 def test_check_names_the_packages_that_spark_connect_needs(
@@ -192,14 +192,14 @@ def test_check_names_the_packages_that_spark_connect_needs(
 def test_no_results_there(command: str, tmp_path: Path) -> None:
     result = invoke(command, str(tmp_path))
     assert result.exit_code == 2
-    assert "holds no results of a campaign" in result.stderr
+    assert "has no results of a campaign" in result.stderr
 
 
 def test_report_before_check(campaign: Campaign, tmp_path: Path) -> None:
     directory = create(campaign, 0, tmp_path / "out")
     result = invoke("report", str(directory))
     assert result.exit_code == 2
-    assert "is not checked yet" in result.stderr
+    assert "has not been checked" in result.stderr
 
 
 def test_results_are_named_after_campaign_and_time(
@@ -249,7 +249,7 @@ def test_progress_shows_consumer_reads_if_there_are_any(
         display.tick(2 * HEARTBEAT_S, None, 200, 1500)
     first, second = capsys.readouterr().out.splitlines()
     assert first.endswith("100 acked, 10/s")
-    assert second.endswith("200 acked, 10/s  |  1,500 shown to consumers")
+    assert second.endswith("200 acked, 10/s  |  1,500 read by consumers")
 
 
 # --- unread output (``ackproof ... | head``) ----------------------------------------------------

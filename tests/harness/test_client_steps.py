@@ -316,7 +316,7 @@ def proven_healed(run: Run, entry: OpenFault) -> bool:
 def test_heal_fails_without_a_planned_replacement_client(busy: Run) -> None:
     setup.start_workload(busy, deadline(busy))
     entry = crash(busy, Role.PRODUCER, comes_back=True)
-    with pytest.raises(HealFailed, match="nobody was planned to come in the place of producer-"):
+    with pytest.raises(HealFailed, match="no replacement was planned for producer-"):
         busy.executor.heal(entry)
 
 

@@ -126,7 +126,7 @@ def test_no_further_run_once_one_broke_a_guarantee(
     assert status is ExitStatus.BROKEN
     assert opened == [str(number) for number in range(1, begun + 1)]
     assert [run.number for run in manifest.read(tmp_path / "out").runs] == list(range(1, begun + 1))
-    assert ("run 2 broke a guarantee: no further run begins" in said) == (begun == 2)
+    assert ("run 2 broke a guarantee: no further run is started" in said) == (begun == 2)
     document = json.loads((tmp_path / "out" / "verdict.json").read_text())
     assert [run["number"] for run in document["runs"]] == list(range(1, begun + 1))
 

@@ -42,7 +42,7 @@ def test_directory_without_results_is_refused(campaign, tmp_path: Path, place: s
     results(campaign, tmp_path)
     done = invoke(tmp_path / place)
     assert done.exit_code == 2
-    assert "holds no results of a campaign" in done.stderr
+    assert "has no results of a campaign" in done.stderr
     assert done.stdout == ""
 
 
@@ -55,7 +55,7 @@ def test_missing_argument_is_refused_and_help_is_help() -> None:
 
 def test_run_must_be_one_of_the_results(campaign, tmp_path: Path) -> None:
     directory = results(campaign, tmp_path, runs=2)
-    assert "say which, --run N" in invoke(directory).stderr
+    assert "choose one with --run N" in invoke(directory).stderr
     assert "has no run 3" in invoke(directory, "--run", 3).stderr
     for done in (invoke(directory), invoke(directory, "--run", 3), invoke(directory, "--run", 2)):
         assert done.exit_code == 2

@@ -183,7 +183,7 @@ def test_partitions_that_do_not_come_back_are_a_finding_and_rows_without_a_time(
     steps.failover(run, deadline(run))
     rows = reader.read(run.history, "failovers").to_pylist()
     assert {row["led"] for row in rows} == {None}
-    assert "2 of 2 that broker" in run.findings[0]
+    assert "2 of the 2 that broker" in run.findings[0]
     moments = reader.read(run.history, "zookeeper").to_pylist()
     assert [row["moment"] for row in moments] == ["grown"]
     assert sum(broker.starts for broker in memory.system.brokers) == 1
@@ -194,7 +194,7 @@ def test_incomplete_failover_topic_is_a_finding_with_counts(measuring, memory: M
     memory.system.brokers[1].process.signal(signal.SIGKILL)
     steps.failover(run, deadline(run))
     assert run.findings == [
-        "run 1, failover: 6 partitions: 6 are led, 0 have a full ISR",
+        "run 1, failover: 6 partitions: 6 have a leader, 0 have a full ISR",
     ]
     assert run.ended_well["failover"] is False
     assert run.ledger.still_open() == ()

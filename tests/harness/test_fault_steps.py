@@ -149,8 +149,8 @@ def test_fault_that_strikes_before_the_cluster_has_settled_says_so(
     missing = "acks-1-minisr-1-0 has the ISR [1, 2]"
     assert json.loads(struck["evidence"]) == {"not settled after 10 s": missing}
     label = f"pause#{run.plan[0].fault_id}"
-    assert f"{label}: the cluster has not settled in 10 s: {missing}" in run.progress.said
-    assert list(not_settled(rows(run))) == [f"{label}: struck before the cluster had settled"]
+    assert f"{label}: the cluster did not settle within 10 s: {missing}" in run.progress.said
+    assert list(not_settled(rows(run))) == [f"{label}: injected before the cluster had settled"]
     (span,) = timeline.read(run.history).faults
     assert span.evidence["not settled after 10 s"] == missing
     assert run.ended_well == {}
@@ -366,7 +366,7 @@ def test_unresolved_target_is_recorded_as_failed(run: Run, memory: Memory) -> No
     steps.faults(run, deadline(run))
     assert events(run, "kill") == [("failed", None)]
     failed = next(row for row in rows(run) if row["fault"] == "kill")
-    assert "nobody leads it" in failed["evidence"]
+    assert "it has no leader" in failed["evidence"]
     assert failed["servers"] is None
     assert run.ledger.still_open() == ()
 
@@ -379,7 +379,7 @@ def test_a_fault_that_can_never_be_made_says_why_in_the_end(run: Run, memory: Me
     steps.faults(run, deadline(run))
     (failed,) = rows(run)
     assert failed["event"] == "failed"
-    assert "nobody is in sync but its leader broker-1" in failed["evidence"]
+    assert "its ISR has only the leader broker-1" in failed["evidence"]
 
 
 class Blocking(MemoryProcess):

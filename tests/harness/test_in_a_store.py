@@ -29,13 +29,13 @@ def test_results_there_are_found_and_left_as_they_were(there: Store) -> None:
 
 
 def test_no_results_there(there: Store) -> None:
-    with pytest.raises(NotResults, match="elsewhere holds no results of a campaign"):
+    with pytest.raises(NotResults, match="elsewhere has no results of a campaign"):
         named(there.uri("elsewhere"))
 
 
 @pytest.mark.usefixtures("there")
 def test_no_such_bucket() -> None:
-    with pytest.raises(NotResults, match="there is no s3a://nobodys-bucket"):
+    with pytest.raises(NotResults, match="s3a://nobodys-bucket does not exist"):
         named("s3a://nobodys-bucket/run")
 
 

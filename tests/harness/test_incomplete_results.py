@@ -27,8 +27,11 @@ def check(directory: Path) -> Result:
         ("- a\n", "campaign.yaml is not a campaign"),
         ("a: [", "campaign.yaml is not YAML"),
         (b"\xff\xfe", "campaign.yaml is not UTF-8 text"),
-        ("name: made\nseed: 2\n", "is of the campaign made with seed 2, and manifest.json of made"),
-        ("name: other\nseed: 1\n", "is of the campaign other with seed 1"),
+        (
+            "name: made\nseed: 2\n",
+            "belongs to the campaign made with seed 2, but manifest.json to made",
+        ),
+        ("name: other\nseed: 1\n", "belongs to the campaign other with seed 1"),
     ],
 )
 def test_damaged_campaign_file_is_a_finding(
@@ -55,7 +58,7 @@ def test_campaign_that_ended_before_its_history_says_so(tmp_path: Path) -> None:
     (directory / CAMPAIGN).write_text("name: one\nseed: 1\n", encoding="utf-8")
     told = check(directory)
     output = " ".join(told.output.split())
-    assert "the campaign ended before any history was written" in output
+    assert "the campaign ended before it wrote any history" in output
     assert "damaged history" not in output
     assert told.exit_code == ExitStatus.INCONCLUSIVE
 
@@ -72,7 +75,7 @@ def test_missing_manifest_beside_runs_is_damage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ("", "it is not JSON"),
+        ("", "it is not valid JSON"),
         ("[]", "it must be an object with names and values"),
         ("{}", "campaign: is missing"),
         ('{"campaign": "c", "seed": "x", "baseline": true, "runs": []}', "seed: must be a whole"),

@@ -113,7 +113,7 @@ def test_interruption_skips_to_the_steps_that_clean_up(
     assert [phase for phase, event in phases(run) if event == "end"] == ["flush", "teardown"]
     assert run.findings == ["run 1, faults: interrupted"]
     assert run.progress.said.count(orchestrator.STOPPING) == 1
-    assert "again ends at once" in orchestrator.STOPPING
+    assert "interrupt again to end at once" in orchestrator.STOPPING
     assert interruption.asked
     assert not interruption.asked_again
 

@@ -57,7 +57,7 @@ def end_all(memory: Memory) -> None:
 
 def test_recovering_ends_at_once_when_no_broker_is_left(run: Run, memory: Memory) -> None:
     end_all(memory)
-    with pytest.raises(NothingLeft, match="all brokers have ended for good"):
+    with pytest.raises(NothingLeft, match="all brokers have ended permanently"):
         recovery.recover(run, deadline(run))
     assert run.clock.monotonic() < 1
     assert {(row["leader"], row["whole"]) for row in rows(run)} == {(-1, False)}
@@ -187,7 +187,7 @@ def test_stalled_group_gets_its_full_time_and_is_a_finding(
     says(run, "member-1", lambda now: {"assigned": PARTITIONS, "shown": int(now)}, "other")
     recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(GROUPS_LIMIT + TAIL, abs=1.0)
-    assert run.findings == ["run 1, recover: groups that do not go on: g"]
+    assert run.findings == ["run 1, recover: groups that make no progress: g"]
     assert all(row["whole"] for row in rows(run))
 
 

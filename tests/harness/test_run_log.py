@@ -16,7 +16,7 @@ def test_log_without_room_is_reported_once(capsys) -> None:
                 raise ValueError(number)
             except ValueError:
                 log.exception("record %d", number)
-    assert told == ["/dev/full cannot be written: No space left on device; it has no more lines"]
+    assert told == ["/dev/full cannot be written: No space left on device; it gets no more lines"]
     assert capsys.readouterr() == ("", "")
 
 

@@ -190,7 +190,7 @@ def test_used_port_and_missing_directory_are_reported(root: Path) -> None:
         told = CliRunner().invoke(cli, ["serve", str(root), "--port", str(port)])
     assert (told.exit_code, "in use" in told.stderr) == (5, True)
     told = CliRunner().invoke(cli, ["serve", str(root / "nothing")])
-    assert (told.exit_code, "is no directory" in told.stderr) == (2, True)
+    assert (told.exit_code, "nothing is not a directory" in told.stderr) == (2, True)
 
 
 def test_log_named_like_a_page_is_plain_text(root: Path) -> None:

@@ -42,8 +42,8 @@ def test_proof_in_the_report_shows_no_value_of_python() -> None:
 @pytest.mark.parametrize(
     ("settle", "footnote"),
     [
-        ("7s", "once the fault before is healed and the cluster has settled, for at most 7.0 s"),
-        ("0s", "once the fault before is healed\n"),
+        ("7s", "after the previous fault is healed and the cluster has settled, for at most 7.0 s"),
+        ("0s", "after the previous fault is healed\n"),
     ],
 )
 def test_dry_run_says_how_long_a_fault_waits_for_the_cluster_to_settle(

@@ -461,7 +461,7 @@ class TestJudge:
         judge = judging(tmp_path, Processes(lambda _: answers.pop(0)))
         assert judge.fails(candidate(campaign, ("one", 0, 500))) is True
         never = judging(tmp_path, Processes(lambda _: answer))
-        with pytest.raises(InfraError, match="cannot be run here"):
+        with pytest.raises(InfraError, match="cannot be run on this machine"):
             never.fails(candidate(campaign, ("one", 0, 700)))
 
     def test_the_smallest_is_a_campaign_file_with_how_often_it_failed(
@@ -502,7 +502,7 @@ def test_nothing_to_shrink(campaign: Campaign, tmp_path: Path) -> None:
     assert shrink(tmp_path).exit_code == 2
     directory = create(campaign.resolved(seed=1), 0, tmp_path / "out")
     unchecked = shrink(directory)
-    assert (unchecked.exit_code, "is not checked yet" in unchecked.stderr) == (2, True)
+    assert (unchecked.exit_code, "has not been checked" in unchecked.stderr) == (2, True)
     document = verdict.to_document({"name": "small", "seed": 1}, result_of(()))
     (directory / "verdict.json").write_text(json.dumps(document))
     held = shrink(directory)

@@ -141,7 +141,7 @@ def test_consumer_without_reads_of_acked_records_is_silent(listening: Listening)
     keeps_on(listening, 3, both(listening))
     ((name, _, _, words),) = listening.told
     assert name == "consumer"
-    assert "it was shown nothing, though records of its cell were acknowledged" in words
+    assert "it read nothing, although records of its cell were acknowledged" in words
 
 
 def test_consumer_without_partitions_is_not_silent(listening: Listening) -> None:

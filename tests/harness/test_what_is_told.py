@@ -192,7 +192,7 @@ def test_anomalies_of_another_check_are_refused(
     lose(results, rows)
     told = CliRunner().invoke(cli, ["report", str(results)])
     assert told.exit_code == ExitStatus.USAGE
-    assert f"anomalies.parquet has {rows} rows of lost, and the verdict counts" in told.stderr
+    assert f"anomalies.parquet has {rows} rows of lost, but the verdict counts" in told.stderr
     assert not (results / report.PAGE).exists()
 
 
@@ -215,7 +215,7 @@ def test_second_check_of_a_directory_is_refused(results: Path, command: str) -> 
     with alone(results):
         told = CliRunner().invoke(cli, [command, str(results)])
     assert told.exit_code == 2
-    assert f"another ackproof checks or reports {results}" in told.stderr
+    assert f"another ackproof process checks or reports {results}" in told.stderr
     assert report.load(results) is not None, "the verdict stays as it was"
 
 
@@ -229,7 +229,7 @@ def test_link_in_place_of_the_scratch_directory_is_not_followed(results: Path) -
 
 
 def test_rows_that_were_removed_meanwhile_are_missed(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="were removed meanwhile"):
+    with pytest.raises(FileNotFoundError, match="were removed in the meantime"):
         next(rows_of(tmp_path))
 
 

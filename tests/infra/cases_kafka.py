@@ -173,7 +173,7 @@ def another_controller_takes_over(scratch: Path) -> None:
             others = [one for one in system.zookeepers if one is not first]
             for one in others:
                 one.process.signal(signal.SIGSTOP)
-            _wait("no leader", lambda: system.zookeeper_leader() is None)
+            _wait("it has no leader", lambda: system.zookeeper_leader() is None)
             with pytest.raises(ViewUnavailable):
                 system.view()
             for one in others:

@@ -42,7 +42,9 @@ def test_of_one_that_cannot_be_made_nothing_is_left() -> None:
 
 
 def test_join_without_a_deployment_is_refused() -> None:
-    no_broker = NobodyJoins("nothing is deployed here")
-    with pytest.raises(LookupError, match="no broker 4 joins: nothing is deployed here"):
+    no_broker = NobodyJoins("an external cluster is not deployed")
+    with pytest.raises(
+        LookupError, match="broker 4 cannot join: an external cluster is not deployed"
+    ):
         no_broker.add(4)
     assert not no_broker.there

@@ -41,7 +41,7 @@ def test_a_node_that_sees_this_machine_s_files_takes_them_from_where_they_lie() 
 def test_any_other_takes_them_from_where_they_were_brought() -> None:
     given = node({JARS: PurePosixPath("/there/kafka-1")})
     assert given.where(JARS) == PurePosixPath("/there/kafka-1")
-    with pytest.raises(InfraError, match=r"^broker-1 was not given Apache kafka-2 \(kafka-2\)$"):
+    with pytest.raises(InfraError, match=r"^broker-1 did not receive Apache kafka-2 \(kafka-2\)$"):
         given.where(OTHERS)
 
 

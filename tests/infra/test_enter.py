@@ -105,7 +105,7 @@ def test_a_crash_of_the_outer_process_breaks_no_guarantee(inside) -> None:
         inside, "-P", "-m", "ackproof.infra.backends.local.outer", "unknown", "--", "true"
     )
     assert crashed.returncode == 5
-    assert "there is no run unknown on this machine" in crashed.stderr
+    assert "the run unknown does not exist on this machine" in crashed.stderr
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_living_runs_are_left_alone_unless_asked(inside, wait_for) -> None:
     lines: list[str] = []
     assert clean(registry, lines.append)
     assert run.poll() is None
-    assert lines == [f"{inside.mark}: run is alive (process {run.pid}), left alone"]
+    assert lines == [f"{inside.mark}: run is active (process {run.pid}) and was not changed"]
     assert clean(registry, lines.append, everything=True)
     run.wait(PATIENCE_S)
     assert inside.processes() == []

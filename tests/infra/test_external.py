@@ -55,7 +55,7 @@ def test_failed_command_is_reported_with_its_output(tmp_path: Path) -> None:
     failing = (sys.executable, "-c", "print('no such unit'); raise SystemExit(4)")
     with pytest.raises(InfraError, match="ended with 4: no such unit"):
         carry_out(Handle(commands={Action.STOP: (failing,)}), Action.STOP)
-    with pytest.raises(InfraError, match="nothing says how to kill it"):
+    with pytest.raises(InfraError, match="no command to kill it is configured"):
         carry_out(Handle(commands={Action.STOP: (failing,)}), Action.KILL)
     with pytest.raises(InfraError, match="No such file"):
         carry_out(Handle(commands={Action.STOP: ((str(tmp_path / "absent"),),)}), Action.STOP)
@@ -124,7 +124,7 @@ def test_results_alone_suffice_to_undo_leftovers(tmp_path: Path) -> None:
     told: list[str] = []
     registry.add("mine", Kind.RUN, results=results)
     assert cleanup.restore_results(registry, results, told.append)
-    assert "is alive" in told[0]
+    assert "is active" in told[0]
     assert not (tmp_path / "start").exists()
     registry.remove("mine")
     assert cleanup.restore_results(registry, results, told.append)
@@ -159,7 +159,7 @@ def test_secrets_are_in_the_environment_or_a_file(
     with pytest.raises(InfraError, match=r"^sasl\.password: .* is not set$"):
         read_all({"sasl.password": Secret(env="NOT_SET_ANYWHERE")})
     (tmp_path / "password").write_bytes(b"\xff\xfesecret")
-    with pytest.raises(InfraError, match="it is no UTF-8") as refused:
+    with pytest.raises(InfraError, match="it is not UTF-8") as refused:
         read_all({"sasl.password": Secret(file=str(tmp_path / "password"))})
     assert "secret'" not in str(refused.value)
 
@@ -208,7 +208,7 @@ def test_damaged_journal_is_refused_in_plain_words(tmp_path: Path, written: str 
     with pytest.raises(InfraError) as caught:
         journal.left()
     assert str(caught.value) == (
-        f"{path} is damaged: what the run has left on the cluster is unknown"
+        f"{path} is damaged: the changes that the run left on the cluster are unknown"
     )
 
 
@@ -230,7 +230,9 @@ def test_unusable_client_settings_are_reported_and_keep_the_entry(tmp_path: Path
     journal = Journal.begin(run / FILE, told)
     journal.topic("ackproof-t")
     for act in (lambda: survey(told), lambda: restore(tmp_path, lambda _line: None)):
-        with pytest.raises(InfraError, match=r"does not connect like that: .*ssl\.ca\.location"):
+        with pytest.raises(
+            InfraError, match=r"refuses these connection settings: .*ssl\.ca\.location"
+        ):
             act()
     assert journal.left().topics == ["ackproof-t"]
 

@@ -46,7 +46,7 @@ def test_the_first_subnet_that_is_free_is_taken() -> None:
 
 
 def test_no_free_subnet_is_an_error() -> None:
-    with pytest.raises(InfraError, match=r"every /24 of 10\.64\.0\.0/10 is routed"):
+    with pytest.raises(InfraError, match=r"every /24 of 10\.64\.0\.0/10 is already routed"):
         free_subnet([IPv4Network("10.0.0.0/8")])
 
 
@@ -78,7 +78,7 @@ def test_java_home_comes_before_the_path(
         find_java({"JAVA_HOME": old, "PATH": f"{new}/bin"})
     with pytest.raises(InfraError, match="does not run"):
         find_java({"JAVA_HOME": str(tmp_path)})
-    with pytest.raises(InfraError, match="no java in PATH"):
+    with pytest.raises(InfraError, match="java is not in PATH"):
         find_java({"PATH": str(tmp_path)})
 
 
@@ -184,7 +184,12 @@ def test_systems_that_are_none(name: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("brokers", "zookeepers", "properties", "says"),
     [
-        (3, 1, {"listeners": "x", "broker.id": "1"}, "broker.id, listeners: set for each broker"),
+        (
+            3,
+            1,
+            {"listeners": "x", "broker.id": "1"},
+            "broker.id, listeners: Ackproof sets them for each",
+        ),
         (3, 1, {"zookeeper.session.timeout.ms": "6 s"}, "zookeeper.session.timeout.ms='6 s'"),
         (3, 0, {}, "0 ZooKeeper servers"),
     ],
@@ -205,7 +210,7 @@ def test_deployments_that_cannot_be(
 def test_waiting_ends_with_the_condition_or_in_vain() -> None:
     answers = iter([False, False, True])
     wait_until(lambda: next(answers), 5, "three", interval=0)
-    with pytest.raises(TimeoutError, match="in vain for a miracle"):
+    with pytest.raises(TimeoutError, match="without success for a miracle"):
         wait_until(lambda: False, 0, "a miracle")
 
 

@@ -62,10 +62,10 @@ def test_of_an_unpacked_release(
 @pytest.mark.parametrize(
     ("system", "asked", "says"),
     [
-        ("bundled", "combined-kraft", "in ZooKeeper; KRaft has Apache Kafka from 3.3 on"),
-        ("kafka:4.1.1", "zookeeper", "with KRaft; ZooKeeper has Apache Kafka before 4.0"),
-        ("kafka:3.9.1", "kraft", "'kraft' is none of zookeeper, isolated-kraft, combined-kraft"),
-        ("external", "zookeeper", "is for systems that are deployed"),
+        ("bundled", "combined-kraft", "in ZooKeeper; Apache Kafka supports KRaft from 3.3 on"),
+        ("kafka:4.1.1", "zookeeper", "with KRaft; Apache Kafka supports ZooKeeper before 4.0"),
+        ("kafka:3.9.1", "kraft", "'kraft' is not one of zookeeper, isolated-kraft, combined-kraft"),
+        ("external", "zookeeper", "is for systems that Ackproof deploys"),
         ("pulsar", None, "unknown system 'pulsar'"),
     ],
 )
@@ -98,7 +98,7 @@ def test_with_kraft_brokers_have_no_properties_of_zookeeper_s(version: str) -> N
     assert [name for name in kraft.broker if name.startswith("zookeeper.")] == [
         "zookeeper.session.timeout.ms"
     ]
-    assert "is a property of brokers on ZooKeeper, and none of" in (
+    assert "is a property of brokers on ZooKeeper, not of" in (
         kraft.unknown("broker", "zookeeper.connection.timeout.ms") or ""
     )
     assert kraft.wrong("broker", "zookeeper.session.timeout.ms", 0) is not None

@@ -64,7 +64,7 @@ def test_command_is_killed_with_all_that_it_started_when_its_time_is_up(tmp_path
     os.mkfifo(fifo)
     ended = run(shell(f"sleep 1000 > {fifo} & cat {fifo}", within_ms=100))
     assert ended.status is None
-    assert str(ended) == "did not end in its time"
+    assert str(ended) == "did not end within its time limit"
     wait_until(lambda: not is_read(fifo), PATIENCE_S, "the reader to be gone")
 
 

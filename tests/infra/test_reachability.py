@@ -74,7 +74,7 @@ def why(bootstrap: str, **client: str) -> str:
 
 def test_nothing_listens() -> None:
     told = why(f"127.0.0.1:{free_port()}")
-    assert "nothing listens there (connection refused)" in told
+    assert "no server listens there (connection refused)" in told
     assert "check bootstrap.servers" in told
 
 
@@ -83,7 +83,7 @@ def test_bootstrap_name_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "words"), [("kafka1.invalid", "cannot resolve"), ("127.0.0.1", "nothing listens")]
+    ("host", "words"), [("kafka1.invalid", "cannot resolve"), ("127.0.0.1", "no server listens")]
 )
 def test_advertised_address_is_out_of_reach(host: str, words: str) -> None:
     port = free_port()
@@ -103,7 +103,7 @@ def test_all_is_in_reach_and_the_question_is_not_answered() -> None:
     with listening(answer) as bootstrap:
         host, port = bootstrap.split(":")
         itself.append(broker(host, int(port)))
-        assert why(bootstrap) == "it answers, but not this: timed out"
+        assert why(bootstrap) == "it answers, but not this request: timed out"
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_all_is_in_reach_and_the_question_is_not_answered() -> None:
         (lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server"),
         (lambda asked: b"imok" if asked == b"ruok" else b"", "it is ZooKeeper"),
         (lambda _: b"\x15\x03\x03\x00\x02\x02\x46", "it speaks TLS"),
-        (lambda _: b"", "does not answer as a broker"),
-        (lambda _: b"SSH-2.0-OpenSSH_9.2\r\n", "does not answer as a broker"),
+        (lambda _: b"", "does not answer like a broker"),
+        (lambda _: b"SSH-2.0-OpenSSH_9.2\r\n", "does not answer like a broker"),
     ],
 )
 def test_other_listener_is_no_broker(answer: Answer, words: str) -> None:

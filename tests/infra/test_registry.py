@@ -76,7 +76,7 @@ def test_a_scratch_directory_with_something_in_it_is_refused(
 
 def test_a_run_id_is_given_once(registry: Registry) -> None:
     registry.add("r", Kind.RUN)
-    with pytest.raises(InfraError, match="a run r already"):
+    with pytest.raises(InfraError, match="the run r already exists"):
         registry.add("r", Kind.RUN)
 
 
@@ -93,7 +93,7 @@ def test_the_directory_must_be_ours_alone(tmp_path: Path, monkeypatch: pytest.Mo
         Registry.open()
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.setenv(STATE_DIRECTORY, str(tmp_path / "link"))
-    with pytest.raises(InfraError, match="not a directory of ours"):
+    with pytest.raises(InfraError, match="not created by Ackproof"):
         Registry.open()
 
 
@@ -129,7 +129,7 @@ def test_leftovers_are_removed_with_their_running_processes(
     lines: list[str] = []
     assert clean(registry, lines.append)
     assert lines == [
-        f"alive: run is alive (process {os.getpid()}), left alone",
+        f"alive: run is active (process {os.getpid()}) and was not changed",
         f"dead: removed, with {tmp_path / 'scratch'}",
     ]
     assert sleeper.wait(5) == -signal.SIGKILL

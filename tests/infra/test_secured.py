@@ -47,7 +47,7 @@ def test_client_with_certificate_and_password_is_accepted(tmp_path: Path, mechan
         ("PLAIN", {"sasl.password": "wrong"}, "invalid credentials"),
         ("SCRAM-SHA-512", {"sasl.password": "wrong"}, "invalid credentials"),
         ("SCRAM-SHA-512", {"sasl.username": "nobody"}, "invalid credentials"),
-        ("SCRAM-SHA-256", {"sasl.mechanism": "PLAIN"}, "does not take PLAIN, but SCRAM-SHA-256"),
+        ("SCRAM-SHA-256", {"sasl.mechanism": "PLAIN"}, "does not accept PLAIN, only SCRAM-SHA-256"),
         ("PLAIN", {"ssl.ca.location": "probe"}, "certificate verify failed"),
     ],
 )
@@ -75,5 +75,5 @@ def test_an_order_says_that_there_is_no_connection_for_it(tmp_path: Path) -> Non
         given = told(broker, "PLAIN")
     for change in ({"ssl.key.password": "wrong"}, {"ssl.crl.location": "crl.pem"}):
         admin = KafkaAdmin(list, lambda _topic: {}, {**given, **change})
-        with pytest.raises(OrderRefused, match="no connection of our own"):
+        with pytest.raises(OrderRefused, match="own connection failed"):
             admin.reassign("t", 0, [1], 1.0)

@@ -43,11 +43,11 @@ def test_wrong_password_is_reported() -> None:
 @pytest.mark.parametrize(
     ("challenge", "reason"),
     [
-        (b"r=theirs,s=c2FsdA==,i=4096", "somebody else's question"),
-        (b"r=n0nce,s=c2FsdA==,i=4096", "somebody else's question"),
+        (b"r=theirs,s=c2FsdA==,i=4096", "belongs to another exchange"),
+        (b"r=n0nce,s=c2FsdA==,i=4096", "belongs to another exchange"),
         (b"r=n0nce-more,s=c2FsdA==,i=1", "asks for 1 rounds"),
         (b"r=n0nce-more,s=c2FsdA==,i=99999999", "asks for 99999999 rounds"),
-        (b"r=n0nce-more,s=?,i=4096", "no base64"),
+        (b"r=n0nce-more,s=?,i=4096", "not base64"),
         (b"r=n0nce-more,i=4096", "has no s"),
         (b"\xff", "UTF-8"),
     ],

@@ -119,8 +119,8 @@ def test_property_is_the_generations_unless_it_is_given(
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("inter.broker.protocol.version", 0.10, "put it in quotes"),
-        ("ackproof.generation", 0.8, "put it in quotes"),
+        ("inter.broker.protocol.version", 0.10, "must be text in quotes"),
+        ("ackproof.generation", 0.8, "must be text in quotes"),
         ("log.segment.bytes", 2**31, "a whole number from 14 to 2,147,483,647, not 2147483648"),
         ("replica.lag.time.max.ms", 0, "a whole number from 1, not 0"),
         ("replica.lag.time.max.ms", "5s", "a whole number from 1, not '5s'"),
@@ -162,7 +162,7 @@ def test_apache_kafka_properties_are_validated_by_its_own_configuration(
 def test_names_of_the_one_are_none_of_the_other() -> None:
     kafka = known("kafka:3.9.1")
     assert kafka is not None
-    assert "bundled broker, and none of kafka:3.9.1" in (
+    assert "bundled broker, not of kafka:3.9.1" in (
         kafka.unknown("broker", "ackproof.generation") or ""
     )
     assert kafka.unknown("broker", "num.network.threads") is None

@@ -165,7 +165,7 @@ def test_wrong_system_of_a_plugin_is_refused(
     [
         ("signal: segmentation-fault", "signal: hup", "faults[0].parameters.signal: "),
         ("signal: segmentation-fault", "sgnal: abort", "did you mean signal?"),
-        ("leader(acks-all-minisr-2, any)", "zookeeper", "the fault is aimed at brokers"),
+        ("leader(acks-all-minisr-2, any)", "zookeeper", "the fault targets brokers"),
         ("fault: abort", "fault: abrot", "unknown fault 'abrot'; did you mean abort?"),
         ("fault: abort", "fault: sleepy", BROKEN),
     ],
@@ -206,7 +206,7 @@ def test_doctor_lists_plugins_with_their_versions(call: Call) -> None:
 def test_checker_of_a_plugin_is_listed_and_explained(call: Call) -> None:
     listed = call(*ACKPROOF, "checkers")
     assert listed.returncode == 0, listed.stderr
-    assert f"misdated is of the plug-in {PLUGIN}" in listed.stdout
+    assert f"misdated belongs to the plug-in {PLUGIN}" in listed.stdout
     assert "no-misdated: a guarantee" in call(*ACKPROOF, "explain", "no-misdated").stdout
 
 

@@ -165,7 +165,7 @@ def test_a_copy_that_was_tampered_with_is_found_out(copies: Path, tmp_path: Path
     assert not batch.intact
     assert row["offset"] == row["sequence"] == batch.base_offset
     assert f"broker-1 and broker-3 at offsets {batch.base_offset} to {END - 1}" in row["detail"]
-    assert "broker-3 a batch that its CRC does not fit" in row["detail"]
+    assert "broker-3 a batch whose CRC does not match" in row["detail"]
     assert untold == []
 
 
@@ -206,7 +206,7 @@ def test_a_second_leader_is_found_out(told: Told) -> None:
     made_up = replace(leads, broker=other, leader=other)
     ((row),) = told.but(words=[*told.words, made_up]).all()
     assert row["anomaly"] == "two-leaders"
-    assert f"broker-{other} (by its own word)" in row["detail"]
+    assert f"broker-{other} (according to its own log)" in row["detail"]
 
 
 def test_a_leader_that_began_too_low_is_found_out(told: Told) -> None:

@@ -31,8 +31,8 @@ ALL = settings(max_examples=400, deadline=None, suppress_health_check=QUIET)
 PROMISES = PartitionGuarantees(groups={GROUP: GroupGuarantees(at_least_once=True)})
 WHOSE = {
     "poll-skip": re.compile(r"(\S+) passed over"),
-    "nonmonotonic-poll": re.compile(r"shown to (\S+) in poll"),
-    "unseen": re.compile(r"never shown to (\S+),"),
+    "nonmonotonic-poll": re.compile(r"read by (\S+) in poll"),
+    "unseen": re.compile(r"never read by (\S+),"),
 }
 """Where a row of an anomaly names its consumer."""
 

@@ -161,7 +161,7 @@ class TestThatIsNotHealed:
         """Else what only it has would be gone with it."""
         entry = nemesis.strike("add-broker", ORDERS_0)
         memory.system.admin.refusal = OrderRefused("not now")
-        with pytest.raises(HealFailed, match="broker-4 is not seen to have no replica"):
+        with pytest.raises(HealFailed, match="broker-4 was not observed without replicas"):
             nemesis.executor.heal(entry)
         assert joined(memory).process.state() is ProcessState.RUNNING
         assert not nemesis.healed(entry).proven

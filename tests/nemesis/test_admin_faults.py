@@ -129,7 +129,7 @@ def test_a_preferred_replica_that_is_not_elected_is_not_proven(nemesis: Nemesis)
 @pytest.mark.parametrize("name", ["delete-topic", "delete-records"])
 def test_a_topic_that_never_was_is_not_deleted(nemesis: Nemesis, name: str) -> None:
     nemesis.memory.system.admin.deaf = True
-    with pytest.raises(TimeoutError, match="is not led"):
+    with pytest.raises(TimeoutError, match="does not have a leader"):
         nemesis.strike(name, "all", topics=1)
 
 
@@ -187,7 +187,7 @@ class TestReassign:
         second = nemesis.strike("reassign", "partition(orders, 0)", replicas="one")
         moved_last = replicas(nemesis)[0]
         assert moved_last != (1, 2, 3)
-        assert "reassign#1 is on" in str(nemesis.bitten(second).observations["not looked at"])
+        assert "reassign#1 is active" in str(nemesis.bitten(second).observations["not observed"])
         nemesis.executor.heal(first)
         assert replicas(nemesis)[0] == moved_last
         nemesis.executor.heal(second)
@@ -225,7 +225,7 @@ class TestReassign:
         nemesis.memory.system.admin.isrs["orders", 1] = [3]
         proof = nemesis.bitten(entry)
         assert not proof.proven
-        assert proof.observations["not looked at"] == {"moved to": {"orders-1": "kill#1 is on"}}
+        assert proof.observations["not observed"] == {"moved to": {"orders-1": "kill#1 is active"}}
 
     def test_temporarily_refused_heal_is_repeated_until_accepted(self, nemesis: Nemesis) -> None:
         """A broker that is to have a replica back is down by another fault."""
@@ -261,7 +261,7 @@ class TestElections:
         self, nemesis: Nemesis
     ) -> None:
         nemesis.memory.system.admin.isrs["orders", 0] = [1]
-        with pytest.raises(Unplannable, match="nobody is in sync but its leader broker-1"):
+        with pytest.raises(Unplannable, match="its ISR has only the leader broker-1"):
             nemesis.aim("elect-preferred", "partition(orders, 0)")
 
     def test_the_old_leader_is_elected_again(self, nemesis: Nemesis) -> None:
@@ -342,7 +342,7 @@ def test_a_target_is_the_partitions_and_no_server(nemesis: Nemesis) -> None:
     assert target.partitions == ("orders-1", "orders-2")
     assert (target.servers, target.nodes) == ((), ())
     assert [one.leader for one in target.placed] == ["broker-2", None]
-    with pytest.raises(TargetUnavailable, match="names no partition"):
+    with pytest.raises(TargetUnavailable, match="matches no partition"):
         nemesis.aim("reassign", "partition(orders, 7)")
 
 

@@ -69,7 +69,7 @@ def test_client_that_ended_before_is_not_attributed_to_the_fault(nemesis: Nemesi
     nemesis.executor.inject(entry)
     assert nemesis.bitten(entry).observations == {
         "ended by signal 9": {"producer-payments": -9},
-        "not looked at": {"ended by signal 9": {"producer-orders": "had ended already"}},
+        "not observed": {"ended by signal 9": {"producer-orders": "had already ended"}},
     }
     assert nemesis.ledger.ending("producer-orders") == frozenset()
 
@@ -105,4 +105,4 @@ def test_crash_without_effect_is_not_proven(nemesis: Nemesis) -> None:
 def test_client_crash_accepts_client_targets_only(who: str, fits: bool) -> None:
     members = Members(brokers=("broker-1",), zookeepers=("zookeeper-1",), clients=("client-1",))
     found = list(problems(parse(who), FAULTS["crash-client"].aim, members, {}))
-    assert not found if fits else "is aimed at clients" in found[0]
+    assert not found if fits else "targets clients" in found[0]

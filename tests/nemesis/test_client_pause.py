@@ -47,8 +47,8 @@ def test_client_that_is_already_paused_belongs_to_the_other_fault(nemesis: Nemes
     assert not nemesis.bitten(second).proven
     nemesis.executor.heal(first)
     assert states(nemesis) == ["stopped", "stopped"], "the second still holds them"
-    assert nemesis.healed(first).observations["not looked at"] == {
-        "not stopped": {FIRST: "pause-client#2 is on", SECOND: "pause-client#2 is on"}
+    assert nemesis.healed(first).observations["not observed"] == {
+        "not stopped": {FIRST: "pause-client#2 is active", SECOND: "pause-client#2 is active"}
     }
     nemesis.executor.heal(second)
     assert states(nemesis) == ["running", "running"]

@@ -146,7 +146,7 @@ class TestOverlapping:
         second = nemesis.strike(name, "broker-1")
         assert not nemesis.bitten(second).proven
         nemesis.executor.heal(second)
-        assert nemesis.healed(second).proven, "step-clock#1 is on"
+        assert nemesis.healed(second).proven, "step-clock#1 is active"
         nemesis.executor.heal(first)
         assert (clock(nemesis).offset_ms, clock(nemesis).rate) == (0, 1.0)
         nemesis.ledger.close(second.fault_id)
@@ -155,8 +155,8 @@ class TestOverlapping:
     def test_clock_of_a_stopped_server_is_not_queried(self, nemesis: Nemesis, name: str) -> None:
         killed = nemesis.strike("kill", "broker-1")
         entry = nemesis.strike(name, "broker-1 + broker-2")
-        left_out = nemesis.bitten(entry).observations["not looked at"]
-        assert "kill#1 is on" in str(left_out)
+        left_out = nemesis.bitten(entry).observations["not observed"]
+        assert "kill#1 is active" in str(left_out)
         nemesis.executor.heal(killed)
         nemesis.executor.heal(entry)
         assert nemesis.healed(entry).proven
@@ -180,7 +180,7 @@ def test_the_node_s_clock_is_set_right_though_the_server_is_down(nemesis: Nemesi
 
 def test_a_server_that_goes_by_the_true_time_cannot_be_struck(nemesis: Nemesis) -> None:
     nemesis.memory.system.brokers[0].clock = None  # type: ignore[assignment]
-    with pytest.raises(InfraError, match="broker-1 was not started under a clock"):
+    with pytest.raises(InfraError, match="broker-1 was not started with a clock"):
         nemesis.strike("step-clock", "broker-1")
 
 

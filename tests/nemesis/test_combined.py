@@ -206,5 +206,5 @@ class TestProofs:
         view = planned_view(members(), {"orders": (range(1), 3)})
         target = resolve_planned(parse("broker-4"), members(), view, 0, Aim.BROKERS)
         fault = FAULTS[name]
-        with pytest.raises(ValueError, match="with KRaft there are none"):
+        with pytest.raises(ValueError, match="which KRaft does not have"):
             fault.plan(members(), target, fault.parameters(), None)  # type: ignore[arg-type]

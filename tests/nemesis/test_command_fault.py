@@ -176,7 +176,7 @@ def test_cut_that_is_declared_accounts_for_links_of_other_faults(
         command = nemesis.strike("command", "broker-1", **by_file(mark, effects=effects))
         cut = nemesis.strike("cut", "broker-1 <-> broker-2")
         nemesis.executor.heal(cut)
-        left_out = nemesis.healed(cut).observations.get("not looked at", {})
+        left_out = nemesis.healed(cut).observations.get("not observed", {})
         assert ("links open" in left_out) is accounted
         nemesis.ledger.close(cut.fault_id)
         nemesis.executor.heal(command)

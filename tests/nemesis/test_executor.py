@@ -290,7 +290,7 @@ class TestTheGate:
         injecting = threading.Thread(target=inject)
         injecting.start()
         assert hanging.reached.wait(PATIENCE_S)
-        with pytest.raises(HealFailed, match="still under way"):
+        with pytest.raises(HealFailed, match="still in progress"):
             nemesis.executor.heal(entry)
         assert len(memory.backend.links_cut) == (0 if too_late else 1)
         hanging.released.set()

@@ -184,8 +184,8 @@ def test_kill_starts_only_the_servers_that_it_killed(nemesis: Nemesis) -> None:
     brokers = nemesis.memory.system.brokers
     brokers[2].process.current, brokers[2].process.code = ProcessState.EXITED, 70
     entry = nemesis.strike("kill", "broker-1 + broker-3")
-    assert nemesis.bitten(entry).observations["not looked at"] == {
-        "ended by signal 9": {"broker-3": "was down already"}
+    assert nemesis.bitten(entry).observations["not observed"] == {
+        "ended by signal 9": {"broker-3": "was already down"}
     }
     nemesis.executor.heal(entry)
     assert [broker.starts for broker in brokers] == [1, 0, 0]
@@ -217,8 +217,8 @@ class TestOverlapping:
         cut = nemesis.strike("cut", "clients -> broker-1")
         proof = nemesis.bitten(isolated)
         assert proof.proven
-        assert proof.observations["not looked at"] == {
-            "still connected": {"client-1->broker-1": "cut#2 is on"},
+        assert proof.observations["not observed"] == {
+            "still connected": {"client-1->broker-1": "cut#2 is active"},
         }
         nemesis.executor.heal(isolated)
         assert nemesis.healed(isolated).proven
@@ -230,7 +230,7 @@ class TestOverlapping:
         entry = nemesis.strike("cut", "broker-1 <-> broker-2")
         proof = nemesis.bitten(entry)
         assert not proof.proven
-        assert "links closed" in proof.observations["not looked at"]  # type: ignore[operator]
+        assert "links closed" in proof.observations["not observed"]  # type: ignore[operator]
 
     def test_links_to_a_broker_that_died_by_itself_prove_nothing(self, nemesis: Nemesis) -> None:
         nemesis.memory.system.brokers[1].process.signal(9)
@@ -245,7 +245,7 @@ class TestOverlapping:
         nemesis.executor.heal(killed)
         nemesis.memory.system.brokers[1].process.signal(9)  # not listening yet
         proof = nemesis.bitten(bridge)
-        assert "kill#1 is on" in str(proof.observations["not looked at"])
+        assert "kill#1 is active" in str(proof.observations["not observed"])
         assert "missing" not in proof.observations
 
     def test_a_second_kill_of_the_same_broker_shows_nothing(self, nemesis: Nemesis) -> None:
@@ -258,8 +258,8 @@ class TestOverlapping:
         killed = nemesis.strike("kill", "broker-1")
         proof = nemesis.bitten(killed)
         assert proof.proven
-        assert proof.observations["not looked at"] == {
-            "registration expired": {"broker-1": "pause#1 is on"}
+        assert proof.observations["not observed"] == {
+            "registration expired": {"broker-1": "pause#1 is active"}
         }
 
     def test_zookeeper_is_back_though_a_broker_is_down(self, nemesis: Nemesis) -> None:
@@ -366,7 +366,7 @@ def test_effects_have_descriptions() -> None:
         OnLink(link, CUT, "quorum"): "cut b1->z1 (quorum)",
         OnLink(link, Impairment("loss", 30)): "lose 30 % of b1->z1",
         ResetLink(link, Impairment("reset"), "broker"): "reset b1->z1 (broker)",
-        ResetLink(link, Impairment("reset-open")): "reset what is open of b1->z1",
+        ResetLink(link, Impairment("reset-open")): "reset open connections of b1->z1",
         OnLink(link, Impairment("narrow", 500)): "narrow b1->z1 to 500 kbit/s",
         OnLink(link, Impairment("slow", 100)): "slow b1->z1 by 100 ms",
     }

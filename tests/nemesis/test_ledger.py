@@ -29,10 +29,10 @@ def test_the_intent_is_on_disk_before_open_returns(nemesis: Nemesis, tmp_path: P
 
 def test_a_number_is_used_once(nemesis: Nemesis) -> None:
     entry = nemesis.strike("kill", "controller")
-    with pytest.raises(ValueError, match="opened already"):
+    with pytest.raises(ValueError, match="already open"):
         nemesis.ledger.open(entry)
     nemesis.ledger.close(1)
-    with pytest.raises(ValueError, match="opened already"):
+    with pytest.raises(ValueError, match="already open"):
         nemesis.ledger.open(entry)
 
 

@@ -19,7 +19,7 @@ CLAIMS = {
     "kill": "refuses connections",
     "terminate": "refuses connections",
     "restart": "refuses connections",
-    "pause": "answers nothing",
+    "pause": "does not answer",
 }
 
 

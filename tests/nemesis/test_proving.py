@@ -10,7 +10,7 @@ from ackproof.nemesis.proofs import prove
 TRUE = Observation(claim="gone", seen={"t": True})
 MISSING = Observation(claim="gone", seen={"t": False}, missing=("t",))
 OWED = Observation(claim="gone", seen={"t": False}, missing=("t",), owed=True)
-LEFT_OUT = Observation(claim="gone", seen={}, left_out={"t": "kill#1 is on"})
+LEFT_OUT = Observation(claim="gone", seen={}, left_out={"t": "kill#1 is active"})
 
 
 class Looks:

@@ -112,7 +112,7 @@ def test_a_beat_that_hangs_is_undone_when_it_comes_back(memory: Memory, tmp_path
     entry = flapping(nemesis)
     nemesis.executor.inject(entry)
     assert stuck.reached.wait(PATIENCE_S)
-    with pytest.raises(HealFailed, match="still under way"):
+    with pytest.raises(HealFailed, match="still in progress"):
         nemesis.executor.heal(entry)
     stuck.released.set()
     wait_until(lambda: not rhythms(), PATIENCE_S, "the rhythm to end")

@@ -21,7 +21,7 @@ class TestOfBrokersAlone:
     @pytest.mark.parametrize("who", ["zookeeper", "zookeeper-1", "zk-leader", "all + zookeeper-1"])
     def test_zookeeper_is_refused(self, name: str, who: str) -> None:
         found = list(problems(parse(who), FAULTS[name].aim, MEMBERS, {}))
-        assert any("the fault is aimed at brokers" in line for line in found)
+        assert any("the fault targets brokers" in line for line in found)
 
     def test_zookeeper_is_refused_when_it_strikes(self, name: str) -> None:
         target = Target(expression="x", nodes=(), servers=("broker-1", "zookeeper-1"))
@@ -33,7 +33,7 @@ class TestOfBrokersAlone:
         members = Members(brokers=("broker-1",), zookeepers=("controller-1",))
         target = Target(expression="broker-1", nodes=("broker-1",), servers=("broker-1",))
         fault = FAULTS[name]
-        with pytest.raises(Unplannable, match="with KRaft there are none; a broker that is"):
+        with pytest.raises(Unplannable, match="which KRaft does not have; to have a broker fenced"):
             fault.plan(members, target, fault.parameters(), None)  # type: ignore[arg-type]
 
     def test_session_fault_needs_no_capability(self, name: str) -> None:
@@ -69,7 +69,7 @@ class TestExpireSession:
         proof = nemesis.bitten(entry)
         assert proof.proven, proof.observations
         sessions = entry.target.facts["sessions"]
-        assert proof.observations["session over"] == {
+        assert proof.observations["session ended"] == {
             name: sessions[name[-1]]  # type: ignore[index]
             for name in entry.target.nodes
         }
@@ -87,7 +87,7 @@ class TestExpireSession:
         entry = nemesis.strike("expire-session", "broker-1")
         proof = nemesis.bitten(entry)
         assert not proof.proven
-        assert proof.observations["session over"] == {"broker-1": "goes on, 0x1"}
+        assert proof.observations["session ended"] == {"broker-1": "goes on, 0x1"}
         assert not nemesis.healed(entry).proven, "by the same session as before"
 
     def test_a_registration_of_ours_is_left_alone(self, nemesis: Nemesis) -> None:
@@ -131,8 +131,8 @@ class TestConflictedNode:
         killed = nemesis.strike("kill", "broker-1")
         proof = nemesis.bitten(killed)
         assert proof.proven
-        assert proof.observations["not looked at"] == {
-            "registration expired": {"broker-1": "conflicted-node#1 is on"}
+        assert proof.observations["not observed"] == {
+            "registration expired": {"broker-1": "conflicted-node#1 is active"}
         }
         nemesis.executor.heal(killed)
         assert nemesis.healed(killed).proven

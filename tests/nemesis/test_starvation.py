@@ -65,7 +65,7 @@ class TestWhoNeedsMoreMemoryIsKilled:
         killed = nemesis.strike("kill", "broker-1")
         nemesis.executor.heal(starved)
         assert broker(nemesis).process.state() is ProcessState.EXITED
-        assert nemesis.healed(starved).proven, "kill#2 is on"
+        assert nemesis.healed(starved).proven, "kill#2 is active"
         nemesis.executor.heal(killed)
         assert broker(nemesis).starts == 1
 

@@ -41,7 +41,7 @@ def test_damage_that_is_not_in_the_file_is_not_proven(
     nemesis.memory.system.brokers[1].node.logs.deaf = True
     proof = nemesis.bitten(nemesis.strike(name, "broker-2", **own))
     assert not proof.proven
-    assert "not there" in str(proof.observations)
+    assert "not observed" in str(proof.observations)
 
 
 def test_where_there_is_nothing_to_damage_it_says_so(nemesis: Nemesis) -> None:
@@ -54,7 +54,7 @@ class TestPowerFailure:
     def test_power_failure_proof_lists_its_observations(self, nemesis: Nemesis) -> None:
         proof = nemesis.bitten(nemesis.strike("power-failure", "broker-2"))
         assert proof.observations == {
-            "what was not synced is gone": {"broker-2": ["synced there, unsynced gone"]},
+            "unsynced data is gone": {"broker-2": ["synced there, unsynced gone"]},
             "ended by signal 9": {"broker-2": -9},
             "registration expired": {"broker-2": True},
         }
@@ -63,7 +63,7 @@ class TestPowerFailure:
         """A kill, and no power failure."""
         disks_of(nemesis.memory, 2)[0].keeps_all = True
         proof = nemesis.bitten(nemesis.strike("power-failure", "broker-2"))
-        assert proof.observations["missing"] == {"what was not synced is gone": ["broker-2"]}
+        assert proof.observations["missing"] == {"unsynced data is gone": ["broker-2"]}
 
     def test_not_proven_where_too_much_is_gone(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("power-failure", "broker-2")
@@ -94,7 +94,7 @@ class TestPowerFailure:
         nemesis.strike("kill", "broker-2")
         proof = nemesis.bitten(nemesis.strike("power-failure", "broker-2"))
         assert proof.proven
-        assert "was down already" in str(proof.observations["not looked at"])
+        assert "was already down" in str(proof.observations["not observed"])
 
     def test_a_tail_is_proven_too(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("power-failure", "broker-2", tail="torn")
@@ -182,7 +182,7 @@ def test_a_slow_disk_is_measured(nemesis: Nemesis) -> None:
 def test_effect_of_another_disk_fault_is_excluded(nemesis: Nemesis) -> None:
     full = nemesis.strike("disk-full", "broker-2")
     nemesis.strike("read-only", "broker-2")
-    assert "read-only#2 is on" in str(nemesis.bitten(full).observations["not looked at"])
+    assert "read-only#2 is active" in str(nemesis.bitten(full).observations["not observed"])
 
 
 @pytest.mark.parametrize("fault", STORAGE, ids=lambda fault: fault.name)

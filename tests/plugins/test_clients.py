@@ -54,7 +54,7 @@ def test_built_in_client_passes_the_check_of_plugins(name: str) -> None:
         ("OWN = 5", "it is not an instance of ackproof.infra.clients.programs.Client"),
         (
             SOURCE + "OWN = replace(OWN, name='x')",
-            "registered as own and says that its name is 'x'",
+            "registered as own, but its name is 'x'",
         ),
         (SOURCE + "OWN = replace(OWN, summary='a\\nb')", "its summary must be one line of text"),
         (SOURCE + "OWN = replace(OWN, command=['own'])", "command: must be a function"),
@@ -106,8 +106,8 @@ def test_program_that_keeps_the_protocol_is_heard_to_its_end(tmp_path: Path) -> 
     [
         ("malformed", "said what is no line: "),
         ("rude", "said what is no line: "),
-        ("twice", "it tells twice of record 0"),
-        ("strange", "it tells of record 999999, which was not sent"),
+        ("twice", "it reports record 0 twice"),
+        ("strange", "it reports record 999999, which was not sent"),
         ("answers", "it sent a line that was not requested: Undone"),
         ("status", "the program ended with status 7"),
         ("quits", "the program ended with status 0"),
@@ -125,9 +125,9 @@ def test_program_that_breaks_the_protocol_does_not_conform(
 
 
 def test_program_that_is_not_there_does_not_conform(tmp_path: Path) -> None:
-    with pytest.raises(NotConforming, match="there is no program"):
+    with pytest.raises(NotConforming, match="the program"):
         check_client(str(tmp_path / "nowhere"))
-    with pytest.raises(NotConforming, match="there is no program"):
+    with pytest.raises(NotConforming, match="the program"):
         check_client("no-such-client")
 
 

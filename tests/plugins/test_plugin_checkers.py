@@ -117,13 +117,13 @@ def leaving(_: RecordedRows) -> Examined:
     [
         (raising, "RuntimeError: no luck"),
         (leaving, "SystemExit: 7"),
-        (lambda _: None, "it returned NoneType, and must return Examined"),
+        (lambda _: None, "it returned NoneType, but must return Examined"),
         (lambda _: Examined(examined=0), "nothing was examined"),
         (lambda _: Examined(examined=9, lacking=["too few acks"]), "too few acks"),
         (lambda _: Examined(examined=-1), "examined is -1"),
         (lambda _: Examined(examined=None), "examined must be a whole number"),
         (lambda _: Examined(examined=1, lacking="all"), "lacking must be a list of sentences"),
-        (lambda _: Examined(examined=1, anomalies=["x"]), "and must be Anomaly"),
+        (lambda _: Examined(examined=1, anomalies=["x"]), "but must be Anomaly"),
         (lambda _: Examined(anomalies=[Anomaly(detail="x")], examined=0), "examined nothing"),
         (
             lambda _: Examined(anomalies=[Anomaly(detail="x", time=1.5)], examined=1),
@@ -288,7 +288,7 @@ def test_checker_of_an_unplanned_version_is_a_finding(install: Install, tmp_path
     installed(install, version="2.0")
     result = check(planned_with(tmp_path / "made", own_check="checks 1.0"), in_process=True)
     assert result.verdict is Verdict.PASS
-    words = "the checker own-check is of checks 2.0, and a run was planned with checks 1.0"
+    words = "the checker own-check belongs to checks 2.0, but a run was planned with checks 1.0"
     assert words in result.findings
 
 
@@ -401,16 +401,19 @@ def test_worker_without_the_plugin_says_so(install: Install, tmp_path: Path) -> 
     ("changes", "problem"),
     [
         ({"name": "lost"}, "the name lost is a built-in one's"),
-        ({"name": "duplicates"}, "its guarantee no-duplicates is a built-in one's"),
-        ({"name": "Late"}, "is not a name of lower-case words joined by hyphens"),
+        (
+            {"name": "duplicates"},
+            "its guarantee 'no-duplicates' has the name of a built-in guarantee",
+        ),
+        ({"name": "Late"}, "is not a valid name: use lower-case words joined by hyphens"),
         ({"summary": ""}, "its summary must be one line of text"),
         ({"guarantee": "two\nlines"}, "its guarantee must be one line of text"),
         ({"extent": "cell"}, "its extent must be one of Extent.PARTITION, Extent.CELL"),
         ({"promised": "always"}, "its promised must be one of"),
         ({"examine": None}, "examine: must be a function"),
-        ({"reads": {}}, "its reads must name the columns"),
+        ({"reads": {}}, "its reads must map each table to the columns"),
         ({"reads": {"send": ("time",)}}, "it reads the table 'send'"),
-        ({"reads": {"sends": "time"}}, "it must name columns of the table sends, in a list"),
+        ({"reads": {"sends": "time"}}, "it must give the columns of the table sends as a list"),
         ({"reads": {"sends": ("tme",)}}, "the table sends has no column 'tme'"),
     ],
 )

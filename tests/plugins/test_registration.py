@@ -65,7 +65,7 @@ def test_plugin_that_looks_faults_up_while_it_is_imported_is_usable(install: Ins
         ("", "AttributeError: module 'broken' has no attribute 'OWN'"),
         ("OWN = None", "it has no name, summary, aim, parameters, needs, destroys, plan, bitten"),
         ("class OWN: ...", "OWN is a class; register an instance of it"),
-        (OF_KILL + "OWN = KILL", "it is registered as own-kill and says that its name is 'kill'"),
+        (OF_KILL + "OWN = KILL", "it is registered as own-kill, but its name is 'kill'"),
         (OF_KILL + "OWN = replace(KILL, name='own-kill', summary='')", "its summary must be one"),
         (OF_KILL + "OWN = replace(KILL, name='own-kill', aim='brokers')", "its aim must be one of"),
         (OF_KILL + "OWN = replace(KILL, name='own-kill', destroys='data')", "it destroys 'data'"),
@@ -120,7 +120,9 @@ def test_name_registered_by_two_plugins_is_refused(install: Install) -> None:
 
 def test_name_of_an_entry_point_is_lower_case_words(install: Install) -> None:
     install("renamed", RENAMED, Own="OWN")
-    assert "is not a name of lower-case words joined by hyphens" in str(table().refusal("Own"))
+    assert "is not a valid name: use lower-case words joined by hyphens" in str(
+        table().refusal("Own")
+    )
 
 
 def test_switch_leaves_all_plugins_out(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:

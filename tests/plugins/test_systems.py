@@ -68,8 +68,8 @@ def test_defaults_of_a_plugin_are_in_force_unless_a_campaign_says_otherwise(
     [
         ("own", "which own? own:1, own:2"),
         ("owm:1", "unknown system 'owm:1'; did you mean own:1?"),
-        ("bundled:1", "'bundled:1' has a version too many: say bundled"),
-        ("external:", "'external:' has a version too many: say external"),
+        ("bundled:1", "'bundled:1' must not have a version: use bundled"),
+        ("external:", "'external:' must not have a version: use external"),
     ],
 )
 def test_wrong_system_name_is_refused_with_the_right_form(
@@ -86,13 +86,16 @@ def test_wrong_system_name_is_refused_with_the_right_form(
         ("import no_such_module", "cannot be used: ModuleNotFoundError: No module"),
         ("OWN = 5", "it is not an instance of ackproof.infra.systems.product.Product"),
         (SOURCE + "OWN = replace(OWN, summary='')", "its summary must be one line of text"),
-        (SOURCE + "OWN = replace(OWN, name='x')", "registered as own and says that its name is"),
+        (SOURCE + "OWN = replace(OWN, name='x')", "registered as own, but its name is"),
         (SOURCE + "OWN = replace(OWN, build=None)", "its build must be a function"),
         (SOURCE + "OWN = replace(OWN, forms=())", "its forms must be own, or own:"),
         (SOURCE + "OWN = replace(OWN, forms=('other',))", "its forms must be own, or own:"),
         (SOURCE + "OWN = replace(OWN, forms='own')", "its forms must be a sequence of texts"),
         (SOURCE + "OWN = replace(OWN, forms=('own',))", "none of its forms has a colon"),
-        (SOURCE + "OWN = replace(OWN, build=lambda _: 5)", "its build gives 5, and not an"),
+        (
+            SOURCE + "OWN = replace(OWN, build=lambda _: 5)",
+            "its build returns 5, but must return an",
+        ),
         (SOURCE + "OWN = replace(OWN, build=lambda _: 1 // 0)", "plug-in owner 1.0: ZeroDivision"),
     ],
 )
@@ -150,7 +153,10 @@ faults: [{fault}]
             "{story: zookeeper-hangs, topic: acks-all-minisr-1}",
             "faults[0].story: zookeeper: own has no servers that keep",
         ),
-        ("{fault: expire-session, target: broker-1}", "sessions in ZooKeeper, and there is none"),
+        (
+            "{fault: expire-session, target: broker-1}",
+            "needs ZooKeeper sessions, and this system has none",
+        ),
         ("{fault: kill, target: 'leader(acks-all-minisr-1, 0)'}", None),
         ("{fault: kill, target: broker-1}", None),
     ],
@@ -188,11 +194,11 @@ def test_build_that_says_nothing_is_deployed_on_zookeeper_with_any_properties() 
 @pytest.mark.parametrize(
     ("quorums", "asked", "says"),
     [
-        ((), "zookeeper", "own needs no servers that keep its metadata"),
+        ((), "zookeeper", "own has no metadata servers: leave it out"),
         (("zookeeper",), "combined-kraft", "own keeps its metadata in ZooKeeper"),
-        (("isolated-kraft",), "combined-kraft", "own has isolated-kraft alone"),
+        (("isolated-kraft",), "combined-kraft", "own supports only isolated-kraft"),
         (("isolated-kraft",), "zookeeper", "own keeps its metadata with KRaft"),
-        (("zookeeper",), "kraft", "'kraft' is none of zookeeper"),
+        (("zookeeper",), "kraft", "'kraft' is not one of zookeeper"),
     ],
 )
 def test_quorum_that_a_build_lacks_is_refused(

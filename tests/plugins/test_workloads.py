@@ -96,7 +96,7 @@ def test_mistake_in_a_workload_is_refused(
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("OWN = 5", "it has no name, summary, transactional, parameters, writers, clients"),
         (SOURCE + "OWN = Slow", "Slow is a class; register an instance of it"),
-        (SOURCE + "OWN.name = 'x'", "registered as slow and says that its name is 'x'"),
+        (SOURCE + "OWN.name = 'x'", "registered as slow, but its name is 'x'"),
         (SOURCE + "OWN.summary = ''", "its summary must be one line of text"),
         (SOURCE + "OWN.clients = 5", "clients: must be a method"),
         (SOURCE + "OWN.transactional = None", "its transactional must be True or False"),

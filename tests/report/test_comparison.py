@@ -129,7 +129,7 @@ def test_every_figure_stands_under_its_cluster() -> None:
             "10.0 % (2.5 of 25.0 partition-seconds)",
             "20.0 % (5.0 of 25.0 partition-seconds)",
         ),
-        (all_, "acks a second"): ("1,000", "2,001"),
+        (all_, "acks per second"): ("1,000", "2,001"),
         (all_, "ack, 50 % and 99 % within"): ("1.5 ms, 150 ms", "3 ms, 300 ms"),
         ("acks=1, min.insync.replicas=2", "verdict"): ("pass", "pass"),
         ("acks=1, min.insync.replicas=2", "lost"): ("0", "0"),
@@ -142,19 +142,19 @@ def test_every_figure_stands_under_its_cluster() -> None:
             "10.0 % (2.5 of 25.0 partition-seconds)",
             "20.0 % (5.0 of 25.0 partition-seconds)",
         ),
-        ("acks=1, min.insync.replicas=2", "acks a second"): ("1,000", "2,001"),
+        ("acks=1, min.insync.replicas=2", "acks per second"): ("1,000", "2,001"),
         ("acks=1, min.insync.replicas=2", "ack, 50 % and 99 % within"): (
             "1.5 ms, 150 ms",
             "3 ms, 300 ms",
         ),
         ("ZooKeeper", "brokers' watches"): ("1,000", "2,000"),
-        ("ZooKeeper", "writes to make the topics"): ("100", "200"),
+        ("ZooKeeper", "writes to create the topics"): ("100", "200"),
         ("ZooKeeper", "writes under the faults"): ("10", "20"),
-        ("Failover, 10 partitions", "led again after"): ("3.1 s", "3.1 s"),
+        ("Failover, 10 partitions", "new leader after"): ("3.1 s", "3.1 s"),
         ("Failover, 10 partitions", "acks again after"): ("4.2 s", "4.2 s"),
         ("Failover, 10 partitions", "writes"): ("7", "7"),
         ("Failover, 10 partitions", "brokers' watches"): ("70", "70"),
-        ("Failover, 1,000 partitions", "led again after"): ("9.0 s", "9.0 s"),
+        ("Failover, 1,000 partitions", "new leader after"): ("9.0 s", "9.0 s"),
         ("Failover, 1,000 partitions", "acks again after"): ("9.9 s", "9.9 s"),
         ("Failover, 1,000 partitions", "writes"): ("unknown", "unknown"),
         ("Failover, 1,000 partitions", "brokers' watches"): ("unknown", "unknown"),
@@ -175,7 +175,7 @@ def test_rounds_are_grouped_by_cluster_settings() -> None:
         "20.0 % (15.0 of 75.0 partition-seconds)",
         "40.0 % (10.0 of 25.0 partition-seconds)",
     )
-    assert found[all_, "acks a second"] == ("2,001 (1,000 to 3,001)", "4,002")
+    assert found[all_, "acks per second"] == ("2,001 (1,000 to 3,001)", "4,002")
     within = "3 ms (1.5 ms to 4.5 ms), 300 ms (150 ms to 450 ms)"
     assert found[all_, "ack, 50 % and 99 % within"] == (within, "6 ms, 600 ms")
     assert found["ZooKeeper", "brokers' watches"] == ("2,000 (1,000 to 3,000)", "4,000")
@@ -185,7 +185,7 @@ def test_read_latency_appears_in_the_comparison_if_measured() -> None:
     cells = [cell(1, shown_latency=took(2_000)), cell(2)]
     found = table(result(cells, [run(1, PLAIN), run(2, EAGER)]))
     all_ = "acks=all, min.insync.replicas=2"
-    assert found[all_, "shown, 50 % and 99 % within"] == ("2.0 s, 200.0 s", "unknown")
+    assert found[all_, "read, 50 % and 99 % within"] == ("2.0 s, 200.0 s", "unknown")
 
 
 @pytest.mark.parametrize("known", [3, None])
@@ -197,7 +197,7 @@ def test_one_unknown_round_makes_the_figure_unknown(known: int | None) -> None:
     assert found[all_, "lost"] == ("unknown" if known is None else "at least 3", "0")
     assert found[all_, "unavailable, longest"] == ("unknown", "3.0 s (t-3, kill#1)")
     assert found["ZooKeeper", "brokers' watches"] == ("unknown", "3,000")
-    assert found["Failover, 10 partitions", "led again after"] == ("unknown", "3.1 s")
+    assert found["Failover, 10 partitions", "new leader after"] == ("unknown", "3.1 s")
 
 
 def test_a_cluster_without_a_result_of_a_cell_has_none() -> None:
@@ -229,7 +229,7 @@ def test_the_page_has_it_and_a_picture_of_losses_a_cluster(directory: Path) -> N
     assert '<th class="n" scope="col">plain</th><th class="n" scope="col">eager</th>' in section
     assert '<td class="n alarming">3</td>' in section
     assert '<td class="n faint">unknown</td>' in section
-    assert "within the reach of kill#1" in section
+    assert "under the effect of kill#1" in section
     for name in ("plain", "eager"):
         assert f"<h3>{name}</h3>" in page
     assert page.count('class="picture matrix"') == 2
@@ -308,7 +308,7 @@ def test_unavailability_of_a_former_version_has_no_share() -> None:
         total_ms=2500,
         by_fault=(Outages(fault=None, longest_ms=1500, total_ms=2500),),
     )
-    assert longest_outage([former]) == "1.5 s (no fault was on)"
+    assert longest_outage([former]) == "1.5 s (no fault was active)"
     assert share_unavailable([former]) == "2.5 partition-seconds"
     assert longest_outage([Unavailable(longest_ms=0, total_ms=0)]) == "0.0 s"
 

@@ -76,7 +76,7 @@ def refused(directory: Path) -> Iterator[tuple[str, str]]:
     for command in (["report"], ["compare", directory], ["history", "add", "--to", history]):
         told = invoke(*command, directory)
         assert told.exit_code == ExitStatus.USAGE, (command, told.output)
-        assert f"check them anew: ackproof check {directory}" in told.stderr
+        assert f"check them again: ackproof check {directory}" in told.stderr
         assert "Traceback" not in told.output
         assert told.stdout == ""
         yield command[0], told.stderr
@@ -144,14 +144,17 @@ def other_threshold(document: Document) -> None:
 
 
 EDITS: Mapping[str, tuple[Change, str]] = {
-    "all lost": (nothing_lost, "anomalies.parquet has 2 rows of lost, and the verdict counts 0"),
-    "verdicts": (passed, "c is pass, and lost 2 records"),
-    "cells": (cells_lost_nothing, "it counts 2 lost records under anomalies and 0 in its cells"),
-    "swapped": (other_cell_lost, "has 0 rows of lost of d in run 1, and the verdict counts 2"),
-    "no cell": (without_cell, "plans the cell d of run 1, and the verdict judges no such cell"),
-    "no faults": (without_faults, "has the fault kill#1, and the verdict has none such"),
+    "all lost": (nothing_lost, "anomalies.parquet has 2 rows of lost, but the verdict counts 0"),
+    "verdicts": (passed, "c is pass, but lost 2 records"),
+    "cells": (cells_lost_nothing, "it counts 2 lost records under anomalies, but 0 in its cells"),
+    "swapped": (other_cell_lost, "has 0 rows of lost of d in run 1, but the verdict counts 2"),
+    "no cell": (without_cell, "plans the cell d of run 1, but the verdict judges no such cell"),
+    "no faults": (without_faults, "has the fault kill#1, but the verdict does not"),
     "another fault": (other_fault, "the verdict has the fault pause#1 in run 1"),
-    "a threshold": (other_threshold, "d does not measure what its threshold on lost says"),
+    "a threshold": (
+        other_threshold,
+        "the threshold on lost of d does not agree with the measured value",
+    ),
 }
 
 
@@ -179,7 +182,7 @@ def test_edit_that_contradicts_nothing_is_noticed_by_the_seal(
 ) -> None:
     edit(results, change)
     for reader, told in refused(results):
-        assert "verdict.json was changed after the check had written it" in told, reader
+        assert "verdict.json was changed after the check wrote it" in told, reader
 
 
 @pytest.mark.parametrize(
@@ -225,15 +228,15 @@ def test_verdict_alone_is_compared(results: Path, tmp_path: Path) -> None:
 
 
 DAMAGES = {
-    "": "it is not JSON: Expecting value at line 1 column 1",
-    "{": "it is not JSON",
+    "": "it is not valid JSON: Expecting value at line 1 column 1",
+    "{": "it is not valid JSON",
     "[]": "it must be an object with names and values",
     '{"version": 3, "verdict": "pass"}': "cells: is missing",
-    '{"version": 4, "verdict": "pass", "cells": []}': "its version is 4, and this is Ackproof up",
+    '{"version": 4, "verdict": "pass", "cells": []}': "its version is 4, but this Ackproof",
     '{"verdict": "green", "cells": []}': "verdict: must be one of 'pass', 'fail'",
     '{"verdict": "pass", "cells": [], "seed": "x"}': "seed: must be a whole number",
-    "\0": "it is not JSON",
-    "[" * 100_000: "it is nested too deep",
+    "\0": "it is not valid JSON",
+    "[" * 100_000: "it is nested too deeply",
 }
 
 

@@ -133,7 +133,7 @@ def test_a_verdict_of_former_days_has_its_row(tmp_path: Path) -> None:
 
 def test_an_empty_directory_has_a_page(tmp_path: Path) -> None:
     index.write(tmp_path)
-    assert "Nothing was run yet" in (tmp_path / "index.html").read_text()
+    assert "No campaign has been run yet" in (tmp_path / "index.html").read_text()
 
 
 def _run(root: Path, name: str, day: int) -> None:

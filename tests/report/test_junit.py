@@ -34,7 +34,7 @@ SECOND = 1_000_000_000
 KEPT = guarantee()
 BROKEN = guarantee("no-acked-record-lost", held=False, reason="3 of 10 acked records lost")
 UNPROMISED = guarantee(promised=False, held=False, reason="acks=1: 2 of 10 acked records lost")
-UNTOLD = guarantee(held=None, reason="the evidence does not tell")
+UNTOLD = guarantee(held=None, reason="the evidence does not show whether it held")
 
 
 def cell(name: str, verdict: Verdict, *guarantees: Guarantee, **changes: object) -> CellResult:

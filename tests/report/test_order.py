@@ -53,5 +53,5 @@ def test_no_words_without_out_of_order_records() -> None:
 def test_words_say_why_nothing_stands_out_of_order() -> None:
     words = OutOfOrder(sends=487, after_losses=Counter({"isolate#2": 487}), reordered=0).words
     assert "487 of them follow lost records (isolate#2 487): the log was truncated" in words
-    assert "Out of order in the final log stand 0 (reordered)" in words
-    assert "follow no loss" not in words
+    assert "0 records are out of order in the final log (reordered)" in words
+    assert "do not follow a loss" not in words

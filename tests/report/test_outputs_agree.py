@@ -134,7 +134,7 @@ def results(draw: st.DrawFn) -> CampaignResult:
         for n in range(1, draw(st.integers(0, 2)) + 1)
     ]
     of = [draw(cells(run.number, n)) for run in runs for n in range(draw(st.integers(1, 2)))]
-    gaps = () if runs else ("the manifest is not there",)
+    gaps = () if runs else ("the manifest does not exist",)
     failed = tuple(f"run {run.number}: no end" for run in runs if run.infrastructure_failed)
     promised = {one.anomaly: one for cell in of for one in cell.guarantees}
     counted = {
@@ -320,7 +320,7 @@ CASES: dict[bool | None, set[type]] = {True: set(), False: {Failure}, None: {Err
 MEASURES = tuple(thresholds.MEASURES)
 
 
-WORDS = ("broken", "not promised", "held", "not checked", "cannot be told")
+WORDS = ("broken", "not promised", "held", "not checked", "undetermined")
 
 
 def counts_agree(result: CampaignResult, found: Outputs) -> None:

@@ -256,8 +256,8 @@ def test_loss_is_attributed_by_the_checkers_and_not_by_time(directory: Path) -> 
     rows[0] |= {"time": T0 + 29 * SECOND // 10, "fault": None}
     write_table(directory / "anomalies.parquet", ANOMALIES, rows)
     page = page_of(directory)
-    assert "lost while no fault was on" in page
-    assert "no fault was on</td>" in page
+    assert "lost while no fault was active" in page
+    assert "no fault was active</td>" in page
 
 
 def because(number: int, *, promised: int = 0, anomaly: str = "lost") -> Cause:
@@ -281,8 +281,8 @@ def test_why_records_were_lost_stands_below_the_matrix_and_long_lists_fold(
 ) -> None:
     told = (because(1, promised=2), *(because(number) for number in range(2, 9)))
     page = page_of(directory, replace(RESULT, causes=told))
-    section = page[page.index("<h2>Why</h2>") :]
-    assert page.index("What was lost, by acks") < page.index("<h2>Why</h2>")
+    section = page[page.index("<h2>Root causes</h2>") :]
+    assert page.index("Lost records by acks") < page.index("<h2>Root causes</h2>")
     assert "story 1 &lt;script&gt;" in section
     assert "<script>alert" not in page
     assert "2 promised" in section
@@ -295,7 +295,7 @@ def test_causes_with_the_same_fault_and_kind_are_one_entry_with_counts(directory
     first = because(1)
     told = (first, replace(first, partition=1), replace(first, cell="acks-1.minisr-2", topic="u"))
     page = page_of(directory, replace(RESULT, causes=(*told, because(2))))
-    section = page[page.index("<h2>Why</h2>") :]
+    section = page[page.index("<h2>Root causes</h2>") :]
     assert "3 partitions of 2 cells</b>, kill#1: <b>27</b> records lost" in section
     assert "2 more causes of the same kind" in section
     assert "acks-1.minisr-1, t-0</b>, kill#2: <b>9</b> records lost" in section
@@ -336,9 +336,9 @@ def test_why_section_counts_by_fault_and_cell_and_losses_count_by_partition(
     table = by_fault_and_cell(losses.by_fault(directory))
     assert table.cells == ["acks-1.minisr-1", "acks-all.minisr-1"]
     assert [(one.fault, one.what, *one.counts, one.total) for one in table.lines] == [
-        ("no fault was on", "duplicated", 0, 1, 1),
+        ("no fault was active", "duplicated", 0, 1, 1),
         ("isolate#2", "lost", 1, 0, 1),
-        ("isolate#2", "shown, and gone", 0, 1, 1),
+        ("isolate#2", "read, now absent", 0, 1, 1),
         ("kill#10", "lost", 2, 1, 3),
     ]
     windows = losses.windows(losses.lost(directory)[0])
@@ -346,7 +346,7 @@ def test_why_section_counts_by_fault_and_cell_and_losses_count_by_partition(
         mine = [len(one.rows) for one in windows if one.fault == line.fault]
         assert line.what != "lost" or sum(mine) == line.total
     page = page_of(directory)
-    section = page[page.index("<h2>Why</h2>") : page.index("<h2>Run 1")]
+    section = page[page.index("<h2>Root causes</h2>") : page.index("<h2>Run 1")]
     # What was not found is no 0: of a cell it may be unknown.
     assert '<td class="n">-</td>' in section
     assert '<td class="n">0</td>' not in section
@@ -358,16 +358,16 @@ def test_each_cause_states_the_fate_of_its_records(directory: Path) -> None:
     )
     told = (because(1, anomaly="duplicated"), differ, because(3, anomaly="vanished-read"))
     page = page_of(directory, replace(RESULT, causes=told))
-    section = page[page.index("<h2>Why</h2>") :]
-    for words in ("records duplicated", "not the same in all replicas", "shown, and gone"):
+    section = page[page.index("<h2>Root causes</h2>") :]
+    for words in ("records duplicated", "different among replicas", "read, now absent"):
         assert words in section
-    assert section.index("acked between") < section.index("shown between")
+    assert section.index("acked between") < section.index("read between")
     (line,) = (
         one
         for one in printed(directory, replace(RESULT, causes=told)).splitlines()
         if one.startswith("why ")
     )
-    assert "3 promised records not the same in all replicas: story 2" in line
+    assert "3 promised records different among replicas: story 2" in line
 
 
 def test_the_terminal_says_why_promised_records_were_lost(directory: Path) -> None:
@@ -437,7 +437,7 @@ def test_failed_step_is_the_only_printed_reason(directory: Path) -> None:
     told = [line for line in printed(directory, result).splitlines() if "every cell: " in line]
     assert told == [
         f"inconclusive  every cell: {failed}",
-        "inconclusive  every cell: what else it lacks follows from that, and is in the report",
+        "inconclusive  every cell: the other gaps follow from that, and are in the report",
     ]
     assert page_of(directory, result).count("t-2: no final read") == 1
 
@@ -465,7 +465,7 @@ def test_many_reasons_are_abbreviated_for_shared_cells_and_complete_in_the_repor
     assert told == [
         "every cell: no final read",
         *(f"{five}: no ack during kill#{n}" for n in range(3)),
-        f"{five}: and for 77 more reasons, which the report lists",
+        f"{five}: and 77 more reasons, which are in the report",
     ]
     assert page_of(directory, result).count("no ack during kill#79") == 5
 
@@ -480,7 +480,7 @@ def test_unknown_is_nowhere_nought(directory: Path) -> None:
     assert cells.count("unknown</td>") == 3
     assert "loss unknown" in page
     assert "it is unknown how many of 10 acknowledged records were lost" in page
-    assert "The evidence does not tell whether acknowledged records are missing" in page
+    assert "The evidence does not show whether acknowledged records are missing" in page
     for claim in ("No acknowledged record is missing", "0 lost", "0 of 10", "0 duplicated"):
         assert claim not in page
     row = next(line for line in terminal.splitlines() if line.strip().startswith("all"))
@@ -499,15 +499,15 @@ def test_partly_unknown_loss_is_reported_as_a_lower_bound(directory: Path) -> No
 
 
 def test_skipped_parts_are_shown_beside_the_verdict(directory: Path) -> None:
-    skipped = ("slow-disk of one: slow-disk needs slow-disks, which the backend docker does not",)
+    skipped = ("slow-disk of one: slow-disk needs slow-disks, but the backend docker does not",)
     held = replace(
         RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), skipped=skipped
     )
     page, terminal = page_of(directory, held), printed(directory, held)
-    assert "Not all was tried." in page
+    assert "Parts of the campaign were skipped." in page
     assert f"<li>{skipped[0]}</li>" in page
     assert f"skipped: {skipped[0]}" in terminal
-    assert "verdict: pass (it says nothing of what was skipped)" in terminal
+    assert "verdict: pass (the skipped parts are not covered)" in terminal
     assert json.loads((directory / "verdict.json").read_text())["skipped"] == list(skipped)
     assert 'name="skipped"' in (directory / "junit.xml").read_text()
     assert "skipped" not in page_of(directory, replace(held, skipped=()))
@@ -526,8 +526,8 @@ def test_a_baseline_is_named_so(directory: Path) -> None:
     held = replace(
         RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), baseline=True
     )
-    assert "A baseline, nothing was broken on purpose: pass" in page_of(directory, held)
-    assert "verdict: pass (a baseline: nothing was broken on purpose)" in printed(directory, held)
+    assert "A baseline: no fault was injected: pass" in page_of(directory, held)
+    assert "verdict: pass (a baseline: no fault was injected)" in printed(directory, held)
     assert 'name="baseline" value="true"' in (directory / "junit.xml").read_text()
 
 
@@ -538,7 +538,7 @@ def test_an_expected_failure_is_shown_as_such(directory: Path) -> None:
         replace(failed, expected=(Verdict.PASS,)),
     )
     result = replace(RESULT, verdict=Verdict.PASS, cells=(came_true,), findings=())
-    assert "Everything came out as expected: pass" in page_of(directory, result)
+    assert "The outcome was as expected: pass" in page_of(directory, result)
     assert "fail, as expected" in page_of(directory, result)
     assert "fail, as expected" in printed(directory, result)
     suite = ElementTree.parse(directory / "junit.xml").getroot()
@@ -665,7 +665,7 @@ def test_a_damaged_history_does_not_hide_a_broken_guarantee(directory: Path) -> 
     told = CliRunner().invoke(cli, ["report", str(directory)])
     assert told.exit_code == 1
     page = (directory / "report.html").read_text()
-    assert "The history of this run cannot be shown" in page
+    assert "The history of this run cannot be read" in page
     assert damaged.name in page
     assert "A guarantee was broken: fail" in page
 

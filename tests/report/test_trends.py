@@ -91,7 +91,7 @@ def test_result_added_twice_is_one_line(tmp_path: Path) -> None:
     file, results = tmp_path / "cache" / "history.jsonl", night(tmp_path, "a", 1)
     assert add(file, results).output == f"{file}: 1 added\n"
     written = file.read_bytes()
-    assert add(file, results, results).output == f"{file}: 1 there already\n"
+    assert add(file, results, results).output == f"{file}: 1 already present\n"
     assert file.read_bytes() == written
     assert written.count(b"\n") == 1
 
@@ -118,7 +118,7 @@ def test_result_checked_again_replaces_its_line(tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
     add(file, night(tmp_path, "a", 1), night(tmp_path, "b", 2))
     again = night(tmp_path, "a", 1, result(Verdict.FAIL, lost=3))
-    assert add(file, again).output == f"{file}: 1 replaced, because checked again\n"
+    assert add(file, again).output == f"{file}: 1 replaced after a new check\n"
     assert [one.verdict for one in nights(file)] == [Verdict.FAIL, Verdict.PASS]
 
 
@@ -134,9 +134,9 @@ def test_results_that_cannot_be_believed_are_refused_and_the_others_added(tmp_pa
     assert done.exit_code == 2
     for told in (
         "edited: the results cannot be believed: verdict.json was changed after the check",
-        f"never checked: ackproof check {unchecked}",
+        f"never checked; run ackproof check {unchecked}",
         "campaign.yaml was changed after the check",
-        "nowhere holds no results of a campaign",
+        "nowhere has no results of a campaign",
     ):
         assert told in done.output
     assert [one.seed for one in nights(file)] == [4]
@@ -158,13 +158,13 @@ def test_lines_that_are_not_understood_are_named_and_kept(tmp_path: Path) -> Non
     assert done.exit_code == 0
     kept = file.read_bytes().splitlines()
     assert kept[:-1] == [later, *strange]
-    assert "line 1 is not shown, and is kept: its version is 2" in done.output
+    assert "line 1 is kept but not shown: its version is 2" in done.output
     for number in range(2, 7):
-        assert f"line {number} is not shown, and is kept: " in done.output
+        assert f"line {number} is kept but not shown: " in done.output
     assert [one.seed for one in nights(file)] == [2]
     shown = history("trend", file)
     assert shown.exit_code == 0
-    assert "line 3 is not shown, and is kept: it is not JSON from column 11 on" in shown.output
+    assert "line 3 is kept but not shown: it is not valid JSON at column 11" in shown.output
 
 
 @pytest.mark.parametrize("content", ["# Read me\n", '{\n "version": 3\n}\n', '{"version": 3}'])
@@ -173,7 +173,7 @@ def test_file_that_is_no_history_stays_as_it_is(tmp_path: Path, content: str) ->
     file.write_text(content)
     for done in (add(file, night(tmp_path, "a", 1)), history("trend", file)):
         assert done.exit_code == 2
-        assert "is no history file, and stays as it is: line 1: " in done.output
+        assert "is not a history file and was not changed: line 1: " in done.output
     assert file.read_text() == content
 
 
@@ -181,9 +181,9 @@ def test_path_that_cannot_be_used_is_bad_usage(tmp_path: Path) -> None:
     results, file = night(tmp_path, "a", 1), tmp_path / "file"
     file.touch()
     for done, told in (
-        (add(tmp_path, results), "is no file"),
+        (add(tmp_path, results), "is not a file"),
         (add(file / "below", results), "cannot be used"),
-        (history("trend", tmp_path / "nowhere"), "does not exist; this makes it: ackproof history"),
+        (history("trend", tmp_path / "nowhere"), "does not exist; to create it: ackproof history"),
         (history("trend", file, "--html", file), "is the history file itself"),
         (history("trend", file, "--html", tmp_path), "cannot be used"),
         (history("trend", file, "--last", 0), "--last"),
@@ -200,7 +200,7 @@ def test_oldest_nights_of_each_campaign_are_dropped(tmp_path: Path) -> None:
     other = {"name": "other", "seed": 9, "cluster": {"system": "bundled"}}
     late_first = [night(tmp_path, f"n{day}", day) for day in (3, 1, 2)]
     done = add(file, *late_first, night(tmp_path, "o", 0, campaign=other), keep=2)
-    assert done.output == f"{file}: 4 added; 1 dropped, because old\n"
+    assert done.output == f"{file}: 4 added; 1 dropped because of their age\n"
     assert [(one.campaign, one.seed) for one in nights(file)] == [
         ("other", 9),
         ("nightly", 2),
@@ -355,7 +355,7 @@ def test_result_without_a_verdict_interrupts_the_index_charts(tmp_path: Path) ->
     (trend,) = trends(one.occasion for one in index.entries(tmp_path))
     chart = next(one for one in trend.charts if one.title == "Lost, elsewhere")
     assert [gap.told for gap in chart.gaps] == [
-        "2031-07-22 02:17: not checked: under way, or ended before"
+        "2031-07-22 02:17: not checked: the run is in progress, or ended early"
     ]
     assert (len(chart.dots), chart.stretches) == (2, ())
     assert index.render(tmp_path).count("<svg") == len(trend.charts)
@@ -392,7 +392,7 @@ def test_page_escapes_everything_and_loads_nothing(tmp_path: Path) -> None:
         damaged.write(f'{{"history_version": 1, "{script}": 1}}\n')
     assert history("trend", file, "--html", page).exit_code == 0
     text = page.read_text()
-    assert "line 2 is not shown" in text
+    assert "line 2 is kept but not shown" in text
     for raw in ("<script", "http://", "https://", "@import", "url("):
         assert raw not in text
 
@@ -426,7 +426,7 @@ def test_last_night_is_worse_if_its_verdict_is_worse_than_all_before(tmp_path: P
     assert reasons == [
         "nightly on bundled, 2031-07-25 02:17: inconclusive; no night before was worse than pass"
     ]
-    assert notes == ["nightly on bundled, 2031-07-25 02:17: it is unknown what was lost"]
+    assert notes == ["nightly on bundled, 2031-07-25 02:17: the number of lost records is unknown"]
     assert told_of(unclear, *good) == ([], [])
     assert told_of(unclear, *good, of_night(tmp_path, 4, result(Verdict.INCONCLUSIVE)))[0] == []
 
@@ -435,7 +435,9 @@ def test_last_night_is_worse_if_more_was_lost_than_ever(tmp_path: Path) -> None:
     before = of_night(tmp_path, 1, result(Verdict.FAIL, lost=2))
     last = of_night(tmp_path, 2, result(Verdict.FAIL, lost=3))
     (reason,), _ = told_of(before, last)
-    assert reason.endswith("3 guaranteed records lost; at most 2 known of the 1 night before")
+    assert reason.endswith(
+        "3 guaranteed records lost; at most 2 in the 1 night before, as far as known"
+    )
     assert told_of(last, of_night(tmp_path, 3, result(Verdict.FAIL, lost=3)))[0] == []
 
 
@@ -460,7 +462,10 @@ def test_first_night_is_not_compared(tmp_path: Path) -> None:
     add(file, night(tmp_path, "a", 1, result(Verdict.FAIL, lost=1)))
     done = history("trend", file, "--fail-on", "worse")
     assert done.exit_code == 0
-    assert "not compared: nightly on bundled, 2031-07-23 02:17: there is no night" in done.output
+    assert (
+        "not compared: nightly on bundled, 2031-07-23 02:17: there is no earlier night"
+        in done.output
+    )
 
 
 def test_worse_night_exits_with_4(tmp_path: Path) -> None:

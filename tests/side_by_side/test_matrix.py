@@ -108,7 +108,7 @@ def test_each_figure_is_under_its_own_system(made: Sequence[Member]) -> None:
     assert found["lost"] == ["0", "3", "refused"]
     assert found["verdict"] == ["pass", "fail", "refused"]
     assert found["unavailable, longest"] == ["1.5 s (kill#1)", "4.2 s (kill#1)", "refused"]
-    assert found["acks a second"] == ["100", "100", "refused"]
+    assert found["acks per second"] == ["100", "100", "refused"]
     assert found["ack, 50 % and 99 % within"] == ["1.5 ms, 3 ms"] * 2 + ["refused"]
 
 
@@ -116,7 +116,7 @@ def test_unavailability_is_listed_by_fault(made: Sequence[Member]) -> None:
     (group,) = after_faults(made)
     (line,) = group.lines
     assert (group.title, line.name) == (
-        "acks-all, unavailable at the most after",
+        "acks-all, longest unavailable after",
         "kill#1",
     )
     assert [entry.text for entry in line.entries] == ["1.5 s", "4.2 s", "refused"]
@@ -142,7 +142,7 @@ def test_why_a_system_refuses_stands_in_the_page_and_in_the_document(
 ) -> None:
     html = page.write(place, "c", file, SEED, made).read_text(encoding="utf-8")
     assert "http" not in html.partition("<pre>")[0], "it needs nothing from elsewhere"
-    assert "It was not run: the campaign is none for this system." in html
+    assert "It was not run, because the campaign does not fit this system:" in html
     document.write(place, document.made("c", file, SEED, made))
     written = json.loads((place / document.FILE).read_text(encoding="utf-8"))
     named = json.loads(document.as_text())
@@ -170,11 +170,11 @@ def test_a_document_of_later_days_is_refused(
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ("", "it is not JSON"),
+        ("", "it is not valid JSON"),
         ("[]", "it must be an object with names and values"),
         ("{}", "campaign: is missing"),
         ('{"campaign": "c", "sha256": "x", "seed": 1, "systems": 3}', "systems: must be a list"),
-        ("[" * 100_000, "it is nested too deep"),
+        ("[" * 100_000, "it is nested too deeply"),
     ],
 )
 def test_damaged_document_is_refused_in_plain_words(
@@ -210,9 +210,9 @@ def test_existing_matrix_is_not_run_again(made: Sequence[Member], file: Path, pl
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--systems", "bundled,bundled"], "a system is named twice"),
+        (["--systems", "bundled,bundled"], "a system is given twice"),
         (["--systems", "bundled,pulsar"], "unknown system 'pulsar'"),
-        (["--systems", "external"], "is for `ackproof run`"),
+        (["--systems", "external"], "is tested with `ackproof run`"),
         (["--systems", "bundled", "--seed", "8"], "has a matrix of seed 7, not of 8"),
     ],
 )
@@ -233,4 +233,4 @@ def test_another_campaign_is_not_mixed_with_it(
     arguments = ["matrix", "--systems", "bundled", str(file), "--out", str(place)]
     told = CliRunner().invoke(cli, arguments)
     assert told.exit_code == 2, told.output
-    assert "has a matrix of c, and not of" in told.output
+    assert "has a matrix of c, not of" in told.output

@@ -72,7 +72,7 @@ def test_defaults_reach_hosts_and_jump_hosts(write: Write, tmp_path: Path) -> No
         ("hosts: []", "hosts: at least one host is needed"),
         ("hosts: {}", r":1:8: hosts: .*list, not \{\}"),
         ("hosts: [x]", r"hosts\[0\]: .*not 'x'"),
-        ("hosts: []\nhosts: []", ":2:1: hosts: is given twice; first in line 1"),
+        ("hosts: []\nhosts: []", ":2:1: hosts: is given twice; the first is in line 1"),
         ({"hosts": [{"address": "a"}]}, r"hosts\[0\].user: is missing"),
         (one(adress="b"), r"hosts\[0\].adress: unknown key; did you mean address\?"),
         (one(port="22"), r"hosts\[0\].port: .*whole number.*'22'"),
@@ -86,7 +86,7 @@ def test_defaults_reach_hosts_and_jump_hosts(write: Write, tmp_path: Path) -> No
         ),
         (one(roles=["broker", "broker"]), r"hosts\[0\].roles: each role once"),
         (one(roles=[]), r"hosts\[0\].roles: .*at least one"),
-        (one(key="/nonexistent"), r"hosts\[0\].key: /nonexistent is no file that can be read"),
+        (one(key="/nonexistent"), "hosts\\[0\\].key: /nonexistent is not a readable file"),
         (one(jump={"address": "b"}), r"hosts\[0\].jump.user: is missing"),
         (one(**{"passphrase.env": "UNSET_HERE"}), r"passphrase.env: .*UNSET_HERE is not set"),
         (one(passphrase="x"), r"hosts\[0\].passphrase: unknown key"),
@@ -159,7 +159,7 @@ def test_too_few_hosts_of_a_role(write: Write) -> None:
         "hosts": [{"address": a, "roles": ["broker"]} for a in "abc"],
     }
     path = write(document)
-    says = "hosts: no host left for zookeeper-1: 1 with the role zookeeper are needed, 0 of 3"
+    says = "hosts: no host left for zookeeper-1: 1 with the role zookeeper are needed, but only 0 of 3"
     with pytest.raises(InventoryRefused, match=says):
         check_places(NODES, load(path), path)
     with pytest.raises(InventoryRefused, match="1 hosts are too few"):

@@ -132,8 +132,8 @@ def test_only_a_known_refusal_is_a_certain_failure(produce, library: str, certai
     [
         ("malformed", 1, "said what is no line: 'acked one 1'"),
         ("rude", 1, r"said what is no line: '\\xff\\xfe what?'"),
-        ("twice", 1, "told of record 0, which waits for no outcome"),
-        ("strange", 1, "told of record 999999, which waits for no outcome"),
+        ("twice", 1, "reported record 0, which has no pending outcome"),
+        ("strange", 1, "reported record 999999, which has no pending outcome"),
         ("answers", 1, "answered without a question"),
         ("status", 7, "ended with status 7"),
         ("quits", 1, "ended with status 0"),

@@ -44,7 +44,7 @@ def test_delivery_timeout_follows_its_property() -> None:
         ("aiokafka", "compression.type", "lz4", "takes none, gzip"),
         ("aiokafka", "reconnect.backoff.ms", 5, "one time serves for all"),
         ("franz-go", "socket.connection.setup.timeout.ms", 5, "as the library has it"),
-        ("franz-go", "transaction.timeout.ms", 5, "knows no transactions"),
+        ("franz-go", "transaction.timeout.ms", 5, "does not support transactions"),
         ("java", "transactional.id", "x", "not transactional"),
     ],
 )

@@ -167,7 +167,7 @@ def test_missing_or_malformed_specification_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SpecificationError, match="No such file"):
         load(ProducerSpec, tmp_path / "none.json")
     (tmp_path / "half.json").write_text('{"cell": ')
-    with pytest.raises(SpecificationError, match="it is not JSON"):
+    with pytest.raises(SpecificationError, match="it is not valid JSON"):
         load(ProducerSpec, tmp_path / "half.json")
 
 

@@ -143,7 +143,7 @@ def test_a_zombie_asks_for_its_commit_when_another_has_begun(produce) -> None:
     [
         ("babbles", 1, "answered without a question"),
         ("flushes", 1, "has flushed without an order"),
-        ("strange", 1, "told of record 999999, which waits for no outcome"),
+        ("strange", 1, "reported record 999999, which has no pending outcome"),
         ("fatal", 1, "cannot go on: the library has failed for good"),
         ("quits", 7, "ended with status 7"),
     ],

@@ -147,7 +147,9 @@ class ForeignProducer:
         self, number: int, outcome: SendType, offset: int | None, error: str | None
     ) -> None:
         if not self._recorder.is_waiting(number):
-            raise ProgramFailed(f"the program told of record {number}, which waits for no outcome")
+            raise ProgramFailed(
+                f"the program reported record {number}, which has no pending outcome"
+            )
         self._recorder.resolve(number, outcome, offset=offset, error=error)
 
 

@@ -77,7 +77,7 @@ _CONNECTING = (
     *("socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms"),
 )
 
-_NO_TRANSACTIONS = {"transaction.timeout.ms": "its program knows no transactions"}
+_NO_TRANSACTIONS = {"transaction.timeout.ms": "its program does not support transactions"}
 
 LACKING: Mapping[str, Mapping[str, str]] = {
     "franz-go": {

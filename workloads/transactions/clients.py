@@ -302,7 +302,9 @@ class ProgramClient:
 
     def _told(self, number: int, outcome: SendType, offset: int | None, error: str | None) -> None:
         if number not in self._untold:
-            raise ProgramFailed(f"the program told of record {number}, which waits for no outcome")
+            raise ProgramFailed(
+                f"the program reported record {number}, which has no pending outcome"
+            )
         self._untold.remove(number)
         self._report(number, outcome, offset, error)
 

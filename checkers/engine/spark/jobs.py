@@ -126,7 +126,7 @@ class _Jobs:
         return True
 
     def _give_up(self, item: WorkItem, error: Exception) -> None:
-        message = f"{item.topic}-{item.partition}: could not be reconciled: {cause(error)}"
+        message = f"{item.topic}-{item.partition}: could not be checked: {cause(error)}"
         self.given_up[item.key] = PartitionTotals(
             counts=Counter(), check_errors=(CheckError(checker=HISTORY, message=message),)
         )

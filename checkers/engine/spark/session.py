@@ -84,7 +84,9 @@ def session(
         started = _started(scratch.resolve(), java_options, master)
     with started as spark:
         if not is_local(master):
-            with _unavailable("the modules that tasks run cannot be shipped to Spark's workers"):
+            with _unavailable(
+                "the Python modules that Spark tasks need cannot be shipped to its workers"
+            ):
                 spark.addArtifacts(str(_packed(scratch / "ackproof.zip")), pyfile=True)
         yield spark
 
@@ -103,12 +105,12 @@ def _is_submitted() -> bool:
 def require_workers(spark: SparkSession, directory: AnyPath) -> None:
     """Raise SparkUnavailable unless the session's workers can run a task with the shipped modules
     and find this directory."""
-    with _unavailable("Spark's workers carry out no task"):
+    with _unavailable("Spark's workers execute no task"):
         (there,) = runner(spark)(_is_directory, [str(directory)])
     if not there:
         raise SparkUnavailable(
-            f"Spark's workers do not find {directory}: put the results on storage that the driver "
-            "and all workers have at the same path, or in a store (s3a:, gs:, hdfs:)"
+            f"Spark's workers cannot find {directory}: put the results on storage that the "
+            "driver and all workers have at the same path, or in a store (s3a:, gs:, hdfs:)"
         )
 
 
@@ -132,7 +134,7 @@ def _connected(url: str) -> Iterator[SparkSession]:
     """Start a session of the Spark Connect server at ``url``. Raises SparkUnavailable."""
     with _environment(_OF_CONNECT):
         endpoint = _answering(url)
-        refused = f"no session of the Spark Connect server at {endpoint}"
+        refused = f"the Spark Connect server at {endpoint} opened no session"
         with _unavailable(refused):
             spark = SparkSession.builder.remote(url).create()
         try:
@@ -141,8 +143,9 @@ def _connected(url: str) -> Iterator[SparkSession]:
             if not is_same_release(theirs, pyspark.__version__):
                 # Functions are pickled here and run by the server's PySpark.
                 raise SparkUnavailable(
-                    f"{refused}: it runs Spark {theirs}, and here is PySpark "
-                    f"{pyspark.__version__}: pip install pyspark=={theirs}, or name another server"
+                    f"{refused}: the server runs Spark {theirs}, but PySpark "
+                    f"{pyspark.__version__} is installed here. Run pip install "
+                    f"pyspark=={theirs}, or name another server"
                 )
             yield spark
         finally:
@@ -176,7 +179,7 @@ def _answering(url: str) -> str:
         from pyspark.sql.connect.client import DefaultChannelBuilder
     except ImportError as error:
         raise SparkUnavailable(
-            f"Spark Connect needs further packages: pip install 'ackproof[connect]' ({error})"
+            f"Spark Connect needs further packages: run pip install 'ackproof[connect]' ({error})"
         ) from error
     builder = DefaultChannelBuilder(url)
     with builder.toChannel() as channel:
@@ -184,9 +187,9 @@ def _answering(url: str) -> str:
             grpc.channel_ready_future(channel).result(timeout=_ANSWER_S)
         except grpc.FutureTimeoutError:
             raise SparkUnavailable(
-                f"no Spark Connect server answers at {CONNECT}{builder.endpoint} within "
-                f"{_ANSWER_S} s: is it started (sbin/start-connect-server.sh), and is this its "
-                "port (spark.connect.grpc.binding.port)?"
+                f"no Spark Connect server answered at {CONNECT}{builder.endpoint} within "
+                f"{_ANSWER_S} s: check that it is started (sbin/start-connect-server.sh) and "
+                "that this is its port (spark.connect.grpc.binding.port)"
             ) from None
     return builder.endpoint
 
@@ -229,9 +232,9 @@ def _start(
             settings |= _here(directory) if local else {}
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         if with_jvm:
-            with _unavailable("Spark's JVM does not start; it needs Java 17 or newer"):
+            with _unavailable("Spark's JVM did not start; Spark needs Java 17 or newer"):
                 _start_jvm(conf)
-        with _unavailable(f"Spark does not start on {master or LOCAL}"):
+        with _unavailable(f"Spark did not start on {master or LOCAL}"):
             return SparkSession.builder.config(conf=conf).getOrCreate()
 
 

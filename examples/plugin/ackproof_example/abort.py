@@ -111,7 +111,7 @@ def _ended(injection: Injection) -> Observation:
         return code == expected[broker], "runs on" if code is None else code
 
     done, planned = struck(injection, Abort)
-    return observe("ended by the signal, status", planned, ended, unless(done, "was down already"))
+    return observe("ended by the signal, status", planned, ended, unless(done, "was already down"))
 
 
 ABORT = AbortFault()

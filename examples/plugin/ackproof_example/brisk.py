@@ -30,7 +30,7 @@ def _build(version: str | None) -> BuildOnZooKeeper:
         program=Program(command=_command, knock=knock),
         properties=bundled_properties(),
         defaults={"zookeeper.session.timeout.ms": f"{int(seconds)}000"},
-        without_transactions="the bundled broker has no transactions",
+        without_transactions="the bundled broker does not support transactions",
     )
 
 

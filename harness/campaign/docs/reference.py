@@ -31,9 +31,9 @@ def page() -> str:
         "{keys}": "\n".join(_keys()),
         "{faults}": "\n".join(_faults()),
         "{offers}": "\n".join(_table(("faults", *PLACES), _offers())),
-        "{stories}": "\n".join(_table(("story", "what happens", "needs", "source"), _stories())),
-        "{targets}": "\n".join(_table(("form", "stands for"), _targets())),
-        "{limits}": "\n".join(_table(("total", "asked about above", "at most"), sizes.table())),
+        "{stories}": "\n".join(_table(("story", "effect", "needs", "source"), _stories())),
+        "{targets}": "\n".join(_table(("form", "meaning"), _targets())),
+        "{limits}": "\n".join(_table(("total", "confirmed above", "at most"), sizes.table())),
     }
     for place, part in parts.items():
         text = text.replace(place, part)
@@ -159,7 +159,7 @@ def _number(node: Mapping[str, Any]) -> str:
 
 def _faults() -> Iterator[str]:
     catalogue = ((f"`{one.name}`", one.summary, one.aim.value) for one in FAULTS.values())
-    yield from _table(("fault", "what it does", "aimed at"), catalogue)
+    yield from _table(("fault", "effect", "target"), catalogue)
     yield ""
     parameters = (row for fault in FAULTS.values() for row in _parameters(fault))
     yield from _table(("faults", "parameter", "type", "default", "meaning"), _merged(parameters))

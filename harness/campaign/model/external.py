@@ -40,7 +40,10 @@ class SecretSpec(Section):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if (self.env is None) == (self.file is None):
-            raise ValueError("a secret is in the environment (env) or in a file: say one of them")
+            raise ValueError(
+                "a secret comes from the environment (env) or from a file (file): "
+                "give exactly one of them"
+            )
         return self
 
 
@@ -95,7 +98,7 @@ class HandSpec(Section):
     def _one(self) -> Self:
         ways = (self.systemd, self.container, self.compose, self.commands)
         if sum(way is not None for way in ways) != 1:
-            raise ValueError("one of systemd, container, compose and commands says how")
+            raise ValueError("give exactly one of systemd, container, compose and commands")
         if self.ssh is not None and (self.container or self.compose):
             raise ValueError("containers are reached through the engine (DOCKER_HOST), not ssh")
         return self

@@ -212,12 +212,12 @@ def problems(spec: FailoverSpec, members: Members | None) -> Iterator[Problem]:
         keepers.append("controller")
     combined = members is not None and members.combined
     if not combined and any(word in spec.target for word in keepers):
-        reason = "a broker is killed, and the servers that keep the metadata are none"
+        reason = "the fault kills a broker, and the servers that keep the metadata are not brokers"
         yield Problem(field="failover.target", reason=reason)
     if list(spec.partitions) != sorted(set(spec.partitions)):
-        reason = "one topic grows: every number is larger than the one before"
+        reason = "one topic grows: each number must be larger than the one before"
         yield Problem(field="failover.partitions", reason=reason)
     brokers = spec.replication_factor if members is None else len(members.brokers)
     if spec.replication_factor > brokers:
-        reason = f"{spec.replication_factor} replicas need as many brokers; there are {brokers}"
+        reason = f"{spec.replication_factor} replicas need as many brokers, but there are {brokers}"
         yield Problem(field="failover.replication.factor", reason=reason)

@@ -288,9 +288,9 @@ def parse_threshold(text: object, unit: Unit) -> tuple[str, float]:
         raise ValueError(f"{match[0]} is too large: at most {unit.words(largest)}")
     most = largest if unit is Unit.PERCENT else math.inf
     if (how, limit) in ((">=", 0), ("<=", most)):
-        raise ValueError(f"every value is {match[0]}, so that this threshold checks nothing")
+        raise ValueError(f"every value is {match[0]}, so this threshold checks nothing")
     if (how, limit) in (("<", 0), (">", most)):
-        raise ValueError(f"no value is {match[0]}, so that this threshold can never be met")
+        raise ValueError(f"no value is {match[0]}, so this threshold can never be met")
     return how, limit
 
 

@@ -231,8 +231,8 @@ def _manner(load: Load) -> str:
     """Return the sending mode of the producers, or nothing if they send at a rate for the whole
     run."""
     told = [
-        "flat out" if load.rate is None else "",
-        "" if load.records is None else f"{load.records:,} records at the most",
+        "as fast as possible" if load.rate is None else "",
+        "" if load.records is None else f"at most {load.records:,} records",
     ]
     manner = ", ".join(one for one in told if one)
     return f" ({manner})" if manner else ""

@@ -68,7 +68,7 @@ def refusal(what: str, needs: Set[Capability], able: Set[Capability], backend: s
     if not missing:
         return None
     wanted = f"{what} needs {', '.join(missing)}".strip()
-    return f"{wanted}, which the backend {backend} does not have on this machine"
+    return f"{wanted}, but the backend {backend} does not offer it on this machine"
 
 
 def plugins_of(campaign: Campaign) -> Mapping[str, str]:

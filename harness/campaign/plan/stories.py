@@ -46,17 +46,17 @@ _EVENTS = get_args(Event)
 class CueSpec(Section):
     """The condition that a step waits for."""
 
-    after: str = Field(description="a step and what became of it: shrunk.verified")
+    after: str = Field(description="a step and its event: shrunk.verified")
     when: Annotated[When, Field(strict=False)] | None = Field(
-        default=None, description="and then, what the partition has come to"
+        default=None, description="the state that the partition must also have reached"
     )
-    wait: DurationRange = Field(default=(0, 0), description="and then, so much time")
+    wait: DurationRange = Field(default=(0, 0), description="a time to wait after that")
 
     @field_validator("after")
     @classmethod
     def _names_an_event(cls, after: str) -> str:
         if after.partition(".")[2] not in _EVENTS:
-            raise ValueError(f"{after!r} is no <step>.<event>; events: {', '.join(_EVENTS)}")
+            raise ValueError(f"{after!r} is not <step>.<event>; events: {', '.join(_EVENTS)}")
         return after
 
     @property
@@ -79,9 +79,13 @@ class Step(Section):
     fault: str
     target: str
     parameters: Mapping[str, Any] = Field(default_factory=dict)
-    begins: CueSpec | None = Field(default=None, description="without it, when the story does")
-    hold: DurationRange | None = Field(default=None, description="at least; as a fault's own")
-    until: CueSpec | None = Field(default=None, description="held until then besides")
+    begins: CueSpec | None = Field(
+        default=None, description="without it, the step begins with the story"
+    )
+    hold: DurationRange | None = Field(
+        default=None, description="the least time; as for the fault itself"
+    )
+    until: CueSpec | None = Field(default=None, description="the step also lasts until then")
     times: Annotated[int, Field(ge=1)] = 1
     each: Literal["broker", "zookeeper"] | None = None
     between: Annotated[When, Field(strict=False)] | None = None
@@ -91,8 +95,8 @@ class Story(Section):
     """A sequence of faults, which may be about one partition."""
 
     summary: str
-    source: str = Field(description="who tells it")
-    replicas: Annotated[int, Field(ge=1)] = Field(default=1, description="needed, at least")
+    source: str = Field(description="the source of the observation")
+    replicas: Annotated[int, Field(ge=1)] = Field(default=1, description="the least number needed")
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
 
     @property
@@ -155,16 +159,19 @@ def mistakes(story: Story) -> Iterator[str]:
     other."""
     names = [step.step for step in story.steps]
     if len(set(names)) < len(names):
-        yield "two steps have one name"
+        yield "two steps have the same name"
     for number, step in enumerate(story.steps):
         if step.fault not in FAULTS:
-            yield f"{step.step} is {step.fault}, and there is no such fault"
+            yield f"{step.step} uses the fault {step.fault}, which does not exist"
         if step.begins is not None and step.begins.step not in names[:number]:
-            yield f"{step.step} begins after {step.begins.step}, which is no step before it"
+            yield f"{step.step} begins after {step.begins.step}, which is not an earlier step"
         if step.until is not None and step.until.step not in names:
-            yield f"{step.step} is held until {step.until.after}, and there is no such step"
+            yield f"{step.step} lasts until {step.until.after}, but there is no such step"
         if step.until is not None and _waits(story, step.until, step.step):
-            yield f"{step.step} is held until {step.until.after}, which waits for it to be healed"
+            yield (
+                f"{step.step} lasts until {step.until.after}, which waits for {step.step} "
+                "to be healed"
+            )
 
 
 def _waits(story: Story, cue: CueSpec, for_heal_of: str) -> bool:

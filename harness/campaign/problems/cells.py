@@ -63,7 +63,7 @@ def cell_problems(draft: Draft) -> Iterator[Problem]:
 def _replica_problems(cells: Sequence[Cell], fewest: int) -> Iterator[Problem]:
     for factor in sorted({cell.replication_factor for cell in cells}):
         if factor > fewest:
-            reason = f"{factor} replicas need as many brokers; there are {fewest}"
+            reason = f"{factor} replicas need as many brokers, but there are {fewest}"
             yield Problem(field="cells.replication.factor", reason=reason)
 
 
@@ -115,11 +115,11 @@ def _given_name_problems(names: Sequence[CellName], cells: Sequence[Cell]) -> It
 def _illegal(name: str) -> str | None:
     """Return the reason why cells and topics cannot have this name, or None if they can."""
     if not _LEGAL.fullmatch(name):
-        return f"{name!r} can be no topic in a target: begin and end with a letter, a digit or _"
+        return f"{name!r} cannot be a topic in a target: begin and end with a letter, a digit or _"
     if name == ANY:
-        return f"{name!r} stands for any topic in a target: give another name"
+        return f"{name!r} means any topic in a target: choose another name"
     if name.startswith(_INTERNAL):
-        return f"{name!r} begins as Kafka's own topics do: give another name"
+        return f"{name!r} begins like Kafka's internal topics: choose another name"
     return None
 
 
@@ -134,13 +134,17 @@ def _name_problems(cells: Sequence[Cell]) -> Iterator[Problem]:
     for same in alike.values():
         first, *others = dict.fromkeys(cell.topic for cell in same)
         if others:
-            reason = f"Kafka takes the topics {first} and {others[0]} for the same: . is like _"
-            yield Problem(field="cells.name", reason=f"{reason}; give names that differ otherwise")
+            reason = (
+                f"Kafka treats the topics {first} and {others[0]} as the same, because . is like _"
+            )
+            yield Problem(
+                field="cells.name", reason=f"{reason}; choose names that differ in another way"
+            )
         elif len(same) > 1:
             reason = f"{len(same)} cells would share the topic {first}: {_instead(same)}"
             yield Problem(field="cells", reason=reason)
         elif len(first) > NAME_MAX:
-            reason = f"the topic {first} has more than {NAME_MAX} characters: sweep less"
+            reason = f"the topic {first} has more than {NAME_MAX} characters: sweep fewer settings"
             yield Problem(field="cells", reason=f"{reason}, or give a shorter cells.name")
     for name, topics in topics_by_name.items():
         if len(topics) > 1:

@@ -82,8 +82,8 @@ def _unmade(cluster: ClusterSpec, topic: str) -> Iterator[Problem]:
         return
     if factor > cluster.brokers:
         reason = (
-            f"the brokers would not make {topic}: {name} is {factor}; say it in "
-            f"cluster.properties, {cluster.brokers} at most"
+            f"the brokers would not create {topic}: {name} is {factor}; set it in "
+            f"cluster.properties to at most {cluster.brokers}"
         )
         yield Problem(field="cluster.brokers", reason=reason)
         return
@@ -104,7 +104,7 @@ def session_refused(cluster: ClusterSpec, session_timeout_ms: int) -> str | None
     if least is None or most is None or least <= session_timeout_ms <= most:
         return None
     return (
-        f"session.timeout.ms is {session_timeout_ms}, and brokers take {least} to {most} "
+        f"session.timeout.ms is {session_timeout_ms}, but brokers accept {least} to {most} "
         "(group.min.session.timeout.ms, group.max.session.timeout.ms)"
     )
 

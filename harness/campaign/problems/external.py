@@ -51,8 +51,8 @@ _ORDERS = frozenset(
 )
 """Faults that need only clients, or commands of the user's own."""
 _UNSPOKEN = frozenset({"reassign", "elect-preferred"})
-"""Faults that need a request which librdkafka does not support."""
-_UNSEEN = "a client is not told who keeps the metadata, nor who the active controller is"
+"""Faults that need a request which librdkafka does not speak."""
+_UNSEEN = "clients cannot learn which servers keep the metadata, or which controller is active"
 
 
 def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
@@ -83,13 +83,16 @@ def external_problems(draft: Draft) -> Iterator[Problem]:
         return
     for client in () if draft.cells is None else clients_of(draft.cells):
         if client != LIBRDKAFKA:
-            reason = f"{client} is not told how to connect to a cluster of your own: {LIBRDKAFKA}"
+            reason = (
+                f"{client} cannot receive connection settings of an external cluster; "
+                f"use {LIBRDKAFKA}"
+            )
             yield Problem(field="cells.client", reason=reason)
     for name in draft.cells.producer if draft.cells else ():
         if connection_properties({name: ""}):
             yield Problem(field=f"cells.producer.{name}", reason=f"belongs to {_WHERE}.client")
     if draft.failover is not None:
-        reason = "failovers are measured on clusters that are deployed"
+        reason = "failovers are measured only on clusters that Ackproof deploys"
         yield Problem(field="failover", reason=reason)
     for index, entry in enumerate(draft.faults or ()):
         field = f"faults[{index}].{'fault' if isinstance(entry, FaultEntry) else 'story'}"
@@ -110,7 +113,7 @@ def _refusals(entry: Entry, spec: ExternalSpec) -> Iterator[str]:
 def refused_everywhere(fault: str) -> str | None:
     """Return the reason why no external cluster can offer the fault, or None if some can."""
     if fault == "elect-unclean":
-        return "is proven by leader epochs, which a client is not told"
+        return "is proven by leader epochs, which clients do not receive"
     if fault in _ORDERS or fault in _UNSPOKEN or fault in _HANDS:
         return None
     return f"is for deployed clusters, not for {EXTERNAL} ones"
@@ -120,9 +123,9 @@ def asked_for(fault: str) -> str | None:
     """Return the condition on which an external cluster offers a fault, or None if there is
     none."""
     if fault in _UNSPOKEN:
-        return f"sasl.mechanism, if any, is {', '.join(MECHANISMS)}"
+        return f"sasl.mechanism, if set, is one of {', '.join(MECHANISMS)}"
     if fault in _HANDS:
-        return f"commands say how to {', '.join(sorted(_HANDS[fault]))}"
+        return f"commands are configured to {', '.join(sorted(_HANDS[fault]))}"
     return None
 
 
@@ -138,11 +141,11 @@ def _refused(fault: str, spec: ExternalSpec, signal: str) -> Iterator[str]:
         given = {name: as_text(value) for name, value in spec.client.items()}
         if (unsaid := unspoken(given, frozenset(spec.secrets))) is not None:
             yield (
-                f"{fault} needs a request that librdkafka does not speak, and that is sent over a "
-                f"connection of our own, which does not speak {unsaid}"
+                f"{fault} needs a request that librdkafka does not support, and Ackproof's "
+                f"own connection does not support {unsaid}"
             )
     elif not spec.servers:
-        yield f"{fault} needs hands on the brokers: {_WHERE}.servers says how to lay them on"
+        yield f"{fault} needs control of the brokers: configure it under {_WHERE}.servers"
     else:
         gentle = fault == "restart" and signal == "kill"
         needed = _HANDS["kill" if gentle else fault]
@@ -155,15 +158,18 @@ def _cluster_problems(cluster: ClusterSweep) -> Iterator[Problem]:
     if reason := systems.parse(EXTERNAL).obstacle(cluster.backend):
         yield Problem(field="cluster.backend", reason=reason)
     if cluster.size > 1 or cluster.compare:
-        reason = "it is one cluster that is there: no lists, and nothing to compare"
+        reason = "an external cluster is a single cluster: give no lists and no comparison"
         yield Problem(field="cluster", reason=reason)
     if cluster.disks is not None:
-        reason = "brokers of your own have the disks that they have"
+        reason = "Ackproof cannot set the disks of external brokers"
         yield Problem(field="cluster.disks", reason=reason)
     for name, values in cluster.properties.items():
         field = f"cluster.properties.{name}"
         if name not in IN_FORCE:
-            reason = f"nothing is set of a cluster of your own; in force may be: {IN_FORCE}"
+            reason = (
+                "Ackproof sets no properties of an external cluster; the properties in "
+                f"force can be declared under {IN_FORCE}"
+            )
             yield Problem(field=field, reason=reason.replace("'", ""), key=True)
         elif not all(isinstance(value, int) and value > 0 for value in values):
             yield Problem(field=field, reason="a whole number of milliseconds")
@@ -173,14 +179,14 @@ def _brokers(spec: ExternalSpec, cluster: ClusterSweep) -> Iterator[Problem]:
     many = max(cluster.brokers)
     found = ids(spec, many)
     if len(set(found)) != many:
-        reason = f"says {many}, and {', '.join(map(str, found))} are named under {_WHERE}"
+        reason = f"says {many}, but {', '.join(map(str, found))} are named under {_WHERE}"
         yield Problem(field="cluster.brokers", reason=reason)
     named = set(names(spec, many))
     if spec.servers and (without := sorted(named - spec.servers.keys())):
-        reason = f"all brokers, or none: {', '.join(without)} is missing"
+        reason = f"name all brokers, or none: {', '.join(without)} is missing"
         yield Problem(field=f"{_WHERE}.servers", reason=reason)
     for name in sorted(spec.servers.keys() - named):
-        reason = "is none of broker.ids"
+        reason = "is not in broker.ids"
         yield Problem(field=f"{_WHERE}.servers.{name}", reason=reason, key=True)
 
 
@@ -189,10 +195,10 @@ def _connection(spec: ExternalSpec) -> Iterator[Problem]:
         for name in given:
             field = f"{_WHERE}.{section}.{name}"
             if not connection_properties({name: ""}):
-                reason = "is not about connecting: security.protocol, sasl.*, ssl.* are"
+                reason = "is not a connection setting: only security.protocol, sasl.* and ssl.* are"
                 yield Problem(field=field, reason=reason, key=True)
             elif section == "secrets" and name in spec.client:
-                yield Problem(field=field, reason="stands under client, too", key=True)
+                yield Problem(field=field, reason="is also set under client", key=True)
             elif (unknown := _unknown(name, given[name])) is not None:
                 yield Problem(field=field, reason=unknown)
 

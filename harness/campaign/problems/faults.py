@@ -72,7 +72,7 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
     yield from found or schedule_problems(draft)
     if (spec := draft.failover) is not None:
         if topics is not None and schedule.TOPIC in topics:
-            reason = f"a cell has the topic {schedule.TOPIC!r}, which is the failover's own"
+            reason = f"a cell has the topic {schedule.TOPIC!r}, which the failover reserves"
             yield Problem(field="failover", reason=reason)
         yield from schedule.problems(spec, members)
         grown = None if topics is None else {**topics, schedule.TOPIC: spec.partitions[0]}
@@ -90,7 +90,7 @@ def _on_nobody(draft: Draft) -> Iterator[Problem]:
             and entry.parameters.get("role") == Role.CONSUMER
         )
         if of_consumers:
-            reason = "no cell has consumers: give workload.readers or workload.groups"
+            reason = "no cell has consumers: add workload.readers or workload.groups"
             yield Problem(field=f"faults[{index}].parameters.role", reason=reason)
 
 
@@ -239,7 +239,7 @@ def _unplannable(
         resolved = resolve_planned(target, members, view, 0, fault.aim)
         fault.plan(members, resolved, parameters, random.Random(0))
     except TargetUnavailable:
-        yield f"{target.text} can never name anybody"
+        yield f"{target.text} can never match a server"
     except Unplannable as reason:
         yield str(reason)
 
@@ -268,9 +268,12 @@ def _deletion(entry: FaultEntry, field: str) -> Iterator[Problem]:
     if any(role.name == "topic" for role in roles):
         yield Problem(
             field=f"{field}.target",
-            reason="a topic that is written to is not deleted: made again, it would begin at the "
-            "same offsets in the same epochs, and nobody could tell what was lost from what was "
-            "deleted; delete-topic makes topics of its own, on the brokers that it is aimed at",
+            reason=(
+                "a topic that receives records is never deleted: created again, it would "
+                "begin at the same offsets in the same epochs, so that lost and deleted "
+                "records could not be distinguished; delete-topic creates topics of its "
+                "own, on its target brokers"
+            ),
         )
 
 
@@ -284,8 +287,10 @@ def _unchanged(entry: FaultEntry, cells: Iterable[Cell], field: str) -> Iterator
     if same:
         yield Problem(
             field=f"{field}.min_insync_replicas",
-            reason=f"{MIN_ISR} of {', '.join(same)} is {value} already, so that nothing would "
-            "change: give another value, or other topics",
+            reason=(
+                f"{MIN_ISR} of {', '.join(same)} is {value} already, so nothing would "
+                "change: choose another value, or other topics"
+            ),
         )
 
 
@@ -304,8 +309,8 @@ def _reasons(fault: str, cells: Iterable[Cell], draft: Draft) -> Iterator[str]:
         load = None if draft.workload is None else draft.workload.load_of(cell)
         if fault == ADVANCE_LOG_START.name and cell.acks == "0":
             yield (
-                f"{cell.topic}: with acks=0 nobody is told an offset, so that nobody can tell what "
-                "was lost from what was deleted"
+                f"{cell.topic}: with acks=0 clients receive no offsets, so lost and deleted "
+                "records could not be distinguished"
             )
         if load is not None:
             yield from (f"{cell.topic}: {reason}" for reason in _of_readers(fault, load))
@@ -314,13 +319,13 @@ def _reasons(fault: str, cells: Iterable[Cell], draft: Draft) -> Iterator[str]:
 def _of_readers(fault: str, load: Load) -> Iterator[str]:
     if fault == ADVANCE_LOG_START.name and (load.readers or load.groups):
         yield (
-            "it has consumers, and nobody could tell what they passed over from what was deleted "
-            "before they came to it"
+            "it has consumers, and skipped records could not be distinguished from records "
+            "that were deleted before they were read"
         )
     if fault == ADD_PARTITIONS.name and load.groups:
         yield (
-            "it has consumer groups, whose members would be given partitions of which the manifest "
-            "knows nothing"
+            "it has consumer groups, whose members would receive partitions that the "
+            "manifest does not have"
         )
 
 
@@ -351,7 +356,7 @@ def unknown_fault(name: str) -> str:
     if not faults:
         return unknown("fault", name, FAULTS)
     meant = "; or ".join(f"{fault}: {FAULTS[fault].summary}" for fault in faults)
-    return f"unknown fault {name!r}; what is meant may be {meant}"
+    return f"unknown fault {name!r}; it may mean {meant}"
 
 
 # --- schedules ------------------------------------------------------------------------------------
@@ -366,19 +371,19 @@ def schedule_problems(draft: Draft) -> Iterator[Problem]:
     crowded = [problem for ground in draft.grounds for problem in _too_many(campaign, ground)]
     yield from {problem.field: problem for problem in crowded}.values()
     if not crowded and any(len(plan) > FAULTS_MAX for plan in draft.plans):
-        reason = f"makes more than {FAULTS_MAX:,} faults a run"
+        reason = f"gives more than {FAULTS_MAX:,} faults per run"
         yield Problem(field="schedule", reason=reason)
 
 
 def _contradictions(campaign: Campaign) -> Iterator[Problem]:
     schedule = campaign.schedule
     if schedule.lasts is not None and schedule.rounds > 1:
-        reason = "is instead of rounds: say how long, or how often"
+        reason = "replaces rounds: give a duration or a number of rounds"
         yield Problem(field="schedule.lasts", reason=reason)
     for index, entry in enumerate(campaign.faults):
         if entry.weight is not None and (schedule.order != "drawn" or entry.at is not None):
-            why = "it has a time of its own" if entry.at is not None else "nothing is drawn"
-            reason = f"is for schedule.order: drawn, and {why}"
+            why = "it has its own time" if entry.at is not None else "the order is not random"
+            reason = f"applies to schedule.order: drawn, but {why}"
             yield Problem(field=f"faults[{index}].weight", reason=reason)
 
 
@@ -387,7 +392,7 @@ def _too_many(campaign: Campaign, ground: Ground) -> Iterator[Problem]:
         befallen, where = _befallen(entry, ground)
         for kind, found, room in _kinds(befallen, ground.room):
             if found > room:
-                reason = f"befalls up to {found} {kind} at once; schedule.at.most allows {room}"
+                reason = f"affects up to {found} {kind} at once; schedule.at.most allows {room}"
                 yield Problem(field=f"faults[{index}].{where}", reason=reason)
 
 
@@ -437,17 +442,17 @@ def _topic_problems(
     """Yield the problems of a story's topic and partition, each after its field."""
     if entry.topic is None:
         if story.needs_topic:
-            yield "topic", f"{entry.story} plays on a partition: a topic is needed"
+            yield "topic", f"{entry.story} runs on a partition: give a topic"
         return
     if not story.needs_topic:
-        yield "topic", f"{entry.story} is about no partition"
+        yield "topic", f"{entry.story} does not run on a partition"
     elif cells is None:
         return
     elif (cell := cells.get(entry.topic)) is None:
         yield "topic", f"no cell has the topic {entry.topic!r}; {meant_of(entry.topic, cells)}"
     elif cell.replication_factor < story.replicas:
         needed = f"{entry.story} needs {story.replicas} replicas"
-        yield "topic", f"{needed}, and {entry.topic} has {cell.replication_factor}"
+        yield "topic", f"{needed}, but {entry.topic} has {cell.replication_factor}"
     elif _number(entry) >= cell.partitions:
         yield "partition", f"{entry.topic} has the partitions 0 to {cell.partitions - 1}"
 

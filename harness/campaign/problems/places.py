@@ -76,7 +76,7 @@ def offers_table() -> Iterator[tuple[str, Mapping[str, Offer]]]:
 # --- what keeps a campaign from running -----------------------------------------------------------
 
 _FIELD = "cells.client"
-_SKIPPED = "; `ackproof run --skip-refused` runs without it"
+_SKIPPED = "; `ackproof run --skip-refused` runs the campaign without it"
 
 
 def lacking_capabilities(
@@ -136,7 +136,7 @@ def missing_programs(campaign: Campaign, allowed: Collection[Path]) -> Iterator[
         if (reason_missing := programs.missing(client)) is not None:
             yield Problem(field=_FIELD, reason=reason_missing)
         elif is_program(client) and programs.own(client).resolve() not in meant:
-            reason = f"it would start {client} with your rights; if that is meant: "
+            reason = f"it would start {client} with your rights. To allow this: "
             yield Problem(field=_FIELD, reason=f"{reason}--program {client}")
 
 
@@ -152,7 +152,7 @@ def unusable_commands(campaign: Campaign, *, allowed: bool) -> Iterator[Problem]
                 yield Problem(field=f"{field}.parameters.{key}", reason=reason)
         if not allowed:
             words = ", ".join(dict.fromkeys(argv[0] for _, argv in commands.named()))
-            reason = f"it would run {words} with your rights; if that is meant: --allow-commands"
+            reason = f"it would run {words} with your rights. To allow this: --allow-commands"
             yield Problem(field=f"{field}.fault", reason=reason)
 
 
@@ -199,7 +199,7 @@ def nothing_left(campaign: Campaign, kept: Campaign) -> Iterator[Problem]:
     """Yield a problem if all faults were refused. The rest would be a baseline, which was not asked
     for."""
     if campaign.faults and not kept.faults:
-        reason = f"the backend {campaign.cluster.backend} refuses every one of them"
+        reason = f"the backend {campaign.cluster.backend} refuses all of them"
         yield Problem(field="faults", reason=reason)
 
 

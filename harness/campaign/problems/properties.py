@@ -36,14 +36,14 @@ _UNSET = "retention.ms"
 _UNSET_MS = 168 * 3_600_000
 """The time that every system keeps the records of a topic by default, in milliseconds."""
 _FORGETS: Mapping[str, tuple[int, str]] = {
-    "offsets.retention.minutes": (60_000, "deletes commits, which would be taken for lost"),
+    "offsets.retention.minutes": (60_000, "deletes commits, which would be reported as lost"),
     "producer.id.expiration.ms": (
         1,
-        "forgets idempotent producers, whose repeated batches would be taken for duplicates",
+        "forgets idempotent producers, so that repeated batches would be reported as duplicates",
     ),
     "transactional.id.expiration.ms": (
         1,
-        "forgets transactional producers, which would be taken for fenced",
+        "forgets transactional producers, which would be reported as fenced",
     ),
 }
 """Properties for the time that brokers keep other state, with their units in milliseconds, and the
@@ -51,7 +51,7 @@ consequence of a shorter time."""
 _SIZES = ("log.retention.bytes", "retention.bytes")
 _CLEANUP = re.compile(r"(log\.)?cleanup\.policy")
 _CLOCKS = re.compile(r"-clock$")
-_DELETED = "deletes records, which would be taken for loss"
+_DELETED = "deletes records, which would be reported as lost"
 
 _SECRETS = ("cluster", "external", "secrets")
 _COMMANDS = "commands"
@@ -72,7 +72,7 @@ def property_problems(content: Section) -> Iterator[Problem]:
         own, where = mapping(compared, name), f"cluster.compare.{name}"
         yield from _broker_problems(own, where, known, {**everywhere, **own}, least_ms)
         for key in sorted(own.keys() & everywhere.keys()):
-            reason = "stands in cluster.properties, too: say it once for all, or of each"
+            reason = "is also set in cluster.properties: set it once for all, or for each cluster"
             yield Problem(field=f"{where}.{key}", reason=reason, key=True)
     yield from _topic_problems(mapping(cells, "topic"), known, least_ms)
     yield from _producer_problems(mapping(cells, "producer"), _clients(cells))
@@ -83,7 +83,9 @@ def secret_problems(content: Section) -> Iterator[Problem]:
     cluster = content.get("cluster")
     external = isinstance(cluster, dict) and cluster.get("system") == EXTERNAL
     for steps in secrets_in(content):
-        reason = f"is a secret, and this file is kept: {_instead(steps, external)}"
+        reason = (
+            f"is a secret, but this file is stored with the results: {_instead(steps, external)}"
+        )
         yield Problem(field=as_field(steps), reason=reason, key=isinstance(steps[-1], str))
 
 
@@ -266,7 +268,7 @@ def _kept_too_short(draft: Draft, least_ms: int) -> Iterator[Problem]:
         return
     if any(not _TIMES.keys() & cluster.properties.keys() for cluster, _ in draft.cluster.points()):
         days = _UNSET_MS // _DAY_MS
-        reason = f"brokers keep records for {days} days, and retention {_DELETED}: {_UNSET}: -1"
+        reason = f"brokers keep records for {days} days, but retention {_DELETED}: {_UNSET}: -1"
         yield Problem(field="cells.topic", reason=reason)
 
 
@@ -279,10 +281,12 @@ def _instead(steps: Steps, external: bool) -> str:
     if _COMMANDS in steps:
         return "let the command read it from a file or from its environment"
     if not external:
-        return "leave it out, because clusters that are deployed have PLAINTEXT listeners alone"
+        return (
+            "leave it out, because the clusters that Ackproof deploys have PLAINTEXT listeners only"
+        )
     if name.endswith(_JAAS):
         return (
-            "librdkafka takes no JAAS configuration, but sasl.username under "
+            "librdkafka accepts no JAAS configuration. Set sasl.username under "
             f"cluster.external.client, and sasl.password under {where}"
         )
     if steps[: len(_SECRETS)] == _SECRETS or connection_properties({name: ""}):

@@ -65,10 +65,12 @@ class Total:
         total = self.of(draft)
         if total is None or total <= (self.most if meant else self.asked):
             return None
-        told = f"{self.what}: {self.shown(total)} in all, at most {self.shown(self.most)}"
+        told = f"{self.what}: {self.shown(total)} in total, at most {self.shown(self.most)}"
         if total <= self.most:
             limit = self.shown(self.asked)
-            told = f"{self.what}: {self.shown(total)} in all, above {limit}; --yes if that is meant"
+            told = (
+                f"{self.what}: {self.shown(total)} in total, above {limit}. To run it anyway: --yes"
+            )
         return Problem(field=self.rather_at(draft) or self.field, reason=told)
 
 
@@ -298,11 +300,11 @@ _THEN: Sequence[Total] = (
         most=30 * 24 * _HOUR_MS,
         shown=_hours,
     ),
-    Total(field="workload.rate", what="records a second", of=_rate, asked=50_000, most=1e6),
+    Total(field="workload.rate", what="records per second", of=_rate, asked=50_000, most=1e6),
     Total(field="workload.rate", what="records of a run", of=_sends, asked=1e8, most=1e10),
     Total(
         field="workload.record.bytes",
-        what="bytes a second, of all replicas and consumers",
+        what="bytes per second, of all replicas and consumers",
         of=_bytes,
         asked=1e8,
         most=1e10,

@@ -78,8 +78,8 @@ def too_few_brokers(cluster: ClusterSpec) -> str | None:
     if cluster.zookeepers <= cluster.brokers:
         return None
     return (
-        f"with combined-kraft the first brokers are the controllers: for {cluster.zookeepers} it "
-        f"takes as many brokers, and there are {cluster.brokers}"
+        f"with combined-kraft the first brokers are the controllers: {cluster.zookeepers} "
+        f"controllers need as many brokers, but there are {cluster.brokers}"
     )
 
 
@@ -127,4 +127,4 @@ def release_problems(draft: Draft) -> Iterator[Problem]:
 def _reason(what: str, since: _Since, system: str) -> str:
     numbers, source = since
     version = ".".join(map(str, numbers))
-    return f"{what} that Apache Kafka knows since {version} ({source}), and {system} does not"
+    return f"{what} that Apache Kafka supports since {version} ({source}), but {system} does not"

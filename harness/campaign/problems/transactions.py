@@ -70,18 +70,18 @@ def _comebacks(draft: Draft) -> Iterator[Problem]:
     session instead."""
     for index, entry in enumerate(draft.faults or ()):
         if isinstance(entry, FaultEntry) and entry.parameters.get("comes_back"):
-            reason = "nobody comes in the place of a client of the workload transactions"
+            reason = "the workload transactions does not replace crashed clients"
             yield Problem(field=f"faults[{index}].parameters.comes_back", reason=reason)
 
 
 def _without(draft: Draft) -> Iterator[Problem]:
     """Yield a problem for each setting that only transactions have."""
     if draft.workload is not None and draft.workload.transactions is not None:
-        reason = "is of kind: transactions alone; this one is of kind " + draft.workload.kind
+        reason = "applies only to kind: transactions; this one is of kind " + draft.workload.kind
         yield Problem(field="workload.transactions", reason=reason)
     cells = expand(draft.cells) if draft.cells is not None else ()
     if any(cell.reads_committed for cell in cells):
-        reason = "nothing is sent in transactions: it is of workload.kind: transactions alone"
+        reason = "no transactions are sent: it applies only to workload.kind: transactions"
         yield Problem(field="cells.isolation.level", reason=reason)
 
 
@@ -109,11 +109,11 @@ def _cell_problems(cell: Cell, load: Load) -> Mapping[str, str]:
     if cell.client != LIBRDKAFKA:
         if not client_of(cell.client).transactions:
             able = [name for name, client in CLIENTS.items() if client.transactions]
-            reason = f"the program of {cell.client} knows no transactions, those of "
+            reason = f"the program of {cell.client} does not support transactions; those of "
             reason += f"{' and '.join(able)} do"
             return {"cells.client": reason}
         if load.transactions.transformers:
-            reason = f"transformers are {LIBRDKAFKA}'s alone, which reads for them: say 0"
+            reason = f"only {LIBRDKAFKA} supports transformers, because it reads for them: set 0"
             return {"workload.transactions.transformers": reason}
     try:
         clients.try_out_transactional(cell, load.transactions)

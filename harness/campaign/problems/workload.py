@@ -71,14 +71,17 @@ def idle_nodes(draft: Draft) -> Iterator[Problem]:
     most, nodes = draft.workload.clients_at_most, draft.cluster.clients
     if nodes > most:
         they = "client" if most == 1 else "clients"
-        reason = f"nobody would run on client-{most + 1}: a cell has {most} {they} at the most"
+        reason = f"no client would run on client-{most + 1}: a cell has at most {most} {they}"
         yield Problem(field="cluster.clients", reason=reason)
 
 
 def _amount_problems(workload: WorkloadSpec) -> Iterator[Problem]:
     records = workload.records
     if workload.flat_out and records is None:
-        reason = "is missing: flat out there is no other limit to what is sent, and kept on disk"
+        reason = (
+            "is missing: a producer that sends as fast as possible has no other limit "
+            "for the records sent and kept on disk"
+        )
         yield Problem(field="workload.records", reason=reason)
     elif records is not None and records < workload.producers:
         reason = f"{records} records are too few for {workload.producers} producers"
@@ -104,7 +107,7 @@ def _key_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
             yield Problem(field=field, reason=f"{refusal} (in {', '.join(names)})")
     others = sorted({cell.client for cell in cells} - {LIBRDKAFKA})
     if others and keys is not None:
-        reason = f"programs are told no keys, and there are cells of {', '.join(others)}"
+        reason = f"client programs do not receive keys, but there are cells of {', '.join(others)}"
         yield Problem(field="workload.keys", reason=reason)
 
 
@@ -118,7 +121,7 @@ def _topics_named(entries: tuple[Entry, ...]) -> Iterator[Problem]:
             field, topics = f"faults[{index}].target", list(_topics_of(entry.target))
         for topic in topics:
             if topic is not None and topic != expressions.ANY and not topic.startswith("__"):
-                reason = f"cells.alone: the topic {topic} is in one run only; say any"
+                reason = f"cells.alone: the topic {topic} exists in one run only; use any"
                 yield Problem(field=field, reason=reason)
 
 
@@ -148,7 +151,7 @@ def own_consumer_problems(content: Mapping[str, object]) -> Iterator[Problem]:
             continue
         name, where = group.get("name"), f"workload.groups[{index}]"
         if isinstance(name, str) and first.setdefault(name, index) != index:
-            reason = f"workload.groups[{first[name]}] is called {name!r}, too"
+            reason = f"workload.groups[{first[name]}] also has the name {name!r}"
             yield Problem(field=f"{where}.name", reason=reason)
         yield from _property_problems(mapping(group, "consumer"), f"{where}.consumer")
 
@@ -177,7 +180,7 @@ def _reader_problems(
 ) -> Iterator[Problem]:
     field = "workload.readers.where"
     if spec.readers_where and not spec.readers:
-        yield Problem(field=field, reason="there are no tail readers: give workload.readers")
+        yield Problem(field=field, reason="there are no tail readers: add workload.readers")
         return
     yield from where_problems(field, spec.readers_where, settings)
 
@@ -216,7 +219,9 @@ def _name_problems(spec: WorkloadSpec, cells: Sequence[Cell]) -> Iterator[Proble
     )
     for name, many in Counter(names).items():
         if many > 1:
-            reason = f"{many} clients would be called {name}: name groups or cells otherwise"
+            reason = (
+                f"{many} clients would have the name {name}: choose other names for groups or cells"
+            )
             yield Problem(field="workload.groups", reason=reason)
 
 
@@ -236,8 +241,8 @@ def _unwritable(writer: PlannedWriter) -> str | None:
         partition = max(writer.partitions, default=None)
         stem = Stem(table=writer.table, writer=writer.writer, partition=partition)
     except ValueError as refusal:
-        return f"{refusal}; sweep less"
-    name = f".{stem.part(_PARTS_MAX)}.part"  # its name while it is copied from a host
+        return f"{refusal}; sweep fewer settings"
+    name = f".{stem.part(_PARTS_MAX)}.part"  # as it is called while it is copied from a host
     if len(name) <= _FILE_NAME_MAX:
         return None
-    return f"the file {name} would have more than {_FILE_NAME_MAX} characters: sweep less"
+    return f"the file {name} would have more than {_FILE_NAME_MAX} characters: sweep fewer settings"

@@ -55,7 +55,7 @@ def night(directory: Path) -> Night:
     try:
         document = verdict.read_document(found / verdict.FILE)
     except FileNotFoundError:
-        hint = f"it was never checked: ackproof check {directory}"
+        hint = f"it was never checked; run ackproof check {directory}"
         raise NotResults(f"{directory} has no verdict: {hint}") from None
     try:
         return night_of(document, campaign_file.digest(found))
@@ -67,13 +67,13 @@ def read(file: Path) -> tuple[NightLine, ...]:
     """Return the lines of a file, the last of equal nights. Raises NotHistory if the path is not a
     file or no line is one of a history, FileNotFoundError, OSError."""
     if file.exists() and not file.is_file():
-        raise NotHistory(f"{file} is no file")
+        raise NotHistory(f"{file} is not a file")
     raw = file.read_bytes().split(b"\n")
     lines = [_line(number, one) for number, one in enumerate(raw, 1) if one.strip()]
     if lines and all(line.damaged for line in lines):
         first = lines[0]
         reason = f"line {first.number}: {first.trouble}"
-        raise NotHistory(f"{file} is no history file, and stays as it is: {reason}")
+        raise NotHistory(f"{file} is not a history file and was not changed: {reason}")
     return tuple({line.key: line for line in lines}.values())
 
 
@@ -95,7 +95,7 @@ def troubles(file: Path, lines: Sequence[NightLine]) -> Iterator[str]:
     """Yield the lines of a file that are not shown, one sentence each."""
     for line in lines:
         if line.trouble:
-            yield f"{file}: line {line.number} is not shown, and is kept: {line.trouble}"
+            yield f"{file}: line {line.number} is kept but not shown: {line.trouble}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +144,15 @@ def _line(number: int, raw: bytes) -> NightLine:
         content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
         version = content.get("history_version") if isinstance(content, dict) else None
         if isinstance(version, int) and version > _VERSION:
-            later = f"its version is {version}, and this Ackproof knows up to {_VERSION}"
+            later = (
+                f"its version is {version}, but this Ackproof supports versions up to {_VERSION}"
+            )
             return NightLine(number=number, raw=raw, trouble=later)
         found = Night.model_validate(content)
     except RecursionError:
-        return NightLine(number=number, raw=raw, trouble="it is nested too deep", damaged=True)
+        return NightLine(number=number, raw=raw, trouble="it is nested too deeply", damaged=True)
     except json.JSONDecodeError as error:
-        trouble = f"it is not JSON from column {error.colno} on"
+        trouble = f"it is not valid JSON at column {error.colno}"
         return NightLine(number=number, raw=raw, trouble=trouble, damaged=True)
     except ValueError as error:
         return NightLine(number=number, raw=raw, trouble=printable(in_words(error)), damaged=True)
@@ -158,7 +160,7 @@ def _line(number: int, raw: bytes) -> NightLine:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _raw(one: Night) -> bytes:

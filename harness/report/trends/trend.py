@@ -136,7 +136,7 @@ def _by_cell(night: Night | None) -> Mapping[str, list[CellFigures]]:
 def _of_cell(one: Occasion, cells: Mapping[str, Sequence[CellFigures]], name: str) -> Square:
     rounds = cells.get(name)
     if not rounds:
-        return Square(kind="none", letter="", told=f"{one.date}: not there")
+        return Square(kind="none", letter="", told=f"{one.date}: absent")
     worst = min((cell.kind for cell in rounds), key=WORST_FIRST.index)
     lost = sum_in_words(cell.lost for cell in rounds)
     return _square(worst, f"{one.date}: {worst.value}, {lost} lost")
@@ -175,9 +175,9 @@ def not_compared(oldest_first: Sequence[Night]) -> Iterator[str]:
     for night in last:
         known = _comparable(night, before)
         if not known:
-            yield f"{_name(night)}: there is no night before to compare it with"
+            yield f"{_name(night)}: there is no earlier night to compare it with"
         elif night.total.lost_guaranteed is None and night.total.guaranteed:
-            yield f"{_name(night)}: it is unknown what was lost"
+            yield f"{_name(night)}: the number of lost records is unknown"
 
 
 def _split(oldest_first: Sequence[Night]) -> tuple[list[Night], list[Night]]:
@@ -211,7 +211,10 @@ def _reasons(night: Night, before: Sequence[Night]) -> Iterator[str]:
     most = max(one.total.lost_guaranteed or 0 for one in before)
     if lost is not None and lost > most:
         nights = f"{len(before)} night{'s' if len(before) > 1 else ''}"
-        yield f"{lost:,} guaranteed records lost; at most {most:,} known of the {nights} before"
+        yield (
+            f"{lost:,} guaranteed records lost; at most {most:,} in the {nights} before, as "
+            "far as known"
+        )
 
 
 def _name(night: Night) -> str:

@@ -171,7 +171,7 @@ def _fetch(run: Run, node: Node, source: PurePosixPath, target: str) -> None:
     try:
         node.fetch(source, run.directory / target)
     except (InfraError, OSError) as error:
-        run.finding("collect", f"{source} of {node.name} could not be fetched whole: {error}")
+        run.finding("collect", f"{source} of {node.name} could not be fetched completely: {error}")
     files = (path for path in sorted((run.directory / target).rglob("*")) if path.is_file())
     run.recorder.collected(
         {path.relative_to(run.directory).as_posix(): storage.digest(path) for path in files}

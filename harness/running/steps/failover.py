@@ -86,7 +86,7 @@ def _lacking(run: Run, spec: FailoverSpec, partitions: int) -> str:
     full = sum(len(view.isr) >= spec.replication_factor for view in found)
     if full >= partitions:
         return ""
-    return f"{len(found)} are led, {full} have a full ISR"
+    return f"{len(found)} have a leader, {full} have a full ISR"
 
 
 def _aimed(run: Run, planned: PlannedFailover, fault_id: int) -> OpenFault:
@@ -122,8 +122,10 @@ def _struck(
     if late:
         run.finding(
             "failover",
-            f"{planned.partitions} partitions: {len(late)} of {len(moved)} that broker {broker} "
-            f"led were not back within {limit_s:.0f} s",
+            (
+                f"{planned.partitions} partitions: {len(late)} of the {len(moved)} that broker "
+                f"{broker} led did not recover within {limit_s:.0f} s"
+            ),
         )
     return not late
 
@@ -151,5 +153,5 @@ def _await_return(run: Run, executor: Executor, entry: OpenFault, deadline: Dead
     limit_s = deadline.remaining(at_most=fault_limit_ms(run.campaign.limits, run.system) / 1000)
     proof = prove(looks, deadline, limit_s, by_itself=False)
     if not proof.proven:
-        raise StepTimeout(f"{', '.join(entry.target.servers)} did not come back")
+        raise StepTimeout(f"{', '.join(entry.target.servers)} did not recover")
     run.ledger.close(entry.fault_id)

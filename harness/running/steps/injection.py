@@ -206,7 +206,7 @@ def _aimed(run: Run, planned: ScheduledFault, deadline: Deadline) -> OpenFault:
             rng = random.Random(f"{planned.seed}/plan")
             plan = fault.plan(run.cluster.members, target, planned.parameters, rng)
         except (resolution.TargetUnavailable, ViewUnavailable) as reason:
-            reasons.append(LookupError(f"the target named nobody in time: {reason}"))
+            reasons.append(LookupError(f"the target matched no server in time: {reason}"))
             return False
         except Unplannable as reason:
             reasons.append(reason)

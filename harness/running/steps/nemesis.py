@@ -216,7 +216,9 @@ def _settle(run: Run, act: Act, deadline: Deadline) -> None:
         return
     if missing := unwhole(run):
         run.unsettled[act.faults[0].fault_id] = {f"not settled after {limit_s:g} s": missing}
-        run.progress.note(f"{act.label}: the cluster has not settled in {limit_s:g} s: {missing}")
+        run.progress.note(
+            f"{act.label}: the cluster did not settle within {limit_s:g} s: {missing}"
+        )
 
 
 def _play(run: Run, act: Act, deadline: Deadline) -> None:
@@ -234,7 +236,10 @@ def _check_end(run: Run) -> None:
     first broken guarantee, and a visible one is broken."""
     check_brokers_left(run)
     if run.campaign.schedule.until == "first-broken-guarantee" and run.ended_by_themselves:
-        raise Ended(f"{run.ended_by_themselves[0]} had ended by itself, and no more was asked for")
+        raise Ended(
+            f"{run.ended_by_themselves[0]} had ended by itself, and the campaign "
+            "stops at that point"
+        )
 
 
 def _patience_s(run: Run) -> float:

@@ -80,7 +80,7 @@ def _let_groups_go_on(run: Run, deadline: Deadline) -> None:
         return not stuck
 
     if not deadline.until(_or_gone(run, go_on), at_most=groups_limit_s(run)):
-        run.tell(f"recover: groups that do not go on: {', '.join(sorted(stuck))}")
+        run.tell(f"recover: groups that make no progress: {', '.join(sorted(stuck))}")
     check_brokers_left(run)
 
 

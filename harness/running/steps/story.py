@@ -85,7 +85,7 @@ class _OnStage:
             self.stage.wait_for(self.part.until, self.part, deadline)
         except CueMissed as missed:
             # The fault is healed at once, because there is nothing left to wait for.
-            self.stage.run.progress.note(f"{self.part.label} is held no longer: {missed}")
+            self.stage.run.progress.note(f"{self.part.label} ends now: {missed}")
 
     def healed(self, proven: bool) -> None:
         if proven:
@@ -138,7 +138,7 @@ class _Stage:
         """Wait for a cue. Raises CueMissed, and StepTimeout if the time ends before either is
         known."""
         if not deadline.until(lambda: self._known(cue) is not None, poll=_POLL_S):
-            raise StepTimeout(f"{part.label} still waited for {cue}")
+            raise StepTimeout(f"{part.label} was still waiting for {cue}")
         if not self._known(cue):
             raise CueMissed(f"{cue.step} was not {cue.event}")
         if cue.when is not None:
@@ -153,7 +153,7 @@ class _Stage:
     def _wait_until(self, when: When, cue: Cue, part: Part, deadline: Deadline) -> None:
         look = self._look(when, cue, part)
         if not deadline.until(look, at_most=cue_limit_s(self.run), poll=_LOOK_S):
-            raise CueMissed(f"{when} did not come about in {cue_limit_s(self.run):.0f} s")
+            raise CueMissed(f"{when} did not happen within {cue_limit_s(self.run):.0f} s")
 
     def _look(self, when: When, cue: Cue, part: Part) -> Callable[[], bool]:
         if when is When.WHOLE:

@@ -259,7 +259,7 @@ class DockerBackend:
         try:
             there = self._client.containers.list(all=True, filters={"name": f"^/{container}$"})
         except DockerException as error:
-            raise InfraError(f"the engine does not say what there is of {name}: {error}") from error
+            raise InfraError(f"the engine cannot list the containers of {name}: {error}") from error
         return [f"the container {container}"] if there else []
 
     def reaches(self, source: Node, target: Node, port: int, timeout: float = 1.0) -> bool:

@@ -69,9 +69,12 @@ def refusal(info: Mapping[str, Any]) -> str | None:
             f"virtual machine?): {_REMOTE}"
         )
     if "name=rootless" in security:
-        return "the engine is rootless, its containers are out of reach: use one that runs as root"
+        return (
+            "the engine is rootless, so its containers cannot be reached: use an engine "
+            "that runs as root"
+        )
     if "name=userns" in security:
-        return "the engine maps users (userns-remap): use one that does not"
+        return "the engine maps users (userns-remap): use an engine that does not"
     return None
 
 

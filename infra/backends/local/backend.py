@@ -148,4 +148,4 @@ def _have_shared_memory_of_our_own() -> None:
     command = ["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/dev/shm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise InfraError(f"no shared memory of the run's own: {done.stderr.strip()}")
+        raise InfraError(f"no shared memory for the run: {done.stderr.strip()}")

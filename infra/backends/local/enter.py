@@ -81,7 +81,7 @@ def enter(
     Raises InfraError inside of namespaces, or if the machine allows none.
     """
     if inside():
-        raise InfraError("inside the run's namespaces already")
+        raise InfraError("already inside the run's namespaces")
     flags = _way_in()
     registry = Registry.open()
     # The outer process unblocks the signals when it can pass them on. An earlier one is kept, and
@@ -128,13 +128,13 @@ def _unless(program: str, complaint: str) -> str | None:
         return None
     lacking = shutil.which(program, path=search_path()) is None
     remedy = f": install it (Debian, Ubuntu: {_INSTALL[program]})" if lacking else ""
-    return f"{program} does not work here ({complaint}){remedy}"
+    return f"{program} does not work on this machine ({complaint}){remedy}"
 
 
 def unlimited(what: Scarce) -> str | None:
     """Return why processes cannot be limited in ``what`` here, or None if a trial succeeds."""
     if _way_in() != _AS_ROOT:
-        return "control groups are made by root alone: sudo"
+        return "only root can create control groups: use sudo"
     return cgroups.obstacle(what)
 
 
@@ -175,7 +175,7 @@ def _way_in() -> tuple[str, ...]:
         complaint = _try(flags, "setpriv", "--pdeathsig", "KILL", "true")
         if not complaint:
             return flags
-    raise InfraError(f"this machine does not let us make namespaces ({complaint}); {_remedy()}")
+    raise InfraError(f"this machine does not allow namespaces ({complaint}); {_remedy()}")
 
 
 def _try(flags: Sequence[str], *argv: str, text: str = "") -> str:

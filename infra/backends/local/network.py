@@ -111,7 +111,7 @@ def free_subnet(taken: Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network
     for subnet in _POOL.subnets(new_prefix=_PREFIX_LENGTH):
         if not any(subnet.overlaps(other) for other in taken):
             return subnet
-    raise InfraError(f"every /{_PREFIX_LENGTH} of {_POOL} is routed on this machine already")
+    raise InfraError(f"every /{_PREFIX_LENGTH} of {_POOL} is already routed on this machine")
 
 
 def routed_networks() -> list[ipaddress.IPv4Network]:
@@ -142,7 +142,7 @@ class Router:
         full."""
         with self._lock:
             if not self._free:
-                raise InfraError(f"no more than {_NODES} nodes fit into {self.subnet}")
+                raise InfraError(f"{self.subnet} has room for at most {_NODES} nodes")
             address = self._free.popleft()
             self._link(f"node{next(self._links)}", namespace, "eth0", address)
             namespace.call(lambda: _configure_node(address, self.address))
@@ -185,7 +185,7 @@ class Router:
                 host.call(lambda: _configure_end(name, address, self.address, str(self.subnet)))
             except NetlinkError as error:
                 raise InfraError(
-                    f"cannot make {self.subnet} known to this machine: {error}"
+                    f"this machine cannot be given a route to {self.subnet}: {error}"
                 ) from error
         return True
 

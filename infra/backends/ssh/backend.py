@@ -172,8 +172,8 @@ class SshBackend:
             on_all(AgentNode.close, self._nodes.made())
         except InfraError as error:
             raise InfraError(
-                f"{error}\nleft there until {LEASE_S / 60:.0f} minutes have passed without a word "
-                "of us, or: ackproof clean --inventory FILE"
+                f"{error}\nleft on the host until {LEASE_S / 60:.0f} minutes have passed "
+                "without a message of this run, or until: ackproof clean --inventory FILE"
             ) from error
 
     def _place(self, names: Sequence[str]) -> None:

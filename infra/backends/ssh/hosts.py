@@ -127,7 +127,7 @@ def _own_address(host: Host, addresses: Sequence[str]) -> str:
     if address not in addresses:
         raise InfraError(
             f"{host}: {address} is not an address of the host itself (it has "
-            f"{', '.join(addresses)}): give the one that the other hosts reach it at"
+            f"{', '.join(addresses)}): give the address that the other hosts use"
         )
     return address
 
@@ -178,9 +178,9 @@ def _clean(connection: Connection, directory: str, everything: bool, keep_softwa
     base = str(brought.base)
     tenant = brought.agent.ask("tenant", base=base)
     if tenant is not None and tenant["alive"] and not everything:
-        return f"a run of {tenant['holder']} is alive, left alone"
+        return f"a run of {tenant['holder']} is active and was not changed"
     if keep_software:
         brought.agent.ask("release", base=base, timeout=_REMOVED_WITHIN_S)
-        return "nothing of a run" if tenant is None else f"removed a run of {tenant['holder']}"
+        return "no run was left" if tenant is None else f"removed a run of {tenant['holder']}"
     brought.agent.ask("purge", base=base, timeout=_REMOVED_WITHIN_S)
     return f"removed {base}" + ("" if tenant is None else f", with a run of {tenant['holder']}")

@@ -189,8 +189,8 @@ def _too_few(role: str, wanted: int, hosts: Sequence[Host]) -> str:
         return f"{len(hosts)} hosts are too few, as each carries one node"
     able = sum(role in host.roles for host in hosts)
     return (
-        f"{wanted} with the role {role} are needed, {able} of {len(hosts)} have it, "
-        "and each carries one node"
+        f"{wanted} with the role {role} are needed, but only {able} of {len(hosts)} hosts "
+        "have it, and each carries one node"
     )
 
 
@@ -220,5 +220,5 @@ def _filled(host: Any, defaults: Mapping[str, Any], jump: Any) -> Any:
 def _readable(path: Path) -> Path:
     expanded = path.expanduser()
     if not os.access(expanded, os.R_OK) or not expanded.is_file():
-        raise ValueError(f"{path} is no file that can be read")
+        raise ValueError(f"{path} is not a readable file")
     return expanded

@@ -38,7 +38,7 @@ _downloading = threading.Lock()
 def unavailable() -> str | None:
     """Return why this machine cannot prepare hosts and the remedy, or None if it can."""
     if find_spec("pip") is None:
-        return f"pip is not there, to fetch the hosts' libraries: {sys.executable} -m ensurepip"
+        return f"pip, which fetches the hosts' libraries, is missing: {sys.executable} -m ensurepip"
     return None
 
 
@@ -78,7 +78,7 @@ def imported() -> Sequence[str]:
     known = packages_distributions()
     foreign = set(foreign_modules())
     if absent := foreign - known.keys():
-        raise InfraError(f"not installed here: {', '.join(sorted(absent))}: make setup")
+        raise InfraError(f"not installed on this machine: {', '.join(sorted(absent))}: make setup")
     return sorted({known[name][0] for name in foreign})
 
 
@@ -129,7 +129,7 @@ def locked() -> Sequence[str]:
         try:
             found[name] = f"{name}=={version(name)}"
         except PackageNotFoundError as error:
-            raise InfraError(f"{name} is not installed here: make setup") from error
+            raise InfraError(f"{name} is not installed on this machine: make setup") from error
         needed = [Requirement(text) for text in requires(name) or ()]
         pending += [r.name for r in needed if r.marker is None or r.marker.evaluate({"extra": ""})]
     return sorted(found.values())
@@ -169,7 +169,9 @@ def _download(platform: Platform, directory: Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InfraError(f"pip download: {error}") from error
     if done.returncode != 0:
-        raise InfraError(f"the libraries for hosts cannot be had: {done.stderr.strip()[-2000:]}")
+        raise InfraError(
+            f"the libraries for hosts cannot be fetched: {done.stderr.strip()[-2000:]}"
+        )
 
 
 def _cache() -> Path:

@@ -58,9 +58,9 @@ class Acceptance(paramiko.MissingHostKeyPolicy):
 def changed(error: paramiko.BadHostKeyException, known_hosts: Path) -> InfraError:
     """Return the error for a host that shows another key than last time."""
     return InfraError(
-        f"{error.hostname}: THE HOST KEY HAS CHANGED: it was {error.expected_key.fingerprint} and "
-        f"is {error.key.fingerprint}. Somebody may be listening in. Only if you know that the host "
-        f"was installed anew: ssh-keygen -f {known_hosts} -R '{error.hostname}'"
+        f"{error.hostname}: THE HOST KEY HAS CHANGED: it was {error.expected_key.fingerprint} "
+        f"and is {error.key.fingerprint}. The connection may be intercepted. Only if you know "
+        f"that the host was reinstalled: ssh-keygen -f {known_hosts} -R '{error.hostname}'"
     )
 
 
@@ -138,7 +138,7 @@ def _client(
         raise changed(error, trust.known_hosts) from None
     except paramiko.AuthenticationException as error:
         raise InfraError(
-            f"{login}: user {login.user} is not let in with {login.key or 'any of your keys'} "
+            f"{login}: user {login.user} was refused with {login.key or 'any of your keys'} "
             f"({error})"
         ) from None
     except (OSError, EOFError, paramiko.SSHException) as error:
@@ -164,11 +164,12 @@ def _key(login: Login) -> paramiko.PKey | None:
         if _AGENT in os.environ:
             return None
         raise InfraError(
-            f"{login}: the key {login.key} has a passphrase: put it into an environment variable "
-            "and that one's name into passphrase.env, or give the key to ssh-agent"
+            f"{login}: the key {login.key} has a passphrase: put it into an environment "
+            "variable and give the variable's name under passphrase.env, or give the key to "
+            "ssh-agent"
         ) from None
     except ValueError:
-        reason = "it is no private key" if secret is None else "the passphrase is not its own"
+        reason = "it is not a private key" if secret is None else "the passphrase does not match"
         raise InfraError(f"{login}: the key {login.key} cannot be used: {reason}") from None
     except (OSError, paramiko.SSHException, UnknownKeyType) as error:
         raise InfraError(f"{login}: the key {login.key} cannot be used: {error}") from None

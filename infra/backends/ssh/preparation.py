@@ -44,7 +44,7 @@ def bring_libraries(
         return
     wheels = libraries.wheels(platform)
     size_mb = sum(wheel.stat().st_size for wheel in wheels) / 1e6
-    report(f"{agent.who}: bringing {len(wheels)} libraries ({size_mb:.0f} MB)")
+    report(f"{agent.who}: copying {len(wheels)} libraries ({size_mb:.0f} MB)")
     aside = directory.with_name(f"{directory.name}.wheels")
     for wheel in wheels:
         agent.write(aside / wheel.name, wheel.read_bytes())
@@ -72,8 +72,9 @@ def bring_artifact(
     present = agent.ask("sums", timeout=_SUMMED_WITHIN_S, path=str(there))
     if strangers := sorted(present.keys() - artifact.sums.keys()):
         raise InfraError(
-            f"{agent.who}: {', '.join(strangers)} in {there} is not of {artifact.title}: remove "
-            "it, or everything by ackproof clean --inventory FILE"
+            f"{agent.who}: {', '.join(strangers)} in {there} does not belong to "
+            f"{artifact.title}: remove it, or remove everything with ackproof clean "
+            "--inventory FILE"
         )
     missing = [name for name, known in artifact.sums.items() if present.get(name) != known]
     if missing:
@@ -185,8 +186,8 @@ def bring_agent(connection: Connection, directory: str) -> Brought:
 def _check_python(connection: Connection, version: Sequence[int]) -> None:
     if tuple(version) < _PYTHON_MIN:
         raise InfraError(
-            f"{connection.host}: its Python is {'.'.join(map(str, version))}, and 3.11 or newer is "
-            "needed: Debian 12, Ubuntu 24.04 or newer"
+            f"{connection.host}: its Python is {'.'.join(map(str, version))}, but 3.11 or "
+            "newer is needed: Debian 12, Ubuntu 24.04 or newer"
         )
 
 
@@ -250,7 +251,7 @@ def _facts_after_installing(
         facts = agent.ask("facts")
     still = [package for package in _missing(facts) if package != "nftables"]
     if still:
-        raise InfraError(f"{connection.host}: {', '.join(still)} installed, but of no use")
+        raise InfraError(f"{connection.host}: {', '.join(still)} is installed, but does not work")
     return facts
 
 
@@ -272,7 +273,7 @@ def _check_may_install(
     if not _DEBIAN & set(facts["distribution"]):
         raise InfraError(f"{wanted} by hand: this is {facts['distribution'][0]}, not Debian")
     if facts["not_root"]:
-        raise InfraError(f"{wanted}, and we are not let: {facts['not_root']}")
+        raise InfraError(f"{wanted}, but Ackproof may not do it: {facts['not_root']}")
 
 
 def _apt(connection: Connection, packages: Sequence[str]) -> None:

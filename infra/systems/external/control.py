@@ -43,7 +43,7 @@ def carry_out(handle: Handle, action: Action) -> None:
     Raises InfraError if that fails, or if the description does not name the action.
     """
     if action not in handle.actions:
-        raise InfraError(f"nothing says how to {action} it")
+        raise InfraError(f"no command to {action} it is configured")
     if not handle.commands:
         _in_docker(handle, action)
         return
@@ -152,5 +152,7 @@ def _container(client: "DockerClient", handle: Handle) -> "Container":
     labels = [f"{_PROJECT}={project}", f"{_SERVICE}={service}"]
     found = client.containers.list(all=True, filters={"label": labels})
     if len(found) != 1:
-        raise InfraError(f"{handle.compose}: {len(found)} containers, and one is meant")
+        raise InfraError(
+            f"{handle.compose}: {len(found)} containers match, but exactly one is needed"
+        )
     return found[0]

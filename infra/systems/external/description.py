@@ -132,11 +132,11 @@ class ExternalBuild(Build):
 
     def quorum(self, asked: str | None = None) -> MetadataQuorum | None:
         if asked is not None:
-            raise ValueError(f"is for systems that are deployed, and {EXTERNAL} is there already")
+            raise ValueError(f"is for systems that Ackproof deploys, but {EXTERNAL} already runs")
         return None
 
     def obstacle(self, backend: str) -> str | None:
-        told = f"nothing of {EXTERNAL} is deployed: its clients are on the backend {ONLY_CLIENTS}"
+        told = f"{EXTERNAL} is not deployed: its clients run on the backend {ONLY_CLIENTS}"
         return None if backend == ONLY_CLIENTS else f"{told}, not on {backend}"
 
     def configured(self, layout: Layout) -> NoReturn:  # noqa: ARG002
@@ -148,16 +148,16 @@ def _build(version: str | None) -> ExternalBuild:
     return ExternalBuild(
         text=EXTERNAL,
         quorums=(),
-        needs="a cluster of your own",
+        needs="an external cluster",
         # Topics under a prefix can be removed, but __transaction_state keeps what was written into
         # it.
-        without_transactions="transactions are not tried on a cluster of your own",
+        without_transactions="transactions are not tested on an external cluster",
     )
 
 
 EXTERNAL_CLUSTER = Product(
     name=EXTERNAL,
-    summary="a cluster of your own, which is there already (docs/your-cluster.md)",
+    summary="an external cluster, which already runs (docs/your-cluster.md)",
     build=_build,
     forms=(EXTERNAL,),
 )

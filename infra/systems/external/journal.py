@@ -83,7 +83,7 @@ class Journal:
         except OSError as error:
             raise InfraError(f"{self._path} cannot be read: {error.strerror}") from error
         except (ValueError, LookupError, TypeError) as error:
-            damage = "is damaged: what the run has left on the cluster is unknown"
+            damage = "is damaged: the changes that the run left on the cluster are unknown"
             raise InfraError(f"{self._path} {damage}") from error
         return left
 

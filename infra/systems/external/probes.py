@@ -119,7 +119,7 @@ def admin_client(properties: Mapping[str, str | int]) -> AdminClient:
         return AdminClient({"log_level": 0, **properties})
     except KafkaException as refusal:
         raise InfraError(
-            f"librdkafka does not connect like that: {refusal.args[0].str()}"
+            f"librdkafka refuses these connection settings: {refusal.args[0].str()}"
         ) from None
 
 

@@ -47,8 +47,8 @@ def why_silent(connection: Mapping[str, str], silence: object) -> str:
         return "; ".join(f"{_text(address)}: {reason}" for address, reason in unlike.items())
     advertised, errors = _metadata(connection)
     if advertised or not errors:
-        return "; ".join(_unreachable(advertised)) or f"it answers, but not this: {silence}"
-    return f"it lets this client not in: check security.protocol, sasl.* and ssl.*: {errors[0]}"
+        return "; ".join(_unreachable(advertised)) or f"it answers, but not this request: {silence}"
+    return f"it refuses this client: check security.protocol, sasl.* and ssl.*: {errors[0]}"
 
 
 def _address(text: str) -> Address:
@@ -70,7 +70,7 @@ def _obstacle(address: Address) -> str | None:
     except socket.gaierror as error:
         return f"this machine cannot resolve the name ({error.strerror})"
     except ConnectionRefusedError:
-        return "nothing listens there (connection refused)"
+        return "no server listens there (connection refused)"
     except TimeoutError:
         return f"no connection within {_WITHIN_S:g} s, as behind a firewall"
     except (OSError, ValueError, OverflowError) as error:
@@ -114,7 +114,7 @@ def _unlike(address: Address, connection: Mapping[str, str]) -> str | None:
     wants_tls = connection.get("security.protocol", "plaintext").lower().endswith("ssl")
     spoken = _spoken(address)
     if spoken is None:
-        return "something listens there that does not answer as a broker: is it a Kafka listener?"
+        return "the server there does not answer like a broker: is it a Kafka listener?"
     if spoken in _NOT_KAFKA:
         return _NOT_KAFKA[spoken]
     if spoken == _SECURED and not wants_tls:

@@ -55,7 +55,7 @@ def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
     for broker, back in sorted(left.down.items()):
         handle = left.described.handles.get(broker)
         if handle is None:
-            yield f"{server_name(broker)}: nothing says how to {back} it"
+            yield f"{server_name(broker)}: no command to {back} it is configured"
             continue
         try:
             carry_out(handle, back)

@@ -44,7 +44,7 @@ class OutsideNode:
     def __getattr__(self, what: str) -> Any:
         if what.startswith("__"):  # requests of Python itself
             raise AttributeError(what)
-        raise InfraError(f"{self.name} is no node of ours: no {what}")
+        raise InfraError(f"{self.name} is not a node of Ackproof: no {what}")
 
 
 class OutsideProcess:
@@ -85,7 +85,7 @@ class OutsideProcess:
         """Do the action that stands for the signal. Raises InfraError if none does."""
         action = _BY_SIGNAL.get(signal_number)
         if action is None:
-            raise InfraError(f"{self.name}: nothing stands for signal {signal_number}")
+            raise InfraError(f"{self.name}: no command is configured for signal {signal_number}")
         if action is not Action.RESUME and self.state() is ProcessState.EXITED:
             raise ProcessLookupError(f"{self.name} is down")
         asked_to_end = signal.SIGTERM in self._signals
@@ -157,7 +157,7 @@ class OutsideServer:
     def do(self, action: Action) -> None:
         """Do an action. Raises InfraError if it fails, or the description does not name it."""
         if self._handle is None:
-            raise InfraError(f"{self.name} is not in the inventory: it is not touched")
+            raise InfraError(f"{self.name} is not in the inventory and is not touched")
         if (back := _BACK.get(action)) is not None:
             self._journal().down(self.id, back)
         carry_out(self._handle, action)

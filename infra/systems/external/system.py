@@ -167,7 +167,7 @@ class ExternalSystem:
 
     @property
     def added(self) -> Added[Server]:
-        return NobodyJoins("nothing is deployed here")
+        return NobodyJoins("an external cluster is not deployed")
 
     @property
     def zookeepers(self) -> Sequence[Server]:
@@ -200,7 +200,9 @@ class ExternalSystem:
             server.at(*told[server.id])
         if there := self._looking.described(self._topics):
             names = ", ".join(sorted(there))
-            raise DeploymentError(f"there is {names} already, and nobody says that it is ours")
+            raise DeploymentError(
+                f"{names} already exists, and nothing shows that Ackproof created it"
+            )
         journal = Journal.begin(self._path, self._described)
         for topic in self._topics:
             journal.topic(topic)
@@ -238,7 +240,7 @@ class ExternalSystem:
 
     def _await_all(self) -> Mapping[int, tuple[str, int]]:
         told: dict[int, tuple[str, int]] = {}
-        silence = ["nobody answers"]
+        silence = ["no broker answers"]
 
         def there() -> bool:
             try:
@@ -253,7 +255,7 @@ class ExternalSystem:
             found = ", ".join(map(str, sorted(told))) or silence[0]
             wanted = ", ".join(str(server.id) for server in self._brokers)
             raise DeploymentError(
-                f"brokers {wanted} were named; at {self.bootstrap_servers}: {found}"
+                f"the campaign names the brokers {wanted}, but {self.bootstrap_servers} has {found}"
             ) from error
         return told
 

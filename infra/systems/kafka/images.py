@@ -52,7 +52,7 @@ def unpack(chunks: Iterable[bytes], directory: Path, bytes_max: int = BYTES_MAX)
                     shutil.copyfileobj(content, jar)
     for name, target in links.items():
         if not (directory / _beside(name, target)).is_file():
-            raise ValueError(f"{name} is a link to {target}, which is not there")
+            raise ValueError(f"{name} is a link to {target}, which does not exist")
 
 
 def directories(
@@ -97,7 +97,7 @@ def _members(
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             yield ((archive, member) for member in archive)
     except (tarfile.TarError, EOFError) as error:
-        raise ValueError(f"what came is no archive: {error}") from None
+        raise ValueError(f"the download is not an archive: {error}") from None
 
 
 class _Stream(io.RawIOBase):
@@ -175,7 +175,7 @@ def taken(name: str) -> Taken:
     """
     read = _NAME.fullmatch(name)
     if read is None:
-        raise ValueError(f"{name!r} is no name of an image: REPOSITORY[:TAG][@sha256:DIGEST]")
+        raise ValueError(f"{name!r} is not the name of an image: REPOSITORY[:TAG][@sha256:DIGEST]")
     digest = read["digest"]
     if digest is None or not _place(digest).is_dir():
         digest = _looked_up(name, read["repository"], digest)
@@ -243,8 +243,8 @@ def _take(client: "docker.DockerClient", image: "Image", place: Path) -> None:
                 break
         else:
             raise ValueError(
-                "it is no Apache Kafka: there is a broker's jar (kafka_2.13-....jar) in none of "
-                f"{', '.join(KNOWN)}, nor is one beside kafka-clients-*.jar anywhere"
+                "it is not Apache Kafka: a broker's jar (kafka_2.13-....jar) is neither in "
+                f"{', '.join(KNOWN)} nor beside kafka-clients-*.jar"
             )
         releases.unpacked(partial)
         put(partial, place)

@@ -98,8 +98,8 @@ class KafkaBuild(Build):
     def obstacle(self, backend: str) -> str | None:
         if backend == _IN_CONTAINERS and (links := self.release.links):
             return (
-                f"{self.text} has jars that are links ({', '.join(links)}): containers see the "
-                "directory, and not where these lead"
+                f"{self.text} has jars that are links ({', '.join(links)}): containers see "
+                "the directory, but not the targets of links"
             )
         return super().obstacle(backend)
 

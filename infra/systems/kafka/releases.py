@@ -85,7 +85,7 @@ def unpacked(directory: Path) -> Release:
     """
     libs = directory / "libs"
     if not libs.is_dir():
-        raise ValueError(f"{directory} is no unpacked Apache Kafka: there is no {libs}")
+        raise ValueError(f"{directory} is not an unpacked Apache Kafka: {libs} does not exist")
     found = [found for path in libs.iterdir() if (found := _CORE.fullmatch(path.name))]
     if len(found) != 1:
         raise ValueError(f"{len(found)} jars in {libs} are Kafka's broker (kafka_2.13-....jar)")

@@ -34,7 +34,7 @@ def test_24_cells_with_12_producers_and_6_consumers_each_may_be_meant(campaign_f
     }
     file = campaign_file(wide)
     with pytest.raises(
-        CampaignRefused, match="436 in all, above 120; --yes if that is meant"
+        CampaignRefused, match=r"436 in total, above 120\. To run it anyway: --yes"
     ) as no:
         check(file)
     assert [one.field for one in no.value.problems] == ["workload"]

@@ -136,7 +136,7 @@ def test_unbuilt_client_program_is_refused(problems, library: str, backend: str)
 @BACKENDS
 def test_a_campaign_file_alone_starts_no_program(problems, own_program: Path, backend: str) -> None:
     (reason,) = problems(str(own_program), backend=backend)
-    assert reason.endswith(f"if that is meant: --program {own_program}")
+    assert reason.endswith(f"To allow this: --program {own_program}")
     assert problems(str(own_program), allowed=(own_program,), backend=backend) == []
 
 
@@ -145,10 +145,12 @@ def test_a_program_that_cannot_be_started_is_refused(
     problems, own_program: Path, backend: str
 ) -> None:
     own_program.chmod(0o644)
-    reason = f"{own_program} may not be executed: chmod +x"
+    reason = f"{own_program} is not executable: chmod +x"
     assert problems(str(own_program), backend=backend) == [reason]
     own_program.unlink()
-    assert problems(str(own_program), backend=backend) == [f"there is no program {own_program}"]
+    assert problems(str(own_program), backend=backend) == [
+        f"the program {own_program} does not exist"
+    ]
 
 
 def test_ones_own_program_is_started_from_where_it_lies_on_the_node(own_program: Path) -> None:
@@ -198,7 +200,7 @@ def test_build_without_a_compiler_names_the_missing_package(
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     assert builds.main(["java"]) == 5
     assert capsys.readouterr().out == (
-        "java: no javac in PATH: install a JDK (Debian: apt-get install default-jdk-headless)\n"
+        "java: javac is not in PATH: install a JDK (Debian: apt-get install default-jdk-headless)\n"
     )
     assert not list((nothing_built / "ackproof" / "clients").iterdir())
 
@@ -210,9 +212,9 @@ def test_unusable_program_is_refused(
     file = campaign_file({"cells.acks": "all", "cells.client": "librdkafka", "faults": []})
     (tmp_path / "text").write_text("no program")
     for program, words in (
-        ("./nope", "there is no program"),
-        (str(tmp_path), "there is no program"),
-        (str(tmp_path / "text"), "may not be executed"),
+        ("./nope", "nope does not exist"),
+        (str(tmp_path), f"the program {tmp_path} does not exist"),
+        (str(tmp_path / "text"), "is not executable"),
         (str(own_program), "no cell of the campaign has the client"),
     ):
         told = CliRunner().invoke(cli, ["run", str(file), "--program", program, *dry])

@@ -82,7 +82,7 @@ def test_command_beside_parameters_is_refused_with_its_right_place(by_commands) 
 
 
 def test_target_that_is_a_link_is_refused(by_commands) -> None:
-    with pytest.raises(CampaignRefused, match="not at links"):
+    with pytest.raises(CampaignRefused, match="not links"):
         check(by_commands(by_file(), target="broker-1 -> broker-2"))
 
 

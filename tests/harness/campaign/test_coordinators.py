@@ -42,8 +42,8 @@ def test_groups_need_as_many_brokers_as_their_topic_has_replicas(
 ) -> None:
     (problem,) = problems(tmp_path, system, "produce", groups=GROUPS)
     assert problem == (
-        "cluster.brokers: the brokers would not make __consumer_offsets: "
-        "offsets.topic.replication.factor is 3; say it in cluster.properties, 2 at most"
+        "cluster.brokers: the brokers would not create __consumer_offsets: "
+        "offsets.topic.replication.factor is 3; set it in cluster.properties to at most 2"
     )
     assert problems(tmp_path, system, "produce", f"{OFFSETS}: 2", groups=GROUPS) == []
     assert problems(tmp_path, system, "produce") == [], "no group is coordinated"

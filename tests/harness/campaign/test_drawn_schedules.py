@@ -138,26 +138,30 @@ def test_right_after_another(campaign: Campaign) -> None:
         (
             [ALL],
             {"at_most": AtMost(brokers="minority")},
-            "faults[0].target: befalls up to 5 brokers",
+            "faults[0].target: affects up to 5 brokers",
         ),
-        ([STORY, ONE], {"at_most": AtMost(brokers=0)}, "faults[0].story: befalls up to 1 brokers"),
+        ([STORY, ONE], {"at_most": AtMost(brokers=0)}, "faults[0].story: affects up to 1 brokers"),
         (
             [StoryEntry(story="zookeeper-hangs", topic="acks-1-minisr-1")],
             {"at_most": AtMost(zookeepers=0)},
             "up to 1 zookeepers at once; schedule.at.most allows 0",
         ),
-        ([ONE], {"lasts": 1_000, "rounds": 2}, "schedule.lasts: is instead of rounds"),
-        ([ONE], {"rounds": FAULTS_MAX + 1}, "schedule: makes more than 5,000 faults a run"),
+        ([ONE], {"lasts": 1_000, "rounds": 2}, "schedule.lasts: replaces rounds"),
+        ([ONE], {"rounds": FAULTS_MAX + 1}, "schedule: gives more than 5,000 faults per run"),
         (
             [ONE.model_copy(update={"hold": (0, 0)})],
             {"lasts": 10**6, "gap": (0, 0)},
-            "schedule: makes more than 5,000 faults a run",
+            "schedule: gives more than 5,000 faults per run",
         ),
-        ([ONE.model_copy(update={"weight": 2.0})], {}, "faults[0].weight: is for schedule.order"),
+        (
+            [ONE.model_copy(update={"weight": 2.0})],
+            {},
+            "faults[0].weight: applies to schedule.order",
+        ),
         (
             [ONE.model_copy(update={"weight": 2.0, "at": (0, 0)})],
             {"order": "drawn"},
-            "it has a time of its own",
+            "it has its own time",
         ),
     ],
 )
@@ -173,4 +177,4 @@ def test_a_minority_is_of_the_run_s_own_cluster(campaign: Campaign) -> None:
     assert not reasons(varied(campaign, ONE, at_most=limit, brokers=3))
     two = FaultEntry(fault="kill", target="broker-1 + broker-2")
     (told,) = reasons(varied(campaign, two, at_most=limit, brokers=3))
-    assert "befalls up to 2 brokers at once; schedule.at.most allows 1" in told
+    assert "affects up to 2 brokers at once; schedule.at.most allows 1" in told

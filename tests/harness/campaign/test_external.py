@@ -51,7 +51,7 @@ def refused(path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("fault", "external", "reason"),
     [
-        (KILL, {}, "kill needs hands on the brokers"),
+        (KILL, {}, "kill needs control of the brokers"),
         (
             {"fault": "pause", "target": "all"},
             {"servers": {**SERVERS, "broker-2": {"commands": {"kill": ["k"], "start": ["s"]}}}},
@@ -61,11 +61,15 @@ def refused(path: Path) -> list[str]:
         ({"fault": "replace", "target": "one"}, {"servers": SERVERS}, "for deployed clusters"),
         ({"fault": "expire-session", "target": "one"}, {"servers": SERVERS}, "not for external"),
         ({"fault": "elect-unclean", "target": "topic(acks-all-minisr-2)"}, {}, "leader epochs"),
-        ({"fault": "kill", "target": "controller"}, {"servers": SERVERS}, "controller: a client"),
+        (
+            {"fault": "kill", "target": "controller"},
+            {"servers": SERVERS},
+            "controller: clients cannot learn",
+        ),
         (
             {"fault": "elect-preferred", "target": "topic(acks-all-minisr-2)"},
             {"client": {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}},
-            "a connection of our own, which does not speak sasl.mechanism OAUTHBEARER",
+            "Ackproof's own connection does not support sasl.mechanism OAUTHBEARER",
         ),
         ({"story": "administrator-elects-uncleanly", "topic": "acks-all-minisr-2"}, {}, "kill"),
     ],
@@ -92,19 +96,22 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
         ({"client": {"security.protocol": "SASLSSL"}}, 'Invalid value "SASLSSL"'),
         ({"client": {"ssl.ca.locaton": "ca.pem"}}, "client.ssl.ca.locaton: No such"),
         ({"secrets": {"sasl.pasword": {"env": "P"}}}, "secrets.sasl.pasword: No such"),
-        ({"client": {"acks": "all"}}, "client.acks: is not about connecting"),
-        ({"secrets": {"sasl.password": {}}}, "say one of them"),
-        ({"servers": {"broker-1": {"commands": COMMANDS}}}, "says 3, and 1 are named"),
+        ({"client": {"acks": "all"}}, "client.acks: is not a connection setting"),
+        ({"secrets": {"sasl.password": {}}}, "give exactly one of them"),
+        ({"servers": {"broker-1": {"commands": COMMANDS}}}, "says 3, but 1 are named"),
         ({"servers": SERVERS, "broker.ids": [1, 2, 4]}, "broker-4 is missing"),
         ({"servers": {**SERVERS, "broker-1": {}}}, "one of systemd, container, compose"),
         (
             {"cells": {"producer": {"sasl.password": "x"}}},
             "say under cluster.external.secrets where it is",
         ),
-        ({"cells": {"client": "java"}}, "java is not told how to connect"),
-        ({"cluster": {"backend": "local"}}, "its clients are on the backend here, not on local"),
-        ({"cluster": {"properties": {"min.insync.replicas": 2}}}, "nothing is set of a cluster"),
-        ({"cluster": {"brokers": [3, 5]}}, "it is one cluster that is there"),
+        ({"cells": {"client": "java"}}, "java cannot receive connection settings"),
+        ({"cluster": {"backend": "local"}}, "its clients run on the backend here, not on local"),
+        (
+            {"cluster": {"properties": {"min.insync.replicas": 2}}},
+            "Ackproof sets no properties of an external cluster",
+        ),
+        ({"cluster": {"brokers": [3, 5]}}, "an external cluster is a single cluster"),
     ],
 )
 def test_problems_of_an_external_cluster_are_reported(tmp_path: Path, changes, reason: str) -> None:
@@ -220,7 +227,7 @@ def test_dry_run_lists_hosts_and_commands_without_a_connection(tmp_path: Path) -
         "broker-1, to kill: hand kill",
         "broker-2, to start: root@kafka-2: systemctl start kafka",
         "broker-3, to pause: docker pause kafka/kafka-3",
-        "makes, and deletes at the end: ackproof-00000007-acks-all-minisr-2;",
+        "creates, and deletes at the end: ackproof-00000007-acks-all-minisr-2;",
     ):
         assert line in done.stdout, done.stdout
     assert not (tmp_path / "results").exists()

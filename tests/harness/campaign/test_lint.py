@@ -87,14 +87,14 @@ def test_evidence_beyond_the_planned_sends_is_warned_of(
 ) -> None:
     found = warned(changes)
     assert len(found) == told
-    assert all(one.startswith("evidence.acked.min: a cell is sent about ") for one in found)
+    assert all(one.startswith("evidence.acked.min: a cell receives about ") for one in found)
 
 
 @pytest.mark.parametrize(
     ("one", "setting"),
     [
         (fault("pause", LEADER, ["500ms", "1s"]), "zookeeper.session.timeout.ms is 2s"),
-        (fault("isolate", LEADER, "1999ms"), "1999ms is over before the cluster takes notice"),
+        (fault("isolate", LEADER, "1999ms"), "1999ms is over before the cluster notices it"),
         (fault("isolate", LEADER, "9s", service="broker"), "replica.lag.time.max.ms is 30s"),
         (fault("pause", "follower(any, any)", "1s"), "2s and replica.lag.time.max.ms is 30s"),
         (fault("minority", "all", "1s"), "zookeeper.session.timeout.ms is 2s"),
@@ -155,7 +155,7 @@ def test_hold_is_judged_by_each_swept_cluster_and_warned_of_once(warned: Warned)
         ("next-leader(any, 0)", "there is no next-leader, because every topic has one replica"),
         (
             "isr(acks-all-minisr-1, 0) - leader(acks-all-minisr-1, 0)",
-            "it names no server, because nothing is left of the set",
+            "it names no server, because the set is empty",
         ),
         ("leader(acks-all-minisr-1, any)", None),
     ],
@@ -207,10 +207,7 @@ def test_target_that_never_names_a_server_is_warned_of(
         ),
         (
             {"expect": {"unavailable.longest": "<= 5s"}, "faults": []},
-            [
-                "expect[0].unavailable.longest: is not put to the test, because the campaign has "
-                "no fault"
-            ],
+            ["expect[0].unavailable.longest: is not tested, because the campaign has no fault"],
         ),
         ({"expect": {"unavailable.longest": "<= 5s"}}, []),
         ({"expect": {"latency.p99": "<= 5s", "throughput": ">= 1/s"}, "faults": []}, []),

@@ -49,7 +49,7 @@ def test_the_quick_campaign_is_right_for_every_system(
         (
             {"metadata.quorum": "combined-kraft"},
             "metadata.quorum",
-            "bundled keeps its metadata in ZooKeeper; KRaft has Apache Kafka from 3.3 on",
+            "bundled keeps its metadata in ZooKeeper; Apache Kafka supports KRaft from 3.3 on",
         ),
         (
             {"system": "kafka:2.0.1", "metadata.quorum": "isolated-kraft"},
@@ -59,7 +59,7 @@ def test_the_quick_campaign_is_right_for_every_system(
         (
             {"system": "kafka:4.1.1", "metadata.quorum": "zookeeper"},
             "metadata.quorum",
-            "kafka:4.1.1 keeps its metadata with KRaft; ZooKeeper has Apache Kafka before 4.0",
+            "kafka:4.1.1 keeps its metadata with KRaft; Apache Kafka supports ZooKeeper before 4.0",
         ),
         (
             {"system": "kafka:3.9.1", "metadata.quorum": "kraft"},
@@ -74,7 +74,7 @@ def test_the_quick_campaign_is_right_for_every_system(
                 "zookeepers": [1, 3],
             },
             "zookeepers",
-            "are the controllers: for 3 it takes as many brokers, and there are 2",
+            "are the controllers: 3 controllers need as many brokers, but there are 2",
         ),
         (
             {
@@ -83,7 +83,7 @@ def test_the_quick_campaign_is_right_for_every_system(
                 "properties": {"zookeeper.connection.timeout.ms": 5},
             },
             "properties.zookeeper.connection.timeout.ms",
-            "is a property of brokers on ZooKeeper, and none of kafka:3.9.1 with KRaft",
+            "is a property of brokers on ZooKeeper, not of kafka:3.9.1 with KRaft",
         ),
     ],
 )
@@ -126,11 +126,14 @@ def test_requested_metadata_quorum_is_written_to_the_copy(campaign_file, tmp_pat
     ("options", "says"),
     [
         (("--metadata-quorum", "isolated-kraft"), "bundled keeps its metadata in ZooKeeper"),
-        (("--system", "kafka:4.1.1", "--metadata-quorum", "zookeeper"), "Apache Kafka before 4.0"),
+        (
+            ("--system", "kafka:4.1.1", "--metadata-quorum", "zookeeper"),
+            "Apache Kafka supports ZooKeeper before 4.0",
+        ),
         (("--system", "kafka:4.1.1", "--metadata-quorum", "kraft"), "'isolated-kraft'"),
         (
             (*COMBINED, "--zookeepers", "3", "--brokers", "2"),
-            "for 3 it takes as many brokers, and there are 2",
+            "3 controllers need as many brokers, but there are 2",
         ),
     ],
 )

@@ -33,13 +33,13 @@ def test_every_fault_has_a_word_of_every_place() -> None:
         (
             "slow-disk",
             "local",
-            "where ext4 can be mounted from a file, and we are root; the kernel",
+            "where ext4 can be mounted from a file, and Ackproof runs as root; the kernel",
         ),
         ("slow-disk", "docker", "no: /sys is read-only there"),
         ("step-clock", "docker", "yes"),
         ("isolate", "ssh", "where nft works"),
         ("isolate", "your cluster", "no: it is for deployed clusters"),
-        ("pause", "your cluster", "where commands say how to pause, resume"),
+        ("pause", "your cluster", "where commands are configured to pause, resume"),
         ("alter-min-isr", "your cluster", "yes"),
     ],
 )

@@ -111,13 +111,17 @@ WRONG = {
             "8:12: workload.groups[1].name: small letters, digits and -, a letter or digit first, "
             "not 'A b'",
             "8:17: workload.groups[1].member: unknown key; did you mean members?",
-            "9:12: workload.groups[2].name: workload.groups[0] is called 'a', too",
+            "9:12: workload.groups[2].name: workload.groups[0] also has the name 'a'",
             "9:57: workload.groups[2].consumer.session.timout.ms: No such configuration property: "
             '"session.timout.ms"; did you mean session.timeout.ms?',
-            "9:70: workload.groups[2].consumer.group.id: may not be set: it is made of the topic "
-            "and of the group's name",
-            "9:85: workload.groups[2].consumer.check.crcs: may not be set: a record that was "
-            "damaged on its way would count as shown",
+            (
+                "9:70: workload.groups[2].consumer.group.id: must not be set: it is made of the "
+                "topic and of the group's name"
+            ),
+            (
+                "9:85: workload.groups[2].consumer.check.crcs: must not be set: a record "
+                "that was damaged in transit would count as read"
+            ),
         ],
     ),
     "what groups and faults say of each other": (
@@ -149,8 +153,10 @@ WRONG = {
         + "- {fault: crash-client, target: clients, parameters: {role: consumer}}\n"
         + "- {fault: kill, target: 'leader(__consumer_offsets, 0)'}\n",
         [
-            "5:61: faults[0].parameters.role: no cell has consumers: give workload.readers or "
-            "workload.groups",
+            (
+                "5:61: faults[0].parameters.role: no cell has consumers: add workload.readers or "
+                "workload.groups"
+            ),
             "6:25: faults[1].target: no cell has the topic '__consumer_offsets'; there is "
             "acks-all-minisr-1",
         ],
@@ -204,19 +210,25 @@ WRONG = {
             "6:27: cells.topic.segment.bytes[0]: a whole number from 14 to 2,147,483,647, not 1",
             "6:37: cells.topic.segmnt.ms: unknown topic property; did you mean segment.ms?",
             "6:51: cells.topic.acks: belongs to cells.acks",
-            "6:74: cells.topic.retention.ms: retention deletes records, which would be taken for "
-            "loss: -1, or at least 86,400,000",
+            (
+                "6:74: cells.topic.retention.ms: retention deletes records, which would be "
+                "reported as lost: -1, or at least 86,400,000"
+            ),
             "7:25: cells.producer.linger.ms: Invalid value for configuration property "
             '"queue.buffering.max.ms"',
             "7:31: cells.producer.acks: belongs to cells.acks",
-            "7:59: cells.producer.bootstrap.servers: may not be set: the harness knows where the "
-            "cluster is",
+            (
+                "7:59: cells.producer.bootstrap.servers: must not be set: the harness knows "
+                "where the cluster is"
+            ),
             '7:74: cells.producer.linger.mss: No such configuration property: "linger.mss"; did '
             "you mean linger.ms?",
             "9:16: cluster.properties.broker.id: is set for each broker by the harness",
             "9:47: cluster.properties.log.roll.ms[1]: a whole number from 1, not 'x'",
-            "9:72: cluster.properties.delete.topic.enable: yes is true in YAML 1.1 and 'yes' in "
-            "YAML 1.2: write the one that is meant",
+            (
+                "9:72: cluster.properties.delete.topic.enable: yes means true in YAML 1.1, but "
+                "'yes' in YAML 1.2: write the one that is meant"
+            ),
             "9:77: cluster.properties.1: unknown broker property; those that there are: "
             "docs/broker-properties.md",
         ],
@@ -275,9 +287,12 @@ WRONG = {
     "YAML that readers do not agree on": (
         HEAD + "faults: []\nruns: 010\nseed: 1:30\nruns: 2\nevidence: {acked.min: !!int '3'}\n",
         [
-            "5:7: runs: 010 is 8 in YAML 1.1 and 10 in YAML 1.2: write the one that is meant",
-            "6:7: seed: 1:30 is 90 in YAML 1.1 and '1:30' in YAML 1.2: write the one that is meant",
-            "7:1: runs: is given twice; first in line 5",
+            "5:7: runs: 010 means 8 in YAML 1.1, but 10 in YAML 1.2: write the one that is meant",
+            (
+                "6:7: seed: 1:30 means 90 in YAML 1.1, but '1:30' in YAML 1.2: write the one "
+                "that is meant"
+            ),
+            "7:1: runs: is given twice; the first is in line 5",
             "8:23: file: tags are not read: leave tag:yaml.org,2002:int out",
         ],
     ),
@@ -292,11 +307,14 @@ WRONG = {
         [
             "1:7: name: small letters, digits, dots, _ and -, a letter or digit first, "
             "not 'Not Nice'",
-            "2:40: cells.replication.factor: 4 replicas need as many brokers; there are 3",
+            "2:40: cells.replication.factor: 4 replicas need as many brokers, but there are 3",
             "2:64: cells.min.insync.replicas: 5 is above the replication factor 4: no acks=all "
             "can succeed",
-            "3:35: workload.record.bytes: 3 bytes cannot be: 39 are needed to say whose a record "
-            "is, and the producer's message.max.bytes has room for 999488 (in acks-all.minisr-5)",
+            (
+                "3:35: workload.record.bytes: 3 bytes is not possible: at least 39 are needed to "
+                "identify a record, and the producer's message.max.bytes has room for 999488 (in "
+                "acks-all.minisr-5)"
+            ),
             "4:18: expect[0].where: no cell has acks: 1",
             "6:25: faults[0].target: no cell has the topic 'acks-al-minisr-5'; did you mean "
             "acks-all-minisr-5? There is acks-all-minisr-5",

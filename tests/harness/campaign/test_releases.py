@@ -51,7 +51,7 @@ def test_an_order_that_brokers_do_not_take(
     (reason,) = refused(tmp_path, f"kafka:{before}", entry)
     assert reason.startswith("faults[0].")
     assert source in reason
-    assert reason.endswith(f"and kafka:{before} does not")
+    assert reason.endswith(f"but kafka:{before} does not")
 
 
 def test_producers_have_no_ids_before_0_11(tmp_path: Path) -> None:
@@ -59,6 +59,8 @@ def test_producers_have_no_ids_before_0_11(tmp_path: Path) -> None:
     kill = "{fault: kill, target: one}"
     assert refused(tmp_path, "kafka:0.11.0.3", kill, idempotent) == []
     assert refused(tmp_path, "kafka:0.10.2.2", kill, idempotent) == [
-        "cells.enable.idempotence: it needs producer ids that Apache Kafka knows since 0.11 "
-        "(KIP-98), and kafka:0.10.2.2 does not"
+        (
+            "cells.enable.idempotence: it needs producer ids that Apache Kafka supports since "
+            "0.11 (KIP-98), but kafka:0.10.2.2 does not"
+        )
     ]

@@ -365,7 +365,7 @@ class TestDisks:
         with pytest.raises(CampaignRefused) as refused:
             file.refuse(lacking_capabilities(file.campaign, frozenset({Capability.SIGNALS})))
         message = str(refused.value)
-        assert "cluster.disks: needs lose-unsynced-writes, which the backend local" in message
+        assert "cluster.disks: needs lose-unsynced-writes, but the backend local" in message
         assert "faults[0].fault: power-failure needs lose-unsynced-writes" in message
         assert Capability.LOSE_UNSYNCED_WRITES in needs_of(file.campaign)
 
@@ -392,5 +392,7 @@ class TestClocks:
 
     def test_unprovable_clock_step_is_refused_with_its_position(self, campaign_file) -> None:
         step = {**self.STEP, "parameters": {"offset_ms": 5}}
-        with pytest.raises(CampaignRefused, match="less than 100 ms cannot be told"):
+        with pytest.raises(
+            CampaignRefused, match="less than 100 ms cannot be distinguished from the true time"
+        ):
             check(campaign_file({"faults": [step]}))

@@ -32,8 +32,8 @@ def test_nightly_loses_its_slow_disk_in_docker_and_nothing_else(nightly: Campaig
     left_out = [entry for entry in nightly.faults if entry not in kept.faults]
     assert [getattr(entry, "fault", None) for entry in left_out] == ["slow-disk"]
     told = (
-        "slow-disk of one: slow-disk needs slow-disks, which the backend docker does not have on "
-        "this machine"
+        "slow-disk of one: slow-disk needs slow-disks, but the backend docker does not offer "
+        "it on this machine"
     )
     runs = runs_of(kept)
     (planned,) = manifest_of(kept, runs).runs
@@ -67,7 +67,7 @@ def test_a_campaign_of_which_nothing_is_left_is_refused(nightly: Campaign) -> No
     slow = next(one for one in nightly.faults if getattr(one, "fault", None) == "slow-disk")
     alone = nightly.model_copy(update={"faults": (slow,)})
     (problem,) = nothing_left(alone, without_refused(alone, DOCKER))
-    assert str(problem) == "faults: the backend docker refuses every one of them"
+    assert str(problem) == "faults: the backend docker refuses all of them"
     assert not list(nothing_left(nightly, without_refused(nightly, DOCKER)))
 
 
@@ -94,5 +94,5 @@ def test_refusal_names_skip_refused_where_something_is_left(
     faults = [{"fault": "isolate", "target": "one"}, {"fault": "kill", "target": "one"}]
     campaign = check(campaign_file({"faults": faults, **changes})).campaign
     told = {one.field: one.reason for one in lacking_capabilities(campaign, able)}
-    hint = "; `ackproof run --skip-refused` runs without it"
+    hint = "; `ackproof run --skip-refused` runs the campaign without it"
     assert {field: reason.endswith(hint) for field, reason in told.items()} == hinted

@@ -79,7 +79,7 @@ def test_property_that_deletes_within_a_run_is_refused(campaign_file, changes, f
     told = refusals(campaign_file(KAFKA | changes))
     assert len(told) == 1
     assert field in told[0]
-    assert "deletes records, which would be taken for loss" in told[0]
+    assert "deletes records, which would be reported as lost" in told[0]
 
 
 @pytest.mark.parametrize("system", [KAFKA, KRAFT, {}])

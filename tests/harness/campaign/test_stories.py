@@ -128,8 +128,8 @@ def test_a_story_at_a_time_is_played_then(campaign: Campaign) -> None:
     ("document", "field", "reason"),
     [
         ({"story": "the-end"}, "story", "unknown story 'the-end'; known: rolling-restart"),
-        ({"story": "crash-loop"}, "topic", "plays on a partition: a topic is needed"),
-        ({"story": "rolling-restart", "topic": TOPIC}, "topic", "is about no partition"),
+        ({"story": "crash-loop"}, "topic", "runs on a partition: give a topic"),
+        ({"story": "rolling-restart", "topic": TOPIC}, "topic", "does not run on a partition"),
         ({"story": "crash-loop", "topic": "orders"}, "topic", "no cell has the topic 'orders'"),
         (
             {"story": "crash-loop", "topic": TOPIC, "partition": 3},
@@ -139,7 +139,7 @@ def test_a_story_at_a_time_is_played_then(campaign: Campaign) -> None:
         (
             {"story": "two-then-three-of-four", "topic": TOPIC},
             "topic",
-            "needs 4 replicas, and acks-all-minisr-2 has 3",
+            "needs 4 replicas, but acks-all-minisr-2 has 3",
         ),
         ({"story": "crash-loop", "hold": "3s"}, "hold", "unknown key"),
         ({"story": "crash-loop", "partition": -1}, "partition", "greater than or equal to 0"),
@@ -171,12 +171,12 @@ def test_missing_capability_of_a_scenario_step_is_named(campaign: Campaign) -> N
 @pytest.mark.parametrize(
     ("steps_", "reason"),
     [
-        ([("a", None, None), ("a", None, None)], "two steps have one name"),
-        ([("a", "b.verified", None), ("b", None, None)], "which is no step before it"),
+        ([("a", None, None), ("a", None, None)], "two steps have the same name"),
+        ([("a", "b.verified", None), ("b", None, None)], "which is not an earlier step"),
         ([("a", None, "b.healed")], "there is no such step"),
-        ([("a", None, "a.healed")], "waits for it to be healed"),
-        ([("a", None, "b.injected"), ("b", "a.healed", None)], "waits for it to be healed"),
-        ([("a", None, "b.healed"), ("b", None, "a.healed")], "waits for it to be healed"),
+        ([("a", None, "a.healed")], "to be healed"),
+        ([("a", None, "b.injected"), ("b", "a.healed", None)], "to be healed"),
+        ([("a", None, "b.healed"), ("b", None, "a.healed")], "to be healed"),
     ],
 )
 def test_cues_that_cannot_come(steps_: list[tuple[str, Any, Any]], reason: str) -> None:
@@ -196,7 +196,7 @@ def test_cues_that_cannot_come(steps_: list[tuple[str, Any, Any]], reason: str) 
 
 def test_a_fault_that_there_is_not() -> None:
     story = Story(summary="x", source="x", steps=(Step(step="a", fault="x", target="one"),))
-    assert list(mistakes(story)) == ["a is x, and there is no such fault"]
+    assert list(mistakes(story)) == ["a uses the fault x, which does not exist"]
 
 
 @pytest.mark.parametrize("width", [80, 130])
@@ -422,7 +422,7 @@ def test_cue_that_does_not_occur_in_time_fails_its_step(played, memory: Memory) 
     run = played(entry("last-replica-standing"))
     rows = carry_out(run)
     failed = next(row for row in rows if row["event"] == "failed")
-    assert "isr-is-leader did not come about" in failed["evidence"]
+    assert "isr-is-leader did not happen" in failed["evidence"]
     healed = [row["event"] for row in rows if row["fault_id"] == 1]
     assert healed[-1] == "healed", "what was held until then is let go"
     assert not memory.backend.links_cut

@@ -27,16 +27,32 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("system: kafka:4.1.1", "system: bundled", "the bundled broker has no transactions"),
+        (
+            "system: kafka:4.1.1",
+            "system: bundled",
+            "the bundled broker does not support transactions",
+        ),
         ("  acks: all\n", '  acks: ["1", all]\n', "transactions need acks: all"),
         (
             "enable.idempotence: true",
             "enable.idempotence: [true, false]",
             "transactions need enable.idempotence: true",
         ),
-        ("  acks: all\n", "  acks: all\n  client: aiokafka\n", "aiokafka knows no transactions"),
-        ("  acks: all\n", "  acks: all\n  client: [java, librdkafka]\n", "librdkafka's alone"),
-        ("  acks: all\n", "  acks: all\n  client: ./own\n", "librdkafka's alone"),
+        (
+            "  acks: all\n",
+            "  acks: all\n  client: aiokafka\n",
+            "aiokafka does not support transactions",
+        ),
+        (
+            "  acks: all\n",
+            "  acks: all\n  client: [java, librdkafka]\n",
+            "only librdkafka supports transformers",
+        ),
+        (
+            "  acks: all\n",
+            "  acks: all\n  client: ./own\n",
+            "only librdkafka supports transformers",
+        ),
         (
             "  acks: all\n",
             "  acks: all\n  producer: {message.timeout.ms: 60000}\n",
@@ -58,7 +74,7 @@ def refused(directory: Path, *changes: tuple[str, str], text: str = SHIPPED) -> 
         (
             "fault: crash-client, target: clients, parameters: {",
             "fault: crash-client, target: clients, parameters: {comes_back: true, ",
-            "nobody comes in the place",
+            "does not replace crashed clients",
         ),
     ],
 )

@@ -52,7 +52,7 @@ REFUSALS = [
         "belongs to cells.max.in.flight.requests.per.connection",
     ),
     ({"cells.topic": {"acks": 1}}, "cells.topic.acks", "belongs to cells.acks"),
-    ({"cells.partitions": list(range(1, 50))}, "cells", "294 in all, at most 200"),
+    ({"cells.partitions": list(range(1, 50))}, "cells", "294 in total, at most 200"),
     (
         {"cells.producer": {"client.rack": ["x", "a.b", "a_b"]}},
         "cells",
@@ -88,12 +88,12 @@ REFUSALS = [
     (
         {"cells.name": "any", "cells.acks": "all", "cells.min~insync~replicas": 1},
         "cells.name",
-        "'any' stands for any topic in a target",
+        "'any' means any topic in a target",
     ),
     (
         {"cells.name": "__orders", "cells.acks": "all", "cells.min~insync~replicas": 1},
         "cells.name",
-        "begins as Kafka's own topics do",
+        "begins like Kafka's internal topics",
     ),
     (
         {
@@ -103,7 +103,7 @@ REFUSALS = [
             ]
         },
         "cells.name",
-        "Kafka takes the topics a.b and a_b for the same",
+        "Kafka treats the topics a.b and a_b as the same",
     ),
     (
         {
@@ -116,7 +116,7 @@ REFUSALS = [
     ),
     ({"cluster.brokers": [3, 0]}, "cluster.brokers[1]", "greater than or equal to 1"),
     ({"cluster.brokers": [3, 2]}, "cells.replication.factor", "there are 2"),
-    ({"cluster.brokers": [3, 4, 5], "runs": 200}, "runs", "600 in all, at most 500"),
+    ({"cluster.brokers": [3, 4, 5], "runs": 200}, "runs", "600 in total, at most 500"),
     (
         {"cluster.properties": {"replica.lag.time.max.ms": [2000, "x"]}},
         "cluster.properties.replica.lag.time.max.ms[1]",
@@ -126,7 +126,7 @@ REFUSALS = [
     (
         {"cells.producer": {"plugin.library.paths": "/tmp/any.so"}},
         "cells.producer.plugin.library.paths",
-        "must not make anybody load a program",
+        "must not make a reader load a program",
     ),
     ({"cells.producer": {"acks": 1}}, "cells.producer.acks", "belongs to cells.acks"),
     ({"cells.client": "jav"}, "cells.client", "java, aiokafka, franz-go, or the path of a program"),
@@ -158,29 +158,33 @@ REFUSALS = [
     (
         {"cells.producer": {"bootstrap.servers": "x"}},
         "cells.producer.bootstrap.servers",
-        "may not be set: the harness knows",
+        "must not be set: the harness knows",
     ),
     ({"cells.enable~idempotence": True}, "cells", "acks-0.minisr-1"),
     ({"workload.kind": "consume"}, "workload.kind", "unknown workload 'consume'; known: produce"),
     ({"workload.rate": 0}, "workload.rate", "greater than 0"),
-    ({"workload.record~bytes": 10}, "workload.record.bytes", "10 bytes cannot be"),
+    ({"workload.record~bytes": 10}, "workload.record.bytes", "10 bytes is not possible"),
     ({"workload.record~bytes": 10**12}, "workload.record.bytes", "has room for 999488"),
     ({"workload.rate": 10**9}, "workload.rate", "less than or equal to 1000000"),
     ({"workload.rate": "flat"}, "workload.rate", "not 'flat'"),
-    ({"workload.rate": "flat-out"}, "workload.records", "is missing: flat out there is no other"),
+    (
+        {"workload.rate": "flat-out"},
+        "workload.records",
+        "is missing: a producer that sends as fast",
+    ),
     (
         {"workload.rate": "flat-out", "workload.records": 10**8},
         "workload.rate",
-        "records of a run: 600,000,000 in all, above 100,000,000; --yes if that is meant",
+        "records of a run: 600,000,000 in total, above 100,000,000. To run it anyway: --yes",
     ),
     (
         {"workload.rate": "flat-out", "workload.records": 10**7, "workload.record~bytes": 1000},
         "workload.record.bytes",
-        "bytes of a run, of all replicas and consumers: 180,000,000,000 in all, above",
+        "bytes of a run, of all replicas and consumers: 180,000,000,000 in total, above",
     ),
     ({"workload.records": 1, "workload.producers": 2}, "workload.records", "too few for 2 prod"),
     ({"workload.record~bytes": [200, 100]}, "workload.record.bytes", "smallest size comes first"),
-    ({"workload.record~bytes": [10, 100]}, "workload.record.bytes", "10 bytes cannot be"),
+    ({"workload.record~bytes": [10, 100]}, "workload.record.bytes", "10 bytes is not possible"),
     ({"workload.record~bytes": [100, 200, 300]}, "workload.record.bytes", "or [smallest, largest]"),
     ({"workload.keys": 2}, "workload.keys", "2 keys are too few for 3 partitions"),
     ({"workload.keys": 10**9}, "workload.keys", "less than or equal to 100000"),
@@ -188,7 +192,7 @@ REFUSALS = [
     (
         {"cells.producer": {"sticky.partitioning.linger.ms": 5}},
         "cells.producer.sticky.partitioning.linger.ms",
-        "may not be set: no record is sent without a key and a partition",
+        "must not be set: no record is sent without a key and a partition",
     ),
     (
         {"cells.producer": {"partitioner": "murmur2"}},
@@ -211,32 +215,36 @@ REFUSALS = [
             "faults": [{"fault": "kill", "target": "leader(acks-all-minisr-1, any)"}],
         },
         "faults[0].target",
-        "acks-all-minisr-1 is in one run only; say any",
+        "acks-all-minisr-1 exists in one run only; use any",
     ),
-    ({"workload.rate": 10**5}, "workload.rate", "600,000 in all, above 50,000; --yes if that"),
-    ({"cells.partitions": 10**6}, "cells.partitions", "18,000,000 in all, at most 50,000"),
+    ({"workload.rate": 10**5}, "workload.rate", "600,000 in total, above 50,000. To run it anyway"),
+    ({"cells.partitions": 10**6}, "cells.partitions", "18,000,000 in total, at most 50,000"),
     ({"runs": 10**9}, "runs", "less than or equal to 500"),
-    ({"runs": 100}, "runs", "100 in all, above 60; --yes if that is meant"),
+    ({"runs": 100}, "runs", "100 in total, above 60. To run it anyway: --yes"),
     ({"schedule": {"warmup": "999999999h"}}, "schedule.warmup", "too long: at most 168h"),
     ({"schedule": {"warmup": "9" * 400 + "h"}}, "schedule.warmup", "too long: at most 168h"),
-    ({"schedule": {"warmup": "20h", "tail": "20h"}}, "schedule", "40.0 h in all, above 24.0 h"),
-    ({"schedule": {"rounds": 10**9}}, "schedule.rounds", "2,000,000,000 in all, at most 5,000"),
+    ({"schedule": {"warmup": "20h", "tail": "20h"}}, "schedule", "40.0 h in total, above 24.0 h"),
+    ({"schedule": {"rounds": 10**9}}, "schedule.rounds", "2,000,000,000 in total, at most 5,000"),
     (
         {"cluster.brokers": 99, "cells.acks": list("01"), "cells.partitions": [*range(1, 11)]},
         "cluster.brokers",
-        "140 in all, above 120",
+        "140 in total, above 120",
     ),
-    ({"workload.producers": 20}, "workload", "124 in all, above 120; --yes if that is meant"),
-    ({"workload.readers": 10**9}, "workload", "clients of a cell: 1,000,000,001 in all, at most 1"),
+    ({"workload.producers": 20}, "workload", "124 in total, above 120. To run it anyway: --yes"),
+    (
+        {"workload.readers": 10**9},
+        "workload",
+        "clients of a cell: 1,000,000,001 in total, at most 1",
+    ),
     (
         {"cluster.brokers": 51, "cluster.disks": {"per.broker": 4}},
         "cluster.disks",
-        "disks of brokers: 204 in all, at most 200",
+        "disks of brokers: 204 in total, at most 200",
     ),
     (
         {"cluster.disks": {"per.broker": 8, "megabytes": 1 << 20}},
         "cluster.disks",
-        "megabytes of the brokers' disks: 25,165,824 in all, at most 16,777,216",
+        "megabytes of the brokers' disks: 25,165,824 in total, at most 16,777,216",
     ),
     (
         {"workload.readers": 1, "workload.readers~where": {"acks": 2}},
@@ -246,17 +254,17 @@ REFUSALS = [
     (
         {"workload.readers~where": {"acks": "all"}},
         "workload.readers.where",
-        "there are no tail readers: give workload.readers",
+        "there are no tail readers: add workload.readers",
     ),
     (
         {"limits": {"recover": "160h", "collect": "160h"}},
         "limits",
-        "time that steps and proofs may take: 320.1 h in all, above 168.0 h",
+        "time that steps and proofs may take: 320.1 h in total, above 168.0 h",
     ),
     (
         {"limits": {"fault": "160h"}, "schedule": {"rounds": 2}},
         "limits",
-        "in all, at most 720.0 h",
+        "in total, at most 720.0 h",
     ),
     (
         {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": "x"}}]},
@@ -266,12 +274,12 @@ REFUSALS = [
     (
         {"workload.groups": [{"name": "a", "members": 1, "consumer": {"session.timeout.ms": 500}}]},
         "workload.groups[0].consumer",
-        "session.timeout.ms is 500, and brokers take 6000 to 1800000",
+        "session.timeout.ms is 500, but brokers accept 6000 to 1800000",
     ),
     (
         {"cells.producer": {"client.rack": ["y", "x" * 120]}},
         "cells",
-        "would have more than 255 characters: sweep less",
+        "would have more than 255 characters: sweep fewer settings",
     ),
     (
         {
@@ -282,7 +290,7 @@ REFUSALS = [
             ],
         },
         "workload.groups",
-        "clients would be called",
+        "clients would have the name",
     ),
     (
         {"cluster.backend": "moon"},
@@ -295,12 +303,16 @@ REFUSALS = [
         "cluster.system",
         "kafka:VERSION (2.4.0 or newer",
     ),
-    ({"cluster.system": "kafka:/nowhere"}, "cluster.system", "there is no /nowhere/libs"),
+    (
+        {"cluster.system": "kafka:/nowhere"},
+        "cluster.system",
+        "/nowhere is not an unpacked Apache Kafka: /nowhere/libs does not exist",
+    ),
     ({"cluster.system": 3}, "cluster.system", "Input should be text, not 3"),
     (
         {"cluster.system": "kafka:3.9.1", "cluster.properties": {"ackproof.generation": "0.10"}},
         "cluster.properties.ackproof.generation",
-        "is a property of the bundled broker, and none of kafka:3.9.1",
+        "is a property of the bundled broker, not of kafka:3.9.1",
     ),
     (
         {"cluster.system": "kafka:3.9.1", "cluster.properties": {"node.id": 7}},
@@ -329,7 +341,7 @@ REFUSALS = [
             "cluster.properties": {"zookeeper.connection.timeout.ms": 6000},
         },
         "cluster.properties.zookeeper.connection.timeout.ms",
-        "is a property of brokers on ZooKeeper, and none of kafka:4.1.1",
+        "is a property of brokers on ZooKeeper, not of kafka:4.1.1",
     ),
     (
         {
@@ -345,7 +357,7 @@ REFUSALS = [
             "failover": {"partitions": 10, "target": "controller"},
         },
         "failover.target",
-        "the servers that keep the metadata are none",
+        "the servers that keep the metadata are not brokers",
     ),
     (
         {
@@ -365,7 +377,7 @@ REFUSALS = [
     (
         {"cluster.compare": {"a": {"zookeeper.session.timeout.ms": 3000}}},
         "cluster.compare.a.zookeeper.session.timeout.ms",
-        "stands in cluster.properties, too",
+        "is also set in cluster.properties",
     ),
     (
         {"cluster.compare": {"a": {"replica.lag.time.max.ms": "x"}}},
@@ -426,7 +438,7 @@ REFUSALS = [
     (
         {"cluster.properties": {"ackproof.generation": 0.8}},
         "cluster.properties.ackproof.generation",
-        "put it in quotes",
+        "must be text in quotes",
     ),
     (
         {"cluster.properties": {"ackproof.generation": "0.9"}},
@@ -452,7 +464,7 @@ REFUSALS = [
     (
         {"cluster.compare": {"a": {"log.retention.hours": 1}}},
         "cluster.compare.a.log.retention.hours",
-        "taken for loss",
+        "reported as lost",
     ),
     ({"faults.0.fault": "meteor"}, "faults[0].fault", "unknown fault 'meteor'; known: kill, "),
     (
@@ -482,10 +494,14 @@ REFUSALS = [
         "faults[0].target",
         "there is no broker-4; there are broker-1, ",
     ),
-    ({"faults.0.fault": "partition"}, "faults[0].fault", "may be isolate: cut nodes off from all"),
+    (
+        {"faults.0.fault": "partition"},
+        "faults[0].fault",
+        "may mean isolate: cut nodes off from all",
+    ),
     ({"faults.0.fault": "Net_Split"}, "faults[0].fault", "unknown fault 'Net_Split'"),
     ({"faults.0.fault": "network_partition"}, "faults[0].fault", "; or halves: split the nodes"),
-    ({"faults.0.fault": "crash"}, "faults[0].fault", "may be kill: kill -9"),
+    ({"faults.0.fault": "crash"}, "faults[0].fault", "may mean kill: kill -9"),
     ({"faults.0.target": "all => zookeeper"}, "faults[0].target", "links are written A -> B"),
     *(
         (
@@ -527,12 +543,12 @@ REFUSALS = [
         "faults[0].target",
         "partition",
     ),
-    ({"faults.0.target": "clients"}, "faults[0].target", "aimed at servers, and clients is none"),
-    ({"faults.0.target": "all -> zookeeper"}, "faults[0].target", "aimed at servers, not at links"),
+    ({"faults.0.target": "clients"}, "faults[0].target", "targets servers, and clients is not one"),
+    ({"faults.0.target": "all -> zookeeper"}, "faults[0].target", "targets servers, not links"),
     (
         {"faults.0": {"fault": "cut", "target": "all"}},
         "faults[0].target",
-        "is aimed at links, like",
+        "targets links, like",
     ),
     (
         {"faults.0": {"fault": "bridge", "target": "broker-1 + broker-2"}},
@@ -542,7 +558,7 @@ REFUSALS = [
     (
         {"faults.0.target": "all - (broker-1 + broker-2 + broker-3)"},
         "faults[0].target",
-        "can never name anybody",
+        "can never match a server",
     ),
     ({"faults.0.parameters": {"speed": 3}}, "faults[0].parameters.speed", "unknown key"),
     (
@@ -555,13 +571,13 @@ REFUSALS = [
     (
         {"failover": {"partitions": 10, "replication.factor": 4}},
         "failover.replication.factor",
-        "4 replicas need as many brokers; there are 3",
+        "4 replicas need as many brokers, but there are 3",
     ),
     ({"failover": {"partitions": 10, "target": "nobody"}}, "failover.target", "is not a target"),
     (
         {"failover": {"partitions": 10, "target": "one(zookeeper)"}},
         "failover.target",
-        "the servers that keep the metadata are none",
+        "the servers that keep the metadata are not brokers",
     ),
     ({"faults.0.at": 5}, "faults[0].at", "needs a number and a unit"),
     ({"faults.0.hold": 5}, "faults[0].hold", "needs a number and a unit"),
@@ -606,12 +622,12 @@ REFUSALS = [
     (
         {"faults": [{"fault": "advance-log-start", "target": "topic(acks-0-minisr-1)"}]},
         "faults[0].target",
-        "acks-0-minisr-1: with acks=0 nobody is told an offset",
+        "acks-0-minisr-1: with acks=0 clients receive no offsets",
     ),
     (
         {"faults": [{"fault": "advance-log-start", "target": "partition(any, any)"}]},
         "faults[0].target",
-        "acks-0-minisr-2: with acks=0 nobody is told an offset",
+        "acks-0-minisr-2: with acks=0 clients receive no offsets",
     ),
     (
         {
@@ -619,7 +635,7 @@ REFUSALS = [
             "faults": [{"fault": "advance-log-start", "target": "topic(acks-all-minisr-2)"}],
         },
         "faults[0].target",
-        "it has consumers, and nobody could tell what they passed over",
+        "it has consumers, and skipped records could not be distinguished",
     ),
     (
         {
@@ -627,7 +643,7 @@ REFUSALS = [
             "faults": [{"fault": "add-partitions", "target": "topic(acks-all-minisr-2)"}],
         },
         "faults[0].target",
-        "it has consumer groups, whose members would be given partitions",
+        "it has consumer groups, whose members would receive partitions",
     ),
     (
         {
@@ -640,7 +656,7 @@ REFUSALS = [
             ]
         },
         "faults[0].parameters.min_insync_replicas",
-        "is 2 already, so that nothing would change",
+        "is 2 already, so nothing would change",
     ),
     (
         {"faults": [{"fault": "alter-min-isr", "target": "topic(acks-all-minisr-1)"}]},
@@ -650,21 +666,29 @@ REFUSALS = [
     (
         {"faults": [{"fault": "delete-topic", "target": "topic(acks-all-minisr-2)"}]},
         "faults[0].target",
-        "a topic that is written to is not deleted: made again",
+        "a topic that receives records is never deleted: created again",
     ),
     ({"cells.exclude": [{"replication.factor": 3}]}, "cells.exclude", "no cell is left"),
-    ({"cells.topic": {"cleanup.policy": "compact,delete"}}, "cells.topic.cleanup.policy", "loss"),
-    ({"cells.topic": {"retention.ms": 1000}}, "cells.topic.retention.ms", "taken for loss"),
-    ({"cells.topic": {"retention.bytes": [-1, 1]}}, "cells.topic.retention.bytes", "loss"),
+    (
+        {"cells.topic": {"cleanup.policy": "compact,delete"}},
+        "cells.topic.cleanup.policy",
+        "reported as lost",
+    ),
+    ({"cells.topic": {"retention.ms": 1000}}, "cells.topic.retention.ms", "reported as lost"),
+    (
+        {"cells.topic": {"retention.bytes": [-1, 1]}},
+        "cells.topic.retention.bytes",
+        "reported as lost",
+    ),
     (
         {"cluster.properties": {"log.cleanup.policy": "compact"}},
         "cluster.properties.log.cleanup.policy",
-        "taken for loss",
+        "reported as lost",
     ),
     (
         {"cluster.properties": {"log.retention.hours": 1}},
         "cluster.properties.log.retention.hours",
-        "taken for loss",
+        "reported as lost",
     ),
     (
         {"cluster.properties": {"log.cleaner.enable": True}},
@@ -703,14 +727,14 @@ def test_all_problems_are_reported_at_once(campaign_file, tmp_path: Path) -> Non
     ("content", "reason"),
     [
         ("name: [", ":1:8: file: not YAML: while parsing a flow node, expected the node content"),
-        ("name: a\nname: b\n", ":2:1: name: is given twice; first in line 1"),
+        ("name: a\nname: b\n", ":2:1: name: is given twice; the first is in line 1"),
         ("- 1\n", ":1:1: file: Input should be a mapping of keys to values, not [1]"),
         ("", ": file: is empty; `ackproof init FILE` writes one to start from"),
         ("# nothing\n", ": file: is empty"),
         ("name: a\n", ":1:1: cells: is missing"),
-        ("name: a\n", "faults: is missing; a campaign that breaks nothing, a baseline, says so"),
+        ("name: a\n", "faults: is missing; a campaign without faults, a baseline, must say so"),
         ("[" * 100_000, ":1:42: file: not YAML: nested too deeply"),
-        ("name: &a [*a, *a]", ":1:7: file: not YAML: aliases make it larger than anybody can mean"),
+        ("name: &a [*a, *a]", ":1:7: file: not YAML: aliases make it unreasonably large"),
         ("name: \x01", ":1:7: file: not YAML: the character '\\x01' must not stand in YAML"),
         ("# " + "x" * 2**20, ": file: is larger than 1,048,576 bytes"),
     ],
@@ -739,7 +763,7 @@ def test_a_results_directory_in_use(campaign_file, tmp_path: Path) -> None:
 
 def test_a_fault_beyond_the_backends_powers_is_named(campaign: Campaign) -> None:
     first, second = lacking_capabilities(campaign, frozenset({Capability.CUT_LINKS}))
-    assert str(first).startswith("faults[0].fault: kill needs signals, which the backend local")
+    assert str(first).startswith("faults[0].fault: kill needs signals, but the backend local")
     assert str(second).startswith("faults[1].fault: pause needs signals")
 
 
@@ -775,16 +799,19 @@ def test_overridden_system_is_validated_by_its_own_properties(campaign_file, sys
     [
         ({"fault": "pause", "target": "zookeeper"}, "with KRaft there is no ZooKeeper; quorum"),
         ({"fault": "pause", "target": "zookeeper-1"}, "there is no zookeeper-1"),
-        ({"fault": "expire-session", "target": "broker-1"}, "with KRaft there are none"),
-        ({"fault": "conflicted-node", "target": "one"}, "with KRaft there are none"),
-        ({"fault": "replace", "target": "controller"}, "aimed at brokers, and controller is none"),
+        ({"fault": "expire-session", "target": "broker-1"}, "which KRaft does not have"),
+        ({"fault": "conflicted-node", "target": "one"}, "which KRaft does not have"),
+        (
+            {"fault": "replace", "target": "controller"},
+            "targets brokers, and controller is not one",
+        ),
         (
             {
                 "fault": "isolate",
                 "target": "broker-1",
                 "parameters": {"service": "zookeeper"},
             },
-            "with KRaft there is no ZooKeeper; cut the links whole",
+            "with KRaft there is no ZooKeeper; cut the links completely",
         ),
     ],
 )

@@ -116,7 +116,7 @@ def renew(base: str, run: str) -> None:
     """Renew the claim. Raises Refused if the run does not have the host any more."""
     there = tenant(base)
     if there is None or there["run"] != run:
-        raise Refused("the run has lost this host: it was silent for too long, or was removed")
+        raise Refused("the run has lost this host: the run was silent for too long, or was removed")
     os.utime(place(base) / _LEASE)
 
 
@@ -168,7 +168,7 @@ def release(base: str) -> None:
     if (claimed / _GUARD).exists():
         guard = ProcessIdentity(**json.loads((claimed / _GUARD).read_text()))
         if not guard.end(signal.SIGTERM, _ENDS_WITHIN_S):
-            raise Refused(f"what runs here does not end (guard {guard.pid})")
+            raise Refused(f"a process on the host does not end (guard {guard.pid})")
     remove(base)
 
 
@@ -208,12 +208,12 @@ def place(base: str) -> Path:
 def _check_ours(base: str, run: str) -> None:
     there = tenant(base)
     if there is None:
-        raise Refused("the host is just being released by another run: try again")
+        raise Refused("another run is releasing the host: try again")
     if there["run"] != run:
         raise Refused(
-            f"the host is taken by {there['holder']} (run {there['run']}), "
-            f"last heard of {there['silent_s']:.0f} s ago; ackproof clean --inventory FILE --all "
-            "would end it"
+            f"the host is in use by {there['holder']} (run {there['run']}), last active "
+            f"{there['silent_s']:.0f} s ago; ackproof clean --inventory FILE --all would end "
+            "that run"
         )
 
 

@@ -132,7 +132,7 @@ class MetadataLog:
                 return Moment(controller=controller, epoch=self._quorum_epoch), found
             refusals[controller] = refusal
         told = ", ".join(f"{controller}: {why}" for controller, why in refusals.items())
-        raise ViewUnavailable(f"no controller answers as the active one ({told})")
+        raise ViewUnavailable(f"no controller answers as the active controller ({told})")
 
     def _from_active(self, deadline: float) -> PartitionData:
         """Return the answer of the connected controller.
@@ -185,11 +185,11 @@ def _refusal(found: PartitionData) -> str | None:
     if found.error_code is not ErrorCode.none:
         return found.error_code.name
     if found.diverging_epoch.epoch >= 0:
-        return "its log is another one than was read until now"
+        return "its log differs from the log read so far"
     if found.snapshot_id.end_offset >= 0:
         return f"its log begins with a snapshot, at offset {found.snapshot_id.end_offset}"
     # A new active controller must first commit a record of its own.
-    return None if found.high_watermark >= 0 else "it does not know yet what is committed"
+    return None if found.high_watermark >= 0 else "it does not know its high watermark yet"
 
 
 def _request(offset: int, offset_epoch: int, quorum_epoch: int) -> FetchRequest:

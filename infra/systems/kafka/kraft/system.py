@@ -302,7 +302,7 @@ class SystemOnKRaft(DeployedSystem):
         try:
             return fenced - let_go(server.log() for server in self._controllers)
         except (InfraError, FileNotFoundError) as error:
-            raise ViewUnavailable(f"what controllers have logged cannot be read: {error}") from None
+            raise ViewUnavailable(f"the logs of controllers cannot be read: {error}") from None
 
     def close(self) -> None:
         stop_all(self._all_brokers(), STOP_GRACE_S)
