@@ -93,9 +93,12 @@ def addresses(stream: Array, streams: int, sequence: Array) -> tuple[Array, int]
     # The stride of the first rows is tried before that of all rows.
     for some in (slice(_SAMPLE), slice(None)):
         stride = max(int(np.gcd.reduce(sequence[some] - least[stream[some]])), 1)
-        ends = np.cumsum((greatest - least) // stride + 1)
-        if ends[-1] > ADDRESSES_A_ROW * len(sequence) + _FEW:
+        sizes = (greatest - least) // stride + 1
+        most = ADDRESSES_A_ROW * len(sequence) + _FEW
+        # The sum of two sizes of 2**62 would overflow, so that each is compared first.
+        if sizes.max() > most or sizes.sum() > most:
             return None
+        ends = np.cumsum(sizes)
         address = _strided(stream, sequence, (least, np.append(0, ends[:-1])), stride)
         if address is not None:
             return address, int(ends[-1])

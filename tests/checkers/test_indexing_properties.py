@@ -13,7 +13,7 @@ from ackproof.checkers.arrays import NONE
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.index.columns import schema_of
 from ackproof.checkers.index.indexing import Unindexed, index
-from ackproof.checkers.index.partition_history import LOG_COLUMNS, SEND_COLUMNS
+from ackproof.checkers.index.partition_history import LOG_COLUMNS, SEND_COLUMNS, record_numbers
 from tests.support.builders.histories import Made, entry, indexed, send
 
 EVENTS = st.lists(
@@ -119,6 +119,14 @@ def unindexed(sends: list[dict], log: list[dict], last: dict[tuple[str, int], in
         read=FinalRead(complete=True),
         last_recorded=last,
     )
+
+
+def test_addresses_of_streams_that_span_all_numbers_do_not_overflow() -> None:
+    """Two streams of 2**62 numbers each have more addresses than an int64 can count."""
+    cells, producers = np.array([0, 0, 1, 1]), np.zeros(4, dtype=np.int32)
+    sequences = np.array([0, 2**62 - 1, 1, 2**62 - 1])
+    numbers, first = record_numbers(cells, producers, sequences)
+    assert numbers.tolist() == first.tolist() == [0, 1, 2, 3]
 
 
 @settings(deadline=None)

@@ -159,7 +159,9 @@ def test_too_few_hosts_of_a_role(write: Write) -> None:
         "hosts": [{"address": a, "roles": ["broker"]} for a in "abc"],
     }
     path = write(document)
-    says = "hosts: no host left for zookeeper-1: 1 with the role zookeeper are needed, but only 0 of 3"
+    says = (
+        "hosts: no host left for zookeeper-1: 1 with the role zookeeper are needed, but only 0 of 3"
+    )
     with pytest.raises(InventoryRefused, match=says):
         check_places(NODES, load(path), path)
     with pytest.raises(InventoryRefused, match="1 hosts are too few"):
