@@ -158,7 +158,7 @@ def files_are_damaged(backend: Backend, _scratch: Path) -> None:
     assert {path.suffix for path in changed} == {".log", ".index"}
     assert {path.parent.name for path in changed} == {"orders-0"}
     assert sum(_bits(before[path], after[path]) for path in changed) == 3
-    with pytest.raises(InfraError, match="every timeindex in .* is empty"):
+    with pytest.raises(InfraError, match=r"every timeindex in .* is empty"):
         node.flip_bit(logs, "timeindex", 0.5)
     node.flip_bits(logs, "index", 0.5)
     indexes = [path for path in after if path.suffix == ".index" and "orders" in path.parent.name]
@@ -167,7 +167,7 @@ def files_are_damaged(backend: Backend, _scratch: Path) -> None:
     assert sum(_bits(after[path], each[path]) for path in after) == 2
     damage = node.damage(logs)[-1]
     assert (damage.file, damage.what) == ("*.index", "a bit of each of 2")
-    with pytest.raises(InfraError, match="every timeindex in .* is empty"):
+    with pytest.raises(InfraError, match=r"every timeindex in .* is empty"):
         node.flip_bits(logs, "timeindex", 0.5)
     for name in ("recovery-point-offset-checkpoint", "leader-epoch-checkpoint"):
         node.remove_files(logs, name)
