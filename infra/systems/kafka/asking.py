@@ -18,7 +18,7 @@ from typing import Any
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.software import find_java
-from ackproof.infra.systems.kafka.releases import Release, described, description_of, place_of
+from ackproof.infra.systems.kafka.releases import Release, described, description_of, keep, place_of
 
 _PROPERTIES, _RECORDS = (
     Path(__file__).with_name(name) for name in ("ListProperties.java", "ListRecords.java")
@@ -61,10 +61,7 @@ def keep_description(release: Release, tell: Callable[[str], None]) -> None:
             f"that properties are not checked before the run: {error}"
         )
         return
-    partial = kept.with_name(f"{kept.name}.{os.getpid()}")
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    partial.write_text(as_text(found), encoding="utf-8")
-    partial.replace(kept)
+    keep(kept, as_text(found))
 
 
 def asked(release: Release, jars: Iterable[Path]) -> dict[str, Any]:

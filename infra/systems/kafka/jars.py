@@ -27,9 +27,11 @@ from ackproof.infra.systems.kafka.releases import (
     FIRST,
     Release,
     cached,
+    keep,
     listed,
     lock_of,
     name_of,
+    numbers_of,
     put,
     sums_of,
 )
@@ -109,7 +111,7 @@ def _fetch(version: str, tell: Callable[[str], None]) -> None:
         if wanted is None:
             tell(f"fetching Apache Kafka {version} and what it needs, once, to {partial.parent}")
             wanted = resolve(version, partial / "repository", maven, tell)
-            _lock(version, wanted)
+            keep(lock_of(version), json.dumps(wanted, indent=1) + "\n")
         else:
             tell(f"fetching Apache Kafka {version}, {len(wanted)} jars, once, to {partial.parent}")
         jars = partial / "jars"
@@ -169,16 +171,9 @@ def needed(version: str) -> Iterator[str]:
     They are the release and its logging library, which its archives have and its dependencies do
     not name.
     """
-    numbers = tuple(map(int, version.split(".")))
-    yield f"org.apache.kafka:kafka_{'2.13' if numbers >= FIRST else '2.11'}:{version}"
-    yield from next(needed for first, needed in _BESIDE if numbers >= first)
-
-
-def _lock(version: str, jars: Mapping[str, str]) -> None:
-    path = lock_of(version)
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(jars, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    own = numbers_of(version)
+    yield f"org.apache.kafka:kafka_{'2.13' if own >= FIRST else '2.11'}:{version}"
+    yield from next(needed for first, needed in _BESIDE if own >= first)
 
 
 def _coordinates(path: Path) -> str:

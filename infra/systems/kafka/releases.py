@@ -20,6 +20,14 @@ from typing import Any
 from ackproof.infra.api.interface import InfraError
 
 
+def keep(path: Path, text: str) -> None:
+    """Write a text to its place at once and whole, because other processes may read it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
 def cached(*names: str) -> Path:
     """Return a place below ``$XDG_CACHE_HOME/ackproof``, by default ``~/.cache/ackproof``."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -68,7 +76,7 @@ class Release:
 
     def is_before(self, numbers: tuple[int, ...]) -> bool:
         """Return whether it was released before the one with these numbers, ``(2, 4)``."""
-        return _numbers(self.version) < numbers
+        return numbers_of(self.version) < numbers
 
 
 def released(version: str) -> Release:
@@ -104,16 +112,17 @@ def _apache(confluent: str) -> str:
 
 
 def _check(version: str) -> None:
-    if _numbers(version) < FIRST:
+    if numbers_of(version) < FIRST:
         first = ".".join(map(str, FIRST))
-        older = ", ".join(one for one in VERSIONS if _numbers(one) < FIRST)
+        older = ", ".join(one for one in VERSIONS if numbers_of(one) < FIRST)
         raise ValueError(
             f"Apache Kafka {version} is too old: {first} or newer, or one of {older}, which are "
             "deployed with what they need of Java's former libraries"
         )
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers_of(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, so that versions can be compared."""
     return tuple(map(int, version.split(".")))
 
 
