@@ -1,8 +1,8 @@
 """``python docs/kafka_releases.py RESULTS [VERSION ...]``: the campaign ``quick`` on releases of
-Apache Kafka, and the table of what came of it in ``docs/kafka.md``.
+Apache Kafka, and the table of their results in ``docs/kafka.md``.
 
 Each release runs with every metadata quorum that it has, in a directory of its own below RESULTS.
-What has a verdict there is not run again. ``newest`` stands for the newest release on Maven
+A run that has a verdict there is not repeated. ``newest`` stands for the newest release on Maven
 Central. Without a version these are the last patch releases of the lines 3.7 to 4.4. Ends with
 status 1 if a run ended otherwise than with a pass, or with too little evidence for one.
 """

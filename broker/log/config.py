@@ -46,10 +46,10 @@ class LogConfig:
     """``CreateTime`` keeps the client's timestamps. With ``LogAppendTime`` the leader sets them."""
 
     message_timestamp_before_max_ms: int = MAX_LONG
-    """How far (in ms) a client's timestamp may lie before the leader's clock."""
+    """The time (in ms) that a client's timestamp may lie before the leader's clock."""
 
     message_timestamp_after_max_ms: int = MAX_LONG
-    """How far (in ms) a client's timestamp may lie after the leader's clock."""
+    """The time (in ms) that a client's timestamp may lie after the leader's clock."""
 
     def __post_init__(self) -> None:
         if self.message_timestamp_type not in (CREATE_TIME, LOG_APPEND_TIME):

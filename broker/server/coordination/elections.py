@@ -30,7 +30,7 @@ from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 
 LOOK_S = 0.05
-"""How often to check whether there is a leader."""
+"""The interval of checks for a leader."""
 
 NAMED_MAX = 5
 """The number of partitions that a refusal names."""

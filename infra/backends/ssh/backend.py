@@ -27,7 +27,7 @@ from ackproof.infra.node.node import AgentNode, Made
 from ackproof.infra.node.nodes import AgentLinks, Nodes, Obstacles, capabilities, limits
 
 LEASE_S = 600.0
-"""How long a host keeps what is on it without a request of the harness, in seconds."""
+"""The time in seconds that a host keeps a run without a request of the harness."""
 
 _EVERY_S = 2.0
 
