@@ -1,6 +1,6 @@
-"""Whole brokers in one interpreter, in a world made from a seed: one seed, one history.
+"""A simulation of whole brokers in one interpreter: one seed determines one history.
 
-The broker's own code runs, all of it; what is simulated is what it asks of its machine: time,
-network, disk and ZooKeeper (:mod:`broker.server.environment`). A development tool: it is not
-installed, and nothing else imports it.
+The broker's own code runs completely. Simulated are the parts of its machine: time, network, disk
+and ZooKeeper (:mod:`broker.server.environment`). This is a development tool. It is not installed,
+and no other package imports it.
 """

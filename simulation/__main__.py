@@ -87,10 +87,10 @@ def main(
     failures: int,
     summary: Path | None,
 ) -> None:
-    """Run the whole cluster in a simulated world. Exit status 1 when an invariant broke.
+    """Run whole brokers in a simulated world. The exit status is 1 if an invariant broke.
 
-    A search that is asked to stop (Ctrl-C, SIGTERM) ends with the seeds it is at, and tells what
-    was found. Asked twice, it ends at once.
+    A search that is asked to stop (Ctrl-C, SIGTERM) finishes its current seeds and reports the
+    result. A second request ends it at once.
     """
     began = time.monotonic()
     if scenario in OF_CONTROLLERS and coordination.startswith("leader"):
@@ -155,12 +155,15 @@ def _search(
 
 
 def _asked_to_stop() -> Callable[[], bool]:
-    """Whether we were, from now on; also where SIGINT was ignored, as it is in the background."""
+    """Return a function that says whether the user has asked to stop since this call.
+
+    It also works where SIGINT was ignored, as it is in the background.
+    """
     asked = threading.Event()
 
     def ask(number: int, _frame: object) -> None:
         asked.set()
-        signal.signal(number, signal.SIG_DFL)  # a broken broker's seed may have no end
+        signal.signal(number, signal.SIG_DFL)  # a seed of a broken broker may run for ever
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)
@@ -173,7 +176,8 @@ def _write(found: Found, summary: Path | None) -> None:
 
 
 def _tell(failure: Outcome, shrink: bool, save: Path) -> None:
-    """The story of a failure, of its shrunk plan if that is wanted, and how to see it again."""
+    """Print the narrative of a failure, of its shrunk plan if requested, and the command to replay
+    it."""
     assert failure.violation is not None
     console.print(
         f"\nseed {failure.plan.seed}: {failure.violation}", markup=False, style="bold red"
@@ -209,7 +213,11 @@ def _shrunk(failure: Outcome) -> Plan:
 
 
 def _summary(found: Found) -> dict[str, Any]:
-    """For programs: how much was searched (with one job, in how much time), what broke where."""
+    """Return the summary for programs: the extent of the search, its processor time and the
+    failures.
+
+    ``processor_s`` covers the search only if it ran as one job.
+    """
     return {
         "seeds": found.seeds,
         "steps": found.steps,

@@ -1,8 +1,9 @@
-"""What ends a run."""
+"""The exception that ends a run."""
 
 
 class Violation(AssertionError):
-    """A broken rule, ``Subsystem/what-went-wrong``, with where and how it was broken."""
+    """A broken invariant, named ``Subsystem/what-went-wrong``, with the place and the
+    circumstances."""
 
     def __init__(self, invariant: str, what: str) -> None:
         super().__init__(f"{invariant}: {what}")

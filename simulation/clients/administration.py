@@ -1,4 +1,4 @@
-"""Orders, as an administrator gives them: Kafka's admin requests, asked until carried out."""
+"""Orders of an administrator: Kafka's admin requests, repeated until they are carried out."""
 
 import asyncio
 from collections.abc import Callable
@@ -64,7 +64,8 @@ AGAIN: Final = frozenset(
 
 
 class Administrator(Client):
-    """``partitions`` says how many a topic has."""
+    """A client that sends admin requests. ``partitions`` returns the number of partitions of a
+    topic."""
 
     def bind(self, partitions: Callable[[str], int]) -> "Administrator":
         self._partitions = partitions
@@ -72,7 +73,8 @@ class Administrator(Client):
         return self
 
     async def obey(self, order: Order, patience_s: float = PATIENCE_S) -> bool:
-        """Asks broker after broker; whether the order was carried out, as far as is known."""
+        """Send the order to one broker after the other, and return whether an answer
+        confirmed it."""
         loop = asyncio.get_running_loop()
         end = loop.time() + patience_s
         error: ErrorCode | None = None
@@ -175,7 +177,7 @@ def _alter(order: AlterTopic) -> IncrementalAlterConfigsRequest:
 
 
 def _error(response: Any) -> ErrorCode:
-    """The first error that there is, outside or inside."""
+    """Return the first error of a response, on its top level or inside."""
     error: ErrorCode = getattr(response, "error_code", ErrorCode.none)
     for answers in ("topics", "responses", "results", "replica_election_results"):
         for answer in getattr(response, answers, ()):

@@ -1,4 +1,4 @@
-"""Record batches as clients make them."""
+"""Record batches as clients encode them."""
 
 import asyncio
 import datetime
@@ -26,8 +26,12 @@ def encoded(
     attributes: int = 0,
     times_ms: Sequence[int] | None = None,
 ) -> bytes:
-    """A batch. ``producer``: id, epoch and first sequence number. ``times_ms``: of each record,
-    since 1970; None: now."""
+    """Encode a batch.
+
+    Args:
+        producer: The id, the epoch and the first sequence number of the producer.
+        times_ms: The timestamp of each record, in milliseconds since 1970. None means now.
+    """
     times = [_moment(each) for each in times_ms or [wall_ms()] * len(values)]
     records = tuple(
         Record(
@@ -55,7 +59,8 @@ def encoded(
 
 
 def patched(raw: bytes, at: int, form: str, *values: int) -> bytes:
-    """The batch with other values at ``at``, packed as ``form`` says, and a CRC that is right."""
+    """Return the batch with other values at ``at``, packed by the format ``form``, and with a valid
+    CRC."""
     whole = bytearray(raw)
     struct.pack_into(form, whole, at, *values)
     struct.pack_into(">I", whole, _CRC_AT, crc32c(bytes(whole[_CRC_FROM:])))
@@ -63,13 +68,15 @@ def patched(raw: bytes, at: int, form: str, *values: int) -> bytes:
 
 
 def untimed(raw: bytes) -> bytes:
-    """The batch as a client sends it that gives no timestamps: the first and the greatest are -1.
-    ``raw``: its records are of one moment."""
+    """Return the batch as a client without timestamps sends it: the first and the greatest are -1.
+
+    All records of ``raw`` must have the same timestamp.
+    """
     return patched(raw, _FIRST_TIMESTAMP_AT, ">qq", _NO_TIMESTAMP, _NO_TIMESTAMP)
 
 
 def wall_ms() -> int:
-    """Of a clock that is right."""
+    """Return the time of a correct wall clock, in milliseconds since 1970."""
     return BEGINNING_WALL_MS + int(asyncio.get_running_loop().time() * 1000)
 
 

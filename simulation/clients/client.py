@@ -1,7 +1,6 @@
-"""Clients over the real wire code: one host each, with connections and metadata.
+"""Clients over the real wire code: each has a host, connections and metadata.
 
-They write down what they ask for and what they are told
-(:class:`~simulation.model.history.History`).
+They record their requests and the answers (:class:`~simulation.model.history.History`).
 """
 
 from collections.abc import Sequence
@@ -21,12 +20,12 @@ PAUSE_S: Final = 0.1
 
 
 def host_of(broker: int) -> str:
-    """Where a broker is reached."""
+    """Return the host of a broker."""
     return f"broker-{broker}"
 
 
 class Client:
-    """Asks brokers. ``name`` is its ``client.id``."""
+    """A client that sends requests to brokers. ``name`` is its ``client.id``."""
 
     def __init__(self, name: str, brokers: Sequence[int], history: History) -> None:
         self.name = name
@@ -37,7 +36,7 @@ class Client:
         self._next = 0
 
     async def ask(self, broker: int, request: Request[R], timeout_s: float = CALL_S) -> R:
-        """The response; raises Disconnected."""
+        """Send a request to a broker, and return the response. Raises Disconnected."""
         connection = self._connections.get(broker)
         if connection is None:
             connection = BrokerConnection(host_of(broker), PORT, self.name)
@@ -45,7 +44,8 @@ class Client:
         return await connection.call(request, timeout_s)
 
     async def ask_any(self, request: Request[R]) -> R:
-        """One broker after the other; raises Disconnected when none answers."""
+        """Send a request to one broker after the other until one answers. Raises Disconnected if
+        none does."""
         for _ in self.brokers[1:]:
             try:
                 return await self.ask(self._any(), request)
@@ -58,7 +58,7 @@ class Client:
         return self.brokers[self._next]
 
     async def leader(self, tp: TopicPartition) -> int | None:
-        """By the metadata that it has, or gets."""
+        """Return the leader by the cached metadata, which is requested if it is missing."""
         known = self._leaders.get(tp)
         if known is not None:
             return known
@@ -79,7 +79,7 @@ class Client:
         return self._leaders.get(tp)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Somebody else may lead it."""
+        """Drop the cached leader, because another broker may lead the partition now."""
         self._leaders.pop(tp, None)
 
     async def close(self) -> None:

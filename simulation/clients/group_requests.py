@@ -1,5 +1,5 @@
-"""What is asked about consumer groups, whoever asks: members, tools without a member, and those who
-only say that they are one."""
+"""Requests about consumer groups: from members, from tools without a member, and with a false
+identity."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -20,13 +20,13 @@ from ackproof.broker.wire.writer import Writer
 
 SESSION_MS: Final = 3_000
 GROUP: Final = 0
-"""What FindCoordinator has of a group; a transaction has another number."""
+"""The key type of a group in FindCoordinator. A transaction has another number."""
 NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
 
 
 class Place(NamedTuple):
-    """Where a member is: what it tells its coordinator of itself."""
+    """The identity that a member sends to its coordinator."""
 
     coordinator: int
     group: str
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 def find_coordinator(group: str) -> FindCoordinatorRequest:
-    """Who coordinates it."""
+    """Return the request for the coordinator of a group."""
     return FindCoordinatorRequest(version=2, key=group, key_type=GROUP)
 
 
@@ -46,7 +46,7 @@ def join(
     instance_id: str | None = None,
     rebalance_ms: int = SESSION_MS,
 ) -> JoinGroupRequest:
-    """As a consumer that knows two ways to share partitions out."""
+    """Return the request to join, of a consumer that supports two assignment protocols."""
     return JoinGroupRequest(
         version=5,
         group_id=group,
@@ -60,13 +60,12 @@ def join(
 
 
 def protocols(*names: str) -> tuple[JoinGroupRequestProtocol, ...]:
-    """Those that a member knows, the one that it likes best first, and in each says something
-    else."""
+    """Return protocols in the order of the member's preference, each with different metadata."""
     return tuple(JoinGroupRequestProtocol(name=name, metadata=name.encode()) for name in names)
 
 
 def subscribed(name: str, topic: str, user_data: bytes | None = None) -> JoinGroupRequestProtocol:
-    """A protocol that a member knows, and to what it subscribes in it."""
+    """Return a protocol with the subscription to one topic."""
     writer = Writer()
     writer.put(bytes(SUBSCRIPTION_AT))  # version 0
     ConsumerProtocolSubscription(topics=(topic,), user_data=user_data).write(writer, 0)
@@ -76,7 +75,8 @@ def subscribed(name: str, topic: str, user_data: bytes | None = None) -> JoinGro
 def sync(
     place: Place, assignments: Mapping[str, bytes], instance_id: str | None = None
 ) -> SyncGroupRequest:
-    """``assignments``: by member; none of who does not lead."""
+    """Return the request to sync. ``assignments`` is by member, and empty unless the member
+    leads."""
     return SyncGroupRequest(
         version=3,
         group_id=place.group,
@@ -91,7 +91,7 @@ def sync(
 
 
 def heartbeat(place: Place, instance_id: str | None = None) -> HeartbeatRequest:
-    """That it lives."""
+    """Return a heartbeat."""
     return HeartbeatRequest(
         version=3,
         group_id=place.group,
@@ -102,7 +102,7 @@ def heartbeat(place: Place, instance_id: str | None = None) -> HeartbeatRequest:
 
 
 def from_outside(group: str) -> Place:
-    """Of a tool that is no member, such as one that resets offsets: whoever coordinates it."""
+    """Return the identity of a tool that is no member, such as one that resets offsets."""
     return Place(-1, group, NO_GENERATION, NO_MEMBER)
 
 
@@ -113,7 +113,7 @@ def commit(
     metadata: str | None = "",
     instance_id: str | None = None,
 ) -> OffsetCommitRequest:
-    """Of offsets by partition of a topic, by who says that this is its place."""
+    """Return the request to commit the offsets of a topic's partitions under an identity."""
     parts = tuple(
         OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=Offset(offset), committed_metadata=metadata

@@ -1,4 +1,4 @@
-"""A member of a consumer group: joins, shares the partitions out when it leads, reads, commits."""
+"""A member of a consumer group. It joins, assigns the partitions if it leads, reads and commits."""
 
 import asyncio
 import json
@@ -28,17 +28,20 @@ from simulation.plans.actions import CommitALot, Consume
 
 # --- many commits ---------------------------------------------------------------------------------
 #
-# Offsets of many groups that have no members, as a tool that resets offsets commits them.
+# Commits for many groups without members, as a tool that resets offsets sends them.
 
 AT_ONCE = 20
 
 
 JUDGED = 10
-"""Of so many groups what one commits is judged; the others are there for the size of the log."""
+"""One in so many groups has its commits judged. The others only make the log large."""
 
 
 class Committer(Client):
-    """``topic_ids`` names the topic that has a name now, as far as the world knows."""
+    """A client that commits for many groups.
+
+    ``topic_ids`` returns the id of the topic that has a name now, as far as the world knows.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Committer(Client):
         self._topic_ids = topic_ids
 
     async def commit(self, work: CommitALot) -> None:
-        """All rounds."""
+        """Commit in all rounds."""
         for round_ in range(work.rounds):
             for first in range(0, work.groups, AT_ONCE):
                 last = min(work.groups, first + AT_ONCE)
@@ -87,16 +90,19 @@ R = TypeVar("R", bound=Response)
 REBALANCE_MS: Final = 4_000
 FORGET_ID: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
 ROUND_S: Final = 0.5
-"""Between one read, commit and heartbeat and the next."""
+"""The pause between two rounds of a read, a commit and a heartbeat, in seconds."""
 
 
 class Rejoin(Exception):
-    """The coordinator, the generation or the member id is not what it was."""
+    """The coordinator, the generation or the member id has changed."""
 
 
 class Member(Client):
-    """One member. ``partitions`` says how many a topic has, ``topic_ids`` which topic it is; what
-    it is told goes to ``consumed`` and ``generations``."""
+    """One member of a group.
+
+    ``partitions`` returns the number of partitions of a topic, and ``topic_ids`` its id. The
+    answers that the member gets go to ``consumed`` and ``generations``.
+    """
 
     def __init__(
         self,
@@ -124,7 +130,7 @@ class Member(Client):
         self._coordinator: int | None = None
 
     async def consume(self) -> None:
-        """Until its time is over."""
+        """Read and commit until the time of the work is over."""
         loop = asyncio.get_running_loop()
         begin = loop.time()
         end = begin + self._work.for_ms / 1000
@@ -155,15 +161,18 @@ class Member(Client):
                 positions = await self._come_again()
 
     async def _come_again(self) -> dict[TopicPartition, int]:
-        """The next time by the other of both ways."""
+        """Join again. Every second time the member forgets its id first."""
         del self._again_at[0]
         if len(self._again_at) % 2 == 0:
             self._member_id = ""
         return await self._join()
 
     async def takes_over(self, end: float) -> Place | None:
-        """Its place once it is given all partitions, since nobody else is in the group; None: it is
-        not by then."""
+        """Join until this member, the only one of the group, has all partitions, and return its
+        identity.
+
+        The result is None if it does not have them by ``end``.
+        """
         loop = asyncio.get_running_loop()
         while loop.time() < end:
             try:
@@ -183,7 +192,7 @@ class Member(Client):
         return Place(self._coordinator, self._work.group, self._generation, self._member_id)
 
     async def leave(self) -> None:
-        """Say that it goes."""
+        """Leave the group."""
         request = LeaveGroupRequest(version=2, group_id=self._work.group, member_id=self._member_id)
         if self._coordinator is None or not self._member_id:
             return
@@ -193,7 +202,7 @@ class Member(Client):
             self.history.count("group: left without a word")
 
     async def _sleep(self) -> None:
-        """Once."""
+        """Sleep, but only at the first call."""
         if not self._slept:
             self._slept = True
             await asyncio.sleep(self._work.sleeps_ms / 1000)
@@ -209,7 +218,7 @@ class Member(Client):
         return await self.ask(self._coordinator, request, timeout_s)
 
     async def _join(self) -> dict[TopicPartition, int]:
-        """Where to read from, by partition."""
+        """Join the group, and return the position of each assigned partition."""
         request = self._join_request()
         before, now = self._before(), asyncio.get_running_loop().time()
         joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
@@ -228,7 +237,8 @@ class Member(Client):
         return await self._committed(await self._sync(joined))
 
     def _join_request(self) -> JoinGroupRequest:
-        """A static member speaks a newer version, and another dialect than the others."""
+        """Return the request to join. A static member uses a newer version and prefers another
+        protocol."""
         group, instance = self._work.group, self._work.instance
         request = group_requests.join(group, self._member_id, rebalance_ms=REBALANCE_MS)
         if instance is None:
@@ -237,8 +247,11 @@ class Member(Client):
         return replace(request, version=9, group_instance_id=instance, protocols=known)
 
     def _known(self, *names: str) -> tuple[JoinGroupRequestProtocol, ...]:
-        """In each it says what it reads now, as one that wants to keep that: something else each
-        time. Who has forgotten its id has forgotten that, too."""
+        """Return protocols with the member's present assignment as user data.
+
+        A member that wants to keep its partitions does so, which makes the metadata different each
+        time. A member that has forgotten its id has forgotten its assignment, too.
+        """
         reads = json.dumps(self._reads if self._member_id else []).encode()
         return tuple(
             group_requests.subscribed(name, self._work.topic, name.encode() + reads)
@@ -280,7 +293,7 @@ class Member(Client):
         return found
 
     async def _fetch(self, tp: TopicPartition, offset: int) -> int:
-        """Reads what is there from ``offset`` (-1: the earliest) on; where to go on."""
+        """Read from ``offset`` on (-1 means the earliest), and return the next position."""
         leader = await self.leader(tp)
         if leader is None:
             return offset

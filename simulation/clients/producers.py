@@ -1,4 +1,4 @@
-"""Producers: bursts of batches, each until it is acked, refused, or its time is over."""
+"""Producers: bursts of batches, each sent until it is acked or rejected or its time is over."""
 
 import asyncio
 from collections import deque
@@ -24,13 +24,13 @@ from simulation.plans.actions import Produce
 
 # --- batches in flight ----------------------------------------------------------------------------
 #
-# What an idempotent producer has under way: batches that have a number and no answer.
+# The batches of an idempotent producer that have a sequence number and no answer yet.
 
 Flight = tuple[Sent, RecordBatch]
 
 
 class Window:
-    """Of one partition, the oldest first."""
+    """The unanswered batches of one partition, the oldest first."""
 
     def __init__(self) -> None:
         self._flights: deque[tuple[int, Flight]] = deque()
@@ -44,20 +44,22 @@ class Window:
         return [flight for _, flight in self._flights]
 
     def has_room(self, ahead: int) -> bool:
-        """Whether one more is at most ``ahead`` from the oldest, itself included.
+        """Return whether the next batch is less than ``ahead`` numbers after the oldest unanswered
+        one.
 
-        Not counted are those without an answer alone: 1 has none, 2 to 5 have been acked. With 6 to
-        9 in the log, it would have forgotten 1, and refuse its repetition.
+        It is not enough to count the unanswered batches. Suppose batch 1 is unanswered and 2 to 5
+        are acked. With 6 to 9 in the log, the broker would have forgotten batch 1 and would reject
+        its retry.
         """
         return not self._flights or self._next - self._flights[0][0] < ahead
 
     def add(self, flight: Flight) -> None:
-        """It has the next number."""
+        """Add a batch under the next number."""
         self._flights.append((self._next, flight))
         self._next += 1
 
     def answered(self, errors: Sequence[ErrorCode | None]) -> None:
-        """One for each, in their order: those that are acked leave."""
+        """Take one answer for each batch in order, and remove the batches that were acked."""
         pairs = zip(self._flights, errors, strict=True)
         self._flights = deque(known for known, error in pairs if error is not ErrorCode.none)
 
@@ -65,7 +67,7 @@ class Window:
 # --------------------------------------------------------------------------------------------------
 
 DELIVERY_S: Final = 15.0
-"""How long a producer tries to deliver a batch."""
+"""The time for which a producer tries to deliver a batch, in seconds."""
 
 ACKS_ALL: Final = -1
 NO_PRODUCER: Final = (-1, -1)
@@ -76,19 +78,21 @@ LOST_PRODUCER: Final = frozenset(
         ErrorCode.invalid_producer_epoch,
     }
 )
-"""After these an idempotent producer begins anew."""
+"""The errors after which an idempotent producer requests a new id."""
 
 
 class Producer(Client):
-    """Sends batches, each until it is acked, refused, or ``DELIVERY_S`` are over.
+    """A producer that sends each batch until it is acked or rejected, or ``DELIVERY_S`` have
+    passed.
 
     Args:
-        topic_ids: names the topic that has a name now, as far as the world knows.
-        consumed: is told what is sent to whom, and of a batch whose number was refused though what
-            its producer had sent before was acked.
-        ahead_ms: how far its clock is ahead of others'; None: it gives no timestamps, unless
-            it is idempotent. One that was last heard of at -1 is forgotten, as by Kafka, when
-            ``producer.id.expiration.ms`` is looked at next.
+        topic_ids: A function that returns the id of the topic that has a name now, as far as the
+            world knows.
+        consumed: The model that learns of each send and its broker. It also learns of each batch
+            whose sequence number was rejected although the producer's earlier batches were acked.
+        ahead_ms: How far its clock is ahead of the others. None means that it sends no timestamps,
+            unless it is idempotent. A producer that was last heard of at time -1 is forgotten, as
+            by Kafka, at the next check of ``producer.id.expiration.ms``.
     """
 
     def __init__(
@@ -111,11 +115,11 @@ class Producer(Client):
         self._producer = NO_PRODUCER
         self._sequences: dict[TopicPartition, int] = {}
         self._meant: dict[TopicPartition, object] = {}
-        """For which topic its numbers began."""
+        """The id of the topic for which the sequence numbers of a partition began."""
         self._turns: dict[TopicPartition, asyncio.Lock] = {}
 
     async def produce(self, work: Produce) -> None:
-        """One burst."""
+        """Send one burst."""
         tp = TopicPartition(work.topic, work.partition)
         turn = self._turns.setdefault(tp, asyncio.Lock())
         if self._idempotent and work.in_flight > 1:
@@ -125,7 +129,7 @@ class Producer(Client):
         for number in range(work.batches):
             if number:
                 await asyncio.sleep(work.pause_ms / 1000)
-            if self._idempotent:  # sequence numbers go up, one batch after the other
+            if self._idempotent:  # sequence numbers go up from batch to batch
                 async with turn:
                     await self._send_in_sequence(tp, work.records)
             else:
@@ -144,12 +148,15 @@ class Producer(Client):
         if error is ErrorCode.none:
             if self._producer == producer:
                 self._sequences[tp] = sequence + count
-        elif self._producer == producer:  # what became of it nobody knows
+        elif self._producer == producer:  # the outcome of the batch is unknown
             self._producer = NO_PRODUCER
 
     async def _pipeline(self, tp: TopicPartition, work: Produce) -> None:
-        """As clients do it (librdkafka's *idempotent producer*, Java's ``RecordAccumulator``): a
-        batch keeps its number, and what is not answered is sent again, in order."""
+        """Send several batches at once, as clients do.
+
+        A batch keeps its sequence number, and unanswered batches are sent again in order
+        (librdkafka's *idempotent producer*, Java's ``RecordAccumulator``).
+        """
         left = work.batches
         while left:
             if self._producer == NO_PRODUCER and not await self._begin_anew():
@@ -159,10 +166,11 @@ class Producer(Client):
     async def _pipeline_as(
         self, producer: tuple[int, int], tp: TopicPartition, work: Produce, batches: int
     ) -> int:
-        """Until all are acked, or the producer's id is lost; how many were sent.
+        """Send until all batches are acked or the producer's id is lost, and return the number
+        sent.
 
-        The first batch of all goes alone: a log that does not know a producer takes any number
-        for its first one (KIP-360), and would let the second batch in before the first.
+        The very first batch is sent alone. A log that does not know a producer accepts any first
+        sequence number (KIP-360), and would accept the second batch before the first.
         """
         window, sent, sequence = Window(), 0, self._sequences.get(tp, 0)
         while window or sent < batches:
@@ -171,7 +179,7 @@ class Producer(Client):
                 window.add(self._flight(tp, ACKS_ALL, work.records, (*producer, sequence)))
                 sent, sequence = sent + 1, sequence + work.records
             errors = await self._try_all(tp, window)
-            if self._producer != producer:  # it was lost with another partition's batch
+            if self._producer != producer:  # the id was lost by a batch of another partition
                 return sent
             if self._is_lost(window, errors):
                 self._producer = NO_PRODUCER
@@ -185,14 +193,18 @@ class Producer(Client):
         return sent
 
     async def _try_all(self, tp: TopicPartition, window: Window) -> list[ErrorCode | None]:
-        """Once each, in their order: who asks for the leader first sends first."""
+        """Send each batch once, in order. The task that looks up the leader first sends first."""
         if await self.leader(tp) is None:
             return [ErrorCode.leader_not_available for _ in window.flights]
         return await asyncio.gather(*(self._try(*flight) for flight in window.flights))
 
     def _is_lost(self, window: Window, errors: Sequence[ErrorCode | None]) -> bool:
-        """Whether the oldest batch was refused for its number (later ones are for want of an
-        earlier one), or some batch's time is over: what became of it nobody knows."""
+        """Return whether the producer's id is lost.
+
+        It is lost if the oldest batch was rejected for its sequence number. Later batches may be
+        rejected only because an earlier one is missing. It is also lost if the time of the oldest
+        batch is over, because its outcome is unknown.
+        """
         oldest, _ = window.flights[0]
         if errors[0] in LOST_PRODUCER:
             self._was_refused(oldest)
@@ -201,8 +213,11 @@ class Producer(Client):
         return left and _now() >= oldest.sent_at + DELIVERY_S
 
     def _was_refused(self, sent: Sent) -> None:
-        """Where its topic was made again meanwhile, a repetition of what the former one has is
-        new, and what the former one has besides is missing."""
+        """Report a rejected sequence number, unless the topic was recreated meanwhile.
+
+        In a new topic, a retry of a batch that the former one has is new, and the other batches of
+        the former one are missing.
+        """
         if self._meant.get(sent.tp) == sent.topic_id:
             self._consumed.sequence_refused(sent)
 
@@ -241,7 +256,7 @@ class Producer(Client):
         return sent, batch
 
     async def _send(self, flight: Flight) -> ErrorCode | None:
-        """The last answer; None when there was none."""
+        """Send until an answer is final, and return the last answer, or None if there was none."""
         sent, batch = flight
         error: ErrorCode | None = None
         while _now() < sent.sent_at + DELIVERY_S:
@@ -253,7 +268,7 @@ class Producer(Client):
         return error
 
     async def _try(self, sent: Sent, batch: RecordBatch) -> ErrorCode | None:
-        """Once; None: no answer."""
+        """Send once, and return the answer, or None if there was none."""
         error = await self._ask_leader(sent, batch)
         self.history.count(f"produce, acks={sent.acks}: {_name(error)}")
         return error
@@ -284,8 +299,11 @@ class Producer(Client):
         return error
 
     async def _shoot(self, leader: int, request: ProduceRequest) -> ErrorCode | None:
-        """acks=0: no response will come, and the connection takes no other request, whose
-        response would be taken for it."""
+        """Send with acks=0 on a connection of its own.
+
+        There will be no response. On a shared connection, the response to the next request would be
+        taken for it.
+        """
         connection = BrokerConnection(host_of(leader), PORT, self.name)
         try:
             await connection.call(request, PAUSE_S)
@@ -306,7 +324,7 @@ class Producer(Client):
 
 
 def new_producer_id() -> InitProducerIdRequest:
-    """For an idempotent producer that has no transactions."""
+    """Return the request of an idempotent producer without transactions for an id."""
     return InitProducerIdRequest(version=1, transactional_id=None, transaction_timeout_ms=1_000)
 
 

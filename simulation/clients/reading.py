@@ -1,4 +1,4 @@
-"""What consumers ask, as functions of any client. All raise Disconnected."""
+"""Requests of consumers, as functions of any client. All of them raise Disconnected."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -26,14 +26,18 @@ LATEST: Final = -1
 
 
 async def list_offset(client: Client, leader: int, tp: TopicPartition, timestamp: int) -> int:
-    """Where the log begins (EARLIEST), the high watermark is (LATEST), or the first record is that
-    is not older; -1: there is none, or ask again."""
+    """Return the log start (EARLIEST), the high watermark (LATEST), or the first offset that is not
+    older.
+
+    The result is -1 if there is none, or if the question must be repeated.
+    """
     answer = await _listed(client, leader, tp, timestamp)
     return int(answer.offset) if answer.error_code is ErrorCode.none else -1
 
 
 async def end_offset(client: Client, leader: int, tp: TopicPartition) -> tuple[int, int]:
-    """The high watermark, and the leader epoch that says so; -1: ask again."""
+    """Return the high watermark, and the leader epoch of the answer; -1 means that the question
+    must be repeated."""
     answer = await _listed(client, leader, tp, LATEST)
     if answer.error_code is not ErrorCode.none:
         return -1, -1
@@ -47,7 +51,7 @@ def list_offsets(
     *,
     version: int = 5,
 ) -> ListOffsetsRequest:
-    """A consumer's question."""
+    """Return the request of a consumer for an offset."""
     part = ListOffsetsPartition(
         partition_index=tp.partition, current_leader_epoch=epoch, timestamp=timestamp
     )
@@ -65,7 +69,7 @@ async def _listed(
 
 
 async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) -> PartitionData:
-    """A consumer's fetch; the partition's part of the answer."""
+    """Fetch as a consumer, and return the partition's part of the answer."""
     part = FetchPartition(
         partition=tp.partition, fetch_offset=Offset(offset), partition_max_bytes=2**20
     )
@@ -85,7 +89,8 @@ async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) ->
 async def offsets_of(
     client: Client, coordinator: int | None, group: str, tps: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int] | None:
-    """What a group has committed, -1 where it has nothing; None: ask again."""
+    """Return the committed offsets of a group, -1 for none. None means that the question must be
+    repeated."""
     if coordinator is None:
         return None
     topic = tps[0].topic

@@ -1,7 +1,7 @@
-"""A step that does not end ends the run.
+"""A watchdog that ends the run when a step does not end.
 
-A broker that goes round in circles within a step has its event loop do nothing else: no heartbeat,
-no answer. Here nothing would end it, and with it the search would be lost.
+A broker that loops within a step blocks its event loop: it sends no heartbeat and no answer. In a
+simulation nothing else would end such a step, and the whole search would hang.
 """
 
 import signal
@@ -15,18 +15,19 @@ from simulation.loop.loop import SimulatedLoop
 from simulation.loop.ownership import Killed
 
 STEP_S: Final = 20.0
-"""Of the processor: the longest steps take some tenths of a second, the judge's among them."""
+"""The longest step allowed, in seconds of processor time. The longest sound steps, which are the
+judge's, take some tenths of a second."""
 
 
 class EndlessStep(Exception):
-    """A step has taken far longer than any does."""
+    """A step took far longer than any sound step does."""
 
 
 def _within(frame: FrameType | None) -> str:
-    """What the step was about, from where the loop called it.
+    """Return the calls of the step from the loop down to the interrupted frame.
 
-    Where it was interrupted says little by itself: a loop in the broker that spends its time in
-    the library's functions would be named after one of these.
+    The interrupted function alone says little. A loop in the broker that spends its time in library
+    functions would be named after one of them.
     """
     calls: list[str] = []
     while frame is not None and frame.f_code is not SimulatedLoop.step.__code__:
@@ -37,9 +38,11 @@ def _within(frame: FrameType | None) -> str:
 
 @contextmanager
 def steps_end(loop: SimulatedLoop, longest_s: float = STEP_S) -> Iterator[None]:
-    """Within, a step that takes longer than that, or not quite twice as long, ends the run.
+    """End the run if a step inside this context takes longer than ``longest_s``.
 
-    Not outside of a program's main thread: no other one is interrupted.
+    The limit is checked at intervals of ``longest_s``, so a step may take almost twice as long.
+    Outside the main thread of a program there is no limit, because signals interrupt only the main
+    thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,19 +1,20 @@
-"""An event loop without a machine: time is a number, and nothing happens but by the seed.
+"""A deterministic event loop: time is a number, and the seed decides everything that happens.
 
-Time jumps to the next timer when nothing is ready. Like asyncio's own loop it works in turns: the
-timers that are due join the ready handles, and those that were ready when the turn began run in
-the order in which they came. A turn takes ``TURN_S``, so that somebody who spins on ``sleep(0)``
-does not stop time. What others do in threads (``run_in_executor``) is done at a later moment
-between two steps.
+Time jumps to the next timer when nothing is ready. Like asyncio's own loop it works in turns. The
+timers that are due join the ready handles, and the handles that were ready when the turn began run
+in the order in which they came. A turn takes ``TURN_S``, so a task that spins on ``sleep(0)`` does
+not stop time. A function given to a thread (``run_in_executor``) runs at a later moment between two
+steps.
 
-A *step* is one handle run. Handles of a dead process are dropped and those of a paused one kept for
-later (:mod:`simulation.loop.ownership`). A killed process cleans up nothing: its coroutines are
-closed so that Python forgets them, which runs their ``finally`` blocks, at a moment when nothing
-that belongs to it has any effect: the loop drops its handles, the network and the disk refuse it.
+A *step* is one handle that the loop runs. The loop drops the handles of a dead process and keeps
+those of a paused process for later (:mod:`simulation.loop.ownership`). A killed process cleans up
+nothing. Its coroutines are closed so that Python forgets them, which runs their ``finally`` blocks.
+At that moment nothing that belongs to the process has any effect: the loop drops its handles, and
+the network and the disk refuse it.
 
 Two runs of one program are the same, step for step, if the program draws all its randomness from
-the seed and lets no set's order reach its behaviour. asyncio itself keeps tasks in sets; hence
-tasks hash by their number here, not by their address.
+the seed and its behaviour does not depend on the order of any set. asyncio itself keeps tasks in
+sets. Therefore a task here is hashed by its number, not by its address.
 """
 
 import asyncio
@@ -32,19 +33,19 @@ from simulation.loop.tasks import SimulatedHandle, SimulatedTask, Tasks, bury, c
 
 # --- connections ----------------------------------------------------------------------------------
 #
-# What a loop asks of its network: those connections that asyncio opens.
+# The part of the network that the loop needs: the connections that asyncio opens.
 
 Factory = Callable[[], asyncio.BaseProtocol]
 
 
 class Connections(Protocol):
-    """Transport and protocol of each, as asyncio's own loop answers."""
+    """A source of pairs of transport and protocol, as asyncio's own loop returns them."""
 
     def attach(self, factory: Factory, accepted: Any, /) -> tuple[Any, Any]:
-        """What ``loop.connect_accepted_socket`` does, of what ``loop.sock_accept`` gave."""
+        """Do what ``loop.connect_accepted_socket`` does with a socket from ``loop.sock_accept``."""
 
     async def connect(self, factory: Factory, host: str, port: int, /) -> tuple[Any, Any]:
-        """What ``loop.create_connection`` does. Raises OSError."""
+        """Do what ``loop.create_connection`` does. Raises OSError."""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -54,13 +55,14 @@ Ts = TypeVarTuple("Ts")
 
 TURN_S = 1e-6
 EXECUTOR_S_MAX = 0.005
-"""A function given to the executor is run up to so much later."""
+"""The longest delay before a function given to the executor runs, in seconds."""
 
 PURGE_AT = 100
-"""Cancelled timers are thrown out when there are so many, and more of them than of others."""
+"""The number of cancelled timers above which they are removed, if they are also the majority."""
 
 Observer = Callable[[Process | None], None]
-"""Called after a step, with the process that took it. What it raises ends the run."""
+"""A function called after a step with the process that took it. An exception that it raises ends
+the run."""
 
 
 class Stalled(Exception):
@@ -68,11 +70,11 @@ class Stalled(Exception):
 
 
 class OutOfSteps(Exception):
-    """The run took more steps than it may."""
+    """The run took more steps than its limit."""
 
 
 class Trouble(NamedTuple):
-    """What a callback raised, or what asyncio complained of."""
+    """An exception raised by a callback, or a complaint of asyncio."""
 
     at: float
     process: Process | None
@@ -81,23 +83,23 @@ class Trouble(NamedTuple):
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
-    """The loop of one world.
+    """The event loop of one world.
 
     Args:
-        random: how long the executor takes.
-        steps_max: OutOfSteps is raised above.
+        random: The source of the executor's delays.
+        steps_max: The number of steps above which OutOfSteps is raised.
     """
 
     def __init__(self, random: Random, steps_max: int = 10**12) -> None:
         self.steps = 0
-        """Handles run since the world began."""
+        """The number of handles run since the world began."""
         self.troubles: list[Trouble] = []
-        """What went wrong and nobody handled, but for what dead processes left."""
+        """The errors that no code handled, except those of dead processes."""
         self.observer: Observer | None = None
         self.network: Connections | None = None
-        """Set by the network that is made for this loop."""
+        """The network of this loop, which sets this attribute itself."""
         self.executor_s: dict[str, float] = {}
-        """How long the executor takes at most, on hosts where that is not EXECUTOR_S_MAX."""
+        """The longest delay of the executor by host, in seconds, where it is not EXECUTOR_S_MAX."""
         self._random = random
         self._steps_max = steps_max
         self._now = 0.0
@@ -112,7 +114,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     # --- time and handles -------------------------------------------------------------------
 
     def time(self) -> float:
-        """Seconds since the world began."""
+        """Return the seconds since the world began."""
         return self._now
 
     def call_soon(
@@ -158,7 +160,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def post(
         self, when: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context
     ) -> SimulatedHandle:
-        """``call_at`` for those in a hurry. At one moment, who was posted first comes first."""
+        """Do what ``call_at`` does, but faster. Handles posted for the same time run in the order
+        in which they were posted."""
         handle = SimulatedHandle(callback, args, context, when, self._timer_cancelled)
         self._handles += 1
         heapq.heappush(self._timers, (when, self._handles, handle))
@@ -179,11 +182,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     # --- running ----------------------------------------------------------------------------
 
     def run_forever(self) -> None:
-        """Until ``stop`` is called; the turn is finished first.
+        """Run until ``stop`` is called, and finish the turn first.
 
         Raises:
-            Stalled: nothing can happen any more.
-            OutOfSteps: more than ``steps_max`` steps were taken.
+            Stalled: Nothing can happen any more.
+            OutOfSteps: More than ``steps_max`` steps were taken.
         """
         if self._running or self._closed:
             raise RuntimeError("the loop is closed, or runs already")
@@ -241,8 +244,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.observer(process)
 
     def fail(self, error: BaseException) -> None:
-        """Ends the run after the current step: ``error`` is raised to whoever runs the loop,
-        whatever the code in between does with its own errors."""
+        """End the run after the current step.
+
+        ``error`` is raised to the caller of the loop, no matter how the code in between handles its
+        own errors.
+        """
         self._failure = self._failure or error
 
     def _raise_failure(self) -> NoReturn:
@@ -251,7 +257,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         raise error
 
     def run_until_complete(self, future: Any) -> Any:
-        """The result of ``future``, which may be a coroutine."""
+        """Run until ``future``, which may be a coroutine, is done, and return its result."""
         task = asyncio.ensure_future(future, loop=self)
         task.add_done_callback(self._done, context=NOBODY)
         try:
@@ -266,7 +272,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.stop()
 
     def run_for(self, seconds: float) -> None:
-        """Lets so much time pass."""
+        """Let ``seconds`` of virtual time pass."""
         end = self.post(self._now + seconds, self.stop, (), NOBODY)
         try:
             self.run_forever()
@@ -283,7 +289,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self._closed
 
     def close(self) -> None:
-        """The end of the world: whoever is left dies."""
+        """End the world: kill every process that is left."""
         if self._running:
             raise RuntimeError("the loop runs")
         if self._closed:
@@ -326,7 +332,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Runs ``func``, cancelled or not, as a thread that has begun would."""
+        """Run ``func`` even if the future is cancelled, as a thread that has begun would."""
         del executor
         future: asyncio.Future[T] = self.create_future()
         process = PROCESS.get()
@@ -361,12 +367,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self.network
 
     async def shutdown_asyncgens(self) -> None:
-        """There is nothing to shut down."""
+        """Do nothing: the loop keeps no list of asynchronous generators."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is no executor."""
+        """Do nothing: there is no executor."""
 
-    # --- trouble ----------------------------------------------------------------------------
+    # --- errors -----------------------------------------------------------------------------
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         task = context.get("task") or context.get("future")
@@ -378,37 +384,40 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def _trouble(
         self, process: Process | None, message: str, exception: BaseException | None
     ) -> None:
-        # A future complains when it is collected, in anybody's step: Killed is no one's.
+        # A future complains when it is garbage-collected, which may be in a step of any process.
+        # Killed is no error of that process.
         if not isinstance(exception, Killed) and (process is None or process.state != State.DEAD):
             self.troubles.append(Trouble(self._now, process, message, exception))
 
     # --- life and death of processes --------------------------------------------------------
 
     def pause(self, process: Process) -> None:
-        """SIGSTOP. A step under way is finished first."""
+        """Pause a process (SIGSTOP). A step that is under way is finished first."""
         if process.state == State.RUNNING:
             process.state = State.PAUSED
 
     def resume(self, process: Process) -> None:
-        """SIGCONT: what fell due meanwhile is done now, in its order."""
+        """Resume a process (SIGCONT). The steps that fell due in the pause run now, in their
+        order."""
         if process.state == State.PAUSED:
             process.state = State.RUNNING
             self._ready.extend(process.held)  # type: ignore[arg-type]
             process.held.clear()
 
     def kill(self, process: Process) -> None:
-        """SIGKILL. A step of its own that is under way is finished, without effect."""
+        """Kill a process (SIGKILL). A step of its own that is under way is finished, without
+        effect."""
         if process.state == State.DEAD:
             return
         process.state = State.DEAD
         process.held.clear()
-        if self._running:  # perhaps in the middle of the very coroutine that is to be closed
+        if self._running:  # the step that runs may be in the very coroutine that must be closed
             self.call_soon(self._forget, lambda owner: owner is process, context=NOBODY)
         else:
             self._forget(lambda owner: owner is process)
 
     def _forget(self, dead: Callable[[Process | None], bool]) -> None:
-        """Closes the coroutines of the dead, and throws away their timers."""
+        """Close the coroutines of dead processes, and drop their timers."""
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:

@@ -1,8 +1,9 @@
-"""Whose work is whose: every step of the simulated loop belongs to a process, or to nobody.
+"""Ownership of steps: each step of the simulated loop belongs to one process or to the world.
 
-A :class:`Process` is one life of one program on one host. It is found in the context
-(:mod:`contextvars`) in which a step runs; whatever a step starts, a task, a timer, a connection,
-inherits it. What belongs to nobody (None) is the world's own: the network, ZooKeeper, the plan.
+A :class:`Process` is one run of one program on one host. It is found in the context
+(:mod:`contextvars`) in which a step runs. Each task, timer and connection that a step starts
+inherits it. A step without a process (None) belongs to the world itself: the network, ZooKeeper or
+the plan.
 """
 
 import asyncio
@@ -16,12 +17,15 @@ T = TypeVar("T")
 
 
 class Killed(BaseException):
-    """The process is dead. Raised where what is left of it asks for something, so that a step in
-    whose middle it was killed does not go on."""
+    """The process is dead.
+
+    It is raised when code of the dead process calls the disk or the network, so that the step in
+    which the process was killed does not continue.
+    """
 
 
 class State(IntEnum):
-    """Of a process. False only when it runs."""
+    """The state of a process. Only RUNNING is false."""
 
     RUNNING = 0
     PAUSED = 1
@@ -29,12 +33,13 @@ class State(IntEnum):
 
 
 class Process:
-    """One life of a program. :class:`simulation.loop.loop.SimulatedLoop` pauses, resumes and kills
-    it.
+    """One run of a program on a host.
+
+    :class:`simulation.loop.loop.SimulatedLoop` pauses, resumes and kills it.
 
     Args:
-        host: the name under which others reach it.
-        incarnation: which of the host's lives, counted from 1.
+        host: The name by which other processes reach it.
+        incarnation: The number of the run on this host, counted from 1.
     """
 
     __slots__ = ("__weakref__", "context", "held", "host", "incarnation", "state")
@@ -44,9 +49,9 @@ class Process:
         self.incarnation = incarnation
         self.state = State.RUNNING
         self.held: deque[asyncio.Handle] = deque()
-        """Steps that fell due while it was paused, in their order."""
+        """The steps that fell due in a pause, in their order."""
         self.context = contextvars.Context()
-        """Holds this process and nothing else; tasks get copies."""
+        """A context that holds only this process. Tasks get copies of it."""
         self.context.run(PROCESS.set, self)
 
     def __repr__(self) -> str:
@@ -54,17 +59,17 @@ class Process:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it was killed, or has ended."""
+        """Return whether the process was killed or has ended."""
         return self.state == State.DEAD
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Starts a task of this process in the running loop."""
+        """Start a task of this process in the running loop."""
         context = self.context.copy()
         return asyncio.get_running_loop().create_task(work, context=context)
 
 
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("PROCESS", default=None)
-"""The process on whose behalf the code runs."""
+"""The process that runs the current step, or None for the world."""
 
 NOBODY = contextvars.Context()
-"""The context of steps that belong to no process. Nobody may set a variable in it."""
+"""The context of steps that belong to no process. No code may set a variable in it."""

@@ -1,4 +1,4 @@
-"""Handles and tasks of the simulated loop: what asyncio has, and what a history needs besides."""
+"""Handles and tasks of the simulated loop, with what a reproducible history needs."""
 
 import asyncio
 import contextlib
@@ -13,12 +13,12 @@ from simulation.loop.ownership import Process
 
 # --- silence --------------------------------------------------------------------------------------
 #
-# Nothing is said for a while.
+# Logging is switched off for a while.
 
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Within, no logger says anything."""
+    """Disable all loggers inside this context."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -29,8 +29,11 @@ def silence() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Brokers log what they suffer; here that is the plan. What a killed one was about to start
-    was never awaited."""
+    """Disable loggers and the warnings about coroutines that were never awaited.
+
+    Brokers log the faults that they meet, which the plan shows already. A killed broker leaves
+    coroutines that it created and never awaited.
+    """
     with silence(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         yield
@@ -41,16 +44,16 @@ def quiet() -> Iterator[None]:
 T = TypeVar("T")
 
 CLOSES_MAX = 1_000
-"""How often a coroutine may go on after being closed, before it is left alone."""
+"""How many times a coroutine may continue after it was closed, before the loop gives it up."""
 
 PRUNE_AT = 1_000
-"""Tasks that are done are let go when there are so many more."""
+"""The number of further tasks after which the finished ones are dropped."""
 
 
 class SimulatedHandle(asyncio.TimerHandle):
-    """A callback that is ready, or becomes so at ``when``.
+    """A callback that is ready, or becomes ready at ``when``.
 
-    ``void`` is called when it is cancelled; None when it is not among the timers any more.
+    ``void`` is called when the handle is cancelled. It is None once the handle has left the timers.
     """
 
     __slots__ = ("void",)
@@ -74,7 +77,7 @@ class SimulatedHandle(asyncio.TimerHandle):
         return f"<{type(self).__name__} when={self._when} {self._callback!r} {self._args!r}>"
 
     def cancel(self) -> None:
-        """See asyncio.Handle."""
+        """Do what asyncio.Handle does."""
         if self._cancelled:
             return
         self._cancelled = True
@@ -84,11 +87,11 @@ class SimulatedHandle(asyncio.TimerHandle):
 
 
 def _nothing() -> None:
-    """What a cancelled handle would call."""
+    """Do nothing: the callback of a cancelled handle."""
 
 
 class SimulatedTask(asyncio.Task[Any]):
-    """A task that has the same place in a set in every run."""
+    """A task whose place in a set is the same in every run."""
 
     __slots__ = ("number", "process")
 
@@ -101,12 +104,16 @@ class SimulatedTask(asyncio.Task[Any]):
         return self.number
 
     def close(self) -> bool:
-        """Runs what is left of the coroutine, as Python does when it forgets one, up to where it
-        waits again. True once nothing is left."""
+        """Close the coroutine, and return whether nothing of it is left.
+
+        It runs the rest of the coroutine up to its next wait, as Python does when it forgets a
+        coroutine.
+        """
         self._log_destroy_pending = False
         context = Context() if self.process is None else self.process.context.copy()
         coroutine: Any = self.get_coro()
-        with contextlib.suppress(BaseException):  # "coroutine ignored GeneratorExit": it waits
+        # "coroutine ignored GeneratorExit" is raised if it waits again
+        with contextlib.suppress(BaseException):
             context.run(coroutine.close)
         return getattr(coroutine, "cr_frame", None) is None
 
@@ -114,14 +121,14 @@ class SimulatedTask(asyncio.Task[Any]):
 class Tasks:
     """All tasks of a loop, held until they are done or buried.
 
-    asyncio itself holds them weakly: of the dead, whose timers and handles are gone, Python would
-    collect some by itself, at whatever moment, and run their ``finally`` blocks in the middle of
-    somebody else's step.
+    asyncio itself holds tasks weakly. Without timers and handles, the tasks of a dead process would
+    be collected by Python at an arbitrary moment, and their ``finally`` blocks would run in the
+    middle of another process's step.
     """
 
     def __init__(self) -> None:
         self.begun = 0
-        """How many there were, ever."""
+        """The number of all tasks that were ever started."""
         self._held: list[SimulatedTask] = []
         self._prune_at = PRUNE_AT
 
@@ -133,7 +140,7 @@ class Tasks:
             self._prune_at = 2 * len(self._held) + PRUNE_AT
 
     def pending(self) -> list[SimulatedTask]:
-        """Those that are not done, in the order in which they began."""
+        """Return the tasks that are not done, in the order in which they began."""
         return [task for task in self._held if not task.done()]
 
     def forget(self, tasks: Collection[SimulatedTask]) -> None:
@@ -141,7 +148,7 @@ class Tasks:
 
 
 def bury(tasks: Tasks, dead: Callable[[Process | None], bool]) -> None:
-    """Closes the coroutines of the dead, among them those that begin meanwhile."""
+    """Close the coroutines of dead processes, including those that begin during the closing."""
     closed: set[SimulatedTask] = set()
     try:
         with silence():
@@ -155,7 +162,7 @@ def bury(tasks: Tasks, dead: Callable[[Process | None], bool]) -> None:
 
 
 def carry_out(future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]) -> None:
-    """Does what was given to the executor."""
+    """Run a function that was given to the executor, and put its result into the future."""
     try:
         result = func(*args)
     except (SystemExit, KeyboardInterrupt):

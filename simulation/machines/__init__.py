@@ -1,2 +1,1 @@
-"""The machines that brokers run on: processes that end and begin, and disks that lose what was not
-synced."""
+"""The machines of brokers: processes that end and start, and disks that lose unsynced data."""

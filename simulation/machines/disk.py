@@ -1,7 +1,7 @@
-"""A disk in memory that loses, tears, fills up and fails: as a :class:`FileSystem` of the broker's.
+"""A disk in memory that loses and tears data, fills up and fails, as a :class:`FileSystem`.
 
-It belongs to a machine and outlives the processes on it. ``kill`` is the end of a process: all that
-was written stays. ``lose_power`` takes what was not synced (:mod:`simulation.machines.inodes`).
+It belongs to a machine and outlives the processes on it. ``kill`` ends a process, and everything
+that it wrote stays. ``lose_power`` takes what was not synced (:mod:`simulation.machines.inodes`).
 """
 
 import copy
@@ -18,7 +18,7 @@ from simulation.machines.inodes import MemoryDirectory, MemoryFile, Node
 PLENTY = 2**40
 
 SHORT = 0.02
-"""Of writes that they take only a part, where any do."""
+"""The share of partial writes, on disks that have partial writes."""
 
 WRITE = "write"
 SYNC = "sync"
@@ -26,24 +26,25 @@ READ = "read"
 
 
 class MemoryDisk:
-    """One machine's disk; has the methods of :class:`~broker.log.disk.file_system.FileSystem`.
+    """The disk of one machine, with the methods of
+    :class:`~broker.log.disk.file_system.FileSystem`.
 
     Attributes:
-        watch: called with the kind of each operation before it is carried out, if there is a
-            watch. An OSError that it raises is the operation's: a write is then carried out in
-            part, and a sync may have lost what it was to keep. Kinds: open, write, truncate, sync,
+        watch: A function called with the kind of each operation before the operation is carried
+            out, or None. An OSError that it raises is the operation's: a write is then carried out
+            in part, and a failed sync may have lost the data. Kinds: open, write, truncate, sync,
             read, make_directory, rename, remove, sync_directory.
-        capacity: bytes that files may have in all.
-        failures: how often it has not kept what it was to keep.
+        capacity: The number of bytes that all files together may have.
+        failures: How many times the disk has failed to store data.
     """
 
     def __init__(self, random: Random, short: Random | None = None, capacity: int = PLENTY) -> None:
-        """An empty disk.
+        """Create an empty disk.
 
         Args:
-            random: what becomes of what was not synced.
-            short: which writes take only a part of what they are given, as any may (POSIX); None:
-                none does, but where there is not enough space.
+            random: The source of decisions about unsynced data.
+            short: The source that decides which writes are partial, as POSIX allows. With None, a
+                write is partial only if there is too little space.
         """
         self.watch: Callable[[str], None] | None = None
         self.capacity = capacity
@@ -54,13 +55,15 @@ class MemoryDisk:
         self._root = MemoryDirectory()
         self._used = 0
         self._open: dict[int, MemoryFile] = {}
-        self._first: dict[int, int] = {}  # of those that are duplicates of each other
+        # the first of the descriptors that are duplicates of each other
+        self._first: dict[int, int] = {}
         self._descriptors = self._dead = 2
 
-    # --- what happens to machines -----------------------------------------------------------
+    # --- events of the machine --------------------------------------------------------------
 
     def kill(self) -> None:
-        """The process that used it is no more. What its syncs have dropped may be seen to be."""
+        """End the process that used the disk. Data that its failed syncs have dropped may become
+        invisible."""
         for node in self._open.values():
             node.holders.clear()
         self._disown()
@@ -69,19 +72,21 @@ class MemoryDisk:
                 file.evict()
 
     def lose_power(self) -> None:
-        """The machine is off: nobody uses the disk, and what was not synced is gone, or not."""
+        """Switch the machine off. No process uses the disk any more, and unsynced data may be
+        lost."""
         self._disown()
         self._root.lose_power(self._random)
         self._used = sum(len(file.data) for file in self._root.files())
 
     def wipe(self) -> None:
-        """Another, empty disk has taken its place."""
+        """Replace the disk by an empty one."""
         self._disown()
         self._root = MemoryDirectory()
         self._used = 0
 
     def fail(self, kinds: Collection[str]) -> None:
-        """Operations of these kinds fail with EIO from now on; none of them: it works again."""
+        """Fail operations of these kinds with EIO from now on. An empty collection ends the
+        failures."""
 
         def watch(kind: str) -> None:
             if kind in kinds:
@@ -91,51 +96,56 @@ class MemoryDisk:
         self.watch = watch if kinds else None
 
     def garble(self, directories: Iterable[Path]) -> None:
-        """What is read from now on of files that these have is another byte than what is there, the
-        first behind what may be the header of a batch. No longer than its process lives: recovery
-        would rightly cut a log there."""
+        """Return a wrong byte from now on in reads of the files in these directories.
+
+        It is the first byte behind the possible header of a batch. The effect ends with the
+        process, because recovery would rightly truncate a log at the wrong byte.
+        """
         there = [self._directory(each) for each in directories if self.is_directory(each)]
         self._garbled = frozenset(file for each in there for file in each.files())
 
     def turn_over(self, path: Path, byte: int, bit: int) -> None:
-        """A bit of a file is another one, for good."""
+        """Flip one bit of a file permanently."""
         node = self._find(path)
         assert isinstance(node, MemoryFile)
         node.data[byte] ^= 1 << bit
 
     @property
     def has_dropped(self) -> bool:
-        """Whether something is seen to be there that a sync which failed has dropped."""
+        """Return whether data that a failed sync has dropped is still visible."""
         return any(file.has_dropped for file in self._root.files())
 
     @property
     def free(self) -> int:
-        """Bytes that can still be written."""
+        """Return the number of bytes that can still be written."""
         return max(0, self.capacity - self._used)
 
     def certain(self, path: Path) -> bytes:
-        """What of a file no power failure takes."""
+        """Return the beginning of a file that survives any power failure."""
         node = self._find(path)
         assert isinstance(node, MemoryFile)
         return bytes(node.data[: node.certain])
 
     def may_return(self, path: Path) -> bool:
-        """Whether a name that was taken away may be there again after a power failure."""
+        """Return whether a removed name may be there again after a power failure."""
         return path.name in self.may_come_back(path.parent)
 
     def may_come_back(self, directory: Path) -> Set[str]:
-        """The names there that were taken away, and that a power failure may bring back."""
+        """Return the removed names of a directory that a power failure may bring back."""
         there = self._directory(directory)
         return there.possible() - there.entries.keys()
 
     def must_stay(self, path: Path) -> bool:
-        """Whether a name is there after any power failure, if those of its directories are."""
+        """Return whether a name survives any power failure, provided that those of its directories
+        do."""
         parent, name = self._parent(path)
         return name in parent.entries and parent.must_have(name)
 
     def twin(self, directory: Path, random: Random) -> "MemoryDisk":
-        """Another disk, which has of this one a directory and all that it may lose there, and no
-        process."""
+        """Return another disk with a copy of one directory, and no process.
+
+        The copy may lose the same data as the original.
+        """
         twin = MemoryDisk(random)
         at = twin._root
         for name in directory.parent.relative_to(directory.anchor).parts:
@@ -148,10 +158,11 @@ class MemoryDisk:
             file.holders.clear()
         return twin
 
-    # --- what processes ask of it -----------------------------------------------------------
+    # --- operations of processes ------------------------------------------------------------
 
     def open(self, path: Path, /) -> int:
-        """See :class:`~broker.log.disk.file_system.FileSystem`, here and below."""
+        """Do what :class:`~broker.log.disk.file_system.FileSystem` describes, as do the methods
+        below."""
         self._watched("open")
         parent, name = self._parent(path)
         node = parent.entries.get(name)
@@ -215,7 +226,7 @@ class MemoryDisk:
 
     def close(self, descriptor: int, /) -> None:
         if descriptor <= self._dead:
-            return  # what is left of a dead process, a generator say, is tidied up
+            return  # the rest of a dead process is tidied up, such as a generator
         self._node(descriptor).holders.discard(descriptor)
         del self._open[descriptor], self._first[descriptor]
 
@@ -251,7 +262,7 @@ class MemoryDisk:
         parent.change({name: MemoryDirectory()})
 
     def rename(self, source: Path, target: Path, /) -> None:
-        """Within one directory: nobody asks for more."""
+        """Rename within one directory. No caller needs more."""
         self._watched("rename")
         parent, name = self._parent(source)
         node = self._find(source)
@@ -307,7 +318,10 @@ class MemoryDisk:
             self.watch(kind)
 
     def _append(self, node: MemoryFile, data: Bytes) -> int:
-        """Files that were removed while open count as free, unlike on a real disk."""
+        """Append to a file, and return the number of bytes written.
+
+        Files that were removed while open count as free space, unlike on a real disk.
+        """
         size = len(data)
         if size > self.capacity - self._used:
             size = self.free

@@ -1,16 +1,16 @@
-"""Files and directories in memory, each of which knows what a power failure would leave of it.
+"""Files and directories in memory, each of which knows what a power failure may leave of it.
 
-What processes see is the page cache: everything that was ever written. What a power failure leaves
-lies anywhere between that and the last sync, as POSIX allows and file systems do:
+Processes see the page cache, which holds everything that was ever written. A power failure leaves a
+state between the page cache and the last sync, as POSIX allows and file systems do:
 
-* Of a file's unsynced end any number of bytes stay, sectors among them may hold zeros or what was
-  on the disk before, and the file may be longer than what was written of it. A cut that was not
-  synced may be undone, and with it all that was appended since.
-* Of a directory's unsynced changes any may have happened, in their order or (where a file system
-  has no journal) out of it. A rename happens in whole or not at all.
+- Any number of bytes of a file's unsynced end stay. Sectors among them may hold zeros or what was
+  on the disk before, and the file may be longer than its written part. A truncation that was not
+  synced may be undone, and with it every later append.
+- Any of a directory's unsynced changes may have happened, in their order or (if a file system has
+  no journal) out of it. A rename happens as a whole or not at all.
 
-A sync that fails may drop what it was to write, as Linux does: processes still see it, the next
-sync is content, and it is gone with the page cache.
+A sync that fails may drop the data, as Linux does. Processes still see the data, and the next sync
+succeeds. The data is gone when the page cache is.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ SECTOR = 512
 
 
 class MemoryFile:
-    """A file's content.
+    """The content of a file.
 
     Attributes:
-        data: what processes see.
-        holders: the descriptors by which it is locked.
+        data: The bytes that processes see.
+        holders: The descriptors that hold its lock.
     """
 
     __slots__ = ("_cuts", "_lost", "_synced", "data", "holders")
@@ -39,7 +39,7 @@ class MemoryFile:
         self._lost: list[tuple[int, int]] = []
 
     def truncate(self, size: int) -> None:
-        """Cuts the file, or makes it longer by zeros."""
+        """Truncate the file, or extend it by zeros."""
         if size >= len(self.data):
             self.data += bytes(size - len(self.data))
             return
@@ -48,33 +48,33 @@ class MemoryFile:
         del self.data[size:]
 
     def sync(self) -> None:
-        """What is seen stays, but for what an earlier sync has dropped."""
+        """Make the visible data durable, except what an earlier failed sync has dropped."""
         self._synced = len(self.data)
         self._cuts.clear()
 
     def drop_dirty_pages(self) -> None:
-        """A sync has failed: what was not on the disk never gets there, and counts as synced."""
+        """Fail a sync: data that was not on the disk never gets there, and counts as synced."""
         self._lost.append((self._certain(len(self._cuts)), len(self.data)))
         self.sync()
 
     @property
     def has_dropped(self) -> bool:
-        """What a sync has dropped is still seen to be there."""
+        """Return whether data that a failed sync has dropped is still visible."""
         return bool(self._lost)
 
     @property
     def certain(self) -> int:
-        """How many bytes no power failure takes."""
+        """Return the number of bytes that survive any power failure."""
         return self._certain(len(self._cuts))
 
     def evict(self) -> None:
-        """The page cache is emptied: what was dropped is seen to be gone."""
+        """Empty the page cache: dropped data becomes invisible."""
         for start, end in self._lost:
             self.data[start:end] = bytes(end - start)
         self._lost.clear()
 
     def lose_power(self, random: Random) -> None:
-        """Leaves what is on the disk."""
+        """Replace the visible data by a state that a power failure may leave."""
         if self._cuts or self._synced < len(self.data):
             happened = random.randint(0, len(self._cuts))
             for size, behind in reversed(self._cuts[happened:]):
@@ -85,11 +85,12 @@ class MemoryFile:
         self.sync()
 
     def _certain(self, cuts: int) -> int:
-        """How many bytes have been on the disk ever since the last sync, if so many cuts were."""
+        """Return the number of bytes on the disk since the last sync, after the first ``cuts``
+        truncations."""
         return min([self._synced, *(size for size, _ in self._cuts[:cuts])])
 
     def _tear(self, start: int, random: Random) -> None:
-        """Of what lies from ``start`` on, leaves nothing, everything, or some."""
+        """Keep nothing, everything or some of the data from ``start`` on."""
         end = random.choice((start, len(self.data), random.randint(start, len(self.data))))
         longer = random.randint(end, len(self.data)) - end
         del self.data[end:]
@@ -103,10 +104,10 @@ class MemoryFile:
 
 
 class MemoryDirectory:
-    """A directory's names.
+    """The names in a directory.
 
     Attributes:
-        entries: what processes see.
+        entries: The names that processes see, with their files and directories.
     """
 
     __slots__ = ("_changes", "_synced", "entries")
@@ -117,27 +118,28 @@ class MemoryDirectory:
         self._changes: list[dict[str, Node | None]] = []
 
     def change(self, names: dict[str, Node | None]) -> None:
-        """What these names are from now on, all of them at once; None: nothing."""
+        """Set these names in one change. None removes a name."""
         _apply(self.entries, names)
         self._changes.append(names)
 
     def sync(self) -> None:
-        """What is seen stays."""
+        """Make the visible names durable."""
         self._synced = dict(self.entries)
         self._changes.clear()
 
     def possible(self) -> Set[str]:
-        """The names of which a power failure may leave any there."""
+        """Return the names that may be there after a power failure."""
         changed = (name for names in self._changes for name, node in names.items() if node)
         return self._synced.keys() | set(changed)
 
     def must_have(self, name: str) -> bool:
-        """Whether any power failure leaves this name there."""
+        """Return whether a name survives any power failure."""
         gone = any(name in names and names[name] is None for names in self._changes)
         return name in self._synced and not gone
 
     def lose_power(self, random: Random) -> None:
-        """Leaves what is on the disk, of everything in it as well."""
+        """Replace the visible names, and all content below, by a state that a power failure may
+        leave."""
         for names in self._happened(random):
             _apply(self._synced, names)
         self.entries = self._synced
@@ -146,7 +148,7 @@ class MemoryDirectory:
             node.lose_power(random)
 
     def files(self) -> Iterator[MemoryFile]:
-        """All files in it and below."""
+        """Yield all files in the directory and below."""
         for node in self.entries.values():
             if isinstance(node, MemoryFile):
                 yield node
@@ -174,5 +176,5 @@ def _apply(entries: dict[str, Node], names: dict[str, Node | None]) -> None:
             entries.pop(name, None)
             continue
         for other in [known for known, there in entries.items() if there is node]:
-            del entries[other]  # renamed twice, and the first time did not happen
+            del entries[other]  # renamed twice, and the first rename did not happen
         entries[name] = node

@@ -1,10 +1,10 @@
 """Brokers as programs on machines: started, killed, paused, and deprived of power.
 
-A :class:`Node` is a machine with a disk; each start of the broker on it is a
-:class:`~simulation.loop.ownership.Process`. What runs is :class:`broker.server.app.App`, as it is,
+A :class:`Node` is a machine with a disk. Each start of the broker on it is a
+:class:`~simulation.loop.ownership.Process`. The program is :class:`broker.server.app.App` itself,
 in an :class:`~broker.server.environment.Environment` made of the simulated parts. A process that
-ended, by whatever cause, reaches neither disk nor network any more, though Python may still run
-what is left of its coroutines (:mod:`simulation.loop.loop`).
+ended, from any cause, no longer reaches the disk or the network, though Python may still run the
+rest of its coroutines (:mod:`simulation.loop.loop`).
 """
 
 import asyncio
@@ -31,40 +31,41 @@ PORT = 9092
 LOG_DIR = "/data"
 
 REPLACED_AFTER_SESSIONS = 2
-"""A broker that was away for so long has another machine."""
+"""The absence, in session timeouts, after which a broker returns as another machine."""
 
 BEGINNING_WALL_MS = 1_700_000_000_000
-"""The wall clock when a world begins."""
+"""The wall clock at the beginning of a world, in milliseconds."""
 
 
 class Disk(FileSystem, Protocol):
-    """A file system that outlives processes, but not all of it the power."""
+    """A file system that survives processes, and of which only the synced part survives a power
+    failure."""
 
     failures: int
-    """How often it has not kept what it was to keep."""
+    """How many times the disk has failed to store data."""
 
     def kill(self) -> None:
-        """The process that used it is no more."""
+        """End the process that used the disk."""
 
     def lose_power(self) -> None:
-        """What was not synced is gone, or not."""
+        """Lose unsynced data, in part or all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What machines have in common."""
+    """The parts of a world that all machines share."""
 
     loop: SimulatedLoop
     network: Network
     zookeeper: ZooKeeper
     random: Random
     probe: "Callable[[Node, Process], Probe]" = lambda _node, _process: NO_PROBE
-    """Returns what a new life of a broker reports its steps to."""
+    """A function that returns the probe for a new process of a broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A process that ended of itself: because it was asked to stop, or not."""
+    """The end of a process that was not killed: it was asked to stop, or it failed."""
 
     at: float
     incarnation: int
@@ -73,7 +74,7 @@ class Ending:
 
     @property
     def errors(self) -> tuple[BaseException, ...]:
-        """What there is in the ``error``, where that is a group of several."""
+        """Return the single errors of ``error``, which may be a group."""
         return () if self.error is None else tuple(_leaves(self.error))
 
 
@@ -86,7 +87,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 class SimulatedClock(Clock):
-    """The loop's time. ``ahead_ms`` is how far this machine's wall clock is ahead of others'."""
+    """The loop's time. ``ahead_ms`` is how far this machine's wall clock is ahead of the others."""
 
     def __init__(self, loop: SimulatedLoop, ahead_ms: int = 0) -> None:
         self.ahead_ms = ahead_ms
@@ -100,7 +101,7 @@ class SimulatedClock(Clock):
 
 
 def broker_name(broker_id: int) -> str:
-    """The host of a broker."""
+    """Return the name of a broker's host."""
     return f"broker-{broker_id}"
 
 
@@ -108,7 +109,7 @@ class Node:
     """A machine with one broker.
 
     Args:
-        properties: of ``server.properties``, besides id, addresses and directory.
+        properties: The settings of ``server.properties``, besides id, addresses and directory.
     """
 
     def __init__(
@@ -127,17 +128,18 @@ class Node:
                 **properties,
             }
         )
-        """Of this life; besides where others find it, of the next one, too."""
+        """The configuration of this process and, except for the advertised address, of the next
+        ones."""
         self.has_power = True
         self.process: Process | None = None
-        """The current life, or the last one."""
+        """The current process, or the last one."""
         self.app: App | None = None
-        """What runs in it, or ran; None until it begins to."""
+        """The application that the process runs or ran; None until it has begun."""
         self.endings: list[Ending] = []
-        """Lives that were not ended by ``kill`` or ``lose_power``."""
+        """The ends of processes that were not caused by ``kill`` or ``lose_power``."""
         self.after_operation: Callable[[str], None] | None = None
-        """Called with the name of each operation on the disk that has succeeded, in the middle of
-        the step that asked for it; may kill the process."""
+        """A function called with the name of each successful operation on the disk, in the middle
+        of the step that asked for it. It may kill the process."""
         self._around = around
         self._incarnations = 0
         self._machines = 0
@@ -147,18 +149,18 @@ class Node:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a process, perhaps a paused one."""
+        """Return whether there is a process, which may be paused."""
         return self.process is not None and not self.process.is_dead
 
     @property
     def listens(self) -> bool:
-        """Whether clients and other brokers may connect."""
+        """Return whether clients and other brokers can connect."""
         return self._around.network.listens(self.host, PORT)
 
-    # --- what happens to it -----------------------------------------------------------------
+    # --- events of the machine --------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the broker, and the machine if it is off."""
+        """Start the broker, and the machine if it is off."""
         if self.is_alive:
             raise ValueError(f"{self.process} runs already")
         if not self.has_power:
@@ -175,11 +177,11 @@ class Node:
         task.add_done_callback(functools.partial(self._ended, process, stop), context=NOBODY)
 
     def _take_place(self) -> None:
-        """After so long it is another machine that comes back, with the disk of the former one and
-        a name of its own: the former name leads nowhere. Clients have one that always leads here.
+        """Return as another machine after a long absence, with the former disk and a new name.
 
-        Not before its session is over: a broker that finds another one registered at another
-        address ends, as Kafka's does.
+        The former name is no longer known. Clients use a name that always leads to this machine.
+        The name changes only after the session is over. A broker that finds its id registered under
+        another address stops, as Kafka's does.
         """
         away_s = self._around.loop.time() - self._ended_at
         if away_s > REPLACED_AFTER_SESSIONS * self.config.zookeeper_session_timeout_ms / 1000:
@@ -193,17 +195,18 @@ class Node:
         await self.app.run(stop)
 
     def stop(self) -> None:
-        """SIGTERM: it ends when it has handed over, see ``endings``."""
+        """Ask the broker to stop (SIGTERM). It ends after it has handed over its leaderships; see
+        ``endings``."""
         if self.is_alive and self._stop is not None:
             self._stop.set()
 
     def kill(self) -> None:
-        """SIGKILL. What was written is written, synced or not."""
+        """Kill the broker (SIGKILL). What was written stays, synced or not."""
         if self.is_alive:
             self._leave(self._current)
 
     def lose_power(self) -> None:
-        """The machine is off until the next start."""
+        """Switch the machine off until the next start."""
         if self.is_alive:
             self._around.loop.kill(self._current)
             self._ended_at = self._around.loop.time()
@@ -212,12 +215,12 @@ class Node:
         self.disk.lose_power()
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Pause the broker (SIGSTOP)."""
         if self.is_alive:
             self._around.loop.pause(self._current)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Resume the broker (SIGCONT)."""
         if self.is_alive:
             self._around.loop.resume(self._current)
 
@@ -228,7 +231,7 @@ class Node:
 
     def _ended(self, process: Process, stop: asyncio.Event, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if process.is_dead:  # killed in the middle of its last step
+        if process.is_dead:  # the process was killed in the middle of its last step
             return
         now = self._around.loop.time()
         self.endings.append(Ending(now, process.incarnation, stop.is_set(), error))
@@ -261,8 +264,11 @@ class Node:
 
 
 def mortal(files: FileSystem, process: Process, after: Callable[[str], None]) -> FileSystem:
-    """``files``, for ``process`` alone and as long as it lives: then every operation raises Killed,
-    the one in which it died too. ``after`` is called with the name of each that has succeeded."""
+    """Return ``files`` for one process, usable only while that process lives.
+
+    After its death each operation raises Killed, including the operation in which it died.
+    ``after`` is called with the name of each successful operation.
+    """
     return cast(FileSystem, _Mortal(files, process, after))
 
 

@@ -1,1 +1,1 @@
-"""The network between simulated hosts, and TCP on it: links that are late, cut or silent."""
+"""The network between simulated hosts, and TCP on it: links that are slow, cut or silent."""

@@ -1,12 +1,12 @@
 """The network between simulated hosts: names, links, latencies and cuts.
 
-Between two hosts there is one link for each direction. A link that is cut, or whose host is without
-power, loses packets; TCP sends them again, so what is written then waits for the link, in its
-order, and the connection is reset if that takes too long (:mod:`simulation.network.tcp`). A host's
-own address is reached without a link that could be cut.
+Two hosts have one link for each direction. A link loses packets while it is cut or while one of its
+hosts has no power. TCP sends them again: written data waits for the link in its order, and the
+connection is reset if that takes too long (:mod:`simulation.network.tcp`). A host reaches its own
+address without a link that could be cut.
 
-The latency of each packet is ``base_s`` plus a draw from the seed of up to ``jitter_s``; within one
-connection nothing overtakes.
+The latency of each packet is ``base_s`` plus a draw from the seed of up to ``jitter_s``. Within one
+connection no packet overtakes another.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from simulation.network.tcp import EPHEMERAL_PORTS, Address, Endpoint, Link
 
 # --- sockets --------------------------------------------------------------------------------------
 #
-# Listening and accepted sockets, as far as the broker looks at them.
+# Listening and accepted sockets, with the methods that the broker uses.
 
 
 class ListeningSocket:
-    """What ``loop.sock_accept`` takes."""
+    """A socket for ``loop.sock_accept``."""
 
     def __init__(
         self,
@@ -44,18 +44,18 @@ class ListeningSocket:
 
     @property
     def has_room(self) -> bool:
-        """Whether one more may connect."""
+        """Return whether one more client may connect."""
         return len(self._queue) <= self._backlog
 
     def connected(self, endpoint: Endpoint) -> None:
-        """Somebody connected."""
+        """Queue a new connection until it is accepted."""
         self._queue.append(endpoint)
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     async def accept(self) -> tuple["AcceptedSocket", Address]:
-        """The next who connected, and its address."""
+        """Return the next connection, and the address of its client."""
         while not self._queue:
             self._waiter = self._loop.create_future()
             await self._waiter
@@ -66,14 +66,14 @@ class ListeningSocket:
         return self._address
 
     def close(self) -> None:
-        """Who was not accepted yet is turned away."""
+        """Close the socket, and the connections that were not accepted yet."""
         self._closed(self._address)
         while self._queue:
             self._queue.popleft().close_by_kernel()
 
 
 class AcceptedSocket:
-    """What ``loop.connect_accepted_socket`` takes."""
+    """A socket for ``loop.connect_accepted_socket``."""
 
     __slots__ = ("endpoint",)
 
@@ -94,7 +94,7 @@ CONNECT_TIMEOUT_S = 127.0
 """Linux gives up after 7 SYNs (``net.ipv4.tcp_syn_retries``), which are 1, 2, 4, ... s apart."""
 
 RETRANSMISSION_S_MAX = 1.0
-"""How long it takes at most until TCP notices that a link is whole again."""
+"""The longest time until TCP notices that a link is up again, in seconds."""
 
 
 class UnknownHost(OSError):
@@ -102,7 +102,7 @@ class UnknownHost(OSError):
 
 
 class Network:
-    """All hosts, the links between them, and who listens where."""
+    """All hosts, the links between them, and the listening sockets."""
 
     def __init__(self, loop: SimulatedLoop, random: Random) -> None:
         self._loop = loop
@@ -118,16 +118,17 @@ class Network:
     # --- hosts and links --------------------------------------------------------------------
 
     def add_host(self, name: str) -> None:
-        """A host with power, and with links to all others."""
+        """Add a host with power and with links to all others."""
         self._up.setdefault(name, True)
 
     def rename(self, host: str, name: str) -> None:
-        """It may be connected to by this name as well from now on, and by no former one."""
+        """Make a host reachable under a new name in addition to its own, and drop its previous new
+        name."""
         self._names = {each: of for each, of in self._names.items() if of != host}
         self._names[name] = host
 
     def link(self, source: str, target: str) -> Link:
-        """The way from ``source`` to ``target``; raises UnknownHost."""
+        """Return the link from ``source`` to ``target``. Raises UnknownHost."""
         link = self._links.get((source, target))
         if link is None:
             for host in (source, target):
@@ -140,7 +141,7 @@ class Network:
         return link
 
     def cut(self, source: str, target: str) -> None:
-        """Loses everything from ``source`` to ``target``; what is on its way still arrives."""
+        """Cut the link from ``source`` to ``target``. Packets on their way still arrive."""
         if source == target:
             raise ValueError(f"{source} always reaches itself")
         link = self.link(source, target)
@@ -148,21 +149,21 @@ class Network:
         link.up = False
 
     def heal(self, source: str, target: str) -> None:
-        """Takes a cut back. What waited is sent again."""
+        """Heal one link. Data that waited for it is sent again."""
         self.link(source, target).cut = False
         self._restore(source, target)
 
     def heal_all(self) -> None:
-        """Takes every cut back."""
+        """Heal every link."""
         for source, target in self._links:
             self.heal(source, target)
 
     def is_cut(self, source: str, target: str) -> bool:
-        """Whether ``cut`` holds."""
+        """Return whether the link is cut."""
         return self.link(source, target).cut
 
     def set_latency(self, source: str, target: str, base_s: float, jitter_s: float) -> None:
-        """Makes a link slow, or fast, from now on."""
+        """Set the latency of a link from now on."""
         link = self.link(source, target)
         link.base_s, link.jitter_s = base_s, jitter_s
 
@@ -180,13 +181,13 @@ class Network:
     # --- life and death ---------------------------------------------------------------------
 
     def process_died(self, process: Process) -> None:
-        """The kernel closes what the process had open, and tells the other ends."""
+        """Close the sockets of a dead process as its kernel does, and inform the other ends."""
         for endpoint in self._endpoints_of(process):
             endpoint.close_by_kernel()
         self._close_listening(process.host)
 
     def power_lost(self, host: str) -> None:
-        """The host is silent from now on. The other ends of its connections learn nothing."""
+        """Switch a host off. The other ends of its connections learn nothing."""
         self._up[host] = False
         for (source, target), link in self._links.items():
             if host in (source, target):
@@ -198,7 +199,7 @@ class Network:
         self._close_listening(host)
 
     def power_restored(self, host: str) -> None:
-        """The host answers again; it knows nothing of its former connections."""
+        """Switch a host on. It knows none of its former connections."""
         self._up[host] = True
         for source, target in tuple(self._links):
             if host in (source, target):
@@ -215,10 +216,10 @@ class Network:
     # --- connections ------------------------------------------------------------------------
 
     def listen(self, host: str, port: int, backlog: int) -> ListeningSocket:
-        """Listens on ``host``, which must be the caller's own, or empty for that.
+        """Listen on ``host``, which must be empty or the caller's own name.
 
         Raises:
-            OSError: the address is taken, or none of ours.
+            OSError: The address is in use, or belongs to another host.
         """
         process = _who()
         if host not in ("", "0.0.0.0", process.host):
@@ -234,18 +235,18 @@ class Network:
         self._listening.pop(address, None)
 
     def listens(self, host: str, port: int) -> bool:
-        """Whether somebody does there."""
+        """Return whether a process listens there."""
         return (host, port) in self._listening
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[Endpoint, Any]:
-        """What ``loop.create_connection`` does; see there.
+        """Do what ``loop.create_connection`` does.
 
         Raises:
-            ConnectionRefusedError: nobody listens there.
-            TimeoutError: no answer in ``CONNECT_TIMEOUT_S``.
-            UnknownHost: nobody is called so.
+            ConnectionRefusedError: No process listens there.
+            TimeoutError: No answer came within ``CONNECT_TIMEOUT_S``.
+            UnknownHost: No host has that name.
         """
         process = _who()
         host = self._names.get(host, host)
@@ -291,11 +292,12 @@ class Network:
     def attach(
         self, factory: Callable[[], asyncio.BaseProtocol], accepted: AcceptedSocket
     ) -> tuple[Endpoint, Any]:
-        """What ``loop.connect_accepted_socket`` does; see there.
+        """Do what ``loop.connect_accepted_socket`` does.
 
         Raises:
-            ConnectionResetError: who connected has broken it off before it was taken in. A kernel
-                may refuse to do anything with such a socket, as BSD's refuse ``TCP_NODELAY``.
+            ConnectionResetError: The client has reset the connection before it was accepted. A
+                kernel may reject every call on such a socket, as BSD kernels reject
+                ``TCP_NODELAY``.
         """
         if accepted.endpoint.was_reset:
             raise ConnectionResetError("connection reset by peer")
@@ -317,12 +319,14 @@ class Network:
         *args: Any,
         context: Context | None = None,
     ) -> None:
-        """Calls back when a message from ``source`` has reached ``target``, as part of one stream
-        for each direction: nothing overtakes. While the link is cut messages wait for it; those to
-        a host that loses power are lost.
+        """Call back when a message from ``source`` has reached ``target``.
+
+        The messages of one direction are one stream, in which none overtakes another. While the
+        link is cut they wait for it. Messages to a host that loses power are lost.
 
         Args:
-            context: the receiver's; None: nobody's.
+            context: The context of the receiver. None means that the callback belongs to no
+                process.
         """
         link = self.link(source, target)
         link.message(callback, args, NOBODY if context is None else context)

@@ -1,10 +1,12 @@
-"""TCP between simulated hosts: what a socket and asyncio's transport are together.
+"""TCP between simulated hosts: a socket and asyncio's transport in one.
 
-Bytes written travel as one segment, which arrives as a step of the receiving process. What has
-been written and not been read by the other end counts as buffered: beyond ``HIGH_BYTES`` the
-protocol is asked to pause. An end whose process died by itself is closed by its kernel; one whose
-host lost power is gone without a word, and the other end stays half-open until it sends something
-and is told so (reset), or until what it sent has waited for ``RESET_AFTER_S``.
+A write travels as one segment, which arrives as a step of the receiving process. Bytes that were
+written and not yet read by the other end count as buffered. Beyond ``HIGH_BYTES`` the protocol is
+asked to pause.
+
+If a process dies, its kernel closes its ends of connections. If a host loses power, its ends vanish
+silently, and the other ends stay half-open. A half-open end is reset when the host answers its next
+segment, or when data has waited for ``RESET_AFTER_S``.
 """
 
 import asyncio
@@ -19,14 +21,14 @@ from simulation.loop.ownership import NOBODY, Process
 
 # --- links ----------------------------------------------------------------------------------------
 #
-# One direction between two hosts, and what waits while it is down.
+# One direction between two hosts, and the data that waits while it is down.
 
 
 class Waiting(Protocol):
-    """Who has something to send on a link that is down."""
+    """An end of a connection that has data to send on a link that is down."""
 
     def send_again(self) -> None:
-        """The link is up."""
+        """Send the waiting data: the link is up."""
 
 
 class Link:
@@ -48,7 +50,7 @@ class Link:
         self.base_s = base_s
         self.jitter_s = jitter_s
         self.up = True
-        """Whether packets arrive: it is not cut, and both hosts have power."""
+        """Whether packets arrive: the link is not cut, and both hosts have power."""
         self.cut = False
         self._loop = loop
         self._random = random
@@ -57,17 +59,17 @@ class Link:
         self._last_message = 0.0
 
     def latency(self) -> float:
-        """Seconds that the next packet takes."""
+        """Return the seconds that the next packet takes."""
         return self.base_s + self.jitter_s * self._random.random()
 
     def wait(self, endpoint: Waiting) -> None:
-        """``endpoint`` has something to send when the link is up again."""
+        """Remember that ``endpoint`` has data to send when the link is up again."""
         self._waiting[endpoint] = None
 
     def message(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context
     ) -> None:
-        """See :meth:`simulation.network.network.Network.delay`."""
+        """Do what :meth:`simulation.network.network.Network.delay` describes."""
         if not self.up or self._held:
             self._held.append((callback, args, context))
             return
@@ -75,11 +77,11 @@ class Link:
         self._loop.post(self._last_message, callback, args, context)
 
     def forget_messages(self) -> None:
-        """One of the hosts lost power, and what was held with it."""
+        """Drop the held messages: one of the hosts lost power."""
         self._held.clear()
 
     def send_again(self) -> None:
-        """The link is up: what waited is sent, unless it went down again."""
+        """Send what waited, unless the link went down again."""
         if not self.up:
             return
         held, self._held = self._held, []
@@ -96,18 +98,19 @@ Address: TypeAlias = tuple[str, int]
 
 EPHEMERAL_PORTS = 32_768
 HIGH_BYTES = 2**18
-"""The kernels' buffers and the transport's: a protocol that has more under way is paused."""
+"""The size of the kernels' buffers and the transport's together. A protocol with more unread bytes
+is paused."""
 LOW_BYTES = 2**16
 RESET_AFTER_S = 120.0
-"""After so long without any acknowledgement a connection is given up. Linux needs a quarter of an
-hour (``net.ipv4.tcp_retries2``); nobody here waits that long."""
+"""The time without any acknowledgement after which a connection is given up. Linux needs a quarter
+of an hour (``net.ipv4.tcp_retries2``), which is longer than any run."""
 
 Segment: TypeAlias = bytes | None
-"""None: the end of what is sent (FIN)."""
+"""None marks the end of the stream (FIN)."""
 
 
 class Endpoint(asyncio.Transport):
-    """One end of a connection. Each belongs to a link: the one on which it sends."""
+    """One end of a connection. It sends on one link, which it belongs to."""
 
     __slots__ = (
         "_all",
@@ -157,37 +160,39 @@ class Endpoint(asyncio.Transport):
         self._context = NOBODY
         self._inbox: collections.deque[Segment] = collections.deque()
         self._reading = True
-        self._closing = False  # nothing more is read or written
-        self._gone = False  # the kernel knows nothing of it any more
+        self._closing = False  # no more reads or writes
+        self._gone = False  # the kernel has forgotten the connection
         self._reset = False
         self._end_sent = False
-        self._arrival = 0.0  # when what was sent last will arrive
-        self._stuck: collections.deque[Segment] = collections.deque()  # waits for the link
+        self._arrival = 0.0  # when the last segment arrives
+        # segments that wait for the link
+        self._stuck: collections.deque[Segment] = collections.deque()
         self._timeout: asyncio.TimerHandle | None = None
         self._unacked = 0
         self._owed = 0  # acknowledgements that wait for the link
         self._paused = False
         self.active_at = loop.time()
-        """When its protocol was last given bytes, or gave some, or got rid of them."""
+        """The last time at which the protocol received bytes, wrote bytes, or had its buffer
+        drained."""
 
     @property
     def host(self) -> str:
-        """Where it is."""
+        """Return the name of the host."""
         return self.local[0]
 
     @property
     def was_reset(self) -> bool:
-        """The other end has broken it off."""
+        """Return whether the other end has reset the connection."""
         return self._reset
 
     def join(self, peer: "Endpoint") -> None:
-        """The two are the ends of one connection."""
+        """Make the two ends of one connection known to each other."""
         self._peer, peer._peer = peer, self
 
     def attach(
         self, protocol: asyncio.BaseProtocol, context: Context, process: Process | None
     ) -> None:
-        """From now on ``protocol`` gets what arrives, as steps in ``context``."""
+        """Deliver what arrives to ``protocol`` from now on, as steps in ``context``."""
         self.process = process
         self.active_at = self._loop.time()
         self._context = context
@@ -198,7 +203,7 @@ class Endpoint(asyncio.Transport):
         elif self._inbox:
             self._loop.call_soon(self._drain, context=context)
 
-    # --- what the protocol asks for ---------------------------------------------------------
+    # --- requests of the protocol -----------------------------------------------------------
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
@@ -249,7 +254,7 @@ class Endpoint(asyncio.Transport):
     def close(self) -> None:
         if not self._closing:
             self._closing = True
-            if self._unacked <= HIGH_BYTES:  # all the rest is the kernel's business
+            if self._unacked <= HIGH_BYTES:  # the kernel sends the rest
                 self._close_now()
 
     def abort(self) -> None:
@@ -284,14 +289,14 @@ class Endpoint(asyncio.Transport):
         self._end_sent = True
 
     def break_off(self) -> None:
-        """Closes it as ``SO_LINGER`` with no time does: the other end is told so."""
+        """Close the connection as ``SO_LINGER`` with a time of 0 does: the other end is reset."""
         self._closing = True
         if not self._gone:
             self._send_end(as_reset=True)
             self._loop.call_soon(self._end, None, context=self._context)
 
     def _send_reset(self) -> None:
-        """Once, and not again: resets are not acknowledged."""
+        """Send a reset once. It is not sent again, because resets are not acknowledged."""
         if self._link.up:
             when = max(self._loop.time() + self._link.latency(), self._arrival)
             self._loop.post(when, self._peer.reset, (_reset_by_peer(),), NOBODY)
@@ -312,10 +317,10 @@ class Endpoint(asyncio.Transport):
             self._timeout = None
 
     def send_again(self) -> None:
-        """The link is up again, or the peer's host is."""
+        """Send what waited: the link is up again, or the peer's host is."""
         self._stop_waiting()
         peer = self._peer
-        if peer._gone and not peer._end_sent:  # its host knows nothing of this connection
+        if peer._gone and not peer._end_sent:  # the peer's host does not know this connection
             self._stuck.clear()
             peer._send_reset()
             return
@@ -346,7 +351,7 @@ class Endpoint(asyncio.Transport):
     # --- receiving --------------------------------------------------------------------------
 
     def _arrive_early(self, segment: Segment) -> None:
-        """Sent before there was a protocol, as nobody's step."""
+        """Queue a segment that arrives before there is a protocol, in a step of no process."""
         if self._gone:
             self._send_reset()
             return
@@ -406,7 +411,7 @@ class Endpoint(asyncio.Transport):
         protocol.buffer_updated(size)
 
     def _read(self, count: int) -> None:
-        """Acknowledges, so that the other end may write more."""
+        """Acknowledge ``count`` bytes, so that the other end may write more."""
         self.active_at = self._loop.time()
         if self._link.up:
             self._peer._acked(count)
@@ -418,7 +423,7 @@ class Endpoint(asyncio.Transport):
     # --- the end ----------------------------------------------------------------------------
 
     def reset(self, error: OSError) -> None:
-        """The connection is broken; the protocol hears of it in its own time."""
+        """Mark the connection as broken. The protocol learns it in a step of its own."""
         self._reset = True
         if self._protocol is not None and not self._gone:
             self._loop.call_soon(self._end, error, context=self._context)
@@ -438,7 +443,7 @@ class Endpoint(asyncio.Transport):
             self._stop_waiting()
 
     def close_by_kernel(self) -> None:
-        """Its process is dead, or never took it."""
+        """Close the connection as a kernel does whose process is dead or never accepted it."""
         if not self._gone:
             unread = bool(self._inbox)
             self._forget()
@@ -446,7 +451,7 @@ class Endpoint(asyncio.Transport):
             self._send_end(as_reset=unread)
 
     def vanish(self) -> None:
-        """Its host lost power."""
+        """Remove this end: its host lost power."""
         self._forget()
         self._stop_waiting()
         self._stuck.clear()
@@ -455,7 +460,8 @@ class Endpoint(asyncio.Transport):
         self._peer.lost_sight()
 
     def lost_sight(self) -> None:
-        """The other end vanished. What it has not acknowledged will wait in vain."""
+        """Start the timeout for unacknowledged data: the other end has vanished and will not
+        answer."""
         if not self._gone and self._unacked:
             self._wait_for_link()
 

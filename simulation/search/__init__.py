@@ -1,1 +1,1 @@
-"""The search for a seed that fails, and what is made of it: the smallest plan, and a story."""
+"""The search for a failing seed, the shrinking of its plan, and the narrative of a run."""

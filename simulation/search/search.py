@@ -1,4 +1,4 @@
-"""Runs seed after seed on all cores, until time is over or something is found."""
+"""Search over seeds on all cores, until the time is over or enough failures are found."""
 
 import multiprocessing
 import re
@@ -16,14 +16,15 @@ from simulation.world.world import Outcome, run
 
 # --- the story of a run ---------------------------------------------------------------------------
 #
-# A run as a story: what happened to whom, when, and what did not hold in the end.
+# The narrative of a run: its events with their times, and the invariant that broke.
 
 PARTITION: Final = re.compile(r"\b([\w.]+)-(\d+)\b(?=[:, ]|$)")
 PROGRESS: Final = re.compile(r"^([\w.]+-\d+) is committed up to")
 
 
 def story(outcome: Outcome) -> list[str]:
-    """Lines; what is of other partitions than the one concerned is left out."""
+    """Return the narrative in lines, without the events of partitions that the violation does not
+    concern."""
     return [*_cluster(outcome.plan), "", *_events(outcome), "", *_end(outcome)]
 
 
@@ -71,7 +72,7 @@ def _end(outcome: Outcome) -> Iterator[str]:
 
 @dataclass(slots=True)
 class Found:
-    """What a search has seen, so far or in all."""
+    """The result of a search, so far or as a whole."""
 
     seeds: int = 0
     steps: int = 0
@@ -93,7 +94,7 @@ def run_seed(
     scenario: str | None = None,
     coordination: str = "controller",
 ) -> Outcome:
-    """What a worker does. The notes stay where they are: who wants them runs the seed again."""
+    """Run one seed in a worker. The notes are dropped; run the seed again to get them."""
     outcome = run(draw(seed, scenario, coordination))
     outcome.notes = []
     return outcome
@@ -109,18 +110,19 @@ def search(
     told: Callable[[Found], None],
     stopped: Callable[[], bool] = lambda: False,
 ) -> Found:
-    """All of ``seeds`` by ``run_seed`` (which other processes must be able to import), as far as
-    there is time; ``told`` is called after each. Once ``stopped`` no other seed is begun.
+    """Run the seeds in order, as far as there is time.
 
-    One job is this process itself. It takes the seeds in order, its seconds are the processor's
-    (how far it gets does not depend on what else is running), and it leaves nobody behind whoever
-    kills it.
+    ``told`` is called after each seed. Once ``stopped`` returns true, no further seed is started.
+    Other processes must be able to import ``run_seed``.
+
+    One job runs in this process itself. Its seconds are processor time, so its progress does not
+    depend on other load, and it leaves no process behind when it is killed.
     """
     if jobs == 1:
         return _one_by_one(seeds, seconds, run_seed, failures_max, told, stopped)
     found = Found()
     end = None if seconds is None else time.monotonic() + seconds
-    context = multiprocessing.get_context("spawn")  # threads of a parent must not be forked
+    context = multiprocessing.get_context("spawn")  # threads of a parent process must not be forked
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_it_to_us) as pool:
         running: set[Future[Outcome]] = set()
         while True:
@@ -144,7 +146,8 @@ def search(
 
 
 def _leave_it_to_us() -> None:
-    """A terminal asks everybody to stop; seeds that are running are waited for."""
+    """Ignore Ctrl-C, which a terminal sends to all processes. The main process waits for running
+    seeds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

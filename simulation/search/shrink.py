@@ -1,9 +1,10 @@
-"""The smallest plan that still fails: delta debugging over everything that a plan has.
+"""The smallest plan that still fails: delta debugging over all parts of a plan.
 
-Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing Input* (ddmin), over the list
-of actions; then whatever else can go, one thing at a time: brokers, partitions, settings, the size
-of bursts, the time that faults last. Again and again, until nothing goes any more. A plan fails
-likewise if it breaks the same invariant, wherever; that it is by the same cause nobody knows.
+The list of actions is reduced first (Zeller and Hildebrandt, *Simplifying and Isolating
+Failure-Inducing Input*, ddmin). The other parts follow, one at a time: brokers, partitions,
+settings, the size of bursts, the duration of faults. All of this is repeated until nothing can be
+removed. A plan counts as failing if it breaks the same invariant anywhere. Whether the cause is the
+same is unknown.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,15 +20,19 @@ RUNS_MAX: Final = 400
 ROUND_MS: Final = (50, 200, 500, 1_000, 5_000)
 
 Fails = Callable[[Plan], float | None]
-"""Runs a plan: when the invariant broke, in virtual ms after its beginning; None: it held."""
+"""A function that runs a plan and returns the virtual milliseconds from its beginning to the
+violation, or None if the invariant held."""
 
 
 class OutOfRuns(Exception):
-    """So many runs were allowed, and are over."""
+    """The permitted number of runs is reached."""
 
 
 class Shrinker:
-    """``told`` is called after each run with how many there were and the smallest plan so far."""
+    """A search for the smallest failing plan.
+
+    ``told`` is called after each run with the number of runs and the smallest plan so far.
+    """
 
     def __init__(
         self, fails: Fails, told: Callable[[int, Plan], None], runs_max: int = RUNS_MAX
@@ -39,7 +44,7 @@ class Shrinker:
         self._best: Plan
 
     def shrink(self, plan: Plan) -> Plan:
-        """The smallest plan found; ``plan`` itself if it does not fail when run again."""
+        """Return the smallest plan found, or ``plan`` itself if it does not fail again."""
         self._best = plan
         try:
             if self._try(plan):
@@ -67,7 +72,7 @@ class Shrinker:
         return broke_at is not None
 
     def _fewer_actions(self) -> None:
-        """ddmin: without whole parts of the list first, then ever smaller ones."""
+        """Remove large parts of the list of actions first, then smaller ones (ddmin)."""
         parts = 2
         while (actions := self._best.actions) and parts <= 2 * len(actions):
             size = max(1, len(actions) // parts)
@@ -82,7 +87,8 @@ class Shrinker:
                 parts *= 2
 
     def _one_at_a_time(self, simplify: Callable[[Plan], Iterator[Plan]]) -> None:
-        """Begins anew with what is left whenever something went."""
+        """Try one simplification at a time, and start again from the result whenever one
+        succeeds."""
         tried: set[int] = set()
         went = True
         while went:
@@ -97,7 +103,8 @@ class Shrinker:
 
 
 def _without_what_came_later(plan: Plan, broke_at_ms: float) -> Plan:
-    """What was to happen after the failure had no part in it; the rest of the run is the same."""
+    """Return the plan without the actions after the failure. They had no part in it, and the rest
+    of the run is the same."""
     kept = tuple(timed for timed in plan.actions if timed.at_ms <= broke_at_ms)
     return plan.with_actions(kept)
 
@@ -107,11 +114,11 @@ def _without(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
         yield (*items[:number], *items[number + 1 :])
 
 
-# --- what can be simpler, the most first ------------------------------------------------------
+# --- simplifications, the largest first -------------------------------------------------------
 
 
 def _fewer_brokers(plan: Plan) -> Iterator[Plan]:
-    """Without the last one, where it had a part its replicas go."""
+    """Yield the plan without the last broker and its replicas."""
     if plan.brokers > 1:
         last = plan.brokers
         topics = tuple(_without_broker(topic, last) for topic in plan.topics)
@@ -174,7 +181,7 @@ def _smaller_actions(plan: Plan) -> Iterator[Plan]:
 
 
 def _smaller(action: Any) -> Iterator[Any]:
-    """Smaller numbers, and rounder ones."""
+    """Yield the action with smaller or rounder numbers."""
     names = {each.name for each in fields(action)}
     for name, sizes in (("batches", (1, 3)), ("records", (1,)), ("pause_ms", (0,))):
         if name in names:

@@ -1,1 +1,1 @@
-"""The end of a run: everything is healed, and what was promised must be there."""
+"""The judgement at the end of a run, after all faults are healed."""

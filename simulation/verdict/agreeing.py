@@ -1,13 +1,13 @@
-"""What every broker must know in the end, whoever it was told by.
+"""The knowledge that every broker must have at the end of a run.
 
-* **Metadata/differs-from-zookeeper**: any broker tells a client who leads what, as ZooKeeper has
-  it.
-* **Metadata/unregistered-broker-shown**: and of no broker that is gone, by its session with
-  ZooKeeper: each client would lose a connection that nobody takes, and a time-out.
-* **TopicConfig/not-applied**: every replica goes by the settings that its topic has, and with it
-  its log and whoever decides for it.
-* **Produce/request-left-waiting**: when all is quiet, no broker keeps a producer waiting.
-* **Broker/request-state-left**: nor does it hold anything for those who do not wait any more.
+- **Metadata/differs-from-zookeeper**: each broker reports the leaders to clients as ZooKeeper has
+  them.
+- **Metadata/unregistered-broker-shown**: no broker reports a broker whose ZooKeeper session is
+  over. Each client would wait for a connection to it until a timeout.
+- **TopicConfig/not-applied**: each replica, its log and its replication state machine use the
+  settings of the topic.
+- **Produce/request-left-waiting**: when the cluster is quiet, no producer waits for a broker.
+- **Broker/request-state-left**: no broker keeps state of requests that are no longer waiting.
 """
 
 from collections.abc import Iterator
@@ -29,15 +29,16 @@ from simulation.verdict.settling import Cluster, Hosted, wait
 from simulation.violation import Violation
 
 AGREE_S: Final = 30.0
-"""Within which the last change has come to everybody: a controller hears of new ISRs in batches."""
+"""The time in which every broker learns the last change, in seconds. A controller receives ISR
+changes in batches."""
 GIVEN_BACK_S: Final = 15.0
-"""Longer than what nobody waits for any more may be under way."""
+"""A time longer than abandoned requests may be under way, in seconds."""
 BOTH_WAYS: Final = ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms")
-"""Where they are not set, ``message.timestamp.difference.max.ms`` counts (KIP-937)."""
+"""Where these are not set, ``message.timestamp.difference.max.ms`` applies (KIP-937)."""
 
 
 async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...]) -> None:
-    """Asks all of ``brokers``, which live; raises Violation."""
+    """Ask all of ``brokers``, which must be alive, for metadata. Raises Violation."""
     for broker in brokers:
         why = partial(_disagrees, client, observer, broker, brokers)
         await wait("Metadata/differs-from-zookeeper", AGREE_S, why)
@@ -92,7 +93,7 @@ def _differs(partition: PartitionModel, told: Any) -> str | None:
 
 
 async def settings(observer: Observer, hosted: Hosted) -> None:
-    """Of the replicas in the ISR; raises Violation."""
+    """Check the settings of the replicas in the ISR. Raises Violation."""
 
     async def why() -> str | None:
         return next(_strange_settings(observer, hosted), None)
@@ -101,7 +102,11 @@ async def settings(observer: Observer, hosted: Hosted) -> None:
 
 
 def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
-    """What is not set is the broker's own: also where it was, or was of a former topic."""
+    """Yield replicas with other settings than the topic's.
+
+    A setting that the topic does not have is the broker's own, even if the topic had it before or a
+    former topic of that name had it.
+    """
     for tp, partition in observer.partitions():
         wanted = observer.configs.get(tp.topic, {})
         for broker in partition.isr:
@@ -120,7 +125,8 @@ def _is_told(replica: server.Partition) -> bool:
 
 
 def _of_log(config: TopicConfig) -> LogConfig:
-    """Each by its name, and not as the broker makes it (``TopicConfig.log_config``)."""
+    """Return the expected log settings, each derived from its name rather than by the broker's
+    ``TopicConfig.log_config``."""
     settings = {field.name: getattr(config, field.name) for field in fields(LogConfig)}
     for limit in BOTH_WAYS:
         if settings[limit] == MAX_LONG:
@@ -128,13 +134,14 @@ def _of_log(config: TopicConfig) -> LogConfig:
     return LogConfig(**settings)
 
 
-# --- what is left of requests ---------------------------------------------------------------------
+# --- state of requests ----------------------------------------------------------------------------
 
 
 def nobody_waits(observer: Observer, hosted: Hosted) -> None:
-    """Raise Violation when a producer waits though all is replicated.
+    """Raise Violation if a producer waits although everything is replicated.
 
-    Coordinators still write to the offsets topic: the last member of a group may have left now.
+    The offsets topic is not checked. Coordinators still write to it, because the last member of a
+    group may just have left.
     """
     for tp, partition in observer.partitions():
         if tp.topic == OFFSETS_TOPIC:
@@ -149,9 +156,10 @@ def nobody_waits(observer: Observer, hosted: Hosted) -> None:
 
 
 async def nothing_is_kept(cluster: Cluster) -> None:
-    """Raise Violation when a broker holds something that nobody waits for.
+    """Raise Violation if a broker keeps state of a request that is over.
 
-    A broker has something under way all the time: each kind must be gone at some moment.
+    A broker always has requests under way. Therefore each kind of state only has to be empty at
+    some moment.
     """
     for broker in sorted(cluster.observer.registered):
         app = cluster.app(broker)

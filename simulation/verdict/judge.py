@@ -1,15 +1,17 @@
-"""The end of a run: has everything come back, and is everything there that was promised?
+"""The judgement of the settled cluster at the end of a run.
 
-All has settled (:mod:`simulation.verdict.settling`). Then somebody asks: every partition takes a
-record, every acked record is read by a consumer, every group tells what it has committed.
+The cluster has settled before (:mod:`simulation.verdict.settling`). Then the judge asks as a
+client: each partition must accept a record, each acked record must be readable, and each group must
+return its committed offsets.
 
-* **ProducerState/duplicate-batch**: no batch of an idempotent producer is there twice, acked or
-  not.
-* **ProducerState/batch-out-of-sequence**: its batches stand in its order, and none is missing
-  between two of them.
-* **ListOffsets/wrong-offset-for-time**: who asks for a time is told of the first record that is not
+- **ProducerState/duplicate-batch**: no batch of an idempotent producer is in the log twice, acked
+  or not.
+- **ProducerState/batch-out-of-sequence**: the batches of a producer are in its order, and none is
+  missing between two of them.
+- **ListOffsets/wrong-offset-for-time**: a lookup by time returns the first record that is not
   older.
-* **Admin/order-lost**: what an administrator was told is done is so in the end.
+- **Admin/order-lost**: an order that was confirmed to an administrator is still carried out at the
+  end.
 """
 
 import asyncio
@@ -40,21 +42,22 @@ from simulation.violation import Violation
 
 ANSWER_S: Final = 30.0
 OFFSETS_BYTES_MAX: Final = 32 * 2**20
-"""More than ten times what any plan has groups commit, and the slack that rewriting leaves."""
+"""More than ten times what the groups of any plan commit, including the slack between two
+compactions."""
 
 
 # --- the judge ------------------------------------------------------------------------------------
 
 
 class OffsetIsGone(Exception):
-    """Retention was faster than the reader."""
+    """Retention has deleted the records before they were read."""
 
 
 class Judge(Producer):
-    """Asks the settled cluster."""
+    """A client that judges the settled cluster."""
 
     async def judge(self, cluster: Cluster) -> None:
-        """Raises Violation."""
+        """Run all checks. Raises Violation."""
         logs: dict[TopicPartition, list[Extent]] = {}
         for tp, _ in tuple(cluster.observer.partitions()):
             if tp.topic != OFFSETS_TOPIC:
@@ -91,7 +94,7 @@ class Judge(Producer):
             raise Violation("Cluster/does-not-serve", f"{tp} took no record in {DELIVERY_S:.0f} s")
 
     async def _read(self, tp: TopicPartition) -> list[Extent]:
-        """All of it, as a consumer reads it."""
+        """Read the whole partition as a consumer does."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ANSWER_S
         extents: list[Extent] = []
@@ -119,7 +122,8 @@ class Judge(Producer):
         return extents
 
     async def _bounds(self, tp: TopicPartition) -> tuple[int, int]:
-        """Log start and high watermark; (-1, 0): ask again."""
+        """Return the log start and the high watermark; (-1, 0) means that the question must be
+        repeated."""
         leader = await self.leader(tp)
         if leader is not None:
             start = await list_offset(self, leader, tp, EARLIEST)
@@ -147,7 +151,7 @@ class Judge(Producer):
         self, cluster: Cluster, tp: TopicPartition, log: list[Extent]
     ) -> None:
         if tp.topic == OFFSETS_TOPIC:
-            return  # coordinators write on, and retire
+            return  # coordinators still write to it, and retention deletes its segments
         for timestamp, expected in times(log):
             found = await self._time(tp, timestamp)
             partition = cluster.observer.find(tp)
@@ -159,7 +163,7 @@ class Judge(Producer):
                 )
 
     async def _time(self, tp: TopicPartition, timestamp: int) -> int:
-        """-1: there is none, or no answer, after several questions."""
+        """Return the offset for a time, or -1 if several questions gave no offset or no answer."""
         found = -1
         for _ in range(3):
             try:
@@ -236,8 +240,11 @@ def _must_be_remembered(cluster: Cluster, commit: Commit) -> bool:
 
 
 def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: PartitionModel) -> None:
-    """On disk, not as they are believed to be. By watermark they need not be: cut where it stood,
-    a log may keep what its new leader never had (KIP-101)."""
+    """Check that the logs of the ISR are equal on disk, not in the brokers' state.
+
+    Logs that were truncated to the high watermark may differ: such a log may keep records that its
+    new leader never had (KIP-101).
+    """
     if not partition.checks_data:
         return
     logs = {}
@@ -292,8 +299,11 @@ def _is_promised(partition: PartitionModel, sent: Sent) -> bool:
 
 
 def _numbers_are_kept(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) -> None:
-    """Not where something was lost as it may be, or deleted: with it goes what is known of its
-    producers. Nor where some of it was meant for a former topic of that name, which has the rest.
+    """Check the sequence of each producer's batches.
+
+    A partition is skipped if records were lost with permission or deleted, because the state of
+    their producers goes with them. It is also skipped if some records were sent to a former topic
+    of that name, which has the rest.
     """
     sent = {each.crc: each for each in cluster.history.sent}
     for tp, log in logs.items():
@@ -319,8 +329,11 @@ def _nothing_is_there_that_was_not_sent(
 
 
 def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Sent]) -> None:
-    """Raises Violation. ``sent``: batches by their CRC. What a producer lost with its id, and what
-    retention took, is missing at an end, not in between."""
+    """Check the order of idempotent batches in a log. Raises Violation.
+
+    ``sent`` has the batches by their CRC. The batches that a producer lost with its id, and those
+    that retention deleted, are missing at an end and not in between.
+    """
     found: dict[int, Extent] = {}
     follows: dict[int, int] = {}
     for extent in log:
@@ -344,12 +357,12 @@ def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Se
 
 
 def times(log: Sequence[Extent]) -> Iterator[tuple[int, int]]:
-    """Times to ask for, and the offset that is to be told of: those of the oldest, the middle and
-    the youngest batch, and just before.
+    """Yield times to look up, with the expected offset: those of the second, the middle and the
+    last batch, and the millisecond before each.
 
-    All records of a batch are equally old here. Where the log's start may be inside the first
-    batch, that one is nobody's answer. Nor does anybody ask for a time below 0, which has another
-    meaning: where batches have no timestamps.
+    All records of a batch have the same time here. The first batch is never an answer, because the
+    log start may be inside it. Times below 0 are not looked up, since they have another meaning
+    when batches have no timestamps.
     """
     if len(log) < 2:
         return
@@ -368,7 +381,8 @@ def _first_from(log: Iterable[Extent], timestamp: int) -> Extent | None:
 
 
 def orders_are_kept(plan: Plan, observer: Observer, history: History) -> None:
-    """Raises Violation. Of topics that are deleted at some time, or altered, nothing is said."""
+    """Check that confirmed orders took effect. Raises Violation. Topics that the plan deletes or
+    alters are skipped."""
     orders = [timed.action for timed in plan.actions]
     deleted = {order.topic for order in orders if isinstance(order, DeleteTopic)}
     altered = {order.topic for order in orders if isinstance(order, AlterTopic)}
@@ -394,7 +408,7 @@ def _settings_are_the_makers(order: CreateTopic, observer: Observer) -> None:
 
 
 def offsets_log_is_bounded(observer: Observer, hosted: Hosted) -> None:
-    """Raises Violation."""
+    """Check the size of the offsets topic's logs. Raises Violation."""
     for number, size in _offsets_sizes(observer, hosted):
         if size > OFFSETS_BYTES_MAX:
             raise Violation(
@@ -403,7 +417,7 @@ def offsets_log_is_bounded(observer: Observer, hosted: Hosted) -> None:
 
 
 def _offsets_sizes(observer: Observer, hosted: Hosted) -> Iterator[tuple[int, int]]:
-    """By partition of ``__consumer_offsets``, bytes of a log."""
+    """Yield each partition number of ``__consumer_offsets`` with the size of a log, in bytes."""
     topic = observer.topics.get(OFFSETS_TOPIC)
     for number, partition in topic.partitions.items() if topic is not None else ():
         for broker in partition.isr:

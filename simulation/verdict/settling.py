@@ -1,8 +1,8 @@
-"""The end of a run.
+"""The wait at the end of a run until the cluster has settled.
 
-**Cluster/does-not-settle**: all faults are healed, all brokers run, and within ``SETTLE_S`` of
-virtual time all partitions are led, their ISRs full, their logs equal, no topic is half deleted, no
-partition half moved.
+**Cluster/does-not-settle**: all faults are healed and all brokers run. Within ``SETTLE_S`` of
+virtual time each partition must have a leader, a full ISR and equal logs. No topic may be half
+deleted, and no partition half reassigned.
 """
 
 import asyncio
@@ -25,27 +25,27 @@ SETTLE_S: Final = 120.0
 LOOK_S: Final = 0.2
 
 Hosted = Callable[[int, TopicPartition], server.Partition | None]
-"""The replica on a broker, if that lives and has one."""
+"""A function that returns the replica on a broker, if the broker is alive and has one."""
 
 
 class Cluster(Protocol):
-    """What there is to look at."""
+    """The parts of a world that the judge looks at."""
 
     observer: Observer
     history: History
 
     @property
     def has_controllers(self) -> bool:
-        """Whether brokers contest that office."""
+        """Return whether brokers compete for the office of controller."""
 
     def controller_context(self) -> Context | None:
-        """What the controller knows; None: nobody is controller, as far as brokers know."""
+        """Return the state of the controller, or None if brokers know of no controller."""
 
     def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
-        """The replica on a living broker."""
+        """Return the replica on a broker that is alive."""
 
     def app(self, broker: int) -> App | None:
-        """What a broker runs, or ran."""
+        """Return the application that a broker runs or ran."""
 
 
 async def wait(
@@ -54,9 +54,9 @@ async def wait(
     complaint: Callable[[], Awaitable[str | None]],
     pause_s: float = PAUSE_S,
 ) -> None:
-    """Returns when ``complaint`` has none, asked again and again; who does not answer is one.
+    """Wait until ``complaint`` returns None. A missing answer counts as a complaint.
 
-    Raises Violation of the ``invariant``, with the last complaint, after so many seconds.
+    Raises Violation of ``invariant`` with the last complaint after ``within_s``.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + within_s
@@ -74,7 +74,7 @@ async def _said(complaint: Callable[[], Awaitable[str | None]]) -> str | None:
 
 
 async def settle(cluster: Cluster) -> None:
-    """Returns when all is as it should be; raises Violation when that takes too long."""
+    """Wait until the cluster has settled. Raises Violation if that takes too long."""
 
     async def why() -> str | None:
         told = unsettled(cluster)
@@ -84,7 +84,7 @@ async def settle(cluster: Cluster) -> None:
 
 
 def unsettled(cluster: Cluster) -> str | None:
-    """What is not yet as it should be."""
+    """Return the first reason why the cluster has not settled, or None."""
     observer = cluster.observer
     context = cluster.controller_context()
     if context is None and cluster.has_controllers:
@@ -138,14 +138,18 @@ def _unsettled(
 
 
 def _kept_elsewhere(cluster: Cluster, tp: TopicPartition, replicas: Iterable[int]) -> str | None:
-    """By whom it was moved away from: without a controller that waits in ZooKeeper until it is done
-    (a controller forgets who was down, ``broker/controller/reassignment.py``)."""
+    """Return the brokers that keep replicas no longer assigned to them.
+
+    Without a controller, a removal waits in ZooKeeper until it is done. A controller forgets
+    brokers that were down (``broker/controller/reassignment.py``).
+    """
     strangers = cluster.observer.registered.keys() - set(replicas)
     keeping = sorted(broker for broker in strangers if cluster.hosted(broker, tp) is not None)
     return f"brokers {keeping} keep replicas that are not assigned to them" if keeping else None
 
 
 def _keeps_given_up(replica: server.Partition) -> bool:
-    """Its first segment ends where its log begins, or below (``log.retention.check``)."""
+    """Return whether the first segment of the log lies below its log start
+    (``log.retention.check``)."""
     ends = replica.log.segment_base_offsets[1:]
     return bool(ends) and ends[0] <= replica.log.log_start_offset

@@ -1,1 +1,1 @@
-"""A world: everything put together, run by a plan, and struck by what the plan says."""
+"""A world: all simulated parts together, run by a plan, with the faults that the plan injects."""

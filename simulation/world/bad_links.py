@@ -1,4 +1,4 @@
-"""The links that a plan has cut or made slow, and how they become whole again."""
+"""Link faults: the links that a plan has cut or slowed down, and their recovery."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -9,41 +9,44 @@ from simulation.model.observer import Observer
 from simulation.network.network import BASE_S, JITTER_S, Network
 
 OneWay = tuple[str, str]
-"""From this host to that one."""
+"""A link, from the first host to the second."""
 
 CUT_WAYS: Final = {
     "out": "no longer reaches",
     "in": "is no longer reached by",
     "both": "is cut from",
 }
-"""What is said of a host, by the direction of a cut."""
+"""The words of a note about a host, by the direction of a cut."""
 
 
 def ways(host: str, others: Iterable[str], direction: str) -> list[OneWay]:
-    """The links between ``host`` and the others that a cut in that direction takes."""
+    """Return the links that a cut of ``host`` from the others affects."""
     out = [(host, other) for other in others if other != host]
     into = [(other, host) for host, other in out]
     return {"out": out, "in": into, "both": out + into}[direction]
 
 
 def both_ways(one: str, other: str) -> list[OneWay]:
-    """All that there is between two hosts."""
+    """Return the links of both directions between two hosts."""
     return [(one, other), (other, one)]
 
 
 class BadLinks:
-    """A link is whole when the last of its cuts is over, and as slow as was said last."""
+    """The faulty links of one world.
+
+    A link is healed when the last of its cuts is over. Its delay is the one that was set last.
+    """
 
     def __init__(self, loop: SimulatedLoop, network: Network, observer: Observer) -> None:
         self._loop = loop
         self._network = network
         self._observer = observer
         self._cut: dict[OneWay, float] = {}
-        """Until when; the same below."""
+        """The times at which the cuts end. The attribute below has the ends of delays."""
         self._slow: dict[OneWay, float] = {}
 
     def cut(self, links: Iterable[OneWay], for_ms: float) -> None:
-        """Nothing arrives for a while."""
+        """Cut links for a while."""
         links = tuple(links)
         until = self._loop.time() + for_ms / 1000
         for link in links:
@@ -59,7 +62,7 @@ class BadLinks:
                 self._network.heal(source, target)
 
     def slow(self, links: Iterable[OneWay], delay_ms: float, for_ms: float) -> None:
-        """What is sent in the next ``for_ms`` takes ``delay_ms``."""
+        """Delay everything that is sent in the next ``for_ms`` by ``delay_ms``."""
         links = tuple(links)
         until = self._loop.time() + for_ms / 1000
         for link in links:
@@ -74,7 +77,7 @@ class BadLinks:
                 self._network.set_latency(*link, BASE_S, JITTER_S)
 
     def heal(self) -> None:
-        """Everything, at once."""
+        """Heal all links at once."""
         self._cut.clear()
         self._network.heal_all()
         for link in self._slow:

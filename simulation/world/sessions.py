@@ -1,9 +1,10 @@
-"""What happens to brokers' sessions with ZooKeeper: they end, or their answers are lost.
+"""Faults of brokers' sessions with ZooKeeper: they expire, or answers are lost.
 
-An answer is lost on purpose right behind what was to be answered. In virtual time a connection that
-breaks at some time hardly ever does so within the two milliseconds of one write, and what a broker
-makes of its own first attempt is never met. Or it breaks when the write has come and is not carried
-out, which its client cannot tell from the other.
+An answer is lost on purpose directly after the write that it would report. In virtual time, a
+connection that breaks at some time hardly ever does so within the two milliseconds of one write.
+The broker's handling of its own first attempt would then never be tested. Alternatively the
+connection breaks when the write has arrived, and the write is not carried out. The client cannot
+distinguish the two cases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,39 +23,39 @@ from simulation.zookeeper.znodes import Change, Txn
 
 
 class Sessions:
-    """Those of one world's brokers."""
+    """The session faults of one world's brokers."""
 
     def __init__(self, loop: SimulatedLoop, zookeeper: ZooKeeper, observer: Observer) -> None:
         self._loop = loop
         self._zookeeper = zookeeper
         self._observer = observer
         self._armed: dict[str, LoseAnswer] = {}
-        """By host."""
+        """The pending fault by host."""
         self._left: dict[str, int] = {}
-        """Writes until then."""
+        """The number of writes until the fault, by host."""
         self._watch()
 
     def expire(self, node: Node) -> None:
-        """All that there are of a host."""
+        """Expire all sessions of a host."""
         for session in self._zookeeper.sessions_of(node.host):
             self._note(session, "loses its ZooKeeper session")
             self._zookeeper.expire(session)
 
     def drop_connection(self, node: Node) -> None:
-        """The sessions live."""
+        """Drop the connections of a host. Its sessions stay."""
         for session in self._zookeeper.sessions_of(node.host):
             self._note(session, "loses its connection to ZooKeeper")
             self._zookeeper.drop_connection(session)
 
     def arm(self, node: Node, action: LoseAnswer) -> None:
-        """In the next ``for_ms``; in place of what the host waited for until now."""
+        """Lose an answer in the next ``for_ms``. This replaces the pending fault of the host."""
         self._armed[node.host], self._left[node.host] = action, action.nth
         self._loop.call_later(
             action.for_ms / 1000, self._is_over, node.host, action, context=NOBODY
         )
 
     def heal(self) -> None:
-        """Whatever is asked is answered."""
+        """Cancel all pending faults."""
         self._armed.clear()
 
     def _is_over(self, host: str, action: LoseAnswer) -> None:
@@ -65,7 +66,8 @@ class Sessions:
         self._observer.note(f"{session.host.replace('-', ' ')} {what}")
 
     def _watch(self) -> None:
-        """What the leader is about to carry out, and what it has, before anybody is told."""
+        """Observe the writes that the leader is about to carry out and has carried out, before any
+        client learns of them."""
 
         def written(changes: list[Change], txn: Txn) -> None:
             session = self._zookeeper.sessions.get(txn.session)
@@ -78,7 +80,7 @@ class Sessions:
         )
 
     def _written(self, session: Session, paths: Sequence[str], *, carried_out: bool) -> None:
-        """It loses the connection if that was the write that was waited for."""
+        """Drop the connection if this is the write that the fault waits for."""
         action = self._armed.get(session.host)
         if action is None or action.carried_out is not carried_out:
             return
@@ -88,7 +90,8 @@ class Sessions:
                 self._lose(session, action, paths[0])
 
     def _lose(self, session: Session, action: LoseAnswer, path: str) -> None:
-        """The session ends a moment later: a write that is carried out comes before its end."""
+        """Drop the connection. If the session must expire, it does so a moment later, after the
+        write is carried out."""
         del self._armed[session.host]
         what = "is written" if action.carried_out else "is not written"
         self._note(session, f"does not hear that {path} {what}")
@@ -98,7 +101,7 @@ class Sessions:
 
 
 def _paths(request: Any) -> Iterator[str]:
-    """Of what a request writes, one operation or a transaction of several."""
+    """Yield the paths that a request writes, which is one operation or a transaction of several."""
     for operation in getattr(request, "operations", (request,)):
         if type(operation) is not CheckVersion:
             yield operation.path

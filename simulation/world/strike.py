@@ -1,4 +1,4 @@
-"""Carries out a plan's actions on a world, and what they end with."""
+"""Injection of a plan's faults and orders into a world, and the recovery from faults."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -20,30 +20,30 @@ from simulation.zookeeper.ensemble import ZooKeeper
 
 # --- slow disks -----------------------------------------------------------------------------------
 #
-# Disks that are slow for a while: how long the executors of their brokers take.
+# Disks that are slow for a while: the delays of their brokers' executors.
 
 
 class SlowDisks:
-    """Those of one world, by host."""
+    """The slow disks of one world, by host."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
         self._until: dict[str, float] = {}
 
     def slow(self, host: str, delay_ms: int, for_ms: int) -> None:
-        """Up to ``delay_ms`` from now on; what is under way already takes as long as it would."""
+        """Delay new operations by up to ``delay_ms``. Operations under way keep their delay."""
         self._loop.executor_s[host] = delay_ms / 1000
         end = self._loop.time() + for_ms / 1000
         self._until[host] = max(end, self._until.get(host, 0.0))
         self._loop.call_later(for_ms / 1000, self._is_over, host, context=NOBODY)
 
     def heal(self) -> None:
-        """All are as fast as ever."""
+        """Make all disks fast again."""
         self._until.clear()
         self._loop.executor_s.clear()
 
     def _is_over(self, host: str) -> None:
-        """Unless another time of it lasts."""
+        """End the delay, unless a later one of the same disk lasts."""
         if self._loop.time() >= self._until.get(host, 0.0) - 1e-9:
             self._loop.executor_s.pop(host, None)
 
@@ -52,11 +52,12 @@ class SlowDisks:
 
 # --- power failures in the middle of a step -------------------------------------------------------
 #
-# Power that fails in the middle of a step: right behind an operation on the disk.
+# Power failures in the middle of a step, directly after an operation on the disk.
 #
-# Between a rename and the sync of its directory lie microseconds, and in virtual time nothing:
-# a power failure at some time never comes there. What is still to come of the step does not: the
-# process is dead, and whatever it asks for tells it so (:func:`simulation.machines.node.mortal`).
+# Microseconds pass between a rename and the sync of its directory. In virtual time that is nothing,
+# so a power failure at a given time never occurs there. The rest of the step has no effect: the
+# process is dead, and each of its operations raises Killed
+# (:func:`simulation.machines.node.mortal`).
 
 OPERATIONS: Final = {
     "write": ("open", "write"),
@@ -64,19 +65,24 @@ OPERATIONS: Final = {
     "names": ("rename", "remove", "remove_tree", "make_directory"),
     "sync": ("sync", "sync_directory"),
 }
-"""Kinds of operations, and how :class:`~broker.log.disk.file_system.FileSystem` names them."""
+"""Kinds of operations, with their names in :class:`~broker.log.disk.file_system.FileSystem`."""
 
 
 class MidStep:
     """The power failures of one world that wait for their operation."""
 
     def __init__(self, loop: SimulatedLoop, lose_power: Callable[[Node, float], None]) -> None:
-        """``lose_power``: takes it from a machine, for so many ms."""
+        """Create an injector without pending failures.
+
+        Args:
+            lose_power: A function that switches a machine off for some milliseconds.
+        """
         self._loop = loop
         self._lose_power = lose_power
 
     def arm(self, node: Node, action: LosePowerAfter) -> None:
-        """In the next ``for_ms``; in place of what the machine waited for until now."""
+        """Fail after an operation in the next ``for_ms``. This replaces the pending failure of the
+        machine."""
         left = action.nth
 
         def after(operation: str) -> None:
@@ -94,7 +100,7 @@ class MidStep:
         self._loop.call_later(action.for_ms / 1000, is_over, context=NOBODY)
 
     def heal(self, nodes: Iterable[Node]) -> None:
-        """The power stays, whatever they do."""
+        """Cancel all pending power failures."""
         for node in nodes:
             node.after_operation = None
 
@@ -102,7 +108,7 @@ class MidStep:
 # --------------------------------------------------------------------------------------------------
 
 RESTART_S: Final = 0.5
-"""Whatever ended is started again after this, as by a supervisor."""
+"""The time after which a broker that ended is started again, as by a supervisor, in seconds."""
 DISK_KINDS: Final = {
     "read": ("read",),
     "write": ("write", "truncate"),
@@ -112,7 +118,7 @@ DISK_KINDS: Final = {
 
 
 class Struck(Cluster, Protocol):
-    """What a striker needs of the world."""
+    """The parts of a world that fault injection needs."""
 
     loop: SimulatedLoop
     network: Network
@@ -120,20 +126,20 @@ class Struck(Cluster, Protocol):
     nodes: dict[int, Node]
 
     def clients(self) -> tuple[str, ...]:
-        """The hosts of those that there are by now."""
+        """Return the hosts of the clients that exist now."""
 
     def work(self, work: act.ClientWork) -> None:
-        """Give a client something to do."""
+        """Give a client some work."""
 
     def order(self, order: act.Order) -> None:
-        """Have an administrator ask for it."""
+        """Let an administrator request the order."""
 
     def depose_controller(self) -> None:
         """Delete ``/controller``."""
 
 
 class Striker:
-    """The hand that strikes; knows what it has done to whom, and how to take it back."""
+    """The injector of faults. It knows which faults are active and how to recover from them."""
 
     def __init__(self, cluster: Struck) -> None:
         self._cluster = cluster
@@ -152,10 +158,10 @@ class Striker:
         self._down_until: dict[int, float] = {}
         self._healed = False
 
-    # --- striking -----------------------------------------------------------------------------
+    # --- injection ----------------------------------------------------------------------------
 
     def strike(self, action: act.Action) -> None:
-        """Now."""
+        """Inject the action now."""
         room = FAULT if isinstance(action, act.Fault) else ORDER
         if isinstance(action, act.ClientWork):
             self._cluster.work(action)
@@ -220,7 +226,7 @@ class Striker:
         return True
 
     def resolve(self, who: act.Who) -> Node | None:
-        """Who that is now; None: nobody."""
+        """Return the node that a target means now, or None if there is none."""
         broker: int | None
         match who.role:
             case "broker":
@@ -287,7 +293,7 @@ class Striker:
             self._down(node, down_ms)
 
     def _down(self, node: Node, down_ms: float) -> None:
-        """It stays down at least so long, whatever else happens to it."""
+        """Keep the node down for at least ``down_ms``, even if other faults end earlier."""
         until = self._loop.time() + down_ms / 1000
         self._down_until[node.id] = max(until, self._down_until.get(node.id, 0.0))
         self._later(down_ms, self._revive, node)
@@ -314,7 +320,8 @@ class Striker:
             node.resume()
 
     def ended(self, node: Node, ending: Ending) -> str | None:
-        """A broker ended by itself; why that is wrong, or None."""
+        """Handle a broker that ended by itself, and return the reason why this is an error, or
+        None."""
         self._forget_damaged_pages(node)
         self._note(node, f"has ended{'' if ending.error is None else f': {ending.error!r}'}")
         if not self._healed:
@@ -328,7 +335,7 @@ class Striker:
         if ending.was_asked or node.id in self._bad_disks:
             return None
         if any(type(error).__name__ == "ZkConnectionTimeout" for error in ending.errors):
-            return None  # it had begun while ZooKeeper was out of reach
+            return None  # the broker was started while it could not reach ZooKeeper
         return f"broker {node.id} ended by itself: {ending.error!r}"
 
     # --- links --------------------------------------------------------------------------------
@@ -396,32 +403,36 @@ class Striker:
 
     def _heal_disk(self, node: Node) -> None:
         if not self._healed and self._loop.time() < self._bad_until.get(node.id, 0.0) - 1e-9:
-            return  # another fault of it lasts
+            return  # another fault of the disk lasts
         disk: Any = node.disk
-        if disk.has_dropped:  # else who lives and leads, and never synced meanwhile, is damaged
+        # otherwise a live leader that has not synced meanwhile would count as damaged
+        if disk.has_dropped:
             self._forget_damaged_pages(node)
         disk.fail(())
         disk.garble(())
         disk.capacity = PLENTY
-        # A sync that a slow disk began before this may fail after it.
+        # A sync that a slow disk began before this moment may fail after it.
         under_way_ms = self._slowest_ms.get(node.id, 0)
         self._later(RESTART_S * 1000 + under_way_ms, self._forgive_disk, node)
 
     def _forgive_disk(self, node: Node) -> None:
-        """From now on nothing is the disk's fault any more."""
+        """Treat every later error as the broker's own, not as the disk's."""
         if self._healed or self._loop.time() >= self._bad_until.get(node.id, 0.0):
             self._bad_disks.pop(node.id, None)
 
     def _forget_damaged_pages(self, node: Node) -> None:
-        """A sync that failed may have dropped what it was to keep: no different from a loss of
-        power, but for what whoever lives on knows."""
+        """Count the pages as lost if syncs have failed.
+
+        A failed sync may have dropped its data. The effect is that of a power failure, except that
+        a surviving process still sees the data.
+        """
         if self._bad_disks.get(node.id) == "fsync":
             self._observer.lost_power(node.id)
 
     # --- the end ------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """Everything is taken back, and everybody started."""
+        """Heal every fault, and start every broker."""
         self._observer.note("everything is healed")
         self._healed = True
         self._links.heal()

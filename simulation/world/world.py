@@ -1,4 +1,5 @@
-"""One world: built of a plan, run, judged. The same plan gives the same history, step for step."""
+"""One world: built from a plan, run and judged. The same plan gives the same history, step for
+step."""
 
 import asyncio
 import hashlib
@@ -50,25 +51,26 @@ from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
 from simulation.zookeeper.ensemble import ZooKeeper
 from simulation.zookeeper.shell import ZkShell
 
-STEPS_MAX: Final = 2_000_000  # ten times what long runs take
+STEPS_MAX: Final = 2_000_000  # ten times the number of steps of a long run
 TICK_MS: Final = 500
 ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
 PREFERRED_S: Final = 30.0
 TAKES_OVER_S: Final = 30.0
-"""For a new member: several sessions and rebalances of those before it."""
+"""The time for a new member, which includes several sessions and rebalances of former members."""
 QUIET_S: Final = 3.0
-"""Longer than what clients have sent can be under way once all links are whole."""
+"""A time longer than any request can be under way once all links are up, in seconds."""
 PRODUCERS_AHEAD_MS: Final = (0, 0, -1_500, 1_500, None)
-"""What is appended later may be older, or have no time: by its time it is found all the same."""
+"""The clock offsets of producers. A later record may have an older timestamp or none, and lookups
+by time must still be right."""
 LOOK_AT_SIZES_S: Final = 1.0
 LOOK_S: Final = 0.05
-"""How often it is looked whether a broker has ended by itself."""
+"""The interval at which the simulation checks whether a broker has ended by itself, in seconds."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a plan."""
+    """The outcome of a plan."""
 
     plan: Plan
     steps: int
@@ -77,13 +79,13 @@ class Outcome:
     coverage: Coverage
     notes: list[tuple[float, str]] = field(default_factory=list)
     broke_at_ms: float = 0.0
-    """When the invariant broke, after the beginning of the plan's time."""
+    """The virtual time at which the invariant broke, after the beginning of the plan."""
     digest: str = ""
-    """Of all steps, when asked for."""
+    """The digest of all steps, if requested."""
 
 
 def run(plan: Plan, *, with_digest: bool = False) -> Outcome:
-    """Runs a plan to its end, or to the first violation."""
+    """Run a plan to its end, or to the first violation."""
     with quiet():
         return Simulation(plan, with_digest=with_digest).run()
 
@@ -144,7 +146,7 @@ class Simulation:
     # --- running ------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        """Once."""
+        """Run the plan. It can be run only once."""
         violation: Violation | None = None
         with steps_end(self.loop):
             if self._digest is not None:
@@ -215,7 +217,8 @@ class Simulation:
         await self._groups_serve()
 
     async def _groups_serve(self) -> None:
-        """Everybody who was in a group is gone: who joins it has all partitions to himself."""
+        """Check that a new member of each group gets all partitions, since all other members are
+        gone."""
         work = [t.action for t in self.plan.actions if isinstance(t.action, Consume)]
         for group, topic in sorted({(each.group, each.topic) for each in work}):
             if self._topic_id(topic) is None:
@@ -229,21 +232,24 @@ class Simulation:
             await heir.close()
 
     async def _finish_deletions(self) -> None:
-        """Whoever carried one out may have been killed meanwhile: without a controller nobody goes
-        on with it but who asks for it again (docs/coordination.md)."""
+        """Request unfinished deletions again.
+
+        The broker that carried one out may have been killed meanwhile. Without a controller, no
+        broker continues the deletion until it is requested again (docs/coordination.md).
+        """
         administrator = self._administrator()
         doomed = [name for name, topic in self.observer.topics.items() if topic.is_doomed]
         for name in doomed:
             await administrator.obey(DeleteTopic(topic=name), patience_s=60)
 
     async def _clients_stop(self) -> None:
-        """Whatever they had sent has arrived, or never will."""
+        """Stop the clients, and wait until nothing that they sent can still arrive."""
         for task in self._working:
             task.cancel()
         await asyncio.sleep(QUIET_S)
 
     def _do(self, host: str, work: Any) -> None:
-        """Has a client's work done, and waits for it."""
+        """Let a client do some work, and wait until it is done."""
         task = self.loop.create_task(work, context=self._process(host).context.copy())
         self.loop.run_until_complete(task)
 
@@ -276,21 +282,21 @@ class Simulation:
             verdict.offsets_log_is_bounded(self.observer, self.hosted)
         self.loop.call_later(LOOK_AT_SIZES_S, self._look_at_sizes, context=NOBODY)
 
-    # --- what there is to look at -------------------------------------------------------------
+    # --- access for the judge -----------------------------------------------------------------
 
     @property
     def has_controllers(self) -> bool:
-        """Whether brokers contest that office."""
+        """Return whether brokers compete for the office of controller."""
         return not self.plan.led_by_leaders
 
     def controller_context(self) -> Context | None:
-        """What the controller knows; None: nobody is controller, as far as brokers know."""
+        """Return the state of the controller, or None if brokers know of no controller."""
         broker = self.observer.controller
         app = self.nodes[broker].app if broker is not None else None
         return None if app is None or app.coordinator is None else app.coordinator.context
 
     def hosted(self, broker: int, tp: TopicPartition) -> server.Partition | None:
-        """The replica on a living broker."""
+        """Return the replica on a broker that is alive."""
         node = self.nodes[broker]
         if not node.is_alive or node.app is None or node.app.replicas is None:
             return None
@@ -298,11 +304,11 @@ class Simulation:
         return found if isinstance(found, server.Partition) else None
 
     def app(self, broker: int) -> App | None:
-        """What a broker runs, or ran."""
+        """Return the application that a broker runs or ran."""
         return self.nodes[broker].app
 
     def clients(self) -> tuple[str, ...]:
-        """The hosts of those that there are by now."""
+        """Return the hosts of the clients that exist now."""
         return tuple(self._processes)
 
     def _topic_id(self, topic: str) -> object:
@@ -331,7 +337,7 @@ class Simulation:
         self._working.append(self.loop.create_task(work, context=context))
 
     def work(self, work: ClientWork) -> None:
-        """Give a client something to do."""
+        """Give a client some work."""
         match work:
             case Produce():
                 producer = self._producers[work.producer]
@@ -352,12 +358,12 @@ class Simulation:
         )  # fmt: skip
 
     def order(self, order: Order) -> None:
-        """Have an administrator ask for it."""
+        """Let an administrator request the order."""
         administrator = self._administrator()
         self._spawn(ADMINISTRATOR, _and_close(administrator, administrator.obey(order)))
 
     def depose_controller(self) -> None:
-        """Delete ``/controller``, with a ZooKeeper client as ``zkCli.sh`` is one."""
+        """Delete ``/controller`` with a ZooKeeper client of its own, as ``zkCli.sh`` is."""
         self._spawn(ADMINISTRATOR, self.shell.delete(znodes.CONTROLLER))
 
 
@@ -369,6 +375,6 @@ async def _and_close(client: Client, work: Any) -> None:
 
 
 def _where(error: Exception) -> str:
-    """What a client, or who judges, did not expect to be told."""
+    """Return an unexpected error of a client or the judge, and its place in the code."""
     *_, last = traceback.extract_tb(error.__traceback__)
     return f"{error!r} in {last.name}, line {last.lineno} of {Path(last.filename).name}"

@@ -1,1 +1,1 @@
-"""The simulated ZooKeeper: its tree, its servers, its sessions, and kazoo's client on top."""
+"""The simulated ZooKeeper: its tree, servers and sessions, and kazoo's client on top."""

@@ -1,10 +1,11 @@
-"""kazoo's client, without its threads and its socket.
+"""kazoo's client without its threads and its socket.
 
-What can be kazoo's own is: :class:`KazooClient` queues requests, tells listeners of states and
-completes chains of requests such as ``ensure_path_async``, as in production. Two parts are
-replaced. Its *handler*, which runs callbacks in threads, runs them in the loop. Its *connection*,
-a thread that speaks to a socket, is a state machine that speaks to the simulated ensemble: kazoo's
-``ConnectionHandler``, with its timeouts, pings, pauses between attempts and order of state changes.
+:class:`KazooClient` itself queues requests, reports states to listeners and completes chains of
+requests such as ``ensure_path_async``, as in production. Two parts are replaced. Its *handler*,
+which runs callbacks in threads, runs them in the loop. Its *connection*, a thread that talks to a
+socket, is a state machine that talks to the simulated ensemble. It behaves as kazoo's
+``ConnectionHandler``, with the same timeouts, pings, pauses between attempts and order of state
+changes.
 """
 
 import asyncio
@@ -39,17 +40,20 @@ from simulation.zookeeper.server import Connection
 Job = Callable[[], None]
 
 SLOW_THREAD: Final = 0.1
-"""How often one of kazoo's threads gets to its work only after the other has gone on."""
+"""The probability that one of kazoo's threads is late with its work, so that the other thread runs
+first."""
 SLOW_THREAD_S_MAX: Final = 0.002
 
 
 def clients_on(zookeeper: ZooKeeper, host: str, loop: asyncio.AbstractEventLoop) -> ClientFactory:
-    """A factory of clients that run on ``host``; of the connect string it takes the chroot."""
+    """Return a factory of clients that run on ``host``. It takes only the chroot from the connect
+    string."""
     return partial(SimulatedKazooClient, zookeeper, host, loop)
 
 
 class SimulatedKazooClient(KazooClient):  # type: ignore[misc]  # kazoo is not typed
-    """A client of the simulated ensemble. Everything runs in the loop: ``stop`` does not wait."""
+    """A client of the simulated ensemble. It runs completely in the loop, so ``stop`` does not
+    wait."""
 
     _child_watchers: defaultdict[str, dict[Any, None]]
     _data_watchers: defaultdict[str, dict[Any, None]]
@@ -71,7 +75,8 @@ class SimulatedKazooClient(KazooClient):  # type: ignore[misc]  # kazoo is not t
         self._connection = _ConnectionHandler(self, zookeeper, host, loop, rng)
 
     def _reset_watchers(self) -> None:
-        """As kazoo's, but for the sets: their order would be that of memory addresses."""
+        """Do what kazoo does, but in a reproducible order. kazoo's sets have the order of memory
+        addresses."""
         tables = (self._child_watchers, self._data_watchers)
         watchers = [each for table in tables for on_path in table.values() for each in on_path]
         self._child_watchers = defaultdict(dict)
@@ -82,7 +87,7 @@ class SimulatedKazooClient(KazooClient):  # type: ignore[misc]  # kazoo is not t
 
 
 class _Worker:
-    """One of kazoo's threads: carries jobs out in their order, a moment later."""
+    """The replacement of one of kazoo's threads. It runs jobs in their order, a moment later."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rng: Random) -> None:
         self._loop = loop
@@ -95,7 +100,7 @@ class _Worker:
         self._wake()
 
     def drain(self) -> None:
-        """Carry out all jobs; the next ones even if one fails."""
+        """Run all jobs, including those after a job that fails."""
         self._is_due = False
         try:
             while self._jobs:
@@ -114,8 +119,11 @@ class _Worker:
 
 
 class _Handler:
-    """What kazoo asks of ``SequentialThreadingHandler``. Completions and watches have a thread
-    each: a watch may be heard of after the answer that it was sent before."""
+    """The part of ``SequentialThreadingHandler`` that kazoo uses.
+
+    Completions and watches have a thread each. A watch event may therefore be processed after an
+    answer that was sent later than the event.
+    """
 
     sleep_func = staticmethod(lambda _seconds: None)
     timeout_exception = KazooTimeoutError
@@ -142,14 +150,14 @@ class _Handler:
 
 
 class _Unlocked(nullcontext[None]):
-    """A condition that nobody waits for: there is one thread."""
+    """A condition without a lock: there is one thread, and it never waits."""
 
     def notify_all(self) -> None:
         pass
 
 
 class _ConnectionHandler:
-    """kazoo's connection thread, as the ensemble's :class:`Endpoint`."""
+    """The replacement of kazoo's connection thread, as an :class:`Endpoint` of the ensemble."""
 
     def __init__(
         self,
@@ -160,7 +168,7 @@ class _ConnectionHandler:
         rng: Random,
     ) -> None:
         self._write_sock: Any = self
-        """kazoo writes a byte to it when there is something in the client's queue."""
+        """The socket to which kazoo writes a byte when the client's queue has a request."""
         self._client = client
         self._zookeeper = zookeeper
         self._host = host
@@ -176,14 +184,15 @@ class _ConnectionHandler:
         self._last_event_s = 0.0
         self._read_timeout_s = 0.0
 
-    # --- what kazoo's client calls ----------------------------------------------------------
+    # --- calls of kazoo's client ------------------------------------------------------------
 
     def start(self) -> None:
         self._pause_s = self._pauses.delay
         self._set_timer(0.0, self._attempt)
 
     def stop(self, _timeout_s: float | None = None) -> bool:
-        """The request that closes the session, if there was a connection, has been sent."""
+        """Stop the connection, and return True. The request that closes the session has been sent
+        already, if there was a connection."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -195,10 +204,10 @@ class _ConnectionHandler:
         return True
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     def send(self, _byte: bytes) -> None:
-        """Send what is in the client's queue, if there is a connection."""
+        """Send the requests of the client's queue, if there is a connection."""
         if not self._is_connected or self._connection is None:
             return
         queue, pending = self._client._queue, self._client._pending
@@ -221,7 +230,7 @@ class _ConnectionHandler:
         self._set_timer(timeout_ms / 1000, self._dropped)
 
     def _dropped(self) -> None:
-        """Nobody answers, or the connection broke; after a pause, another attempt."""
+        """Handle a missing answer or a broken connection: try again after a pause."""
         if self._connection is not None:
             self._zookeeper.hang_up(self._connection)
         self._connection = None
@@ -265,7 +274,7 @@ class _ConnectionHandler:
         if connection is self._connection:
             self._dropped()
 
-    # --- being connected --------------------------------------------------------------------
+    # --- connected --------------------------------------------------------------------------
 
     def answered(self, connection: Connection, zxid: int, answer: Any) -> None:
         if connection is not self._connection or connection.is_reset:
@@ -310,9 +319,12 @@ class _ConnectionHandler:
             self._ping_outstanding = False
 
     def _await_ping_time(self) -> None:
-        """kazoo pings when it has sent nothing for half the read timeout, less a jitter. When it
-        then has neither sent nor heard anything until that would be due again, and no answer to
-        the ping, the connection is dead."""
+        """Schedule the next ping, as kazoo does.
+
+        kazoo pings when it has sent nothing for half the read timeout, less a jitter. The
+        connection is dead if the next ping falls due without an answer to the last one, and nothing
+        was sent or received meanwhile.
+        """
         jitter_s = self._rng.randint(1, 40) / 100
         ping_s = self._last_send_s + self._read_timeout_s / 2 - jitter_s
         silent_s = self._last_event_s + jitter_s

@@ -1,10 +1,10 @@
 """A simulated ZooKeeper ensemble: one linearizable state machine in virtual time.
 
-Requests, answers and watch events are messages over the network's links between a client's host
-and the ensemble's, in order, as over TCP. The ensemble knows nothing of
-its clients' processes: one that is killed or paused falls silent, and its session lives until the
-ensemble has not heard of it for the session timeout (ZooKeeper Programmer's Guide, "ZooKeeper
-Sessions"; expiry is looked for once a tick, as in ``ExpiryQueue``).
+Requests, answers and watch events are messages over the network's links between the host of a
+client and the host of the ensemble. They arrive in order, as over TCP. The ensemble knows nothing
+about the processes of its clients. A client that is killed or paused falls silent, and its session
+lives until the ensemble has received nothing from it for the session timeout (ZooKeeper
+Programmer's Guide, "ZooKeeper Sessions"). Expiry is checked once a tick, as in ``ExpiryQueue``.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from simulation.zookeeper.znodes import WRITES, Txn
 
 # --- streams --------------------------------------------------------------------------------------
 #
-# What keeps order among messages and among jobs.
+# The order of messages and of jobs.
 
 
 class Network(Protocol):
-    """What a network offers to those who speak in messages."""
+    """The messages of a network."""
 
     def delay(
         self,
@@ -37,12 +37,15 @@ class Network(Protocol):
         *args: Any,
         context: Context | None = None,
     ) -> None:
-        """Call ``callback`` in ``context``, the receiver's, when a message from ``source`` has
-        reached ``target``. Nothing overtakes; while the way is cut, messages wait."""
+        """Call ``callback`` in the receiver's ``context`` when a message from ``source`` has
+        reached ``target``.
+
+        Messages do not overtake each other. They wait while the link is cut.
+        """
 
 
 class Queue:
-    """Carries jobs out in the order in which they came, each not before a time of its own."""
+    """A queue that runs jobs in their order, each not before its own time."""
 
     __slots__ = ("_context", "_last_s", "_loop", "_waiting")
 
@@ -54,17 +57,17 @@ class Queue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits."""
+        """Return whether the queue is empty."""
         return not self._waiting
 
     def put(self, delay_s: float, job: Callable[[], object]) -> None:
-        """Carry ``job`` out in ``delay_s`` seconds, or when those before it are done."""
+        """Run ``job`` in ``delay_s`` seconds, or when the jobs before it are done."""
         self._last_s = max(self._last_s, self._loop.time() + delay_s)
         self._waiting.append(job)
         self._loop.call_at(self._last_s, self._next, context=self._context)
 
     def finish(self) -> None:
-        """Carry out now what waits."""
+        """Run all waiting jobs now."""
         while self._waiting:
             self._waiting.popleft()()
 
@@ -81,17 +84,19 @@ FIRST_SESSION: Final = 1 << 56
 
 
 class ZooKeeper:
-    """The whole ensemble. Its host has power for ever, for nothing sent to it may get lost:
-    ``stop`` is how it goes down.
+    """The whole ensemble.
+
+    Its host always has power, because no message to it may be lost. ``stop`` simulates an outage.
 
     Args:
-        network: carries messages between ``host`` and the hosts of clients.
-        rng: all chance in here comes of it.
-        tick_ms: ``tickTime``; a session's timeout is between two and twenty of them.
-        servers: with more than one, a client reads what the server that it is connected to has
-            applied, up to ``lag_s`` seconds behind the others' writes, never behind what it has
-            seen itself (ZooKeeper Programmer's Guide, "Consistency Guarantees").
-        wall_ms: the time of day for ``ctime`` and ``mtime``; None: the loop's own time.
+        network: The network that carries messages between ``host`` and the hosts of clients.
+        rng: The source of all randomness in the ensemble.
+        tick_ms: The setting ``tickTime``. A session timeout is between 2 and 20 ticks.
+        servers: The number of servers. With more than one, a client reads what its server has
+            applied. That may be up to ``lag_s`` seconds behind the writes of other clients, but
+            never behind what the client has seen itself (ZooKeeper Programmer's Guide, "Consistency
+            Guarantees").
+        wall_ms: The time of day for ``ctime`` and ``mtime``. None means the loop's own time.
     """
 
     def __init__(
@@ -108,17 +113,17 @@ class ZooKeeper:
     ) -> None:
         self.host = host
         self.sessions: dict[int, Session] = {}
-        """By session id, in the order of their opening."""
+        """The open sessions by session id, in the order in which they were opened."""
         self.requests: Counter[str] = Counter()
-        """How often what was asked, by kazoo's name of the request; pings too."""
+        """The number of requests by kazoo's name of the request, including pings."""
         self.writes = 0
-        """Clients' requests that changed something, a transaction once."""
+        """The number of requests of clients that changed something. A transaction counts once."""
         self.slowness_s = 0.0
-        """How long the ensemble thinks about each request."""
+        """The processing time of each request, in seconds."""
         self.is_running = True
         self.before_write: Callable[[Session, Any], None] | None = None
-        """Called with whose each write is, and the request; may drop the connection, and then it
-        is not carried out."""
+        """A function called with the session and the request of each write. If it drops the
+        connection, the write is not carried out."""
         self._loop = loop
         self._network = network
         self._rng = rng
@@ -134,41 +139,47 @@ class ZooKeeper:
 
     @property
     def leader(self) -> Server:
-        """The server whose tree is the truth."""
+        """Return the server whose tree is authoritative."""
         return self._servers[0]
 
     @property
     def watches(self) -> int:
-        """How many watches are set now, as ``mntr`` counts them (``zk_watch_count``)."""
+        """Return the number of watches that are set, as ``mntr`` counts them
+        (``zk_watch_count``)."""
         return sum(server.watches.count for server in self._servers)
 
-    # --- what one does to it ----------------------------------------------------------------
+    # --- control by the simulation ----------------------------------------------------------
 
     def fork_rng(self) -> Random:
-        """A source of chance for one client, so that each has its own."""
+        """Return a source of randomness for one client."""
         return Random(self._rng.getrandbits(64))
 
     def sessions_of(self, host: str) -> list[Session]:
-        """The living sessions of clients on a host, the oldest first: a broker that was restarted
-        has the one of its former life beside its own."""
+        """Return the open sessions of clients on a host, the oldest first.
+
+        A restarted broker may have the session of its former process beside its own.
+        """
         return [session for session in self.sessions.values() if session.host == host]
 
     def expire(self, session: Session) -> bool:
-        """End a session as if its time had come; its client hears of it when it comes back. False
-        when it is over already, or nobody is there to end it."""
+        """Expire a session, and return whether this was possible.
+
+        Its client learns of it when it reconnects. A session that is over, or a stopped ensemble,
+        gives False.
+        """
         is_alive = self.is_running and session.id in self.sessions
         if is_alive:
             self._end(session)
         return is_alive
 
     def drop_connection(self, session: Session) -> None:
-        """Reset the session's connection: of the requests in flight some have been carried out,
-        others never will be, and all their answers are lost."""
+        """Reset the connection of a session. Some of the requests in flight have been carried out
+        and others never will be, and all their answers are lost."""
         if session.connection is not None:
             self._reset(session.connection)
 
     def stop(self) -> None:
-        """Stop all servers: connections break, none is made, and no session's time passes."""
+        """Stop all servers. Connections break, new ones are refused, and no session expires."""
         self.is_running = False
         for session in tuple(self.sessions.values()):
             self.drop_connection(session)
@@ -176,7 +187,8 @@ class ZooKeeper:
             log.finish()
 
     def start(self) -> None:
-        """Start again, with everything that was written; sessions have their whole timeout."""
+        """Start all servers again with everything that was written. Each session gets its full
+        timeout."""
         self.is_running = True
         for session in self.sessions.values():
             self._touch(session)
@@ -187,19 +199,21 @@ class ZooKeeper:
     def connect(
         self, host: str, endpoint: Endpoint, session_id: int, timeout_ms: int, last_zxid: int
     ) -> Connection:
-        """Open a connection for a session (0: a new one), in the client's context; the answer is
-        a call of the endpoint's."""
+        """Open a connection for a session, in the client's context. Id 0 requests a new session.
+
+        The answer is a call of a method of ``endpoint``.
+        """
         send = partial(self._network.delay, self.host, host, context=copy_context())
         connection = Connection(host, endpoint, send)
         self._tell(connection, self._accept, session_id, timeout_ms, last_zxid)
         return connection
 
     def request(self, connection: Connection, request: Any) -> None:
-        """Send a request of the client's."""
+        """Send a request of the client."""
         self._tell(connection, self._receive, request)
 
     def hang_up(self, connection: Connection) -> None:
-        """Close a connection from the client's end; its session lives on."""
+        """Close a connection from the client's end. The session stays."""
         connection.is_given_up = True
         self._tell(connection, self._close)
 
@@ -215,7 +229,7 @@ class ZooKeeper:
         self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
     ) -> None:
         if connection.is_given_up:
-            return  # over a cut link it never came to be; this message only waited there
+            return  # the connection was given up while this message waited for a cut link
         if not self.is_running:
             connection.send(connection.endpoint.closed, connection)
             return
@@ -231,7 +245,8 @@ class ZooKeeper:
             connection.is_open = False
             connection.send(connection.endpoint.expired, connection)
             return
-        # A client does not go back behind what it has seen (ZooKeeperServer.processConnectRequest).
+        # A client never reads an older state than it has seen
+        # (ZooKeeperServer.processConnectRequest).
         caught_up = [server for server in self._servers if server.zxid >= last_zxid]
         connection.server = caught_up[0] if len(caught_up) == 1 else self._rng.choice(caught_up)
         if session is None:
@@ -298,7 +313,8 @@ class ZooKeeper:
     # --- transactions -----------------------------------------------------------------------
 
     def _commit(self, session_id: int, request: Any, connection: Connection | None) -> None:
-        """The first server leads: what it has applied is committed. The others follow."""
+        """Commit a write. The first server leads, so what it has applied is committed. The others
+        follow."""
         self._zxid += 1
         commit = Commit(Txn(self._zxid, self._wall_ms(), session_id), request, connection)
         leader, *followers = self._servers
@@ -311,7 +327,8 @@ class ZooKeeper:
             self.writes += 1
 
     def _sync(self, connection: Connection, server: Server, request: Sync) -> None:
-        """Answered behind all that is committed by now; what the client asks next waits for it."""
+        """Answer after everything that is committed now has been applied. The client's next
+        requests wait for it."""
         connection.awaits = self._zxid
         log = self._logs[self._servers.index(server) - 1]
         log.put(self._rng.random() * self._lag_s, partial(server.caught_up, connection, request))
@@ -338,13 +355,15 @@ class ZooKeeper:
             connection.send(connection.endpoint.closed, connection)
 
     def _touch(self, session: Session) -> None:
-        """Its client was heard of. The end is rounded up to the next tick."""
+        """Extend a session, because its client was heard from. The expiry is rounded up to the next
+        tick."""
         heard_ms = int(self._loop.time() * 1000)
         ticks = (heard_ms + session.timeout_ms) // self._tick_ms + 1
         session.ends_s = ticks * self._tick_ms / 1000
 
     def _look_after(self, session: Session) -> None:
-        """Expire the session once its time has come. One timer a session, not one a request."""
+        """Expire the session when it is due. There is one timer for a session, not one for each
+        request."""
         if session.is_timed or not self.is_running or session.id not in self.sessions:
             return
         if self._loop.time() >= session.ends_s:

@@ -1,4 +1,4 @@
-"""One server of the simulated ensemble: its copy of the tree, who watches it, who is connected."""
+"""One server of the simulated ensemble: its copy of the tree, its watches and its connections."""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,28 +12,32 @@ from simulation.zookeeper.znodes import Change, Tree, Txn
 
 
 class Endpoint(Protocol):
-    """The client's end of a connection. Each method is called in the client's own context, for
-    what the server sent; ``connection`` may be one that the client has given up."""
+    """The client's end of a connection.
+
+    Each method is called in the client's own context for one message from the server.
+    ``connection`` may be a connection that the client has given up.
+    """
 
     def established(
         self, connection: "Connection", session: int, password: bytes, timeout_ms: int
     ) -> None:
-        """The session is this one, new or old."""
+        """Accept the session, which is new or resumed."""
 
     def expired(self, connection: "Connection") -> None:
-        """There is no such session any more; the connection is closed."""
+        """Learn that the session has expired. The connection is closed."""
 
     def answered(self, connection: "Connection", zxid: int, answer: Any) -> None:
-        """The answer to the oldest unanswered request: a value, or a ZookeeperError."""
+        """Receive the answer to the oldest unanswered request: a value, or a ZookeeperError."""
 
     def pong(self, connection: "Connection") -> None:
-        """The server is there."""
+        """Receive the answer to a ping."""
 
     def fired(self, connection: "Connection", event: int, path: str) -> None:
-        """A watch has fired; ``event`` is one of kazoo's ``CREATED_EVENT`` and so on."""
+        """Receive a watch event. ``event`` is one of kazoo's constants, such as
+        ``CREATED_EVENT``."""
 
     def closed(self, connection: "Connection") -> None:
-        """The server closed the connection, or takes none."""
+        """Learn that the server closed or refused the connection."""
 
 
 class Connection:
@@ -44,21 +48,27 @@ class Connection:
         self.endpoint = endpoint
         self.send = send
         self.is_open = True
-        """At the server's end."""
+        """Whether the server's end is open."""
         self.is_given_up = False
-        """By its client, while it may still be open at the server's end."""
+        """Whether the client has given up the connection, which may still be open at the server's
+        end."""
         self.is_reset = False
-        """What was on its way to the client when the connection was reset, it never reads."""
+        """Whether the connection was reset. The client never reads the messages that were on their
+        way then."""
         self.session: Session | None = None
         self.server: Server | None = None
         self.awaits: int | None = None
-        """The zxid of its write that its server has not applied yet: what it asked later waits."""
+        """The zxid of a write that the client's server has not applied yet. The later requests of
+        the client wait for it."""
         self.later: deque[Any] = deque()
 
 
 class Session:
-    """``ends_s`` is when it expires unless its client is heard of before; ``is_timed`` while a
-    timer runs for that."""
+    """A session of a client.
+
+    ``ends_s`` is the time of its expiry unless the client is heard from before. ``is_timed`` is
+    true while a timer runs for that.
+    """
 
     __slots__ = ("connection", "ends_s", "host", "id", "is_timed", "password", "timeout_ms")
 
@@ -73,7 +83,8 @@ class Session:
 
 
 class Commit(NamedTuple):
-    """A transaction in the log. Without a request it opens (``connection``) or ends a session."""
+    """A transaction in the log. Without a request it opens a session (with ``connection``) or ends
+    one."""
 
     txn: Txn
     request: Any
@@ -81,7 +92,7 @@ class Commit(NamedTuple):
 
 
 class Watches:
-    """Who watches what. One watch fires once, however many of a client's are behind it."""
+    """The watches of a server. A watch fires once, even if the client has set it several times."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -89,7 +100,7 @@ class Watches:
         self._on_children: dict[str, dict[Connection, None]] = {}
 
     def add(self, request: Any, connection: Connection) -> None:
-        """Watch what ``request`` reads."""
+        """Set the watch that ``request`` asks for."""
         is_children = isinstance(request, GetChildren | GetChildren2)
         table = self._on_children if is_children else self._on_data
         watchers = table.setdefault(request.path, {})
@@ -97,7 +108,8 @@ class Watches:
         watchers[connection] = None
 
     def fire(self, change: Change) -> None:
-        """Tell who watches that node, and its parent's children where they are others now."""
+        """Notify the watches of the changed node, and those of its parent's children if the
+        children changed."""
         event, path = change
         told = self._take(self._on_data, path)
         if event == DELETED_EVENT:
@@ -108,7 +120,7 @@ class Watches:
             _tell(self._take(self._on_children, parent), CHILD_EVENT, parent)
 
     def forget(self, connection: Connection) -> None:
-        """The watches of a closed connection are no more."""
+        """Remove the watches of a closed connection."""
         for table in (self._on_data, self._on_children):
             for path in [path for path, watchers in table.items() if connection in watchers]:
                 del table[path][connection]
@@ -128,22 +140,23 @@ def _tell(connections: dict[Connection, None], event: int, path: str) -> None:
 
 
 class Server:
-    """``resume`` is called with a connection whose write has been applied here."""
+    """One server of the ensemble. ``resume`` is called with a connection whose write was applied
+    here."""
 
     def __init__(self, resume: Callable[[Connection], None]) -> None:
         self.tree = Tree()
         self.watches = Watches()
         self.zxid = 0
-        """The last transaction applied."""
+        """The zxid of the last transaction applied."""
         self.before_write: Callable[[Any], None] | None = None
-        """Called with each request to change something, before it is carried out."""
+        """A function called with each write request before it is carried out."""
         self.after_write: list[Callable[[list[Change], Txn], None]] = []
-        """Each is called with what a transaction has changed, before anybody hears of it."""
+        """Functions called with the changes of a transaction before any client learns of them."""
         self._resume = resume
 
     def read(self, connection: Connection, request: Any) -> None:
-        """Answer from this server's tree, and set the watch asked for: on a node that is not
-        there only by ``Exists``."""
+        """Answer from this server's tree, and set the requested watch. Only ``Exists`` may watch an
+        absent node."""
         try:
             answer = self.tree.read(request)
         except ZookeeperError as error:
@@ -154,17 +167,17 @@ class Server:
         connection.send(connection.endpoint.answered, connection, self.zxid, answer)
 
     def caught_up(self, connection: Connection, request: Any) -> None:
-        """Answer a ``Sync``: what was committed when it came has been applied."""
+        """Answer a ``Sync``: everything that was committed when it arrived has been applied."""
         if connection.is_open and connection.server is self:
             connection.awaits = None
             self.read(connection, request)
             self._resume(connection)
 
     def apply(self, commit: Commit) -> bool:
-        """Carry out the next transaction; whether it did what was asked.
+        """Carry out the next transaction, and return whether it succeeded.
 
-        Watches fire before the answer leaves, so that nobody reads the change before hearing of
-        it.
+        Watches fire before the answer is sent, so that no client reads a change before its watch
+        event.
         """
         txn, request, connection = commit
         answer: Any = None
@@ -194,7 +207,7 @@ class Server:
 
 
 def greet(connection: Connection, session: Session) -> None:
-    """Tell a client which session it has."""
+    """Inform a client of its session."""
     connection.send(
         connection.endpoint.established,
         connection, session.id, session.password, session.timeout_ms,

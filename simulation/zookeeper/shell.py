@@ -1,4 +1,4 @@
-"""What an administrator does in ZooKeeper by hand, as with ``zkCli.sh``."""
+"""The commands of an administrator in ZooKeeper, as in ``zkCli.sh``."""
 
 import asyncio
 from typing import Any, Final
@@ -12,7 +12,7 @@ LOOK_S: Final = 0.05
 
 
 class ZkShell:
-    """Sessions from ``host``, one for each command. What fails, fails silently."""
+    """A shell on ``host`` that opens one session for each command. Errors are ignored."""
 
     def __init__(self, zookeeper: ZooKeeper, host: str, loop: SimulatedLoop) -> None:
         self._zookeeper = zookeeper
@@ -20,15 +20,15 @@ class ZkShell:
         self._loop = loop
 
     async def delete(self, path: str) -> None:
-        """``delete PATH``."""
+        """Run ``delete PATH``."""
         await self._do("delete_async", path)
 
     async def create(self, path: str, data: bytes) -> None:
-        """``create PATH DATA``."""
+        """Run ``create PATH DATA``."""
         await self._do("create_async", path, data)
 
     async def set(self, path: str, data: bytes) -> None:
-        """``set PATH DATA``."""
+        """Run ``set PATH DATA``."""
         await self._do("set_async", path, data)
 
     async def _do(self, command: str, *args: Any) -> None:

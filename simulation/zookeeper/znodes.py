@@ -1,9 +1,9 @@
-"""The tree of znodes, as a deterministic state machine: the same transactions in the same order
-make the same tree and give the same answers. No sessions, watches or clock of its own.
+"""The tree of znodes as a deterministic state machine, without sessions, watches or a clock.
 
-Requests are kazoo's own (``kazoo.protocol.serialization``), answers what kazoo makes of
-ZooKeeper's. Which error comes first follows ZooKeeper 3.9's ``PrepRequestProcessor``; the figures
-of a node's stat follow its ``DataTree`` and ``DataNode.copyStat``.
+The same transactions in the same order make the same tree and give the same answers. Requests are
+kazoo's own (``kazoo.protocol.serialization``), and answers are what kazoo makes of ZooKeeper's. The
+order of errors follows ZooKeeper 3.9's ``PrepRequestProcessor``. The figures of a node's stat
+follow ``DataTree`` and ``DataNode.copyStat``.
 """
 
 from collections.abc import Callable
@@ -44,13 +44,14 @@ WRITES: Final = frozenset({Create, Create2, Delete, SetData, Transaction})
 _SYSTEM: Final = ("/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 
 Change = tuple[int, str]
-"""What became of a node (kazoo's ``CREATED_EVENT``, ``CHANGED_EVENT``, ``DELETED_EVENT``), and its
-path."""
+"""The kind of a change (kazoo's ``CREATED_EVENT``, ``CHANGED_EVENT``, ``DELETED_EVENT``), and the
+path of the node."""
 Undo = Callable[[], None]
 
 
 class Txn(NamedTuple):
-    """What the leader gives a write: its place in the order, its time, and whose it is."""
+    """The properties that the leader gives to a write: its place in the order, its time and its
+    session."""
 
     zxid: int
     time_ms: int
@@ -58,8 +59,11 @@ class Txn(NamedTuple):
 
 
 class Znode:
-    """``owner`` is the session of an ephemeral node, else 0. ``creations`` counts the children
-    there ever were: it numbers sequence nodes, and ``cversion`` comes of it."""
+    """One node.
+
+    ``owner`` is the session of an ephemeral node, else 0. ``creations`` counts all children ever
+    created. It numbers sequence nodes and determines ``cversion``.
+    """
 
     __slots__ = (
         "children", "creations", "ctime", "czxid", "data", "mtime", "mzxid", "owner", "pzxid",
@@ -76,7 +80,7 @@ class Znode:
         self.children: dict[str, None] = {}
 
     def stat(self) -> Any:
-        """``cversion`` counts creations and removals, of which the children tell the latter."""
+        """Return the stat of the node. ``cversion`` counts creations and removals of children."""
         count = len(self.children)
         return ZnodeStat(
             self.czxid, self.mzxid, self.ctime, self.mtime, self.version,
@@ -85,7 +89,7 @@ class Znode:
 
 
 class Tree:
-    """All nodes by path, and the paths of the ephemeral ones by session."""
+    """All nodes by path, and the paths of the ephemeral nodes by session."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Znode] = {}
@@ -97,10 +101,10 @@ class Tree:
                 self._nodes[parent].children[name] = None
 
     def read(self, request: Any) -> Any:
-        """The answer to a request that changes nothing.
+        """Answer a request that changes nothing.
 
         Raises:
-            NoNodeError: kazoo's; of ``Exists``, too.
+            NoNodeError: The node does not exist (kazoo's error). ``Exists`` raises it, too.
         """
         kind = type(request)
         if kind is Sync:
@@ -117,11 +121,12 @@ class Tree:
         raise UnimplementedError
 
     def write(self, request: Any, txn: Txn) -> tuple[Any, list[Change]]:
-        """Carry out one request, all of it or nothing; what to answer, and what changed.
+        """Carry out one request as a whole or not at all, and return the answer and the changes.
 
         Raises:
-            ZookeeperError: kazoo's NodeExistsError and so on; nothing changed. Not of a
-                transaction: there the answer is a list with the errors in it.
+            ZookeeperError: The request failed and changed nothing (kazoo's NodeExistsError and
+                others). A transaction does not raise: its answer is a list that contains the
+                errors.
         """
         changes: list[Change] = []
         if type(request) is Transaction:
@@ -129,19 +134,19 @@ class Tree:
         return self._carry_out(request, txn, changes)[0], changes
 
     def end_session(self, txn: Txn) -> list[Change]:
-        """Remove the ephemeral nodes of the session, in one transaction."""
+        """Remove the ephemeral nodes of the session in one transaction."""
         changes: list[Change] = []
         for path in tuple(self._ephemerals.get(txn.session, ())):
             self._delete(Delete(path, -1), txn, changes)
         return changes
 
     def peek(self, path: str) -> tuple[bytes | None, int]:
-        """A node's data and version, for those who look on; (None, -1): there is none."""
+        """Return a node's data and version for an observer, or (None, -1) if it does not exist."""
         node = self._nodes.get(path)
         return (None, -1) if node is None else (node.data or b"", node.version)
 
     def owner(self, path: str) -> int:
-        """The session of an ephemeral node, for those who look on; 0: there is none."""
+        """Return the session of an ephemeral node for an observer, or 0 if there is none."""
         node = self._nodes.get(path)
         return 0 if node is None else node.owner
 
@@ -255,7 +260,7 @@ class Tree:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """The parent's path, and the name below it."""
+    """Return the path of the parent, and the name below it."""
     parent, _, name = path.rpartition("/")
     return parent or "/", name
 
