@@ -46,7 +46,7 @@ async def serve(config: BrokerConfig) -> None:
     help="Kafka's server.properties.",
 )
 def main(path: Path) -> None:
-    """Runs one broker of a ZooKeeper-mode Kafka cluster.
+    """Run one broker of a ZooKeeper-mode Kafka cluster.
 
     Properties have Apache Kafka's names and defaults. SIGTERM hands leaderships over and closes
     the logs cleanly. Logs go to stderr.

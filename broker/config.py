@@ -303,17 +303,18 @@ class BrokerConfig(_Properties):
     """The coordination of partitions: one controller for all (*Reliability*), or each partition's
     own leader (*Design V2*). All brokers of a cluster need the same."""
     ackproof_coordination_variant: Literal["fenced", "printed"] = "fenced"
-    """With ``leader``: *Design V2* as it is printed, with its holes, or with these closed."""
+    """The variant of coordination by leaders: *Design V2* as it is printed, with its holes, or with
+    these closed."""
     ackproof_preferred_replica_wait_ms: NotNegative = 200
-    """With ``leader``: PreferredReplicaTime. How long other replicas wait for the preferred replica
-    in an election. *Design V2* gives no figure."""
+    """The time (in ms) for which other replicas wait for the preferred replica in an election by
+    leaders, PreferredReplicaTime. *Design V2* gives no figure."""
     ackproof_keep_in_sync_ms: Positive | None = None
-    """With ``leader``: KeepInSyncTime. How long a leader waits for a follower before it removes it
-    from the ISR, and for all of them before it begins to serve. None means
-    ``replica.lag.time.max.ms``, as in Kafka."""
+    """The time (in ms) for which a leader waits for a follower before it removes it from the ISR,
+    and for all of them before it begins to serve, KeepInSyncTime of coordination by leaders. None
+    means ``replica.lag.time.max.ms``, as in Kafka."""
     ackproof_state_change_queue_max: Positive = 10_000
-    """With ``leader``: how many state change requests may wait in ``/brokers/state/N``. A list of
-    some 60,000 would be more than ZooKeeper returns (``jute.maxbuffer``)."""
+    """The number of state change requests that may wait in ``/brokers/state/N``, in coordination by
+    leaders. A list of some 60,000 would be more than ZooKeeper returns (``jute.maxbuffer``)."""
     ackproof_wait_for_isr: Bool = False
     """Whether the controller waits for the whole ISR if all of it that is online has bounced (in
     the spirit of KIP-966). If not, the first member that is back leads, as in *Reliability* and in
@@ -375,8 +376,8 @@ class BrokerConfig(_Properties):
     log_flush_interval_messages: Positive = _MAX_LONG
     log_flush_interval_ms: NotNegative | None = None
     log_flush_scheduler_interval_ms: Positive | None = None
-    """How often the logs are checked for ``flush.ms``. None means each second; in Kafka it means
-    never, so that ``log.flush.interval.ms`` alone has no effect there."""
+    """The interval at which the logs are checked for ``flush.ms``. None means each second; in Kafka
+    it means never, so that ``log.flush.interval.ms`` alone has no effect there."""
     log_flush_offset_checkpoint_interval_ms: NotNegative = 60_000
     log_flush_start_offset_checkpoint_interval_ms: NotNegative = 60_000
     log_message_timestamp_type: MessageTimestampType = "CreateTime"

@@ -35,12 +35,16 @@ console = Console(highlight=False)
 
 
 @click.command()
-@click.option("--seed", type=int, help="Run this seed alone, and tell what happened.")
-@click.option("--replay", type=click.Path(exists=True, path_type=Path), help="Run a plan.")
-@click.option("--seconds", type=float, help="Search for so long; with one job, of its own time.")
-@click.option("--seeds", type=int, help="Search so many seeds.")
-@click.option("--first", default=0, show_default=True, help="First seed of a search.")
-@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
+@click.option("--seed", type=int, help="Run one seed, and print its narrative.")
+@click.option("--replay", type=click.Path(exists=True, path_type=Path), help="Run a saved plan.")
+@click.option(
+    "--seconds",
+    type=float,
+    help="Limit the search in seconds; with one job, in seconds of processor time.",
+)
+@click.option("--seeds", type=int, help="Limit the number of seeds.")
+@click.option("--first", default=0, show_default=True, help="Set the first seed of a search.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Set the parallelism.")
 @click.option(
     "--scenario", type=click.Choice(list(SCENARIOS)), help="Add this scenario to every plan."
 )
@@ -49,28 +53,30 @@ console = Console(highlight=False)
     type=click.Choice(COORDINATION),
     default="mixed",
     show_default=True,
-    help="Who says who leads.",
+    help="Choose the coordination of leaders.",
 )
-@click.option("--shrink/--no-shrink", default=True, help="Look for the smallest failing plan.")
+@click.option("--shrink/--no-shrink", default=True, help="Search for the smallest failing plan.")
 @click.option(
     "--save",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("results/simulation"),
     show_default=True,
-    help="Where failing plans go.",
+    help="Save failing plans in this directory.",
 )
-@click.option("--coverage/--no-coverage", default=True, help="Show what was met.")
+@click.option(
+    "--coverage/--no-coverage", default=True, help="Show how often each kind of event occurred."
+)
 @click.option(
     "--failures",
     type=click.IntRange(min=1),
     default=FAILURES_MAX,
     show_default=True,
-    help="A search ends when it has found so many.",
+    help="End a search after this number of failures.",
 )
 @click.option(
     "--summary",
     type=click.Path(path_type=Path),
-    help="Write there, as JSON, what was found, after every seed.",
+    help="Write the result to this file as JSON after every seed.",
 )
 def main(
     seed: int | None,

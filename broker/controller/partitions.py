@@ -66,7 +66,7 @@ class Partitions:
         self._context.intents[tp] = replace(intent, suspects=intent.suspects.union(brokers))
 
     def suspect_bounced(self, tps: Iterable[TopicPartition]) -> None:
-        """At an election, suspect the brokers that have registered again since the states relied on
+        """Suspect, at an election, brokers that have registered again since the states relied on
         them.
 
         Their absence may have gone unnoticed. Suppose a broker that is leader and controller loses

@@ -15,7 +15,7 @@ class GroupConfig:
     """The longest session that a JoinGroup may request."""
 
     initial_rebalance_delay_ms: int = 3_000
-    """How long an empty group waits for more members after the first, and again as long for each
+    """The time for which an empty group waits for more members after the first, and again for each
     that arrives within that time (KIP-134)."""
 
     max_size: int = 2**31 - 1

@@ -48,8 +48,8 @@ SUBSCRIPTION_AT = 2
 """The position of those fields of a member's metadata that every version has. They follow an int16
 with the version."""
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long a new member may wait for its first generation, as in Kafka. It has no session yet, and
-its client may have given up and started again."""
+"""The time for which a new member may wait for its first generation, as in Kafka. It has no session
+yet, and its client may have given up and started again."""
 
 
 class Group:

@@ -199,7 +199,7 @@ class Member(Client):
         try:
             await self._ask_coordinator(request)
         except Disconnected:
-            self.history.count("group: left without a word")
+            self.history.count("group: left silently")
 
     async def _sleep(self) -> None:
         """Sleep, but only at the first call."""
@@ -289,7 +289,7 @@ class Member(Client):
             return {}
         found = await offsets_of(self, self._coordinator, self._work.group, tps)
         if found is None:
-            raise Rejoin("offsets are not to be had")
+            raise Rejoin("no committed offsets")
         return found
 
     async def _fetch(self, tp: TopicPartition, offset: int) -> int:

@@ -44,7 +44,7 @@ def quiet() -> Iterator[None]:
 T = TypeVar("T")
 
 CLOSES_MAX = 1_000
-"""How many times a coroutine may continue after it was closed, before the loop gives it up."""
+"""The number of times that a closed coroutine may continue before the loop gives it up."""
 
 PRUNE_AT = 1_000
 """The number of further tasks after which the finished ones are dropped."""
@@ -167,7 +167,7 @@ def carry_out(future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any
         result = func(*args)
     except (SystemExit, KeyboardInterrupt):
         raise
-    except BaseException as error:  # noqa: BLE001  whoever awaits the future gets it
+    except BaseException as error:  # noqa: BLE001  the future passes it on
         if not future.done():
             future.set_exception(error)
     else:

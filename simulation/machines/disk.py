@@ -35,7 +35,7 @@ class MemoryDisk:
             in part, and a failed sync may have lost the data. Kinds: open, write, truncate, sync,
             read, make_directory, rename, remove, sync_directory.
         capacity: The number of bytes that all files together may have.
-        failures: How many times the disk has failed to store data.
+        failures: The number of times that the disk has failed to store data.
     """
 
     def __init__(self, random: Random, short: Random | None = None, capacity: int = PLENTY) -> None:

@@ -42,7 +42,7 @@ class Disk(FileSystem, Protocol):
     failure."""
 
     failures: int
-    """How many times the disk has failed to store data."""
+    """The number of times that the disk has failed to store data."""
 
     def kill(self) -> None:
         """End the process that used the disk."""

@@ -1,7 +1,7 @@
-"""The model: what must be true of a cluster while it runs, checked after each step of a broker.
+"""The model: the invariants of a running cluster, checked after each step of a broker.
 
-The brokers report what they do through :class:`ackproof.broker.probe.Probe`, ZooKeeper what it
-commits, clients what they are told. A rule that is broken ends the run with a
-:class:`~simulation.violation.Violation`. What can be judged only when every fault is healed is
-judged in :mod:`simulation.verdict`.
+The brokers report their steps through :class:`ackproof.broker.probe.Probe`, ZooKeeper its commits,
+and clients the answers that they get. A broken invariant ends the run with a
+:class:`~simulation.violation.Violation`. Invariants that can be judged only after every fault is
+healed are in :mod:`simulation.verdict`.
 """

@@ -1,16 +1,16 @@
-"""What clients are told while a run goes on, compared with what is committed.
+"""The answers to clients during a run, compared with what is committed.
 
-* **Fetch/uncommitted-record-read**: a consumer reads nothing but what is committed and stays.
-* **ListOffsets/end-went-back**: no consumer is told an end that lies before what has been read
+- **Fetch/uncommitted-record-read**: a consumer reads only records that are committed and stay.
+- **ListOffsets/end-went-back**: no consumer gets an end that lies before what has been read
   (KIP-207).
-* **ProducerIds/id-given-twice**: no producer id is given twice: of two producers with one id, each
-  would fence the other, or have its batches taken for the other's repetitions (KIP-98).
-* **ProducerState/false-sequence-error**: a producer whose batches were acknowledged is not told
-  that one is missing.
-* **Groups/generation-went-back**: after a generation was given its assignments, no earlier one
-  begins, nor the same one with other members.
-* **Groups/former-generation-commits**: no member of an earlier generation commits.
-* **Groups/expired-member-kept**: nor does a member that was silent for longer than its session
+- **ProducerIds/id-given-twice**: no producer id is given twice. Of two producers with one id, each
+  would fence the other, or have its batches taken for the other's retries (KIP-98).
+- **ProducerState/false-sequence-error**: a producer whose batches were acknowledged gets no error
+  about a missing batch.
+- **Groups/generation-went-back**: after a generation got its assignments, no earlier one begins,
+  nor the same one with other members.
+- **Groups/former-generation-commits**: no member of an earlier generation commits.
+- **Groups/expired-member-kept**: no member commits that was silent for longer than its session
   while its coordinator ran.
 """
 
@@ -30,10 +30,10 @@ from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
 
 TICKS_S: Final = 1.0
-"""How late a coordinator may notice that a session is over."""
+"""The largest delay with which a coordinator may notice the end of a session, in seconds."""
 
 Fail = Callable[[BaseException], None]
-"""Ends the run with a violation."""
+"""A function that ends the run with a violation."""
 
 
 class Consumed:
@@ -49,7 +49,8 @@ class Consumed:
         if producer in self._ids:
             self._fail(
                 Violation(
-                    "ProducerIds/id-given-twice", f"producer id {producer} is given to a second one"
+                    "ProducerIds/id-given-twice",
+                    f"producer id {producer} is given twice",
                 )
             )
         self._ids.add(producer)
@@ -95,8 +96,8 @@ class Consumed:
         sent.asked_epoch = self._observer.epoch_led_by(sent.asked, sent.tp)
 
     def sequence_refused(self, sent: Sent) -> None:
-        """Judge the refusal of a batch whose predecessors were all acknowledged. Deletion of
-        records also deletes what a log remembers of producers."""
+        """Judge the rejection of a batch whose predecessors were all acknowledged. Deletion of
+        records also deletes a log's state of producers."""
         partition, epoch = self._promised(sent.tp), sent.asked_epoch
         if partition is None or partition.given_up or epoch is None:
             return
@@ -111,7 +112,7 @@ class Consumed:
             )
 
     def _promised(self, tp: TopicPartition) -> PartitionModel | None:
-        """Return the partition; None: nothing is guaranteed, or not everything any more."""
+        """Return the partition, or None if nothing is guaranteed, or not everything any more."""
         partition = self._observer.find(tp)
         if partition is None or partition.unpromised or not partition.checks_data:
             return None
@@ -127,11 +128,11 @@ class _Group:
     given: int = -1
     """The highest generation in which a member was given an assignment."""
     members: dict[int, frozenset[str]] = field(default_factory=dict)
-    """The members of each generation, as its leader was told."""
+    """The members of each generation, as its leader learned them."""
 
 
 class _Heard(NamedTuple):
-    """When a member was last heard of, at the latest, and by which replica in which epoch."""
+    """The latest time at which a member was heard from, by which replica, and in which epoch."""
 
     at: float
     by: Partition | None
@@ -139,30 +140,30 @@ class _Heard(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What was known when a member sent a request."""
+    """The knowledge at the time when a member sent a request."""
 
     given: int
     """The highest generation with assignments."""
     coordinator: int
     epoch: int | None
-    """The epoch in which the coordinator led the group's partition; None: it did not, or had not
-    heard of it."""
+    """The epoch in which the coordinator led the group's partition. None means that it did not
+    lead, or had not learned that it does."""
     ended: int = 0
-    """How often the group had been deleted."""
+    """The number of times the group had been deleted."""
     heard: _Heard | None = None
-    """When the member was last heard of. None: an earlier request has had no answer, or an error,
-    and may have counted."""
+    """The time when the member was last heard from. None means that an earlier request had no
+    answer, or an error, and may have counted."""
 
 
 class Generations:
-    """Judges each answer of a group's coordinator when it comes. A coordinator stores what it gives
-    out, so its successor knows it."""
+    """A judge of each answer of a group's coordinator when it comes. A coordinator stores what it
+    gives out, so its successor knows it."""
 
     def __init__(self, observer: Observer, fail: Fail) -> None:
         self._observer = observer
         self._fail = fail
         self._groups: dict[tuple[str, int], _Group] = {}
-        """By group, and how often it had been deleted."""
+        """The groups, by name and by the number of times that they had been deleted."""
         self._heard: dict[tuple[str, str], _Heard] = {}
 
     def before(self, group: str, coordinator: int, member: str = "") -> Before:
@@ -227,8 +228,8 @@ class Generations:
                 or not ran_on
                 or not self._is_judged(group, before),
                 "Groups/expired-member-kept",
-                f"group {group}: broker {before.coordinator} accepts {member} as a member, of which"
-                f" it has not heard for {asked_at - last.at:.1f} s",
+                f"group {group}: broker {before.coordinator} accepts member {member}, which was "
+                f"silent for {asked_at - last.at:.1f} s",
             )
         self._heard[group, member] = _Heard(answered_at, by, before.epoch)
 

@@ -1,17 +1,18 @@
-"""What a controller decides, judged by what it knows itself when it has decided.
+"""The decisions of a controller, judged by what it knows at that moment.
 
-* **Isr/restarted-broker-stays**: where a controller has nothing to write, no broker that registered
-  anew since it joined is in the ISR of a led partition: it may have lost its log's end.
-* **Election/restarted-broker-leads**: nor is such a broker told to lead, or named as leader. It
-  would append after the end that it lost, and its followers would truncate theirs.
-* **Election/leader-replaced-without-need**: a leader is replaced by none, or by a broker outside
+- **Isr/restarted-broker-stays**: when a controller has nothing to write, the ISR of a led partition
+  has no broker that registered again since it joined. Such a broker may have lost the end of its
+  log.
+- **Election/restarted-broker-leads**: no such broker gets leadership or is named as leader. It
+  would append after the end that it lost, and its followers would truncate their logs.
+- **Election/leader-replaced-without-need**: a leader is replaced by none, or by a broker outside
   the ISR, only when no member of the ISR could lead
   (``ControlledShutdownPartitionLeaderElectionStrategy``).
-* **Election/eligible-leader-not-elected**: where there is no leader and a member of the ISR could
+- **Election/eligible-leader-not-elected**: if there is no leader and a member of the ISR could
   lead, one is elected.
-* **Isr/dead-broker-stays**: an ISR that is written with a leader has only live brokers: each counts
-  for ``min.insync.replicas``.
-* **Election/leadership-kept-at-shutdown**: a broker that stops in order leads nothing that another
+- **Isr/dead-broker-stays**: an ISR that is written with a leader has only live brokers, since each
+  counts for ``min.insync.replicas``.
+- **Election/leadership-kept-at-shutdown**: a broker that stops in order leads nothing that another
   broker could lead.
 """
 
@@ -50,24 +51,24 @@ class ControllerModel:
     def __init__(self) -> None:
         self._known: dict[TopicPartition, PartitionState] = {}
         self._joined: dict[tuple[TopicPartition, BrokerId], int] = {}
-        """The broker epoch of each broker when it joined an ISR: a leader that has not seen its
-        registration yet lets it in without one."""
+        """The broker epoch of each broker when it joined an ISR. A leader that has not seen the
+        broker's registration lets it in without an epoch."""
 
     def stepped(self, context: Context, effects: Sequence[Effect]) -> None:
         """Judge a step; raises Violation."""
         self.check_bounced(context, effects)
         check_leaders(context, effects)
 
-    # --- brokers that registered anew ---------------------------------------------------------
+    # --- brokers that registered again --------------------------------------------------------
 
     def check_bounced(self, context: Context, effects: Sequence[Effect]) -> None:
-        """Judge where brokers that registered anew lead or are in sync; raises Violation."""
+        """Judge brokers that registered again and lead or are in sync. Raises Violation."""
         for tp, state in context.states.items():
             self._note_joined(context, tp, state)
         for tp, state, _ in settled(context):
             there = [] if state.leader == NO_LEADER else self._bounced(context, tp, state)
             if there:
-                what = f"brokers {there}, which bounced, stay in the ISR {list(state.isr)}"
+                what = f"brokers {there}, which restarted, stay in the ISR {list(state.isr)}"
                 raise Violation(
                     "Isr/restarted-broker-stays", f"{tp}: {what}, and nothing is written"
                 )
@@ -83,8 +84,8 @@ class ControllerModel:
                 tp = TopicPartition(topic.topic_name, part.partition_index)
                 state = context.states.get(tp)
                 if state is not None and state.leader in self._bounced(context, tp, state):
-                    what = f"broker {broker} is told that {state.leader} leads {tp} since epoch"
-                    what = f"{what} {state.leader_epoch}, and it has bounced since"
+                    what = f"broker {broker} is informed that {state.leader} leads {tp} since epoch"
+                    what = f"{what} {state.leader_epoch}, and {state.leader} has restarted since"
                     raise Violation("Election/restarted-broker-leads", what)
 
     def _bounced(self, context: Context, tp: TopicPartition, state: PartitionState) -> list[int]:
@@ -104,7 +105,7 @@ class ControllerModel:
 def settled(
     context: Context,
 ) -> Iterator[tuple[TopicPartition, PartitionState, ReplicaAssignment]]:
-    """Return the partitions that stay and of which nothing is being written, but for those that a
+    """Yield the partitions that stay and of which nothing is being written, except those that a
     successor has written."""
     for tp, state in context.states.items():
         assignment = context.assignment(tp)
@@ -123,7 +124,7 @@ def _trusted(context: Context, tp: TopicPartition, state: PartitionState) -> Set
 
 
 def check_leaders(context: Context, effects: Sequence[Effect]) -> None:
-    """Judge who leads, is to lead, or hands over; raises Violation."""
+    """Judge the present leaders, the elections and the controlled shutdowns. Raises Violation."""
     for effect in effects:
         if type(effect) is WriteStates:
             for write in effect.writes:

@@ -1,19 +1,18 @@
-"""What coordinators of consumer groups do, and what of it stands in ``__consumer_offsets``.
+"""The work of group coordinators, compared with ``__consumer_offsets``.
 
-* **Groups/not-loaded-in-epoch**: groups are loaded anew in every leader epoch: another broker may
-  have led in between, and have stored something.
-* **Groups/differ-from-log**: what a coordinator begins with is what stands in its log, and it keeps
-  that when it lets the log begin later. The last record of a key counts. A deleted offset that
-  comes back makes its group read again; a forgotten generation would be given out twice.
-* **Groups/uncommitted-state-used**: what a group goes on with as stored is committed
+- **Groups/not-loaded-in-epoch**: groups are loaded again in every leader epoch, because another
+  broker may have led in between and stored something.
+- **Groups/differ-from-log**: a coordinator begins with the contents of its log, and keeps them when
+  the log start moves. The last record of a key counts. A deleted offset that comes back makes its
+  group read again, and a forgotten generation would be given out twice.
+- **Groups/uncommitted-state-used**: state that a group uses as stored is committed
   (``offsets.commit.required.acks=-1``).
-* **Groups/answered-before-stored**: no commit or assignment is confirmed before it is stored; what
-  could not be stored is not committed.
-* **Groups/live-member-removed**: a member that was heard of within its session stays a member.
-  Sessions begin anew when groups are loaded.
-* **Groups/no-rebalance-after-leave**: when a member goes from a stable group, the others join
-  again.
-* **Groups/join-not-answered**: a JoinGroup is answered within the rebalance timeout.
+- **Groups/answered-before-stored**: no commit or assignment is confirmed before it is stored. An
+  offset that could not be stored is not committed.
+- **Groups/live-member-removed**: a member that was heard from within its session stays a member.
+  Sessions start again when groups are loaded.
+- **Groups/no-rebalance-after-leave**: when a member leaves a stable group, the others join again.
+- **Groups/join-not-answered**: a JoinGroup is answered within the rebalance timeout.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -65,7 +64,8 @@ from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
 
 TICKS_MS: Final = 1_500
-"""How late a coordinator may notice that a time is over, the wait for newcomers included."""
+"""The largest delay with which a coordinator may notice that a time is over, including the wait for
+new members."""
 GROUPS_ARE_LOG: Final = "Groups/differ-from-log"
 
 
@@ -74,7 +74,7 @@ class Generation(NamedTuple):
 
     number: int
     assignments: Mapping[str, bytes]
-    """By member id."""
+    """The assignments by member id."""
 
     @classmethod
     def of(cls, group: Group) -> "Generation":
@@ -89,7 +89,7 @@ class _Loaded:
     epoch: int
     log_start: int
     generations: dict[str, Generation]
-    """The last stored generation of each group."""
+    """The time of the last accepted request of each member, in ms, by group and member id."""
     heard: dict[tuple[str, str], float]
     """The time in ms of the last accepted word of each member, by group and member id."""
     stable: Mapping[str, Mapping[str, int]]
@@ -97,14 +97,14 @@ class _Loaded:
     asked: dict[int, Request] = field(default_factory=dict)
     storing: dict[int, Records] = field(default_factory=dict)
     in_doubt: set[str] = field(default_factory=set)
-    """Groups of which a record could not be stored in time, and may stand in the log."""
+    """Groups with a record that could not be stored in time, and may be in the log."""
 
 
 def deleted_groups(effects: Iterable[Effect]) -> Iterator[str]:
-    """Return the groups whose end is stored by these effects.
+    """Yield the groups whose deletion is stored by these effects.
 
-    As in Kafka, a group that all members have left without a commit is deleted when it is looked at
-    next (``cleanupGroupMetadata``), and its generations begin at 1 again.
+    As in Kafka, a group that all members have left without a commit is deleted at the next check
+    (``cleanupGroupMetadata``), and its generations begin at 1 again.
     """
     for effect in effects:
         if isinstance(effect, Store):
@@ -120,7 +120,7 @@ class GroupsModel:
         self._loaded: WeakKeyDictionary[GroupShard, _Loaded] = WeakKeyDictionary()
 
     def loaded(self, broker: int, shard: GroupShard, now: float) -> None:
-        """Judge what a coordinator begins with; raises Violation."""
+        """Judge the groups that a coordinator begins with. Raises Violation."""
         partition, known = shard.partition, shard.groups.by_id
         self._loaded[shard] = _Loaded(
             epoch=partition.replica.leader_epoch,
@@ -188,7 +188,7 @@ class GroupsModel:
         if isinstance(asked, Commit) and isinstance(answer, OffsetsAnswer):
             kept = [tp for tp, error in answer.partitions.items() if error is ErrorCode.none]
             if kept and not (isinstance(event, Stored) and event.error is ErrorCode.none):
-                what = f"group {asked.group} is told that its offsets of {kept} are committed, at"
+                what = f"group {asked.group}: the commit of {kept} is confirmed, at"
                 raise Violation(
                     "Groups/answered-before-stored", f"{what} the step {type(event).__name__}"
                 )
@@ -217,7 +217,8 @@ def _leads_on(shard: GroupShard, loaded: _Loaded) -> None:
 def _assignment_is_stored(
     number: int, asked: Sync, given: SyncAnswer, stored: Generation | None
 ) -> None:
-    """Also under this member id: the next coordinator knows no other."""
+    """Check that the assignment is stored under this member id, because the next coordinator knows
+    no other."""
     if stored is None or number != stored.number:
         what = f"gives out generation {number}, stored is {stored and stored.number}"
         raise Violation("Groups/answered-before-stored", f"group {asked.group} {what}")
@@ -234,7 +235,7 @@ def _is_accepted(answer: Answer) -> bool:
 
 
 def _sessions_last(groups: Groups, loaded: _Loaded, event: Tick) -> None:
-    """At a tick, a member goes from a stable group only because its session is over."""
+    """Check that at a tick a member leaves a stable group only because its session is over."""
     for name, sessions in loaded.stable.items():
         group = groups.by_id.get(name)
         for member_id, session_ms in sessions.items():
@@ -290,10 +291,10 @@ def _groups_of(stored: Records) -> set[str]:
 
 @dataclass(slots=True)
 class StoredGroup:
-    """What a log says of one group."""
+    """The contents of a log for one group."""
 
     offsets: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
-    """What is committed, and at which offset of the log."""
+    """The committed offsets, each with its offset in the log."""
     generation: GroupMetadataValue | None = None
 
     def __bool__(self) -> bool:
@@ -301,7 +302,7 @@ class StoredGroup:
 
 
 def stored_in(log: PartitionLog) -> Mapping[str, StoredGroup] | None:
-    """Read the groups of a log; None: the disk refuses to be read."""
+    """Read the groups of a log. None means that the disk cannot be read."""
     found: dict[str, StoredGroup] = {}
     try:
         for batch in batches_of(log):
@@ -314,7 +315,7 @@ def stored_in(log: PartitionLog) -> Mapping[str, StoredGroup] | None:
 
 
 def stored_by(written: Records) -> Mapping[str, StoredGroup]:
-    """Return the groups of a log that has these records alone."""
+    """Return the groups of a log that has only these records."""
     found: dict[str, StoredGroup] = {}
     for offset, (key, value) in enumerate(written):
         _add(found, key, value, offset)
@@ -335,7 +336,7 @@ def _add(found: dict[str, StoredGroup], key: Key, value: Value | None, offset: i
 def check_loaded(
     where: str, loaded: Mapping[str, Group], stored: Mapping[str, StoredGroup]
 ) -> None:
-    """Judge what a coordinator has made of a log; raises Violation."""
+    """Judge what a coordinator has loaded from a log. Raises Violation."""
     if loaded.keys() != stored.keys():
         strange = sorted(loaded.keys() ^ stored.keys())
         what = f"groups {strange} are known to the coordinator or stand in the log, and not both"
@@ -352,7 +353,7 @@ def check_loaded(
 
 
 def _nothing_is_dropped(shard: GroupShard, loaded: _Loaded) -> None:
-    """Judge what is left when the log begins later, and what would be left if it did now
+    """Judge the contents of the log after its start moved, and after a move that could happen now
     (:mod:`broker.server.groups.group_coordinator`)."""
     log, where = shard.partition.log, f"{shard.partition.tp}"
     unsettled = loaded.in_doubt.union(*map(_groups_of, loaded.storing.values()))
@@ -377,8 +378,10 @@ def check_kept(
     generations: Mapping[str, int],
     stored: Mapping[str, StoredGroup],
 ) -> None:
-    """Judge the rest of a log whose coordinator knows these groups, and has stored these
-    generations; records that are on their way do not count. Raises Violation."""
+    """Judge a log whose coordinator knows these groups and has stored these generations.
+
+    Records that are still being written do not count. Raises Violation.
+    """
     for name, group in known.items():
         there = stored.get(name, StoredGroup())
         latest = 0 if there.generation is None else there.generation.generation
@@ -394,10 +397,10 @@ def check_kept(
 
 
 def check_on_their_way(where: str, storing: Iterable[Records], again: Records) -> None:
-    """Judge a log that would begin with ``again``: records on their way must be in it.
+    """Judge a log that would begin with ``again``: records that are being written must be in it.
 
-    A commit that is appended before them, and committed later, would be deleted with what the log
-    begins behind. Raises Violation.
+    A commit that is appended before them, and committed later, would be deleted when the log start
+    moves. Raises Violation.
     """
     due = {key: value for written in storing for key, value in written}
     there = dict(again)
@@ -440,7 +443,7 @@ def _as_written(value: GroupMetadataValue | None) -> tuple[object, ...]:
 
 
 class Place(NamedTuple):
-    """A batch that holds a committed offset, and when it was appended."""
+    """A batch that holds a committed offset, and the time of its append."""
 
     base: int
     crc: int
@@ -448,8 +451,8 @@ class Place(NamedTuple):
 
 
 class StoredCommits:
-    """All places of each committed offset in one partition of ``__consumer_offsets``; coordinators
-    write again what they know (:mod:`broker.server.groups.group_coordinator`)."""
+    """All places of each committed offset in one partition of ``__consumer_offsets``. Coordinators
+    rewrite what they know (:mod:`broker.server.groups.group_coordinator`)."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[str, TopicPartition, int], list[Place]] = {}
@@ -467,9 +470,10 @@ class StoredCommits:
     def is_promised(self, commit: SentCommit, home: PartitionModel) -> bool:
         """Return whether an acknowledged commit must still be remembered.
 
-        No guarantee of its partition has ended since, or a record of it is guaranteed. A record
-        from before it was sent does not count. Suppose 5 was committed, then 7, then 5 again, and
-        the second 5 is lost: 7 must be remembered, though the first 5 is kept.
+        It must if no guarantee of its partition has ended since, or if a record of it is
+        guaranteed. A record from before the commit was sent does not count. Suppose 5 was
+        committed, then 7, then 5 again, and the second 5 is lost. Then 7 must be remembered, though
+        the first 5 is kept.
         """
         if all(when < commit.sent_at for when, _ in home.unpromised):
             return True

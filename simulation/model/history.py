@@ -1,7 +1,7 @@
-"""The history of a run: what clients asked for, and the answers that they got.
+"""The history of a run: the requests of clients, and the answers that they got.
 
-What a client believes is not taken as true; :mod:`simulation.verdict` compares the history with
-what is guaranteed.
+A client's view is not taken as true. :mod:`simulation.verdict` compares the history with the
+guarantees.
 """
 
 from collections import Counter
@@ -30,13 +30,14 @@ class Sent:
     producer: int
     """The id of its idempotent producer; -1: it is not idempotent."""
     sequence: int
-    """The sequence number of its first record; -1 likewise."""
+    """The sequence number of its first record, or -1 if its producer is not idempotent."""
     offset: int | None = None
-    """The acknowledged offset; None: it was not acknowledged, or with acks=0."""
+    """The acknowledged offset. None means that it was not acknowledged, or was sent with acks=0."""
     asked: int = -1
     """The broker to which it was sent last."""
     asked_epoch: int | None = None
-    """The epoch in which that broker led; None: it did not, or had not heard of it."""
+    """The epoch in which that broker led. None means that it did not lead, or had not learned that
+    it does."""
 
     @property
     def idempotent(self) -> bool:
@@ -59,7 +60,7 @@ class Commit:
 
 @dataclass(slots=True)
 class History:
-    """What the clients of one run did, and the answers that they got."""
+    """The requests of the clients of one run, and the answers that they got."""
 
     sent: list[Sent] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)

@@ -1,15 +1,15 @@
-"""What a replica may conclude from one event: rules of leaders and followers, step by step.
+"""Rules of single steps of leaders and followers.
 
-* **Isr/joined-before-epoch-start**: a leader lets a follower into the ISR only when its log reaches
+- **Isr/joined-before-epoch-start**: a leader lets a follower into the ISR only when its log reaches
   both the high watermark and the start of the leader's epoch (KAFKA-7128;
   ``Partition.isFollowerInSync``).
-* **Isr/two-proposals-at-once**: a leader proposes an ISR only when it knows the outcome of its last
+- **Isr/two-proposals-at-once**: a leader proposes an ISR only when it knows the outcome of its last
   proposal (KIP-497; Kafka's ``PartitionState.isInflight``). Until then either may be in ZooKeeper.
-* **Fetch/uncommitted-record-read**: neither leader nor follower (KIP-392) serves consumers beyond
+- **Fetch/uncommitted-record-read**: neither leader nor follower (KIP-392) serves consumers beyond
   its high watermark.
 
-All are judged by what the model knows of the other replicas' logs, at the step itself: what a
-broken rule leads to is often a matter of luck.
+Each step is judged at once, by the model's knowledge of the other replicas' logs. The consequences
+of a broken rule often depend on luck.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def check_before(
 
 
 def check_after(broker: int, replica: Replica, partition: PartitionModel) -> None:
-    """Judge a step that the model has taken in; raises Violation."""
+    """Judge a step after the model has processed it. Raises Violation."""
     bound = replica.read_bound(None)
     partition.require(
         bound <= replica.high_watermark,
@@ -91,7 +91,8 @@ def _one_isr_at_a_time(
 
 
 def _is_heard_of(proposal: WriteIsr, replica: Replica, event: Event) -> bool:
-    """Return whether the proposal is written, refused, to be tried again, or void."""
+    """Return whether the leader knows that the proposal is written, refused, to be retried, or
+    void."""
     if replica.role is not Role.LEADER or replica.leader_epoch != proposal.leader_epoch:
         return True
     if replica.zk_version > proposal.zk_version:

@@ -1,4 +1,4 @@
-"""A replica's log as the model knows it, and what is really on the disk."""
+"""A replica's log as the model knows it, and the log on the disk."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -73,7 +73,7 @@ class ModelLog:
         return f"{self.start} to {self.end}"
 
     def follow(self, effect: Effect) -> None:
-        """Carry out an effect of the replica, if it concerns the log."""
+        """Apply an effect of the replica, if it concerns the log."""
         match effect:
             case Append():
                 self.append(effect)
@@ -99,7 +99,7 @@ class ModelLog:
             self.end = base
 
     def truncate(self, offset: int) -> None:
-        """Truncate as logs do: the batch that holds ``offset`` goes as a whole."""
+        """Truncate as logs do: the batch that holds ``offset`` is removed as a whole."""
         if offset >= self.end:
             return
         while self._extents and self._extents[-1].next > offset:
@@ -109,7 +109,7 @@ class ModelLog:
         self.start = min(self.start, self.end)
 
     def clear(self, offset: int) -> None:
-        """Throw everything away; the log begins again at ``offset``."""
+        """Delete everything. The log begins again at ``offset``."""
         self._extents.clear()
         self._bases.clear()
         self.start = self.end = self._begin = offset
@@ -146,10 +146,10 @@ class ModelLog:
 
 
 def read_log(log: PartitionLog) -> ModelLog | None:
-    """Read what is really in a broker's log; None: its disk refuses to be read.
+    """Read a broker's log from its disk. None means that the disk cannot be read.
 
     Raises:
-        Violation: the broker has opened the log although a batch is missing or damaged.
+        Violation: The broker has opened the log although a batch is missing or damaged.
     """
     try:
         return ModelLog(log.log_start_offset, [Extent.of(batch) for batch in batches_of(log)])
@@ -164,7 +164,7 @@ def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
     while at < end:
         try:
             read = parse_batches(log.read(at, READ_BYTES, end))
-        except CorruptBatch as error:  # a ValueError, which the broker would catch as a refusal
+        except CorruptBatch as error:  # a ValueError, which the broker would catch as a rejection
             what = f"{name}: there is no sound batch after offset {at} of {end}: {error}"
             raise Violation("Log/records-lost-on-disk", what) from error
         if not read or read[-1].next_offset <= at:
@@ -180,7 +180,7 @@ def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
 
 
 def certain_batches(disk: MemoryDisk, log: Path, end: int) -> Iterator[RecordBatch]:
-    """Return the batches below ``end`` that no power failure takes; none of a deleted log."""
+    """Yield the batches below ``end`` that survive any power failure, and none of a deleted log."""
     names = disk.names(log) if disk.is_directory(log) else []
     for name in sorted(name for name in names if name.endswith(LOG_SUFFIX)):
         data = disk.certain(log / name)

@@ -1,9 +1,10 @@
-"""What brokers tell clients of leaders, and the settings that each broker goes by.
+"""The leaders in metadata answers, and the settings that each broker uses.
 
-* **Metadata/missing-leader-not-reported**: a partition without a leader is told with
-  LEADER_NOT_AVAILABLE, and clients ask again.
-* **Metadata/leader-never-led**: a broker that is said to lead in an epoch leads or led in it. With
-  another epoch, clients would take the right answer, a moment later, for an older one (KIP-320).
+- **Metadata/missing-leader-not-reported**: a partition without a leader is reported with
+  LEADER_NOT_AVAILABLE, so that clients ask again.
+- **Metadata/leader-never-led**: a broker that is reported as leader in an epoch leads or led in it.
+  With another epoch, clients would take the right answer, a moment later, for an older one
+  (KIP-320).
 """
 
 import json
@@ -27,13 +28,13 @@ Led = tuple[TopicPartition, int, int]
 
 
 class BrokerSettings:
-    """The settings that brokers go by where a topic has none: their properties, and the dynamic
-    ones in ZooKeeper (KIP-226)."""
+    """The settings that brokers use where a topic has none: their properties, and the dynamic
+    settings in ZooKeeper (KIP-226)."""
 
     def __init__(self) -> None:
         self.properties: dict[int, BrokerConfig] = {}
         self.dynamic: dict[str, Mapping[str, str]] = {}
-        """By broker id, or :data:`ALL`."""
+        """The dynamic settings by broker id, or by :data:`ALL`."""
 
     def written(self, path: str, data: bytes | None) -> None:
         """Note a write to a node of ZooKeeper."""
@@ -47,8 +48,10 @@ class BrokerSettings:
 
 
 def leaders(answer: MetadataResponse, ever_led: Container[Led]) -> None:
-    """Judge the leaders in an answer to Metadata; raises Violation. ``ever_led``: the leaders and
-    epochs that ZooKeeper has ever had."""
+    """Judge the leaders in an answer to Metadata. Raises Violation.
+
+    ``ever_led`` has all leaders and epochs that were ever in ZooKeeper.
+    """
     for topic in answer.topics:
         for part in topic.partitions:
             tp = TopicPartition(topic.name or "", part.partition_index)

@@ -1,6 +1,7 @@
-"""What the model has seen of one world: topics and brokers by ZooKeeper, replicas by their steps.
+"""The observer of one world: topics and brokers by ZooKeeper, replicas by their steps.
 
-What does not hold ends the run (``fail``): an exception inside a broker would be handled by it.
+A broken invariant ends the run through ``fail``, because an exception inside a broker would be
+handled by the broker.
 """
 
 import contextlib
@@ -47,14 +48,14 @@ UNREAD = (None, 0)
 
 
 class Observer:
-    """What was seen of one world.
+    """The state of one world, as observed.
 
     Args:
-        now: virtual seconds.
-        fail: ends the run with this violation.
-        checks_data: whether the brokers' configuration guarantees anything about records.
-        unclean: whether it allows elections outside the ISR.
-        lag_max: how far behind it lets members of the ISR be.
+        now: A function that returns the virtual time in seconds.
+        fail: A function that ends the run with a violation.
+        checks_data: Whether the brokers' configuration guarantees anything about records.
+        unclean: Whether it allows elections outside the ISR.
+        lag_max: How far behind it lets members of the ISR be.
     """
 
     def __init__(
@@ -68,23 +69,23 @@ class Observer:
     ) -> None:
         self.coverage: Coverage = Coverage()
         self.notes: list[tuple[float, str]] = []
-        """What happened, for the story."""
+        """The events of the run, for its narrative."""
         self.topics: dict[str, Topic] = {}
         self.configs: dict[str, dict[str, str]] = {}
         """The settings of each topic, as last written."""
         self.settings = BrokerSettings()
         self.ever_led: set[Led] = set()
-        """Every leader and epoch, also of topics that are gone."""
+        """Every leader and epoch, including those of deleted topics."""
         self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
-        """By partition of ``__consumer_offsets``."""
+        """The stored commits by partition of ``__consumer_offsets``."""
         self.controller: int | None = None
         self.controller_epoch = ControllerEpoch(0)
         self.registered: dict[int, int] = {}
-        """The transaction of each broker's last registration: its epoch."""
+        """The transaction of each broker's last registration, which is its epoch."""
         self.group_ends: Counter[str] = Counter()
-        """How often each group was deleted."""
+        """The number of times each group was deleted."""
         self.held_at: dict[int, float] = {}
-        """When each broker was last paused or resumed."""
+        """The time at which each broker was last paused or resumed."""
         self.unclean: set[str] = set()  # topics that allow elections outside the ISR
         self.flushes = storage.FlushTracker()
         self.controllers = ControllersModel()
@@ -96,11 +97,11 @@ class Observer:
         self._lag_max = lag_max
         self._hosted: dict[tuple[int, TopicPartition], Partition] = {}
         self._found: WeakKeyDictionary[Partition, tuple[ModelLog | None, int]] = WeakKeyDictionary()
-        """The log and high watermark of replicas that were hosted when the model did not know their
-        topic: without a controller, a broker may host a partition before the topic has an id."""
+        """The log and high watermark of replicas that were hosted before the model knew their
+        topic. Without a controller, a broker may host a partition before the topic has an id."""
         self._stopped: WeakSet[Partition] = WeakSet()
-        """Replicas that no broker hosts any more. What they still hear, such as the outcome of an
-        ISR change, says nothing of what a broker hosts."""
+        """Replicas that no broker hosts any more. Events that they still process, such as the
+        outcome of an ISR change, do not concern hosted replicas."""
         self._roles: WeakKeyDictionary[Partition, tuple[Role, int]] = WeakKeyDictionary()
         """The role and leader epoch of each replica after its last step."""
         self._suspects: WeakKeyDictionary[Coordinator, frozenset[TopicPartition]] = (
@@ -108,32 +109,33 @@ class Observer:
         )
 
     def note(self, what: str) -> None:
-        """Add a line to the story."""
+        """Add a line to the narrative."""
         self.notes.append((self._now(), what))
 
     def held(self, broker: int) -> None:
-        """Note that a broker was paused, or goes on: until now its timers did not."""
+        """Note that a broker was paused or resumed. Its timers did not run until now."""
         self.held_at[broker] = self._now()
 
     @contextlib.contextmanager
     def failing(self) -> Iterator[None]:
-        """Within, a violation ends the run."""
+        """Let a violation inside this context end the run."""
         try:
             yield
         except Violation as violation:
             self.fail(violation)
 
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionModel]]:
-        """Return all partitions that are not being deleted."""
+        """Yield all partitions that are not being deleted."""
         for name, topic in self.topics.items():
             if not topic.is_doomed:
                 for number, partition in topic.partitions.items():
                     yield TopicPartition(name, number), partition
 
     def epoch_led_by(self, broker: int, tp: TopicPartition) -> int | None:
-        """Return the epoch in which ``broker`` leads, by ZooKeeper and by what it knows itself.
+        """Return the epoch in which ``broker`` leads, both by ZooKeeper and by its own knowledge.
 
-        None: it does not, or has not heard of the latest election; then its answers are excused.
+        None means that it does not lead, or does not know the latest election. Its answers are
+        excused then.
         """
         partition, hosted = self.find(tp), self._hosted.get((broker, tp))
         if partition is None or partition.state is None or hosted is None:
@@ -143,18 +145,20 @@ class Observer:
         return state.leader_epoch if state.leader == broker and knows else None
 
     def hosted(self, broker: int, tp: TopicPartition) -> Partition | None:
-        """Return the replica that was seen there last; a new one in each life of the broker."""
+        """Return the replica that was last hosted there. Each process of the broker has a new
+        one."""
         return self._hosted.get((broker, tp))
 
     def find(self, tp: TopicPartition) -> PartitionModel | None:
-        """Return a partition; None: there is none, or it is being deleted."""
+        """Return a partition, or None if it does not exist or is being deleted."""
         topic = self.topics.get(tp.topic)
         return None if topic is None or topic.is_doomed else topic.partitions.get(tp.partition)
 
     # --- ZooKeeper --------------------------------------------------------------------------
 
     def znode_changed(self, path: str, data: bytes | None, version: int, zxid: int) -> None:
-        """Take in a node that transaction ``zxid`` wrote; ``data`` None: it was deleted."""
+        """Process a node that transaction ``zxid`` wrote. ``data`` is None if the node was
+        deleted."""
         match path.split("/")[1:]:
             case ["brokers", "topics", topic]:
                 with self.failing():
@@ -177,7 +181,7 @@ class Observer:
             case ["admin", "delete_topics", topic] if data is not None:
                 if topic in self.topics:
                     self.topics[topic].is_doomed = True
-                    self.note(f"topic {topic} is to be deleted")
+                    self.note(f"the deletion of topic {topic} is ordered")
             case ["config", "topics", topic] if data is not None:
                 self._configured(topic, dict(znodes.decode_config(path, data)))
 
@@ -249,7 +253,7 @@ class Observer:
     def state_is(
         self, tp: TopicPartition, partition: PartitionModel, state: PartitionState
     ) -> None:
-        """Take in the state of a partition in ZooKeeper."""
+        """Process the state of a partition in ZooKeeper."""
         self._note_state(tp, state)
         partition.state_written(
             state, unclean=self._unclean_everywhere or tp.topic in self.unclean, now=self._now()
@@ -264,8 +268,8 @@ class Observer:
     # --- faults -----------------------------------------------------------------------------
 
     def lost_power(self, broker: int, *, disk_too: bool = False) -> None:
-        """Note a power failure, before the broker is gone: it certainly keeps what it had synced,
-        or nothing."""
+        """Note a power failure before the broker is gone. It certainly keeps what it had synced, or
+        nothing if the disk is lost."""
         for tp, partition in self.partitions():
             hosted = self._hosted.get((broker, tp))
             synced = hosted.log.recovery_point if hosted is not None else 0
@@ -359,7 +363,7 @@ class Observer:
             partition.failed(broker)
 
     def replica_deleted(self, broker: int, tp: TopicPartition) -> None:
-        """Judge the deletion of a replica that was not hosted in this life; raises Violation."""
+        """Judge the deletion of a replica that was not hosted by this process. Raises Violation."""
         partition = self.find(tp)
         self._hosted.pop((broker, tp), None)
         if partition is not None:
@@ -441,7 +445,8 @@ class Observer:
                 self.stored_commits[number].appended(effect, self._now())
 
     def _observed(self, hosted: Partition) -> PartitionModel | None:
-        """Return the partition; None: it is of a former topic of that name, or is being deleted."""
+        """Return the partition, or None if the replica is of a former topic of that name, or is
+        being deleted."""
         topic = self.topics.get(hosted.tp.topic)
         if topic is None or topic.is_doomed or topic.topic_id != hosted.log.metadata.topic_id:
             return None
@@ -450,10 +455,10 @@ class Observer:
     # --- coordinators -----------------------------------------------------------------------
 
     def coordinator_stepped(self, coordinator: Coordinator, event: CoordinatorEvent) -> None:
-        """Judge a step of a broker without a controller; raises Violation.
+        """Judge a step of a broker without a controller. Raises Violation.
 
-        **Isr/suspicion-forgotten**: a replica that its broker suspects, after it ended in disorder,
-        stays suspect until its leaving of the ISR is written.
+        **Isr/suspicion-forgotten**: a replica that its broker suspects, because the broker did not
+        end in order, stays suspect until its removal from the ISR is written.
         """
         before = self._suspects.get(coordinator, frozenset())
         now = self._suspects[coordinator] = frozenset(coordinator.suspects)
@@ -464,16 +469,16 @@ class Observer:
 
 
 class Checked(Protocol):
-    """A state machine or log of the broker that can assert what must hold of it."""
+    """A state machine or log of the broker that can assert its own invariants."""
 
     def check(self) -> None:
-        """Raise BrokenInvariant unless it holds."""
+        """Raise BrokenInvariant unless the invariants hold."""
 
 
 def check_itself(part: Checked) -> None:
-    """Have a part of the broker assert what must hold of it; raises Violation.
+    """Let a part of the broker assert its own invariants. Raises Violation.
 
-    **Broker/assertion-failed**: the rules stand at each ``check`` in the broker.
+    **Broker/assertion-failed**: the invariants are in each ``check`` of the broker.
     """
     try:
         part.check()

@@ -1,48 +1,50 @@
-"""What must hold of one partition, whatever happened.
+"""The invariants of one partition.
 
-The model hears of ZooKeeper's writes and of the steps of all replicas; it reads no log itself. The
-names are those of the TLA+ specification of Kafka's replication (Gustafson, *kafka-specification*)
-where it has one:
+The model learns ZooKeeper's writes and the steps of all replicas. It reads no log itself. The names
+are those of the TLA+ specification of Kafka's replication (Gustafson, *kafka-specification*) where
+it has one:
 
-* **Isr/leader-is-no-member**: ZooKeeper never names a leader outside the ISR.
-* **Isr/member-lacks-committed-record**: every member of the ISR in ZooKeeper has everything that
+- **Isr/leader-is-no-member**: ZooKeeper never names a leader outside the ISR.
+- **Isr/member-lacks-committed-record**: every member of the ISR in ZooKeeper has everything that
   any leader ever had below its high watermark. **Isr/believed-member-lacks-committed-record**: so
   has every member of the ISR that a leader believes in.
-* **HighWatermark/out-of-range**: a high watermark lies between the log's start and end, and never
+- **HighWatermark/out-of-range**: a high watermark lies between the log's start and end, and never
   above what was committed.
-* **LeaderEpoch/two-leaders**, **LeaderEpoch/went-back**, **HighWatermark/went-back**.
-* **Replica/logs-differ**: no two logs differ below the lower high watermark.
-* **Produce/acknowledged-before-commit**: acks=all is answered only when the batch is committed.
-  **Produce/commit-not-acknowledged**: and as soon as it is. **Produce/waits-beyond-timeout**: and
-  at the deadline at the latest.
-* **Isr/acknowledged-below-minimum**: acks=all is answered only while ``min.insync.replicas`` are in
+- **LeaderEpoch/two-leaders**, **LeaderEpoch/went-back**, **HighWatermark/went-back**.
+- **Replica/logs-differ**: no two logs differ below the lower high watermark.
+- **Produce/acknowledged-before-commit**: acks=all is answered only when the batch is committed.
+  **Produce/commit-not-acknowledged**: it is answered as soon as the batch is committed.
+  **Produce/waits-beyond-timeout**: it is answered by the deadline.
+- **Isr/acknowledged-below-minimum**: acks=all is answered only while ``min.insync.replicas`` are in
   sync ("the minimum number of replicas that must acknowledge a write", Kafka's documentation).
-* **Isr/laggard-not-removed**: a member of the ISR that has not caught up for
-  ``replica.lag.time.max.ms`` is dropped within half as much again; in 0.8 also one that is
-  ``replica.lag.max.messages`` behind.
-* **HighWatermark/lags-behind-isr**: what the ISR, and every replica that was level within
-  ``replica.lag.time.max.ms``, have is committed, at every tick.
-* **Log/records-lost-on-disk**: a killed broker has its log again; one that lost power has all that
-  it had synced. **HighWatermark/lost-at-stop**: one that ended in order has its high watermark,
-  too.
-* **Log/deleted-record-is-back**: deleted records are not back after a start, unless the broker was
+- **Isr/laggard-not-removed**: a member of the ISR that has not caught up for
+  ``replica.lag.time.max.ms`` is removed within half as much again. In 0.8 this also holds for a
+  member that is ``replica.lag.max.messages`` behind.
+- **HighWatermark/lags-behind-isr**: at every tick, a record is committed if the ISR has it, and
+  with it every replica that was level within ``replica.lag.time.max.ms``.
+- **Log/records-lost-on-disk**: a killed broker has its log again. A broker that lost power has
+  everything that it had synced. **HighWatermark/lost-at-stop**: a broker that ended in order has
+  its high watermark, too.
+- **Log/deleted-record-is-back**: deleted records are not back after a start, unless the broker was
   killed (``log.flush.start.offset.checkpoint.interval.ms``).
-* **Isr/damaged-replica-stays**: a replica that came back without committed records leaves the ISR,
-  and does not lead while another member is whole. One that stays counts as holding what it lacks.
-* **Election/unclean-leader**: no replica outside the ISR leads, unless the topic allows it.
-* **Election/did-not-wait-for-isr**: nor one that was away, before all of the ISR have come back.
-* **Election/leader-not-alone-in-isr**: such a leader is alone in the ISR: what the others lack is
-  not known.
-* **Partition/disappeared**: no partition of a topic disappears.
-* **Reassignment/ended-out-of-sync**: a reassignment ends when the ISR has left every removed
-  replica; every added one has been in it (KIP-455).
-* **Deletion/replica-left**: a topic is gone when all its replicas are deleted, also on brokers that
-  were down meanwhile (``TopicDeletionManager``).
+- **Isr/damaged-replica-stays**: a replica that came back without committed records leaves the ISR,
+  and does not lead while another member is whole. A replica that stays counts as holding what it
+  lacks.
+- **Election/unclean-leader**: no replica outside the ISR leads, unless the topic allows it.
+- **Election/did-not-wait-for-isr**: no replica that was away leads before all of the ISR have come
+  back.
+- **Election/leader-not-alone-in-isr**: such a leader is alone in the ISR, because what the others
+  lack is unknown.
+- **Partition/disappeared**: no partition of a topic disappears.
+- **Reassignment/ended-out-of-sync**: a reassignment ends only when no removed replica is in the ISR
+  and every added one has been in it (KIP-455).
+- **Deletion/replica-left**: a topic is gone when all its replicas are deleted, including those on
+  brokers that were down meanwhile (``TopicDeletionManager``).
 
 Guarantees end as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged* from
 the offset that it may have lost, until a leader has let it into the ISR again. When all members of
-the ISR are damaged, only what they all have is guaranteed; the rest of what was committed is
-forgotten here (:meth:`PartitionModel.unpromise`). What comes in later epochs is guaranteed again.
+the ISR are damaged, only what they all have is guaranteed, and the rest of what was committed is
+forgotten here (:meth:`PartitionModel.unpromise`). Records of later epochs are guaranteed again.
 """
 
 from collections import defaultdict
@@ -92,30 +94,31 @@ class PartitionModel:
         """Its replicas, by broker."""
         self.lag_max = Lag()
         self.min_isr = 0
-        """The smallest ``min.insync.replicas`` that it has had; 0: none is known. A leader hears of
-        a change late."""
+        """The smallest ``min.insync.replicas`` that it has had, or 0 if none is known. A leader
+        learns of a change late."""
         self.been_in_sync: set[int] = set()
         """The brokers that were in the ISR since the partition was assigned to them."""
         self.committed: dict[int, Extent] = {}
-        """By base offset, what any leader had below its high watermark and is guaranteed."""
+        """The guaranteed batches that any leader had below its high watermark, by base offset."""
         self.committed_end = 0
         self.given_up = 0
         """The offset below which retention or DeleteRecords may have deleted records."""
         self.unpromised: list[tuple[float, int]] = []
-        """When a guarantee ended, and from which offset on."""
+        """The times at which a guarantee ended, each with the offset from which on it ended."""
         self.only_leader: dict[int, Extent] = {}
-        """What the present leader has acknowledged with acks=1."""
+        """The batches that the present leader has acknowledged with acks=1."""
         self.read_end = 0
         """The end of what any consumer has read."""
         self.acked_by_deposed: set[int] = set()
-        """CRCs of what a leader acknowledged before it had heard of an unclean election."""
+        """The CRCs of batches that a leader acknowledged before it had learned of an unclean
+        election."""
         self._note = note
         self._leaders: dict[int, int] = {}
         self._appenders: dict[int, int] = {}
         self._in_sync: defaultdict[int, set[int]] = defaultdict(set)
         """The brokers that were in ZooKeeper's ISR at any time of a leader epoch."""
         self._disturbed = -1
-        """What replicas say of this leader epoch and earlier ones does not count."""
+        """The last leader epoch in which reports of replicas do not count, nor in earlier ones."""
 
     def require(self, condition: bool, invariant: str, what: str) -> None:
         """Raise Violation unless the condition holds."""
@@ -140,15 +143,16 @@ class PartitionModel:
         self.min_isr = min(self.min_isr or min_isr, min_isr)
 
     def added(self, brokers: Iterable[int]) -> None:
-        """Note that the partition is assigned to these brokers as well."""
+        """Note that the partition is assigned to further brokers."""
         self.been_in_sync.difference_update(set(brokers) - set(self.isr))
 
     def registered(self, broker: int, zxid: int) -> None:
-        """Note that transaction ``zxid`` registered ``broker`` anew."""
+        """Note that transaction ``zxid`` registered ``broker`` again."""
         self.replica(broker).registered = zxid
 
     def state_written(self, state: PartitionState, *, unclean: bool, now: float) -> None:
-        """Judge a new state znode; ``unclean``: the topic allows elections outside the ISR."""
+        """Judge a new state znode. ``unclean`` says that the topic allows elections outside the
+        ISR."""
         before, self.state = self.state, state
         self._in_sync[state.leader_epoch].update(state.isr)
         self.been_in_sync.update(state.isr)
@@ -186,13 +190,13 @@ class PartitionModel:
         self.require(
             not away,
             "Election/did-not-wait-for-isr",
-            f"{leader} leads, and {away} may have what it lost",
+            f"{leader} leads, and {away} may have records that it lost",
         )
         others = sorted(set(isr) - {leader}) if anew else ()
         self.require(
             not others,
             "Election/leader-not-alone-in-isr",
-            f"{leader} leads anew, in the ISR are {others}",
+            f"{leader} leads again, in the ISR are {others}",
         )
         self._weigh_damage(now)
         if anew and not self.replica(leader).is_whole:
@@ -204,12 +208,12 @@ class PartitionModel:
     def _all_have_bounced(self, now: float) -> None:
         """End guarantees after the whole ISR came back from a kill or a power failure.
 
-        A controller cannot tell the two apart. Any member may lead, and with a damaged leader what
-        only the others have is lost: a known limit that KIP-966 removes. So it is with the members
-        of the ISR that an unclean election waited for.
+        A controller cannot tell the two apart. Any member may lead, and with a damaged leader,
+        records that only the others have are lost. KIP-966 removes this known limit. The same holds
+        for the members of the ISR that an unclean election waited for.
         """
         assert self.state is not None
-        self._note(f"{self.name}: all of the ISR had bounced, and one that is damaged was elected")
+        self._note(f"{self.name}: the whole ISR had restarted, and a damaged replica was elected")
         members = [self.replica(broker) for broker in self.isr]
         self.unpromise(
             int(min(replica.kept_from_damage for replica in members)),
@@ -267,7 +271,7 @@ class PartitionModel:
     def _verify(
         self, broker: int, replica: ReplicaModel, end: int, invariant: str = "Replica/logs-differ"
     ) -> None:
-        """Compare a log with what is committed, where that was not done yet, below ``end``."""
+        """Compare a log with what is committed below ``end``, as far as that was not done yet."""
         if end <= replica.verified:
             return
         for extent in replica.log.between(replica.verified, end):
@@ -326,7 +330,7 @@ class PartitionModel:
         for replica in self.replicas.values():
             replica.trusted, replica.lost_committed = False, None
             replica.verified = min(replica.verified, offset)
-        self._note(f"nothing of {self.name} from offset {offset} on is guaranteed any more")
+        self._note(f"{self.name} has no guarantee from offset {offset} on any more")
 
     def damaged_left_isr(self) -> None:
         """Judge at the end: a replica that lacked committed records has left the ISR since."""
@@ -342,7 +346,8 @@ class PartitionModel:
     # --- lives of brokers -------------------------------------------------------------------
 
     def hosted(self, broker: int, log: ModelLog | None, high_watermark: int) -> None:
-        """Judge the log that a new process of ``broker`` has opened; None: it cannot be read."""
+        """Judge the log that a new process of ``broker`` has opened. None means that it cannot be
+        read."""
         replica = self.replica(broker)
         was_closed = replica.closed
         replica.begins_anew(readable=log is not None)
@@ -374,15 +379,17 @@ class PartitionModel:
     def closed(self, broker: int) -> None:
         """Note that ``broker`` has ended in order.
 
-        One that lost power, and was asked to stop before it had looked at its log again, has not
+        A broker that lost power, and was asked to stop before it had opened its log again, has not
         closed what it had before.
         """
         if broker in self.replicas:
             self.replicas[broker].closed = self.replicas[broker].known
 
     def cut_short(self, broker: int) -> None:
-        """Note that ``broker`` has not ended in order: the high watermark that it has written is
-        older. It may be asked to stop in its next life before it has opened this log again."""
+        """Note that ``broker`` has not ended in order: the high watermark on its disk is older.
+
+        Its next process may be asked to stop before it has opened this log again.
+        """
         if broker in self.replicas:
             self.replicas[broker].high_watermark = 0
 
@@ -429,7 +436,8 @@ class PartitionModel:
                 self.given_up = max(self.given_up, event.offset)
 
     def _leader_knows_what_is_left(self, follower: int) -> None:
-        """A damaged follower that lost nothing committed is whole once its leader knows its end."""
+        """Count a damaged follower as whole once its leader knows its end, if it lost nothing
+        committed."""
         model = self.replicas.get(follower)
         if model is not None and not model.is_whole and model.known:
             if model.lost_committed is None:
@@ -454,10 +462,11 @@ class PartitionModel:
                 self._proposed(effect, isr)
 
     def _proposed(self, effect: WriteIsr, isr: Iterable[int]) -> None:
-        """A leader lets in only followers that have everything: they are whole again.
+        """Count followers that a leader lets in as whole: it lets in only those that have
+        everything.
 
-        A member of the ISR that the leader believes in (``isr``) it may not have seen since that
-        one left.
+        A member of the ISR that the leader believes in (``isr``) may have left since, unseen by the
+        leader.
         """
         for broker in effect.isr:
             if broker not in self.isr and broker not in isr:
@@ -493,8 +502,11 @@ class PartitionModel:
             self._check_members((broker,), "Isr/member-lacks-committed-record")
 
     def _is_looked_at(self, replica: Replica) -> bool:
-        """Return whether the model follows what the replica's leader commits. A leader whose disk
-        refused a sync is damaged, and may lead on since it sees what it wrote."""
+        """Return whether the model tracks what the replica's leader commits.
+
+        A leader whose disk rejected a sync is damaged, and may continue to lead since it sees what
+        it wrote.
+        """
         leader = self.replicas.get(replica.leader)
         return leader is None or leader.is_whole
 
@@ -515,8 +527,8 @@ class PartitionModel:
             self.committed[extent.base] = extent
         self.committed_end = watermark
         self._note(f"{self.name} is committed up to {watermark}")
-        # A broker whose replica was deleted was out of the ISR by then (``removed``). A completed
-        # move deletes it; the leader that wrote the move hears of it a moment later.
+        # A broker whose replica was deleted had left the ISR before (``removed``). A completed move
+        # deletes it, and the leader that wrote the move learns of the deletion a moment later.
         there = [member for member in replica.isr if member in self.replicas or member in self.isr]
         self._check_members(there, "Isr/believed-member-lacks-committed-record")
         self._check_members(self.isr, "Isr/member-lacks-committed-record")
@@ -554,12 +566,12 @@ class PartitionModel:
     def _watermark_follows(
         self, broker: int, model: ReplicaModel, replica: Replica, now: int
     ) -> None:
-        """Judge the high watermark at a tick: also when a replica ceases to count by the passing of
-        time alone.
+        """Judge the high watermark at a tick, also when a replica stops counting only because time
+        passes.
 
-        Broker 3 is outside the ISR, was level with the leader once, and is silent. When that is
-        longer ago than ``replica.lag.time.max.ms``, no append or fetch moves the watermark: a
-        producer with acks=all would wait until its deadline.
+        Suppose broker 3 is outside the ISR, was level with the leader once, and is silent. When
+        that is longer ago than ``replica.lag.time.max.ms``, no append or fetch moves the watermark.
+        A producer with acks=all would wait until its deadline.
         """
         counted = model.lags.hold_back(now, self.lag_max.ms)
         counted.update(_proposed(model.proposal, replica))
@@ -575,7 +587,7 @@ class PartitionModel:
     def _waiting_producers(
         self, broker: int, model: ReplicaModel, replica: Replica, event: Event
     ) -> None:
-        """Judge which producers still wait (``request.timeout.ms``, ``DelayedProduce``)."""
+        """Judge the producers that still wait (``request.timeout.ms``, ``DelayedProduce``)."""
         if replica.role is not Role.LEADER:
             return
         now = event.now if type(event) is Tick else None
@@ -620,8 +632,8 @@ class PartitionModel:
         """Judge an answer to acks=all (``Partition.checkEnoughReplicasReachOffset``).
 
         ZooKeeper's ISR of this moment does not decide. Suppose 1 and 2 hold the record, 2 is being
-        dropped, and ZooKeeper has {1} already. What the leader has heard of counts, if ZooKeeper
-        had it in this epoch, and so do the replicas that it is about to let in (KIP-497).
+        removed, and ZooKeeper has {1} already. The ISR that the leader knows counts, if ZooKeeper
+        had it in this epoch. The replicas that it is about to let in count, too (KIP-497).
         """
         heard = self._in_sync[replica.leader_epoch].intersection(replica.isr)
         counted = heard.union(_proposed(model.proposal, replica))
@@ -633,7 +645,7 @@ class PartitionModel:
         )
 
     def _leads_now(self, broker: int, replica: Replica) -> bool:
-        """Return whether the replica leads by ZooKeeper, and not just by what it has heard."""
+        """Return whether the replica leads by ZooKeeper, and not only by its own knowledge."""
         state = self.state
         now = (state.leader, state.leader_epoch) if state is not None else None
         return now == (broker, replica.leader_epoch)
@@ -650,9 +662,10 @@ def _proposed(proposal: WriteIsr | None, replica: Replica) -> tuple[int, ...]:
 def _begins_anew(
     before: PartitionState, state: PartitionState, registered: Mapping[int, int]
 ) -> bool:
-    """Return whether a controller elects a member of the ISR of which it knows that it was away.
+    """Return whether a controller elects a member of the ISR although it knows that the member was
+    away.
 
-    ``registered``: the transaction of each broker's last registration.
+    ``registered`` has the transaction of each broker's last registration.
     """
     leader = state.leader
     if leader == NO_LEADER or leader not in before.isr:
@@ -662,7 +675,7 @@ def _begins_anew(
 
 
 def _awaited(before: PartitionState, registered: Mapping[int, int]) -> list[BrokerId]:
-    """Return the members of the ISR that have not come back, or never were away."""
+    """Return the members of the ISR that have not come back or never were away."""
     return [b for b in before.isr if registered.get(b, NEVER_READ) <= before.trusted_up_to(b)]
 
 
@@ -674,10 +687,10 @@ class Topic:
     assignment: TopicAssignment
     partitions: dict[int, PartitionModel] = field(default_factory=dict)
     is_doomed: bool = False
-    """Whether it is being deleted: nothing is guaranteed any more."""
+    """Whether it is being deleted. Nothing is guaranteed then."""
 
     def replicas(self, number: int) -> tuple[int, ...] | None:
-        """Return the replicas of a partition; None while they are being moved."""
+        """Return the replicas of a partition, or None while they are being moved."""
         assignment = self.assignment.partitions[number]
         return None if assignment.adding or assignment.removing else assignment.replicas
 

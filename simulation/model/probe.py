@@ -1,4 +1,4 @@
-"""The probe of one life of a broker: its reports go to the model, unless it is dead."""
+"""The probe of one process of a broker. It reports to the model unless the process is dead."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -45,14 +45,14 @@ from simulation.violation import Violation
 
 
 class Probes:
-    """Makes the probe of each life of each broker."""
+    """The factory of probes for each process of each broker."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._ends: dict[int, CleanEnds] = {}
 
     def __call__(self, node: Node, process: Process) -> Probe:
-        """Return the probe of a new life."""
+        """Return the probe of a new process."""
         disk = node.disk
         assert isinstance(disk, MemoryDisk), "the model looks at what a power failure would leave"
         ends = self._ends.setdefault(node.id, CleanEnds(node, disk))
@@ -61,7 +61,7 @@ class Probes:
 
 
 class BrokerProbe(Probe):
-    """The probe of one life."""
+    """The probe of one process."""
 
     def __init__(
         self, observer: Observer, node: Node, process: Process, disk: MemoryDisk, ends: CleanEnds
@@ -74,7 +74,7 @@ class BrokerProbe(Probe):
 
     def _judge(self, check: Callable[..., None], *reported: Any) -> None:
         if self._process.is_dead:
-            return  # what is left of its coroutines is being tidied up
+            return  # the rest of its coroutines is being tidied up
         try:
             check(*reported)
         except Violation as violation:
@@ -89,7 +89,7 @@ class BrokerProbe(Probe):
     # --- logs -------------------------------------------------------------------------------
 
     def logs_opened(self, logs: LogManager) -> None:
-        """Judge how the life before ended, and what a power failure may bring back of it."""
+        """Judge the end of the previous process, and what a power failure may bring back of it."""
 
         def check() -> None:
             self._ends.opened(self._process.incarnation, logs)
@@ -110,18 +110,18 @@ class BrokerProbe(Probe):
         self._judge(self._observer.flushes.appended, log, begin, now_ms)
 
     def log_begun_anew(self, log: PartitionLog) -> None:
-        """Judge a log that was thrown away."""
+        """Judge a log that was deleted and started again."""
         self._judge(storage.begun_anew_stays, self._disk, log)
 
     def flushes_started(self, logs: LogManager, now_ms: int) -> None:
-        """Judge what still waits for the disk."""
+        """Judge the records that still wait for the disk."""
         for log in logs.logs.values():
             self._judge(self._observer.flushes.started, log, now_ms)
 
     def checkpoint_started(
         self, logs: LogManager, path: Path, offsets: Mapping[TopicPartition, int]
     ) -> None:
-        """Judge recovery points that are about to be noted."""
+        """Judge recovery points that are about to be written."""
         for tp, offset in offsets.items() if path.name == RECOVERY_POINTS else ():
             log = logs.get(tp)
             if log is not None:
@@ -142,7 +142,7 @@ class BrokerProbe(Probe):
     # --- replicas ---------------------------------------------------------------------------
 
     def replica_hosted(self, partition: Partition) -> None:
-        """Judge what a new replica has found."""
+        """Judge the log that a new replica has opened."""
         self._judge(self._observer.replica_hosted, self._node.id, partition, self._disk)
 
     def replica_stepped(
@@ -187,7 +187,7 @@ class BrokerProbe(Probe):
         self._judge(self._observer.coordinator_stepped, coordinator, event)
 
     def groups_loaded(self, shard: GroupShard) -> None:
-        """Judge what a coordinator of groups begins with."""
+        """Judge the groups that a coordinator begins with."""
         now = self._node.clock.now()
         self._judge(self._observer.groups.loaded, self._node.id, shard, now)
 
@@ -201,6 +201,6 @@ class BrokerProbe(Probe):
         self._judge(self._observer.groups.stepped, shard, event, effects)
 
     def request_answered(self, _request: Request[Any], response: Response | None) -> None:
-        """Judge what a client is told of leaders."""
+        """Judge the leaders in an answer to a client."""
         if isinstance(response, MetadataResponse):
             self._judge(leaders, response, self._observer.ever_led)

@@ -1,9 +1,9 @@
-"""Idempotent producers: what logs remember of them.
+"""The state of idempotent producers in logs.
 
-**ProducerState/differs-from-log**: a log remembers, in memory and in snapshots, what its batches
-say: the last five of each producer, with sequence numbers, offsets and times (KIP-98). A truncated
-batch that is still remembered would be acknowledged when it is sent again; one that is not
-remembered would be appended twice.
+**ProducerState/differs-from-log**: a log remembers, in memory and in snapshots, the last five
+batches of each producer with sequence numbers, offsets and times (KIP-98), as its batches have
+them. If a truncated batch were still remembered, its retry would be acknowledged without being
+appended. If an existing batch were not remembered, its retry would be appended again.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ REMEMBERED: Final = 5
 
 
 def check(where: str, log: PartitionLog, read: ModelLog) -> None:
-    """Judge what a log remembers by what was ``read`` in it; raises Violation.
+    """Judge the producer state of a log by what was ``read`` in it. Raises Violation.
 
     Producers outlive batches that were deleted from the log's start.
     """
@@ -42,7 +42,7 @@ def check_snapshots(where: str, log: PartitionLog, disk: MemoryDisk, read: Model
     """Judge the snapshots on the disk, and those that a power failure may bring back.
 
     Suppose a truncation to 10 removed the snapshot of offset 20, and a power failure brings it
-    back. Once the log has grown beyond 20, it would be believed. Raises Violation.
+    back. Once the log has grown beyond 20, the broker would trust it. Raises Violation.
     """
     names = disk.names(log.directory) if disk.is_directory(log.directory) else ()
     for name in sorted(name for name in names if name.endswith(SNAPSHOT_SUFFIX)):
@@ -56,8 +56,11 @@ def check_snapshots(where: str, log: PartitionLog, disk: MemoryDisk, read: Model
 
 
 def check_removed(log: Path, disk: MemoryDisk) -> None:
-    """Judge that no removed snapshot can come back; raises Violation. A process that removed one
-    may have died before it synced the directory, and its successor sees nothing to remove."""
+    """Judge that no removed snapshot can come back. Raises Violation.
+
+    A process that removed one may have died before it synced the directory, and its successor sees
+    nothing to remove.
+    """
     for name in sorted(disk.may_come_back(log)) if disk.is_directory(log) else ():
         if name.endswith(SNAPSHOT_SUFFIX):
             what = f"{log.name}: {name} was removed, and a power failure may bring it back"
@@ -65,10 +68,10 @@ def check_removed(log: Path, disk: MemoryDisk) -> None:
 
 
 def check_begun_anew(where: str, log: PartitionLog, begins: int) -> None:
-    """Judge that a log which was thrown away remembers nothing below its new begin.
+    """Judge that a log which was deleted and started again remembers nothing below its new start.
 
-    That may never have been committed: as leader this replica would acknowledge a repetition of
-    it. Raises Violation.
+    Such batches may never have been committed. As leader, this replica would acknowledge their
+    retries. Raises Violation.
     """
     for producer, known in log.producers.state.producers.items():
         for batch in known.batches:

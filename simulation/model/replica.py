@@ -17,7 +17,7 @@ NODE_IS_FINE: Final = math.inf
 
 
 class Lag(NamedTuple):
-    """How far a follower may be behind its leader and stay in the ISR."""
+    """The limits within which a follower may lag behind its leader and stay in the ISR."""
 
     ms: float = math.inf
     """``replica.lag.time.max.ms``."""
@@ -28,15 +28,15 @@ class Lag(NamedTuple):
 @dataclass(slots=True)
 class _Follower:
     since: int
-    """Since when it is not level with the leader, in ms."""
+    """The time since which it is not level with the leader, in ms."""
     far_since: int
-    """Since when it is too many messages behind, in ms."""
+    """The time since which it is too many messages behind, in ms."""
     fetched: tuple[int, int] | None = None
     """The time of its last fetch, and the end of the leader's log then."""
     is_member: bool = True
     """Whether it is in the ISR."""
     fetched_level: int = NEVER
-    """The last time at which it fetched the log end, of then or of the fetch before."""
+    """The last time at which it fetched at the log end, of then or of the fetch before."""
 
 
 @dataclass(slots=True)
@@ -48,10 +48,10 @@ class LagTracker:
     _followers: dict[BrokerId, _Follower] = field(default_factory=dict)
 
     def stepped(self, replica: Replica, event: Any) -> None:
-        """Take in an event of the leader.
+        """Process an event of the leader.
 
         A follower has caught up if it is level now, or was level at its last fetch but one
-        (``Replica.updateFetchStateOrThrow``). A follower that joins the ISR starts anew.
+        (``Replica.updateFetchStateOrThrow``). A follower that joins the ISR starts again.
         """
         now = getattr(event, "now", None)
         if now is None:
@@ -86,9 +86,11 @@ class LagTracker:
         return known
 
     def hold_back(self, now: int, lag_max_ms: float) -> set[int]:
-        """Return which followers may hold back the high watermark: the members of the ISR, and
-        those that were level within ``lag_max_ms`` (``maybeIncrementLeaderHW``). A follower that
-        is about to join is not among them."""
+        """Return the followers that may hold back the high watermark.
+
+        These are the members of the ISR, and the followers that were level within ``lag_max_ms``
+        (``maybeIncrementLeaderHW``). A follower that is about to join is not among them.
+        """
         return {
             broker
             for broker, follower in self._followers.items()
@@ -96,11 +98,13 @@ class LagTracker:
         }
 
     def longest(self, now: int) -> tuple[int, int]:
-        """Return the member of the ISR that lags longest, and for how many ms; (-1, 0): none."""
+        """Return the member of the ISR that lags longest, and its lag in ms; (-1, 0) if there is
+        none."""
         return _longest({b: now - f.since for b, f in self._followers.items() if f.is_member})
 
     def farthest(self, now: int) -> tuple[int, int]:
-        """Return the same of the members that are too many messages behind."""
+        """Return the member of the ISR that is too many messages behind for the longest time, and
+        that time in ms."""
         return _longest({b: now - f.far_since for b, f in self._followers.items() if f.is_member})
 
 
@@ -118,35 +122,37 @@ class ReplicaModel:
     verified: int = 0
     """The offset below which its log was compared with what is committed."""
     kept_from_damage: float = NODE_IS_FINE
-    """The offset below which nothing can have been lost. It is damaged unless that is infinite."""
+    """The offset below which nothing can have been lost. The replica is damaged unless it is
+    infinite."""
     had: int = 0
     """The log end of a damaged replica when it was whole, or since, if greater."""
     lost_committed: bool | None = None
-    """Whether a damaged replica lacked committed records when its leader first heard of it again;
-    None: the leader has not heard of it."""
+    """Whether a damaged replica lacked committed records at its first contact with its leader. None
+    means that there was no contact yet."""
     registered: int = NEVER_READ
-    """The transaction of its broker's last registration: the broker epoch."""
+    """The transaction of its broker's last registration, which is the broker epoch."""
     trusted: bool = True
-    """Whether its log and watermark are of a time that counts; see ``PartitionModel.unpromise``."""
+    """Whether its log and watermark are from a time that counts; see
+    ``PartitionModel.unpromise``."""
     known: bool = True
     """Whether ``log`` is what is on the disk."""
     certain: int = 0
     """The offset below which the disk certainly has the log, if ``log`` is not known."""
     readable: bool = True
-    """Whether the disk let the model read the log when this life began."""
+    """Whether the disk let the model read the log when this process began."""
     closed: bool = False
-    """Whether its broker has ended in order since the model last heard of it."""
+    """Whether its broker has ended in order since its last event."""
     leads_from: dict[int, int] = field(default_factory=dict)
-    """The high watermark of this life as leader, by epoch."""
+    """The high watermark of this process as leader, by epoch."""
     began: dict[int, int] = field(default_factory=dict)
-    """The log end when this life began to lead, by epoch."""
+    """The log end when this process began to lead, by epoch."""
     waiting: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """The produce requests that wait, by token: acks, the offset after the batch, the deadline."""
+    """The waiting produce requests by token: acks, the offset after the batch, the deadline."""
     lags: LagTracker = field(default_factory=LagTracker)
     proposal: WriteIsr | None = None
-    """The last ISR that this life proposed, written or not."""
+    """The last ISR that this process proposed, written or not."""
     under_way: WriteIsr | None = None
-    """The proposed ISR of whose outcome it has not heard yet."""
+    """The proposed ISR whose outcome it does not know yet."""
 
     @property
     def is_whole(self) -> bool:
@@ -159,7 +165,7 @@ class ReplicaModel:
         return self.readable and self.known and self.is_whole
 
     def unsure_from(self, offset: int) -> None:
-        """Note that records at ``offset`` and above may be gone, or truncated ones be back.
+        """Note that records at ``offset`` and above may be lost, or truncated ones may be back.
 
         A log of 15 records that was truncated to 10, and lost power before that was synced, may
         have 15 again.
@@ -180,17 +186,17 @@ class ReplicaModel:
             self.unsure_from(0)
 
     def keeps(self, log: ModelLog, kept: int) -> None:
-        """Note that ``log`` was found, which has what the old one had below ``kept``.
+        """Note that ``log`` was found, which is the same as the old one below ``kept``.
 
-        A replica that lost everything at its first power failure loses nothing at the second: it
-        is as damaged as before.
+        A replica that lost everything at its first power failure loses nothing at the second. It is
+        as damaged as before.
         """
         if kept >= (self.log.end if self.is_whole else self.had):
             self.kept_from_damage = NODE_IS_FINE
         elif not self.is_whole:
             self.kept_from_damage = max(self.kept_from_damage, kept)
         self.verified = min(self.verified, kept)
-        self.trusted = self.trusted and log.end == kept  # else what was truncated is back
+        self.trusted = self.trusted and log.end == kept  # otherwise truncated records are back
 
     def has_again(self, log: ModelLog, high_watermark: int) -> None:
         """Note that ``log`` is what is on the disk."""

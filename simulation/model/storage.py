@@ -1,25 +1,25 @@
-"""What must hold of logs and checkpoints on one broker's disk.
+"""Invariants of logs and checkpoints on one broker's disk.
 
-* **Log/recovery-point-unsynced**: below a recovery point that is noted, a power failure takes
-  nothing: a start does not look there ("recovery-point-offset-checkpoint", ``LogManager``). The log
+- **Log/recovery-point-unsynced**: a power failure takes nothing below a recovery point on disk,
+  because a start does not check there ("recovery-point-offset-checkpoint", ``LogManager``). The log
   itself must know of every recovery point, also after a truncation.
-* **Log/flush-overdue**: no more records wait for the disk than ``flush.messages`` allows, nor
+- **Log/flush-overdue**: no more records wait for the disk than ``flush.messages`` allows, nor
   longer than ``flush.ms``.
-* **Log/epochs-differ-from-batches**: the leader epochs of a log are those of its batches. A
+- **Log/epochs-differ-from-batches**: the leader epochs of a log are those of its batches. A
   follower truncates by them (KIP-101).
-* **Log/timestamp-of-no-batch**: the greatest timestamp of a log is that of one of its batches;
-  retention and searches by time go by it.
-* **Log/corrupt-batch-appended**: every appended batch has the checksum that it names.
-* **Log/new-start-unsynced**: a log that was thrown away begins at the same offset after a power
-  failure.
-* **Log/new-log-knows-former-topic**: a new log knows nothing of a former topic of the same name,
-  and no checkpoint does: a stale log start would have it throw away its records after a kill.
-* **Log/retention-violated**: retention deletes nothing that is not committed, nothing younger than
+- **Log/timestamp-of-no-batch**: the greatest timestamp of a log is that of one of its batches.
+  Retention and searches by time depend on it.
+- **Log/corrupt-batch-appended**: every appended batch has the checksum that it names.
+- **Log/new-start-unsynced**: a log that was deleted and started again begins at the same offset
+  after a power failure.
+- **Log/new-log-knows-former-topic**: a new log knows nothing of a former topic of the same name,
+  and no checkpoint does. With a stale log start, it would delete its records after a kill.
+- **Log/retention-violated**: retention deletes nothing that is not committed, nothing younger than
   ``retention.ms``, and nothing while the rest is smaller than ``retention.bytes`` (Kafka's
   documentation of both). Plans set one of them.
-* **Log/false-clean-shutdown-mark**: a log directory is marked as closed in order only if it was,
-  the mark is gone for good once a start has found it, and what the checkpoints say then is what the
-  broker knew.
+- **Log/false-clean-shutdown-mark**: a log directory is marked as closed in order only if it was.
+  The mark is gone for good once a start has found it. The checkpoints of that moment agree with
+  what the broker knew.
 """
 
 from collections import deque
@@ -62,20 +62,20 @@ def recovery_point_noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> No
     """Judge a recovery point that is about to be written; raises Violation."""
     name, kept = log.directory.name, _synced(disk, log.directory, offset)
     if kept < offset:
-        what = f"{name}: everything below {offset} is noted to be on disk; a power failure may"
+        what = f"{name}: everything below {offset} is noted as synced; a power failure may"
         raise Violation(
-            "Log/recovery-point-unsynced", f"{what} leave no more than what is below {kept}"
+            "Log/recovery-point-unsynced", f"{what} leave only the records below {kept}"
         )
     if (vouched := log.flushing.vouched_for) < offset:
-        what = f"{name}: everything below {offset} is noted to be on disk, the log knows only of"
+        what = f"{name}: everything below {offset} is noted as synced, the log knows only of"
         raise Violation("Log/recovery-point-unsynced", f"{what} {vouched}")
     _epochs_are_synced(disk, log, offset)
 
 
 def _synced(disk: MemoryDisk, log: Path, offset: int) -> int:
-    """Return up to where records are certainly on the disk, as far as needed up to ``offset``."""
+    """Return the offset up to which records are certainly on the disk, at most ``offset``."""
     if not disk.is_directory(log):
-        return offset  # deleted just now
+        return offset  # just deleted
     names = sorted(name for name in disk.names(log) if name.endswith(LOG_SUFFIX))
     bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names]
     for name, base, end in zip(names, bases, [*bases[1:], offset], strict=True):
@@ -114,7 +114,8 @@ class FlushTracker:
             raise Violation("Log/flush-overdue", f"{log.directory.name}: {what}")
 
     def started(self, log: PartitionLog, now_ms: int) -> None:
-        """Judge what waits after the broker has begun every flush that is due; raises Violation."""
+        """Judge the waiting records after the broker has begun every flush that is due. Raises
+        Violation."""
         waiting = self._waiting.get(log)
         if not waiting or log.flushing.failed or log.flushing.is_running:
             return
@@ -139,11 +140,11 @@ def _drop_from(waiting: deque[_Append], end: int) -> None:
 
 
 def epochs_found(where: str, log: PartitionLog, read: ModelLog, *, deleted: int) -> None:
-    """Judge the epochs of a log that was opened, by what was ``read`` in it; raises Violation.
+    """Judge the epochs of a log that was opened, by what was ``read`` in it. Raises Violation.
 
-    Records below ``deleted`` do not count. Suppose everything up to 1 was deleted, which
-    leader-epoch-checkpoint says at once and log-start-offset-checkpoint once a minute: after a
-    power failure record 0 is back, and of no epoch.
+    Records below ``deleted`` do not count. Suppose everything up to 1 was deleted.
+    leader-epoch-checkpoint records that at once, and log-start-offset-checkpoint once a minute.
+    After a power failure record 0 is back, without an epoch.
     """
     start = max(log.log_start_offset, deleted)
     for extent in read.between(start, log.log_end_offset):
@@ -157,12 +158,12 @@ def epochs_found(where: str, log: PartitionLog, read: ModelLog, *, deleted: int)
 def epochs_agree(where: str, log: PartitionLog, replica: Replica) -> None:
     """Judge the epochs of a replica by those of its log; raises Violation."""
     if log.epochs.entries != replica.epochs:
-        what = f"the replica goes by {replica.epochs}, its log by {log.epochs.entries}"
+        what = f"the replica has the epochs {replica.epochs}, its log {log.epochs.entries}"
         raise Violation("Log/epochs-differ-from-batches", f"{where}: {what}")
 
 
 def _epochs_are_synced(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
-    """A start believes the epochs on the disk below the recovery point ``offset``."""
+    """Check the epochs on the disk below the recovery point ``offset``, which a start trusts."""
     path = log.directory / EPOCHS
     there = disk.is_directory(log.directory) and disk.must_stay(path)
     lines = disk.certain(path).decode().splitlines()[2:] if there else []
@@ -171,15 +172,15 @@ def _epochs_are_synced(disk: MemoryDisk, log: PartitionLog, offset: int) -> None
         at = max(batch.base_offset, log.log_start_offset)
         epoch = begin.get(max((start for start in begin if start <= at), default=-1))
         if at < batch.next_offset and epoch != batch.leader_epoch:
-            what = f"everything below {offset} is noted to be on disk; by its epochs {begin} offset"
+            what = f"everything below {offset} is noted as synced; by its epochs {begin} offset"
             what = f"{what} {at} is of epoch {epoch}, in the log of {batch.leader_epoch}"
             raise Violation("Log/epochs-differ-from-batches", f"{log.directory.name}: {what}")
 
 
 def times_agree(where: str, log: PartitionLog, read: ModelLog) -> None:
-    """Judge the greatest timestamp of a log by what was ``read`` in it; raises Violation.
+    """Judge the greatest timestamp of a log by what was ``read`` in it. Raises Violation.
 
-    Where the log begins inside a segment, older batches of that segment still count.
+    If the log begins inside a segment, older batches of that segment still count.
     """
     extents = read.between(log.log_start_offset, log.log_end_offset)
     youngest = max((extent.timestamp for extent in extents), default=NO_TIMESTAMP)
@@ -195,7 +196,7 @@ def taken_is_whole(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
             parse_batch(batch.raw)
         except CorruptBatch as error:
             raise Violation(
-                "Log/corrupt-batch-appended", f"{log.directory.name} takes it: {error}"
+                "Log/corrupt-batch-appended", f"{log.directory.name} accepts it: {error}"
             ) from error
 
 
@@ -203,17 +204,17 @@ def taken_is_whole(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
 
 
 def begun_anew_stays(disk: MemoryDisk, log: PartitionLog) -> None:
-    """Judge a log that was thrown away just now; raises Violation."""
+    """Judge a log that was just deleted and started again. Raises Violation."""
     name = f"{log.log_end_offset:020d}{LOG_SUFFIX}"
     if not disk.must_stay(log.directory / name):
-        what = f"{log.directory.name} begins anew at {log.log_end_offset}, and after a power"
+        what = f"{log.directory.name} was restarted at {log.log_end_offset}, and after a power"
         raise Violation("Log/new-start-unsynced", f"{what} failure it may have no {name}")
 
 
 def made_of_nothing(
     disk: MemoryDisk, logs: LogManager, tp: TopicPartition, log: PartitionLog
 ) -> None:
-    """Judge a log that was made just now; raises Violation."""
+    """Judge a log that was just created. Raises Violation."""
     directory = log.directory.parent
     known = {name: _noted(disk, directory / name).get(tp, 0) for name in CHECKPOINTS}
     known["log start"], known["log end"] = log.log_start_offset, log.log_end_offset
@@ -225,7 +226,7 @@ def made_of_nothing(
         if value:
             raise Violation(
                 "Log/new-log-knows-former-topic",
-                f"{tp} is made just now, and its {name} is {value}",
+                f"{tp} was just created, and its {name} is {value}",
             )
 
 
@@ -243,7 +244,8 @@ class _Life(NamedTuple):
 
 
 class CleanEnds:
-    """The lives of one broker that have opened its logs, and whether they closed them in order."""
+    """The processes of one broker that have opened its logs, and whether they closed them in
+    order."""
 
     def __init__(self, node: Node, disk: MemoryDisk) -> None:
         self._node = node
@@ -252,9 +254,9 @@ class CleanEnds:
         self._closed: _Life | None = None
 
     def opened(self, incarnation: int, logs: LogManager) -> None:
-        """Judge what a new life found; raises Violation."""
+        """Judge what a new process found. Raises Violation."""
         if logs.clean and not self._ended_in_order():
-            what = "finds the mark of an orderly end, and its last end was none"
+            what = "finds the mark of an orderly end, and its last end was not orderly"
             raise Violation("Log/false-clean-shutdown-mark", f"broker {self._node.id} {what}")
         self._last = self._life(incarnation)
         for directory in self._node.config.log_dirs:
@@ -286,9 +288,11 @@ class CleanEnds:
                     )
 
     def _ended_in_order(self) -> bool:
-        """Return whether the last life that had opened the logs closed them, on a disk that had
-        kept everything, and then ended as it was asked to, or was killed before it was through.
-        Lives since that came to nothing have left the logs as they were."""
+        """Return whether the last process that had opened the logs closed them in order.
+
+        The disk must have stored everything, and afterwards the process must have ended on request
+        or been killed. Later processes that did not open the logs have left them as they were.
+        """
         last = self._last
         return last is None or (
             self._closed == last
@@ -310,7 +314,7 @@ def retention_taken(
     hosted: Partition, model: ReplicaModel, start: int, config: Mapping[str, str],
     *, committed: int, wall_ms: int,
 ) -> None:  # fmt: skip
-    """Judge what a replica has deleted below ``start`` by itself; raises Violation."""
+    """Judge what a replica has deleted below ``start`` by itself. Raises Violation."""
     check_retention(
         hosted.tp,
         model.log.between(model.log.start, start),
@@ -325,8 +329,11 @@ def retention_found(
     hosted: Partition, partition: PartitionModel, model: ReplicaModel, start: int,
     config: Mapping[str, str], *, wall_ms: int,
 ) -> None:  # fmt: skip
-    """Excuse a log that begins at ``start`` in a new life, if retention may have deleted the rest:
-    the life before was killed right after that, before its replica knew of it."""
+    """Excuse a log that begins at ``start`` in a new process, if retention may have deleted the
+    rest.
+
+    The previous process was killed directly after that, before its replica knew of it.
+    """
     if model.readable and partition.given_up < start <= model.log.end:
         committed = partition.committed_end
         with suppress(Violation):

@@ -1,14 +1,14 @@
-"""What brokers write to ZooKeeper, as its leader commits it.
+"""The writes of brokers to ZooKeeper, as its leader commits them.
 
-* **ZooKeeper/unconditional-write**: a write that was computed from a node names the version that
-  was read. Suppose the controller takes 3 out of an ISR of which its leader has just taken 2:
-  written unconditionally, 2 would be in the ISR again, and acks=all would not wait for it.
-* **TopicConfig/change-not-announced**: settings are changed, and announced in ``/config/changes``,
-  in one transaction. Brokers read them again only when they are told to.
-* **Reassignment/ended-before-target**: without a controller, a reassignment ends when the partition
-  is at its target, or another reassignment takes its place.
-* **Reassignment/started-replica-forgotten**: one that takes the place of another names every broker
-  of the other that it does not keep: such a broker may have started a replica.
+- **ZooKeeper/unconditional-write**: a write that was computed from a node names the version that
+  was read. Suppose the controller takes 3 out of an ISR of which its leader has just taken 2.
+  Written unconditionally, 2 would be in the ISR again, and acks=all would not wait for it.
+- **TopicConfig/change-not-announced**: settings are changed and announced in ``/config/changes`` in
+  one transaction. Brokers read them again only after an announcement.
+- **Reassignment/ended-before-target**: without a controller, a reassignment ends only when the
+  partition is at its target, or another reassignment replaces it.
+- **Reassignment/started-replica-forgotten**: a reassignment that replaces another one names every
+  broker of the other that it does not keep, because such a broker may have started a replica.
 """
 
 import uuid
@@ -38,7 +38,7 @@ ANY_VERSION: Final = -1
 NO_CONTROLLER: Final = ControllerEpoch(0)
 
 Change = tuple[str, bytes | None, int]
-"""Path, data (None: it was deleted), version."""
+"""The path, the data (None if the node was deleted) and the version."""
 
 
 def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: "LedTree | None") -> None:
@@ -87,15 +87,15 @@ def check_compared(request: Any) -> None:
                 case _:
                     continue
             raise Violation(
-                "ZooKeeper/unconditional-write", f"{operation.path} {name}, whatever is there"
+                "ZooKeeper/unconditional-write", f"{operation.path} {name} without its version"
             )
 
 
 def check_announced(request: Any, peek: Callable[[str], tuple[bytes | None, int]]) -> None:
-    """Judge a write before it is carried out; raises Violation.
+    """Judge a write before it is carried out. Raises Violation.
 
-    The settings of a topic that is made in the same transaction, or is not there, need no note.
-    ``peek``: returns a node's data (None: there is no node) and version.
+    The settings of a topic need no announcement if the topic is created in the same transaction or
+    does not exist. ``peek`` returns a node's data (None if there is no node) and version.
     """
     written = [e.path for e in _operations(request) if type(e) in (Create, Create2, SetData)]
     if any(path.startswith("/config/changes/") for path in written):
@@ -112,7 +112,7 @@ def check_announced(request: Any, peek: Callable[[str], tuple[bytes | None, int]
             case _:
                 continue
         raise Violation(
-            "TopicConfig/change-not-announced", f"{what}, and no note that they have changed"
+            "TopicConfig/change-not-announced", f"{what} without an announcement of the change"
         )
 
 
@@ -129,7 +129,7 @@ class Order(NamedTuple):
 def check_replaced(
     partition: object, former: Order, now: Order, assigned: Iterable[BrokerId]
 ) -> None:
-    """Judge an order that takes the place of another one in one transaction; raises Violation."""
+    """Judge an order that replaces another one in one transaction. Raises Violation."""
     named = {*former.target, *former.removing} - {*assigned, *now.target}
     forgotten = sorted(named - {*now.removing})
     if forgotten:
@@ -141,21 +141,22 @@ def check_replaced(
 
 
 def check_ended(tp: TopicPartition, target: tuple[int, ...], replicas: tuple[int, ...]) -> None:
-    """Judge a reassignment that was removed, with none in its place; raises Violation."""
+    """Judge a reassignment that was removed and not replaced. Raises Violation."""
     if target != replicas:
         what = f"{tp} is no longer to move to {list(target)}, and is on {list(replicas)}"
         raise Violation("Reassignment/ended-before-target", what)
 
 
 class LedTree:
-    """Translates the nodes of a cluster without a controller into states of partitions.
+    """A translator of the nodes of a cluster without a controller into states of partitions.
 
-    There is one node for the leader and one for the ISR; together they say what the one state node
-    of a controller says. A transaction is taken in as a whole: between a claim and the ISR that is
-    written with it nothing holds.
+    There is one node for the leader and one for the ISR. Together they say what the one state node
+    of a controller says. A transaction is processed as a whole, because no invariant holds between
+    a claim and the ISR that is written with it.
 
-    ``life_of``: the number of a broker's present life. A ``leader`` that was written in a former
-    life is none: its session has not ended yet, and the broker waits for that itself.
+    ``life_of`` returns the number of a broker's present process. A ``leader`` node that was written
+    by a former process counts as none. Its session has not ended yet, and the broker itself waits
+    for that.
     """
 
     def __init__(self, observer: Observer, life_of: Callable[[int], int]) -> None:
@@ -167,7 +168,7 @@ class LedTree:
         self._orders: dict[TopicPartition, Order] = {}
 
     def changed(self, changes: Iterable[Change], zxid: int) -> None:
-        """Take in what transaction ``zxid`` has changed."""
+        """Process the changes of transaction ``zxid``."""
         touched: dict[TopicPartition, None] = {}
         orders = dict(self._orders)
         for path, data, version in changes:
@@ -235,7 +236,8 @@ class LedTree:
         self._observer.add_partition(self._topic(tp.topic), tp)
 
     def _moved(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
-        """``partitions_reassigned`` is also the first node that is written of a new partition."""
+        """Process ``partitions_reassigned``, which is also the first node written of a new
+        partition."""
         target = None if data is None else nodes.decode_ids(path, data)
         if data is None or target is None:
             self._orders.pop(tp, None)

@@ -223,7 +223,7 @@ class Network:
         """
         process = _who()
         if host not in ("", "0.0.0.0", process.host):
-            raise OSError(f"{host} is none of {process.host}'s addresses")
+            raise OSError(f"{host} is no address of {process.host}")
         address = (process.host, port or self._free_port())
         if address in self._listening:
             raise OSError(f"{address} is in use")
@@ -274,7 +274,7 @@ class Network:
         there, back = self.link(local[0], remote[0]), self.link(remote[0], local[0])
         if listening is None:
             await asyncio.sleep(back.latency())
-            raise ConnectionRefusedError(f"nobody listens at {remote[0]}:{remote[1]}")
+            raise ConnectionRefusedError(f"no process listens at {remote[0]}:{remote[1]}")
         ours = Endpoint(self._loop, local, remote, there, self._endpoints)
         theirs = Endpoint(self._loop, remote, local, back, self._endpoints)
         ours.join(theirs)

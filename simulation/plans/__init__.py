@@ -1,1 +1,1 @@
-"""Plans: all that is decided before the first step, as data, and how a seed draws it."""
+"""Plans: all decisions that are made before the first step, as data, and how a seed draws them."""

@@ -1,10 +1,9 @@
-"""What can happen in a plan: data, no deeds. :mod:`simulation.world.strike` carries them out.
+"""The actions of a plan, as data. :mod:`simulation.world.strike` carries them out.
 
-A fault that lasts carries its own end (``for_ms``, ``down_ms``), so that a shrinker which drops
-an action drops its heal with it. Whoever is struck is named by a role as well as by a number:
-"the leader of t0-0" finds more than "broker 2", and still means something when the actions before
-it are dropped. Roles are resolved when the action strikes; one that nobody has then strikes
-nobody.
+A fault that lasts carries its own end (``for_ms``, ``down_ms``). A shrinker that drops an action
+therefore drops its heal, too. The target of a fault is a number or a role. "The leader of t0-0"
+finds more than "broker 2", and still means something when the actions before it are dropped. A role
+is resolved when the action is injected. If no broker has the role then, nothing happens.
 """
 
 from dataclasses import dataclass
@@ -14,20 +13,20 @@ from pydantic import Discriminator
 
 # --- roles ----------------------------------------------------------------------------------------
 #
-# Whom an action strikes.
+# The targets of actions.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """A broker, by its number or by what it is at that moment."""
+    """A broker, by its number or by its role at the moment of the action."""
 
     role: Literal["broker", "controller", "leader", "follower", "straggler"] = "broker"
     broker: int = 0
-    """With ``role="broker"``."""
+    """The broker's number, if the role is "broker"."""
     topic: str = ""
     partition: int = 0
-    """Of which partition leader or follower; the follower is the first one that is in the ISR, the
-    straggler the last one."""
+    """The partition of a leader, follower or straggler. The follower is the first follower in the
+    ISR, and the straggler the last one."""
 
     def __str__(self) -> str:
         match self.role:
@@ -46,7 +45,7 @@ class Who:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """SIGKILL; everything written stays (page cache), the session lives until its timeout."""
+    """SIGKILL. Everything written stays (page cache), and the session lasts until its timeout."""
 
     kind: Literal["kill"] = "kill"
     who: Who
@@ -55,7 +54,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LosePower:
-    """The machine goes off: what was not synced may be gone."""
+    """The machine is switched off, and unsynced data may be lost."""
 
     kind: Literal["lose-power"] = "lose-power"
     who: Who
@@ -64,8 +63,8 @@ class LosePower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LosePowerAfter:
-    """The machine goes off in the middle of a step, right behind the ``nth`` operation of a kind
-    on its disk; not at all if there are fewer within ``for_ms``."""
+    """The machine is switched off in the middle of a step, directly after the ``nth`` operation of
+    a kind on its disk. Nothing happens if there are fewer within ``for_ms``."""
 
     kind: Literal["lose-power-after"] = "lose-power-after"
     who: Who
@@ -77,7 +76,7 @@ class LosePowerAfter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoseDisk:
-    """The machine goes off and comes back with an empty disk."""
+    """The machine is switched off and returns with an empty disk."""
 
     kind: Literal["lose-disk"] = "lose-disk"
     who: Who
@@ -86,7 +85,7 @@ class LoseDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blackout:
-    """All machines go off at once."""
+    """All machines are switched off at once."""
 
     kind: Literal["blackout"] = "blackout"
     down_ms: int
@@ -94,7 +93,7 @@ class Blackout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """SIGTERM: controlled shutdown."""
+    """SIGTERM, a controlled shutdown."""
 
     kind: Literal["stop"] = "stop"
     who: Who
@@ -112,24 +111,28 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolate:
-    """Links are cut: from ``who``, to ``who`` or both; with one peer or, None, with all brokers.
-    A leader that is cut from brokers and ZooKeeper and not from clients goes on serving them."""
+    """Cut links from ``who``, to ``who`` or both, with one peer or (None) with all brokers.
+
+    A leader that is cut from brokers and ZooKeeper but not from clients continues to serve them.
+    """
 
     kind: Literal["isolate"] = "isolate"
     who: Who
     peer: Who | None
     direction: Literal["in", "out", "both"]
     clients: bool
-    """From and to clients as well."""
+    """Whether the links with clients are cut as well."""
     zookeeper: bool
-    """And ZooKeeper."""
+    """Whether the links with ZooKeeper are cut as well."""
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutFromClients:
-    """``who`` hears nothing of clients, or they nothing of it; among servers all goes on. What is
-    not answered is asked again, and was carried out if answers alone are lost (``out``)."""
+    """Cut links between ``who`` and the clients, while the servers reach each other.
+
+    Clients repeat unanswered requests. These were carried out if only answers are lost (``out``).
+    """
 
     kind: Literal["cut-from-clients"] = "cut-from-clients"
     who: Who
@@ -139,7 +142,7 @@ class CutFromClients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolateFromZooKeeper:
-    """No word between ``who`` and ZooKeeper; with other brokers and clients all goes on."""
+    """Cut links between ``who`` and ZooKeeper, while brokers and clients reach each other."""
 
     kind: Literal["isolate-from-zookeeper"] = "isolate-from-zookeeper"
     who: Who
@@ -148,7 +151,7 @@ class IsolateFromZooKeeper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowZooKeeper:
-    """Every word between ``who`` and ZooKeeper takes ``delay_ms`` for a while."""
+    """A delay of ``delay_ms`` for every message between ``who`` and ZooKeeper for a while."""
 
     kind: Literal["slow-zookeeper"] = "slow-zookeeper"
     who: Who
@@ -158,8 +161,10 @@ class SlowZooKeeper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowLink:
-    """What ``who`` sends to ``peer`` in the next ``for_ms`` takes ``delay_ms``. A connection's
-    later bytes wait for the earlier ones; other connections do not."""
+    """A delay of ``delay_ms`` for everything that ``who`` sends to ``peer`` in the next ``for_ms``.
+
+    Later bytes of a connection wait for the earlier ones. Other connections do not.
+    """
 
     kind: Literal["slow-link"] = "slow-link"
     who: Who
@@ -170,7 +175,7 @@ class SlowLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSession:
-    """ZooKeeper ends the session of ``who``, as if it had not heard of it for long."""
+    """The end of the ZooKeeper session of ``who``, as if it had been silent for long."""
 
     kind: Literal["expire-session"] = "expire-session"
     who: Who
@@ -178,7 +183,7 @@ class ExpireSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropZooKeeperConnection:
-    """The connection breaks, and answers under way with it; the session lives."""
+    """A broken connection to ZooKeeper, with lost answers. The session stays."""
 
     kind: Literal["drop-zookeeper-connection"] = "drop-zookeeper-connection"
     who: Who
@@ -186,9 +191,12 @@ class DropZooKeeperConnection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoseAnswer:
-    """The connection breaks before ZooKeeper answers the ``nth`` write of ``who`` to a node whose
-    path begins with ``path``, which it has carried out, or has not; not at all if there are fewer
-    within ``for_ms``. ``expires``: the session is over as well."""
+    """A connection that breaks before ZooKeeper answers the ``nth`` write of ``who`` to a node
+    whose path begins with ``path``.
+
+    The write is carried out or not. Nothing happens if there are fewer writes within ``for_ms``.
+    With ``expires`` the session ends, too.
+    """
 
     kind: Literal["lose-answer"] = "lose-answer"
     who: Who
@@ -201,15 +209,15 @@ class LoseAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeposeController:
-    """``/controller`` is deleted, as administrators do to have another one elected."""
+    """The deletion of ``/controller``, by which administrators have another controller elected."""
 
     kind: Literal["depose-controller"] = "depose-controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillDisk:
-    """No space left on the disk of ``who`` for a while; its broker halts when it needs some, and
-    is started again when there is some."""
+    """A full disk of ``who`` for a while. Its broker halts when it needs space, and is started
+    again."""
 
     kind: Literal["fill-disk"] = "fill-disk"
     who: Who
@@ -218,21 +226,23 @@ class FillDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakDisk:
-    """``operation`` fails with EIO for a while on the disk of ``who``; or (garble) what is read of
-    the files of a ``directory`` is not what is there."""
+    """A disk of ``who`` on which ``operation`` fails with EIO for a while.
+
+    With "garble", reads of the files of a ``directory`` return wrong bytes instead.
+    """
 
     kind: Literal["break-disk"] = "break-disk"
     who: Who
     operation: Literal["read", "write", "fsync", "garble"]
     for_ms: int
     directory: str | None = None
-    """In a log directory; of what is to be garbled alone."""
+    """A directory in the log directories. It is used only with "garble"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowDisk:
-    """What the broker of ``who`` does in the background (syncs, and what follows them) takes up to
-    ``delay_ms`` for a while: other things happen meanwhile."""
+    """A disk on which the background work of the broker (syncs and what follows them) takes up to
+    ``delay_ms`` for a while. Other work continues meanwhile."""
 
     kind: Literal["slow-disk"] = "slow-disk"
     who: Who
@@ -268,7 +278,8 @@ Fault = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTopic:
-    """A topic with these replicas; the first of each is the preferred leader."""
+    """An order for a topic with these replicas. The first replica of each partition is the
+    preferred leader."""
 
     kind: Literal["create-topic"] = "create-topic"
     topic: str
@@ -284,7 +295,7 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """The topic gets as many partitions as there are ``replicas`` more."""
+    """An order for as many more partitions of the topic as there are ``replicas``."""
 
     kind: Literal["add-partitions"] = "add-partitions"
     topic: str
@@ -293,7 +304,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassign:
-    """Move a partition to other replicas; None takes a reassignment back."""
+    """An order to move a partition to other replicas. None cancels a reassignment."""
 
     kind: Literal["reassign"] = "reassign"
     topic: str
@@ -303,14 +314,14 @@ class Reassign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectPreferred:
-    """Elect preferred leaders everywhere."""
+    """An order to elect all preferred leaders."""
 
     kind: Literal["elect-preferred"] = "elect-preferred"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterTopic:
-    """Change a topic's setting."""
+    """An order to change a setting of a topic."""
 
     kind: Literal["alter-topic"] = "alter-topic"
     topic: str
@@ -320,7 +331,7 @@ class AlterTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRecords:
-    """Delete the records below the high watermark."""
+    """An order to delete the records below the high watermark."""
 
     kind: Literal["delete-records"] = "delete-records"
     topic: str
@@ -343,7 +354,8 @@ Order = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Produce:
-    """``batches`` batches of ``records`` records each, one after the other, ``pause_ms`` apart."""
+    """A burst of ``batches`` batches with ``records`` records each, one after the other,
+    ``pause_ms`` apart."""
 
     kind: Literal["produce"] = "produce"
     producer: int
@@ -354,14 +366,17 @@ class Produce:
     records: int
     pause_ms: int
     in_flight: int = 1
-    """How many batches an idempotent producer has under way to this partition
+    """The number of batches that an idempotent producer may have unanswered on this partition
     (``max.in.flight.requests.per.connection``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consume:
-    """A member joins the group, reads its part of the topic, commits, and leaves after a while;
-    without a word (as one that was killed) unless ``leaves``."""
+    """A member that joins the group, reads its partitions of the topic, commits, and leaves after a
+    while.
+
+    Without ``leaves`` it disappears silently, as a member that was killed.
+    """
 
     kind: Literal["consume"] = "consume"
     group: str
@@ -369,17 +384,17 @@ class Consume:
     for_ms: int
     leaves: bool
     sleeps_ms: int = 0
-    """How long it is silent once, between reading and committing: a garbage collection, say."""
+    """The length of one pause between reading and committing, such as a garbage collection."""
     instance: str | None = None
-    """Under which it is a static member (KIP-345)."""
+    """The instance id of a static member (KIP-345)."""
     again_ms: tuple[int, ...] = ()
-    """When it joins again: as one that was restarted and has forgotten its id, and by turns as one
-    whose topics have changed."""
+    """The times at which it joins again. It alternates between a restarted member that has
+    forgotten its id and a member whose topics have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitALot:
-    """Each of ``groups`` groups without members commits ``rounds`` times, with ``metadata_bytes``
+    """Commits of ``groups`` groups without members, ``rounds`` times each, with ``metadata_bytes``
     of metadata."""
 
     kind: Literal["commit-a-lot"] = "commit-a-lot"
@@ -396,7 +411,7 @@ Action = Annotated[Fault | Order | ClientWork, Discriminator("kind")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """An action and its time: virtual ms since the cluster was started."""
+    """An action and its time, in virtual milliseconds since the plan began."""
 
     at_ms: int
     action: Action

@@ -1,7 +1,7 @@
-"""What a search has met: how often which kind of thing happened, over all its runs.
+"""The coverage of a search: the number of events of each kind over all its runs.
 
-A search that met no truncation has said nothing about truncation. What is :func:`expected` and
-was never met is shown with a zero.
+A search without any truncation says nothing about truncation. An :func:`expected` event that never
+happened is shown with a zero.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from ackproof.broker.replication.replica import STEPS
 from simulation.plans import actions
 
 Coverage = Counter[tuple[str, str]]
-"""By room (``replica event``, ``fault``, ...) and name."""
+"""The counts by category (``replica event``, ``fault``, ...) and name."""
 
 REPLICA_EVENT: Final = "replica event"
 REPLICA_EFFECT: Final = "replica effect"
@@ -61,14 +61,15 @@ _BY_LEADERS: Final = (
 
 
 def expected(coverage: Coverage) -> tuple[tuple[str, str], ...]:
-    """What a search is to meet, with the kind of coordination that it has met."""
+    """Return the events that a search should see, for the kinds of coordination that it has
+    seen."""
     led = any(room == COORDINATION_EVENT for room, _ in coverage)
     controlled = not led or any(room == CONTROLLER_EVENT for room, _ in coverage)
     return (*_ALWAYS, *(_BY_CONTROLLER if controlled else ()), *(_BY_LEADERS if led else ()))
 
 
 def table(coverage: Coverage) -> Table:
-    """For the terminal: a line for each thing, those never met included."""
+    """Return the table for the terminal, including the expected events that never happened."""
     shown = Table("what", "", "times", title="Coverage")
     shown.columns[2].justify = "right"
     last = ""
@@ -80,7 +81,7 @@ def table(coverage: Coverage) -> Table:
 
 
 def never_met(coverage: Coverage) -> list[tuple[str, str]]:
-    """What was to be expected."""
+    """Return the expected events that never happened."""
     return [what for what in expected(coverage) if not coverage[what]]
 
 

@@ -13,32 +13,35 @@ Settings = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One run, whole. ``topics`` are made before the clock of the actions starts."""
+    """One whole run. ``topics`` are created before the clock of the actions starts."""
 
     seed: int
     brokers: int
-    """Ids 1 to this."""
+    """The number of brokers. Their ids begin at 1."""
     settings: Settings
-    """Properties of every broker."""
+    """The properties of every broker."""
     producers: tuple[bool, ...]
-    """Whether each is idempotent."""
+    """For each producer, whether it is idempotent."""
     topics: tuple[CreateTopic, ...]
     zookeeper_servers: int = 1
     zookeeper_lag_ms: int = 0
-    """How far ZooKeeper's followers are behind its leader at most."""
+    """The largest lag of ZooKeeper's followers behind its leader."""
     actions: tuple[Timed, ...]
-    """In the order of their times."""
+    """The actions in the order of their times."""
     run_ms: int
-    """When everything is healed, in virtual ms after the start."""
+    """The time at which every fault is healed, in virtual milliseconds after the plan began."""
 
     @property
     def promises(self) -> bool:
-        """Whether records are promised anything: not with truncation by high watermark, which
-        loses them by design (KIP-101)."""
+        """Return whether records are guaranteed anything.
+
+        With truncation by high watermark they are not: it loses records by design (KIP-101).
+        """
         return all(name != "ackproof.generation" for name, _ in self.settings)
 
     def properties_of(self, broker: int) -> dict[str, str]:
-        """Where consumers may read from followers, brokers are in two racks."""
+        """Return the properties of a broker. If consumers may read from followers, brokers are in
+        two racks."""
         properties = dict(self.settings)
         if "replica.selector.class" in properties:
             properties["broker.rack"] = rack_of(broker)
@@ -46,25 +49,25 @@ class Plan:
 
     @property
     def lag_max_ms(self) -> int:
-        """``replica.lag.time.max.ms``."""
+        """Return ``replica.lag.time.max.ms``."""
         return int(dict(self.settings).get("replica.lag.time.max.ms", 30_000))
 
     @property
     def lag_max_messages(self) -> float:
-        """``replica.lag.max.messages``; infinite where nobody says so."""
+        """Return ``replica.lag.max.messages``, which is infinite by default."""
         return float(dict(self.settings).get("replica.lag.max.messages", "inf"))
 
     @property
     def led_by_leaders(self) -> bool:
-        """Whether there is no controller (``ackproof.coordination=leader``)."""
+        """Return whether there is no controller (``ackproof.coordination=leader``)."""
         return ("ackproof.coordination", "leader") in self.settings
 
     def with_actions(self, actions: tuple[Timed, ...]) -> "Plan":
-        """The same with other actions."""
+        """Return the plan with other actions."""
         return replace(self, actions=actions)
 
     def with_more(self, more: Iterable[Timed]) -> "Plan":
-        """The same with these actions besides."""
+        """Return the plan with further actions."""
         actions = sorted((*self.actions, *more), key=lambda each: each.at_ms)
         return self.with_actions(tuple(actions))
 
@@ -73,20 +76,21 @@ _PLANS = TypeAdapter(Plan)
 
 
 def to_json(plan: Plan) -> str:
-    """For ``--replay``."""
+    """Return the plan as text for ``--replay``."""
     return _PLANS.dump_json(plan, indent=1).decode()
 
 
 def from_json(text: str) -> Plan:
-    """The inverse of :func:`to_json`; raises pydantic's ValidationError."""
+    """Return the plan of a text from :func:`to_json`. Raises pydantic's ValidationError."""
     return _PLANS.validate_json(text)
 
 
 def rack_of(broker: int) -> str:
-    """One of two."""
+    """Return one of two racks."""
     return f"rack-{broker % 2}"
 
 
 def stream(seed: int, purpose: str) -> Random:
-    """Randomness for one purpose: drawing more for another one changes nothing here."""
+    """Return the source of randomness for one purpose. Draws for another purpose do not
+    affect it."""
     return Random(f"{seed}/{purpose}")

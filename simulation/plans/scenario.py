@@ -1,7 +1,7 @@
-"""What a row of the table of scenarios is made of, and how a row is added to a plan.
+"""The parts of a scenario, and its addition to a plan.
 
-A row is data. Where a number, a broker or an action is to be drawn, the row holds a :class:`Drawn`,
-which is resolved when the row is added to a plan: anew in each place, unless it is drawn
+A scenario is a row of data. A number, broker or action to be drawn is a :class:`Drawn`, which is
+resolved when the row is added to a plan. Each place is drawn separately, unless the value is drawn
 :func:`once`.
 """
 
@@ -25,31 +25,32 @@ from simulation.plans.actions import (
 from simulation.plans.plan import Plan
 
 TOPIC: Final = "k0"
-"""The topic of the scenarios, which nothing else in a plan changes."""
+"""The topic of the scenarios, which no other action of a plan changes."""
 UNTIL_LED_MS: Final = 1_500
-"""Until a controller that took the office has said what there is."""
+"""The time until a new controller has announced the state of the cluster."""
 
 Steps = tuple[Any, ...]
-"""Times in ms after the beginning, each with an action. A step may be drawn from several tuples."""
+"""Times in milliseconds after the beginning, each with an action. A step may be drawn from several
+tuples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A sequence of actions that chance hardly ever draws, with the cluster that it needs.
+    """A sequence of actions that is hardly ever drawn by chance, with the cluster that it needs.
 
     Attributes:
-        about: What goes on, and why it could go wrong.
+        about: What happens, and why it could go wrong.
         brokers: The least number of brokers.
         steps: The actions; see :data:`Steps`.
-        length_ms: How long it takes at least.
+        length_ms: The least duration.
         settings: Properties of all brokers.
-        outside: Brokers of which none is the controller when the first step comes: else links that
-            are cut among them, or to ZooKeeper, are the controller's own.
-        begins_ms: When it begins; None if that is drawn.
+        outside: Brokers of which none may be the controller at the first step. Otherwise, links
+            that are cut among them, or to ZooKeeper, would be the controller's own.
+        begins_ms: The time at which it begins; None if that is drawn.
         producer: Whether the first producer is a plain one, or a numbered (idempotent) one that
             sends nothing else and has a plain one beside it.
         consumes: Whether the plan may have consumers of its own.
-        needs_controller: Whether it says nothing of a cluster without a controller.
+        needs_controller: Whether it is meaningless for a cluster without a controller.
         zookeeper_lag_ms: How far two further ZooKeeper servers are behind; 0 if that is drawn.
     """
 
@@ -67,7 +68,7 @@ class Scenario:
     zookeeper_lag_ms: int = 0
 
 
-# --- what is drawn --------------------------------------------------------------------------------
+# --- draws ----------------------------------------------------------------------------------------
 
 
 class Drawing:
@@ -87,7 +88,7 @@ class Drawing:
         self._known: dict[int, Any] = {}
 
     def once(self, drawn: "Drawn") -> Any:
-        """Return what was drawn before, if anything was."""
+        """Return the value that was drawn before, or draw it."""
         if id(drawn) not in self._known:
             self._known[id(drawn)] = self(drawn)
         return self._known[id(drawn)]
@@ -105,7 +106,7 @@ class Drawing:
 
 
 class Drawn:
-    """Something that is drawn; with numbers one can count on from there."""
+    """A value that is drawn for each plan. A number can be added to it."""
 
     def __init__(self, draw: Callable[[Drawing], Any]) -> None:
         self.draw = draw
@@ -117,17 +118,17 @@ class Drawn:
 
 
 def between(least: int, most: int) -> Any:
-    """Return a whole number that is drawn."""
+    """Return a whole number that will be drawn."""
     return Drawn(lambda drawing: drawing.rng.randint(least, most))
 
 
 def one_of(*options: Any) -> Any:
-    """Return one of the options."""
+    """Return one of the options, which will be drawn."""
     return Drawn(lambda drawing: drawing.rng.choice(options))
 
 
 def once(drawn: Any) -> Any:
-    """Return the same in all places of one plan."""
+    """Return a value that is the same in all places of one plan."""
     return Drawn(lambda drawing: drawing.once(drawn))
 
 
@@ -136,7 +137,7 @@ def _placed(number: int) -> Any:
 
 
 ONE, TWO, THREE, FOUR, FIVE = (_placed(number) for number in range(5))
-"""Numbers of brokers: the topic has its replicas on the first three."""
+"""The numbers of brokers. The topic has its replicas on the first three."""
 FIRST, SECOND, LAST, SPARE, OTHER = (Who(broker=each) for each in (ONE, TWO, THREE, FOUR, FIVE))
 LEADER, FOLLOWER, STRAGGLER = (
     Who(role="leader", topic=TOPIC),
@@ -165,13 +166,13 @@ def produce(acks: Any, batches: Any = 1, **others: Any) -> Produce:
 
 
 def burst(batches: int, pause_ms: int) -> Produce:
-    """Return batches of a numbered producer, of which five are in flight: as many as Kafka's
-    clients have at most (``max.in.flight.requests.per.connection``)."""
+    """Return batches of a numbered producer with five in flight, the maximum of Kafka's clients
+    (``max.in.flight.requests.per.connection``)."""
     return produce(-1, batches, pause_ms=pause_ms, in_flight=5)
 
 
 def every(at_ms: Any, pause_ms: int, count: int, action: Action) -> Steps:
-    """Return an action that is repeated, drawn anew each time."""
+    """Return an action that is repeated, with separate draws each time."""
     return tuple((at_ms + pause_ms * number, action) for number in range(count))
 
 
@@ -183,12 +184,12 @@ def cut(who: Who, peer: Who | None, direction: str, for_ms: Any, **others: bool)
 
 
 def apart(who: Who, peer: Who, for_ms: Any) -> Isolate:
-    """Return that two brokers do not reach each other for a while."""
+    """Return a cut of two brokers from each other for a while."""
     return cut(who, peer, "both", for_ms)
 
 
 def moved(*replicas: Any, name: str = TOPIC) -> Reassign:
-    """Return an order to move the partition; the first of these is the preferred leader then."""
+    """Return an order to move the partition. The first broker becomes the preferred leader."""
     return Reassign(topic=name, partition=0, replicas=replicas)
 
 
@@ -231,14 +232,18 @@ def _flat(steps: Steps) -> Iterable[tuple[int, Action]]:
 
 
 def _led_from_outside(brokers: Iterable[Any]) -> Steps:
-    """The controller gives way, and these brokers hear late that the office is free."""
+    """Return steps that replace the controller, in which these brokers learn late that there is
+    none."""
     far = (SlowZooKeeper(who=Who(broker=each), delay_ms=300, for_ms=500) for each in brokers)
     return (*((-UNTIL_LED_MS, each) for each in far), (20 - UNTIL_LED_MS, DeposeController()))
 
 
 def _with_producer(plan: Plan, scenario: Scenario) -> Plan:
-    """A numbered producer would wait for all replicas, one batch after the other, whatever it is
-    asked for: so most scenarios have a plain one."""
+    """Return the plan with the kind of producer that the scenario needs.
+
+    A numbered producer always waits for all replicas, one batch after the other. Therefore most
+    scenarios have a plain one.
+    """
     match scenario.producer:
         case "plain":
             return replace(plan, producers=(False, *plan.producers[1:]))

@@ -1,7 +1,8 @@
-"""Named scenarios, one row each: sequences of actions that chance hardly ever draws.
+"""Named scenarios, one row each: sequences of actions that are hardly ever drawn by chance.
 
 In each of them something did go wrong, or would without one line of the broker. The order and the
-times of the actions matter. They have a topic of their own, which nothing else in the plan changes.
+times of the actions matter. The scenarios have a topic of their own, which no other action of the
+plan changes.
 """
 
 from collections.abc import Mapping
@@ -74,7 +75,7 @@ PATIENT = (
     ("replica.lag.time.max.ms", "10000"),
     ("replica.socket.timeout.ms", "10000"),
 )
-"""Leadership moves when somebody asks for it, and no replica leaves the ISR meanwhile."""
+"""Settings with which leadership moves only by order, and no replica leaves the ISR meanwhile."""
 SLOW_SESSIONS = ("zookeeper.session.timeout.ms", "6000")
 FAST_SESSIONS = ("zookeeper.session.timeout.ms", "2000")
 LONG_LAG = ("replica.lag.time.max.ms", "10000")
@@ -83,14 +84,14 @@ BACKOFF = ("replica.fetch.backoff.ms", "100")
 SHORT_WAIT = ("replica.fetch.wait.max.ms", "100")
 STAYS = ("auto.leader.rebalance.enable", "false")
 ALONE_TOPIC = topic(min_insync_replicas="1")
-"""A leader alone may acknowledge."""
+"""A topic on which a leader without followers may acknowledge."""
 SOME: Any = one_of(1, 3, 10)
 ANY_ACKS: Any = one_of(-1, 1)
 MOSTLY_ALL: Any = one_of(-1, -1, 1)
 
 
 def to_and_fro(sent: Any, apart_ms: Any) -> Steps:
-    """Two brokers lead in turn, and neither hears of what the other appends."""
+    """Return steps in which two brokers lead in turn, and neither learns what the other appends."""
     return (
         (0, produce(-1, sent)),
         (600, apart(FIRST, SECOND, apart_ms)),
@@ -108,18 +109,19 @@ FLUSHED: Any = one_of(
     topic(min_insync_replicas="1", segment_bytes="400", flush_ms="100"),
     topic(min_insync_replicas="1", flush_ms="2500"),
 )
-"""What is flushed in the background: full segments, what has waited for a while, or both."""
+"""A topic with background flushes of full segments, of records that have waited for a while, or of
+both."""
 
 
 def unanswered(who: Who, path: str, for_ms: int = 3_000) -> LoseAnswer:
-    """Return that the answer to the first write there is lost."""
+    """Return a fault that loses the answer to the first write at a path."""
     return LoseAnswer(who=who, path=path, nth=1, expires=False, for_ms=for_ms)
 
 
 # --- groups ---------------------------------------------------------------------------------------
 
 COORDINATOR = Who(role="leader", topic=OFFSETS_TOPIC)
-"""With one partition of ``__consumer_offsets``, of all groups."""
+"""The coordinator of all groups, if ``__consumer_offsets`` has one partition."""
 ONE_COORDINATOR = (
     STAYS,
     ("group.initial.rebalance.delay.ms", "0"),
@@ -176,7 +178,8 @@ SENT_ON: Final = ((SENT_AT, moved(ONE, TWO, FIVE)), (SENT_AT + 500, moved(ONE, T
 
 
 def _taken_back() -> Steps:
-    """The partition is sent to the other spare broker each time that the order is taken back."""
+    """Return steps that cancel a reassignment and order another one to the other spare broker,
+    several times."""
     steps, at = [], SENT_AT
     for beyond in (FIVE, FOUR, FIVE):
         steps.append((at, Reassign(topic=TOPIC, partition=0, replicas=None)))
@@ -205,7 +208,7 @@ def _moved_and_extended() -> Steps:
 
 
 def _failing() -> LosePowerAfter:
-    """The power fails right behind an operation on the disk."""
+    """Return a power failure directly after an operation on the disk."""
     return LosePowerAfter(
         who=STRUCK,
         operation=one_of("write", "cut", "names", "sync"),
@@ -216,7 +219,7 @@ def _failing() -> LosePowerAfter:
 
 
 def _bounced(count: int) -> Steps:
-    """So many replicas lose power and are registered again."""
+    """Return steps in which ``count`` replicas lose power and register again."""
     return tuple(
         step
         for who in (FIRST, SECOND, LAST)[:count]
@@ -763,12 +766,12 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=13_000,
     ),
 }
-"""In the order of their turns."""
+"""The scenarios in the order of their turns."""
 
 OF_CONTROLLERS: Final = frozenset(name for name, row in SCENARIOS.items() if row.needs_controller)
 """Scenarios that need a controller."""
 
-# --- which plan has which scenario ----------------------------------------------------------------
+# --- assignment of scenarios to plans -------------------------------------------------------------
 
 ODDS: Final = 0.5
 """The probability that a plan has a scenario."""
@@ -777,9 +780,11 @@ ALONE: Final = 0.5
 """The probability that nothing else happens to the cluster then."""
 
 EVERY: Final = 2
-"""One of so many seeds has a scenario by its turn, in a short run in which nothing else happens.
+"""One in so many seeds has the scenario of its turn, in a short run without other actions.
 
-All are met within twice their number of seeds. By lot alone a third of them is missing by then."""
+All scenarios occur within twice their number of seeds. Random draws alone would miss a third of
+them.
+"""
 
 SHORT_MS: Final = 10_000
 
@@ -794,27 +799,28 @@ LED_TURNS: Final = (
     "made again",
     "sent on",
 )
-"""Scenarios that tell more without a controller, in the order of their turns there."""
+"""Scenarios that are more informative without a controller, in the order of their turns there."""
 LED_TURN_EVERY: Final = 12
 LED_TURN: Final = 10
-"""In which of so many seeds, of those that are without a controller now and then."""
+"""The remainder of the seeds that have such a turn."""
 
 
 def led_turn(seed: int) -> str | None:
-    """Whose turn it is there."""
+    """Return the scenario whose turn it is without a controller, or None."""
     turn, rest = divmod(seed, LED_TURN_EVERY)
     return LED_TURNS[turn % len(LED_TURNS)] if rest == LED_TURN else None
 
 
 def alone(plan: Plan, rng: Random, scenario: str) -> Plan:
-    """The scenario in a short plan in which nothing else happens."""
+    """Return the scenario in a short plan without other actions."""
     return extended(short(quiet(newest(plan))), rng, SCENARIOS[scenario])
 
 
 def add(plan: Plan, rng: Random, scenario: str | None, *, led: bool) -> Plan:
-    """Add this scenario to a plan; with None the one whose turn it is, any, or none.
+    """Add a scenario to a plan.
 
-    ``led``: the plan will have no controller.
+    With None it is the scenario whose turn it is, a random one or none. ``led`` says that the plan
+    will have no controller.
     """
     turn, rest = divmod(plan.seed, EVERY)
     if scenario is None and rest:
@@ -832,7 +838,7 @@ def add(plan: Plan, rng: Random, scenario: str | None, *, led: bool) -> Plan:
 
 
 def quiet(plan: Plan) -> Plan:
-    """The same without anything that happens to the cluster."""
+    """Return the plan without faults and orders."""
     kept = (timed for timed in plan.actions if isinstance(timed.action, ClientWork))
     return plan.with_actions(tuple(kept))
 
@@ -844,13 +850,14 @@ def newest(plan: Plan) -> Plan:
 
 
 def short(plan: Plan) -> Plan:
-    """Its beginning."""
+    """Return the beginning of the plan."""
     run_ms = min(plan.run_ms, SHORT_MS)
     kept = tuple(timed for timed in plan.actions if timed.at_ms < run_ms)
     return replace(plan, actions=kept, run_ms=run_ms)
 
 
 def _drawn(seed: int, *, led: bool) -> str:
-    """Draw a lot for each: one more scenario changes the plans in which it wins, and no others."""
+    """Draw one number for each scenario. A further scenario then changes only the plans that it
+    wins."""
     scenarios = SCENARIOS.keys() - OF_CONTROLLERS if led else SCENARIOS.keys()
     return min(scenarios, key=lambda scenario: stream(seed, f"scenario {scenario}").random())

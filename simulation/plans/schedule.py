@@ -1,13 +1,14 @@
-"""The plan of a run: everything that is decided before the first step, a pure function of a seed.
+"""The plan of a run: all decisions that are made before the first step, as a pure function of a
+seed.
 
-Swarm testing (Groce et al., ISSTA 2012): each seed leaves some kinds of action out altogether.
-With everything on at all times a run is the same mixture each time, and what needs many of one
-kind and none of another is never met. Faults come close together: two within one session timeout
-find what one a minute never does.
+Swarm testing (Groce et al., ISSTA 2012): each seed leaves some kinds of action out. With all kinds
+at all times, every run would be the same mixture, and a case that needs many of one kind and none
+of another would never occur. Faults come close together: two within one session timeout find what
+one a minute never does.
 
-Not planned: when messages arrive, what a crash tears, which session ends first. These come from
-streams of their own (:func:`~simulation.plans.plan.stream`), so that leaving an action out disturbs
-the rest as little as can be.
+Not planned are the arrival of messages, the damage of a crash, and which session ends first. These
+come from streams of their own (:func:`~simulation.plans.plan.stream`), so leaving an action out
+disturbs the rest as little as possible.
 """
 
 from collections.abc import Callable, Iterator
@@ -61,10 +62,11 @@ from simulation.plans.variations import (
 
 
 def draw(seed: int, scenario: str | None = None, coordination: str = "controller") -> Plan:
-    """The plan of ``seed``; ``scenario`` is added, whatever the seed says.
+    """Return the plan of ``seed``. A ``scenario`` is added if it is given.
 
-    ``coordination``: one of :data:`COORDINATION`; ``mixed`` and ``any`` let the seed choose (see
-    :data:`LED_EVERY`; one half), and leave the printed variant out, which loses by design.
+    ``coordination`` is one of :data:`COORDINATION`. With ``mixed`` and ``any`` the seed chooses:
+    ``mixed`` has no controller in few seeds (see :data:`LED_EVERY`), and ``any`` in half of them.
+    Both leave out the printed variant, which loses records by design.
     """
     plan = _Draw(stream(seed, "plan")).plan(seed)
     plan = pipelined(plan, stream(seed, "pipelines"))
@@ -97,7 +99,7 @@ def draw(seed: int, scenario: str | None = None, coordination: str = "controller
 
 
 def without_controller(plan: Plan, variant: str) -> Plan:
-    """The same with ``ackproof.coordination=leader``."""
+    """Return the plan with ``ackproof.coordination=leader``."""
     kept = [(name, value) for name, value in plan.settings if name != "ackproof.generation"]
     led = (("ackproof.coordination", "leader"), ("ackproof.coordination.variant", variant))
     actions = (t for t in plan.actions if not isinstance(t.action, DeposeController))
@@ -107,8 +109,8 @@ def without_controller(plan: Plan, variant: str) -> Plan:
 OPERATIONS: Final[tuple[Literal["read", "write", "fsync"], ...]] = ("read", "write", "fsync")
 COORDINATION: Final = ("controller", "leader-fenced", "leader-printed", "any", "mixed")
 LED_EVERY: Final = 24
-"""Of so many seeds of ``mixed`` three have no controller: half of what brokers can do without one
-is done by nobody else. One is :data:`LED_AT`; the others have scenarios by turns."""
+"""Three of so many ``mixed`` seeds have no controller, since half of the broker's actions there
+occur nowhere else. One of the three is :data:`LED_AT`, and the others have scenarios in turn."""
 LED_AT: Final = 6
 FAULTS_MAX = 14
 BURSTS_MAX = 30
@@ -221,13 +223,13 @@ class _Draw:
         for _ in range(self._rng.randint(1, FAULTS_MAX)):
             if at_ms == 0 or self._chance(0.5):
                 at_ms = self._rng.randrange(self._run_ms)
-            else:  # soon after the one before it
+            else:  # soon after the previous one
                 at_ms += int(self._rng.expovariate(1 / (self._session_ms / 3)))
             if at_ms < self._run_ms:
                 yield Timed(at_ms=at_ms, action=self._one_of(kinds)())
 
     def _kept(self, weights: dict[Callable[[], Action], float]) -> list[tuple[Any, float]]:
-        """Some of the kinds, at least one."""
+        """Keep some of the kinds, at least one."""
         kept = [(kind, weight) for kind, weight in weights.items() if self._chance(0.5)]
         return kept or [self._rng.choice(list(weights.items()))]
 
@@ -249,7 +251,7 @@ class _Draw:
                 return Who(broker=self._rng.randint(1, self._brokers))
 
     def _down_ms(self) -> int:
-        """Back within the session, about when it ends, or long after."""
+        """Return a duration within the session, near its end, or long after it."""
         low, high = self._rng.choice(((50, 500), (500, 2 * self._session_ms), (5_000, 20_000)))
         return self._rng.randint(low, high)
 
@@ -331,7 +333,8 @@ class _Draw:
         return topic, self._rng.randrange(len(topic.replicas))
 
     def _create(self) -> Action:
-        """A new topic, or one with the name of one that may have been deleted."""
+        """Return an order for a topic with a new name, or with the name of a topic that may have
+        been deleted."""
         if self._chance(0.5):
             self._made += 1
             return self._topic(f"n{self._made}")

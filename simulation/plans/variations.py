@@ -1,5 +1,5 @@
-"""What is changed in plans once they are drawn, each by a stream of its own, so that whatever else
-is drawn stays as it is."""
+"""Changes of plans that are already drawn. Each has a stream of its own and leaves the other draws
+as they are."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,19 +22,19 @@ from simulation.plans.actions import (
 from simulation.plans.plan import Plan
 
 RETAINED: Final = 0.15
-"""Of plans that one of their topics keeps little."""
+"""The share of plans with a topic that retains little."""
 INDEXED: Final = 0.5
-"""Of plans that they have indexes."""
+"""The share of plans with indexes."""
 UNCLEAN: Final = 0.07
-"""Of plans that a topic is set so meanwhile."""
+"""The share of plans in which a topic begins to allow unclean elections."""
 SLOW_DISKS: Final = 0.2
-"""Of plans that some disks are slow for a while."""
+"""The share of plans with slow disks."""
 MID_STEP: Final = 0.3
-"""Of plans that power fails in the middle of steps."""
+"""The share of plans with power failures in the middle of steps."""
 UNANSWERED: Final = 0.2
-"""Of plans that ZooKeeper's answers to some writes are lost."""
+"""The share of plans in which ZooKeeper's answers to some writes are lost."""
 STATIC: Final = 0.4
-"""Of plans that members of groups may be static, and join again meanwhile."""
+"""The share of plans in which members of groups may be static, and join again."""
 WRITTEN: Final = (
     "/controller",
     "/brokers/ids",
@@ -44,19 +44,19 @@ WRITTEN: Final = (
     "/config",
     "/",
 )
-"""Where those are."""
+"""The paths of such writes."""
 QUEUES: Final = "/brokers/state"
-"""Where they are without a controller."""
+"""The path of such writes without a controller."""
 FLUSHED: Final = 0.25
-"""Of plans that ``flush.ms`` is set."""
+"""The share of plans with ``flush.ms``."""
 OFFSETS_IN_PARTS: Final = 0.6
-"""Of plans that ``__consumer_offsets`` has small segments."""
+"""The share of plans with small segments of ``__consumer_offsets``."""
 IN_RACKS: Final = 0.85
-"""Of plans that brokers are in racks."""
+"""The share of plans with brokers in racks."""
 
 
 def pipelined(plan: Plan, rng: Random) -> Plan:
-    """The same, with several batches of some idempotent producers under way at once."""
+    """Let some idempotent producers have several unanswered batches."""
     ahead = tuple(rng.choice((1, 5)) for _ in plan.producers)
     return plan.with_actions(
         tuple(
@@ -69,7 +69,7 @@ def pipelined(plan: Plan, rng: Random) -> Plan:
 
 
 def retained(plan: Plan, rng: Random) -> Plan:
-    """The same, or with one topic that keeps little."""
+    """Let one topic retain little, in some plans."""
     if rng.random() >= RETAINED:
         return plan
     first, *others = plan.topics
@@ -82,7 +82,7 @@ def retained(plan: Plan, rng: Random) -> Plan:
 
 
 def indexed(plan: Plan, rng: Random) -> Plan:
-    """The same, or with indexes in which a log of some hundred bytes has entries."""
+    """Make indexes so dense that a log of some hundred bytes has entries, in some plans."""
     if rng.random() >= INDEXED:
         return plan
     interval = (("index.interval.bytes", rng.choice(("0", "150"))),)
@@ -91,7 +91,7 @@ def indexed(plan: Plan, rng: Random) -> Plan:
 
 
 def unclean_meanwhile(plan: Plan, rng: Random) -> Plan:
-    """The same, or with a topic that may have elections outside the ISR from some time on."""
+    """Allow elections outside the ISR for a topic from some time on, in some plans."""
     if rng.random() >= UNCLEAN:
         return plan
     order = AlterTopic(
@@ -102,8 +102,11 @@ def unclean_meanwhile(plan: Plan, rng: Random) -> Plan:
 
 
 def slow_meanwhile(plan: Plan, rng: Random) -> Plan:
-    """The same, or with brokers that sync slowly for a while: what waits for no sync goes on, and
-    the log is cut, rolled or deleted under one that is under way."""
+    """Make the syncs of some brokers slow for a while, in some plans.
+
+    Work that does not wait for a sync continues meanwhile, and logs are truncated, rolled or
+    deleted during a sync.
+    """
     if rng.random() >= SLOW_DISKS:
         return plan
     slow = (
@@ -121,8 +124,10 @@ def slow_meanwhile(plan: Plan, rng: Random) -> Plan:
 
 
 def failing_mid_step(plan: Plan, rng: Random) -> Plan:
-    """The same, or with power that fails between one operation on a disk and the next: behind what
-    is rare as often as behind what is done all the time."""
+    """Let the power fail between two operations on a disk, in some plans.
+
+    Rare kinds of operations are followed by a failure as often as frequent ones.
+    """
     if rng.random() >= MID_STEP:
         return plan
     failures = (
@@ -142,8 +147,8 @@ def failing_mid_step(plan: Plan, rng: Random) -> Plan:
 
 
 def unanswered(plan: Plan, rng: Random) -> Plan:
-    """The same, or with answers of ZooKeeper that are lost: who asks again meets what he has done
-    himself."""
+    """Lose some of ZooKeeper's answers, in some plans. A client that repeats the write then meets
+    its own earlier write."""
     if rng.random() >= UNANSWERED:
         return plan
     lost = (
@@ -164,8 +169,8 @@ def unanswered(plan: Plan, rng: Random) -> Plan:
 
 
 def _elected_unheard(plan: Plan, at_ms: int) -> Iterator[Timed]:
-    """Whoever is elected controller next does not hear of it: of those above hardly any meets an
-    election."""
+    """Lose the answer to the next election of a controller. The other lost answers hardly ever meet
+    an election."""
     for broker in range(1, plan.brokers + 1):
         lost = LoseAnswer(
             who=Who(broker=broker),
@@ -180,8 +185,10 @@ def _elected_unheard(plan: Plan, at_ms: int) -> Iterator[Timed]:
 
 
 def static_members(plan: Plan, rng: Random) -> Plan:
-    """The same, or with members of groups that are restarted under another id, and keep their
-    place; or whose topics change."""
+    """Let members of groups be static and restart, or change their topics, in some plans.
+
+    A static member returns under another member id and keeps its partitions.
+    """
     if rng.random() >= STATIC:
         return plan
     return plan.with_actions(
@@ -201,8 +208,11 @@ def _static(work: Consume, instance: str, rng: Random) -> Consume:
 
 
 def queues_unheard(plan: Plan, rng: Random) -> Plan:
-    """The same without a controller, and each broker loses its connection in the middle of two
-    writes to the queues in which brokers leave requests to each other."""
+    """Break each broker's connection in the middle of two writes to the queues for requests between
+    brokers.
+
+    The plan has no controller.
+    """
     lost = (
         Timed(
             at_ms=rng.randrange(plan.run_ms),
@@ -222,8 +232,8 @@ def queues_unheard(plan: Plan, rng: Random) -> Plan:
 
 
 def flushed_in_time(plan: Plan, rng: Random) -> Plan:
-    """The same, or with logs that are flushed in the background when records have waited long
-    enough, whether anything follows them or not."""
+    """Flush logs in the background when records have waited long enough, in some plans. No later
+    record is needed for that."""
     if rng.random() >= FLUSHED:
         return plan
     flush_ms = {"flush.ms": rng.choice(("100", "500", "2000"))}
@@ -236,16 +246,18 @@ def flushed_in_time(plan: Plan, rng: Random) -> Plan:
 
 
 def in_racks(plan: Plan, rng: Random) -> Plan:
-    """The same, or with brokers in racks, and consumers that may read from followers."""
+    """Put brokers into racks, and let consumers read from followers, in some plans."""
     if rng.random() >= IN_RACKS:
         return plan
     return replace(plan, settings=(*plan.settings, ("replica.selector.class", RACK_AWARE)))
 
 
 def offsets_in_parts(plan: Plan, rng: Random) -> Plan:
-    """The same, or with groups whose log has many segments: it is loaded in many parts, and written
-    again, in several batches, long before it has megabytes. Where there are groups at all, some
-    more commit meanwhile, so that there is something to be written again."""
+    """Give ``__consumer_offsets`` many segments, in some plans.
+
+    It is then loaded in many parts, and rewritten in several batches long before it has megabytes.
+    If the plan has groups, more of them commit meanwhile, so that there is something to rewrite.
+    """
     if rng.random() >= OFFSETS_IN_PARTS:
         return plan
     small = ("offsets.topic.segment.bytes", rng.choice(("200", "200", "1000")))

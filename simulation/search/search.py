@@ -62,7 +62,7 @@ def _concerns(what: str, concerned: str | None) -> bool:
 
 def _end(outcome: Outcome) -> Iterator[str]:
     if outcome.violation is None:
-        yield f"Everything held, in {outcome.virtual_s:.1f} s and {outcome.steps:,} steps."
+        yield f"All invariants held, in {outcome.virtual_s:.1f} s and {outcome.steps:,} steps."
     else:
         yield f"{outcome.virtual_s:9.3f} s  {outcome.violation}"
 

@@ -34,7 +34,7 @@ changes in batches."""
 GIVEN_BACK_S: Final = 15.0
 """A time longer than abandoned requests may be under way, in seconds."""
 BOTH_WAYS: Final = ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms")
-"""Where these are not set, ``message.timestamp.difference.max.ms`` applies (KIP-937)."""
+"""The settings without which ``message.timestamp.difference.max.ms`` applies (KIP-937)."""
 
 
 async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...]) -> None:
@@ -54,11 +54,11 @@ async def _disagrees(
     for each in told.brokers:
         at, is_at = (each.host, each.port), observer.settings.properties[each.node_id].advertised
         if at != is_at:
-            return f"broker {broker} tells clients that {each.node_id} is at {at}, not at {is_at}"
+            return f"broker {broker} says that broker {each.node_id} is at {at}, not at {is_at}"
     known = {name for name, topic in observer.topics.items() if not topic.is_doomed}
     strange = {str(topic.name) for topic in told.topics} - known
     if strange:
-        return f"broker {broker} tells clients that there is {', '.join(sorted(strange))}"
+        return f"broker {broker} reports unknown topics: {', '.join(sorted(strange))}"
     parts = {
         TopicPartition(topic.name, part.partition_index): part
         for topic in told.topics
@@ -67,7 +67,7 @@ async def _disagrees(
     for tp, partition in observer.partitions():
         why = _differs(partition, parts.get(tp))
         if why is not None:
-            return f"broker {broker} tells clients of {tp} {why}"
+            return f"broker {broker} reports of {tp} {why}"
     return None
 
 
@@ -75,7 +75,7 @@ def _others_live(broker: int, told: MetadataResponse, brokers: tuple[int, ...]) 
     alive = sorted(int(each.node_id) for each in told.brokers)
     if alive == sorted(brokers):
         return None
-    return f"broker {broker} tells clients that brokers {alive} live"
+    return f"broker {broker} says that brokers {alive} are alive"
 
 
 def _differs(partition: PartitionModel, told: Any) -> str | None:

@@ -101,9 +101,7 @@ class Judge(Producer):
         at = end = -1
         while at < 0 or at < end:
             if loop.time() >= deadline:
-                raise Violation(
-                    "Cluster/does-not-serve", f"{tp} is not to be read on from {at} to {end}"
-                )
+                raise Violation("Cluster/does-not-serve", f"{tp} cannot be read from {at} to {end}")
             try:
                 if at < 0:
                     at, end = await self._bounds(tp)
@@ -159,7 +157,7 @@ class Judge(Producer):
             if kept and found != expected:
                 what = f"{tp}: the first record from {timestamp} ms on is at {expected}"
                 raise Violation(
-                    "ListOffsets/wrong-offset-for-time", f"{what}, and the leader says {found}"
+                    "ListOffsets/wrong-offset-for-time", f"{what}, and the leader answers {found}"
                 )
 
     async def _time(self, tp: TopicPartition, timestamp: int) -> int:
@@ -253,7 +251,7 @@ def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: PartitionMo
         log = read_log(hosted.log) if hosted is not None else None
         if hosted is None or log is None:
             raise Violation(
-                "Cluster/does-not-serve", f"{tp}: the log of broker {broker} is not to be read"
+                "Cluster/does-not-serve", f"{tp}: the log of broker {broker} cannot be read"
             )
         producers.check(f"{tp}, broker {broker}", hosted.log, log)
         logs[broker] = log
@@ -325,7 +323,7 @@ def _nothing_is_there_that_was_not_sent(
     for tp, extents in logs.items():
         for extent in extents:
             if tp.topic != OFFSETS_TOPIC and extent.crc not in known.get(tp, ()):
-                raise Violation("Produce/phantom-record", f"{tp}: nobody sent {extent}")
+                raise Violation("Produce/phantom-record", f"{tp}: no producer sent {extent}")
 
 
 def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Sent]) -> None:
@@ -350,8 +348,8 @@ def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Se
         if batch.sequence != expected:
             raise Violation(
                 "ProducerState/batch-out-of-sequence",
-                f"{tp}: after what comes before {expected} of producer {batch.producer} "
-                f"stands {batch.sequence}, at {extent.base}",
+                f"{tp}: producer {batch.producer} has {batch.sequence} at {extent.base}, "
+                f"and {expected} is next",
             )
         follows[batch.producer] = batch.sequence + batch.count
 
@@ -394,7 +392,7 @@ def orders_are_kept(plan: Plan, observer: Observer, history: History) -> None:
         if there < history.extended[name]:
             told = history.extended[name]
             raise Violation(
-                "Admin/order-lost", f"{name} was to have {told} partitions, it has {there}"
+                "Admin/order-lost", f"{name} should have {told} partitions, it has {there}"
             )
 
 
@@ -403,7 +401,7 @@ def _settings_are_the_makers(order: CreateTopic, observer: Observer) -> None:
     if there != dict(order.config):
         raise Violation(
             "Admin/order-lost",
-            f"{order.topic} was made with {dict(order.config)}, and has the settings {there}",
+            f"{order.topic} was created with {dict(order.config)}, and has the settings {there}",
         )
 
 

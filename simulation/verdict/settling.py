@@ -88,7 +88,7 @@ def unsettled(cluster: Cluster) -> str | None:
     observer = cluster.observer
     context = cluster.controller_context()
     if context is None and cluster.has_controllers:
-        return "nobody is controller"
+        return "no broker is controller"
     for name, topic in observer.topics.items():
         if topic.is_doomed:
             return f"topic {name} is still being deleted"
@@ -113,7 +113,7 @@ def _unsettled(
     if replicas is None:
         return "it is still being moved"
     if state is None or state.leader not in replicas:
-        return "nobody leads" if state is None else f"broker {state.leader} leads"
+        return "no broker leads" if state is None else f"broker {state.leader} leads"
     if set(state.isr) != set(replicas):
         return f"the ISR is {list(state.isr)} of {list(replicas)}"
     hosted = {broker: cluster.hosted(broker, tp) for broker in replicas}
@@ -123,18 +123,18 @@ def _unsettled(
             return f"broker {broker} does not host it"
         role = Role.LEADER if broker == state.leader else Role.FOLLOWER
         if replica.replica.role is not role or replica.replica.leader != state.leader:
-            return f"broker {broker} has not heard that {state.leader} leads"
+            return f"broker {broker} does not know that {state.leader} leads"
         if role is Role.LEADER and not replica.replica.serves:
             return f"broker {broker} leads, and does not serve yet"
         ends |= {replica.replica.log_end_offset, replica.replica.high_watermark}
     starts = {b: r.replica.log_start_offset for b, r in hosted.items() if r is not None}
     late = [broker for broker, start in starts.items() if start < starts[state.leader]]
     if late:
-        return f"brokers {late} keep what is deleted below {starts[state.leader]}"
+        return f"brokers {late} keep deleted records below {starts[state.leader]}"
     if len(ends) != 1:
         return f"logs and high watermarks end at {sorted(ends)}"
     kept = [broker for broker, replica in hosted.items() if replica and _keeps_given_up(replica)]
-    return f"brokers {kept} keep segments of what is deleted" if kept else None
+    return f"brokers {kept} keep segments of deleted records" if kept else None
 
 
 def _kept_elsewhere(cluster: Cluster, tp: TopicPartition, replicas: Iterable[int]) -> str | None:

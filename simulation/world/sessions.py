@@ -94,7 +94,7 @@ class Sessions:
         write is carried out."""
         del self._armed[session.host]
         what = "is written" if action.carried_out else "is not written"
-        self._note(session, f"does not hear that {path} {what}")
+        self._note(session, f"gets no answer that {path} {what}")
         self._zookeeper.drop_connection(session)
         if action.expires:
             self._loop.call_soon(self._zookeeper.expire, session, context=NOBODY)

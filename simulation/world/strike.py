@@ -171,7 +171,7 @@ class Striker:
             self._observer.coverage[room, type(action).__name__] += 1
 
     def _order(self, order: act.Order) -> bool:
-        self._observer.note(f"an administrator asks: {order}")
+        self._observer.note(f"an administrator orders: {order}")
         self._cluster.order(order)
         return True
 
@@ -315,7 +315,7 @@ class Striker:
     def _resume(self, node: Node) -> None:
         self._pauses[node.id] = max(0, self._pauses[node.id] - 1)
         if not self._pauses[node.id] and node.is_alive:
-            self._note(node, "goes on")
+            self._note(node, "is resumed")
             self._observer.held(node.id)
             node.resume()
 

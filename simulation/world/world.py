@@ -157,7 +157,7 @@ class Simulation:
                 violation = found
             except (OutOfSteps, EndlessStep) as endless:
                 violation = Violation("Broker/endless-step", str(endless))
-            except Exception as error:  # noqa: BLE001  nor is a search to die of what it is told
+            except Exception as error:  # noqa: BLE001  an error must not end the search
                 violation = Violation("Broker/unhandled-error", _where(error))
             finally:
                 self.loop.observer = None

@@ -75,7 +75,7 @@ def bounces() -> Bounces:
 def test_bounced_member_stays_in_the_isr(bounces: Bounces) -> None:
     comes(bounces.context, SECOND, 60)
     with pytest.raises(
-        Violation, match=r"Isr/restarted-broker-stays: t-0: brokers \[2\], which bounced"
+        Violation, match=r"Isr/restarted-broker-stays: t-0: brokers \[2\], which restarted"
     ):
         bounces.steps()
 

@@ -80,7 +80,7 @@ def test_batch_with_a_wrong_checksum_is_appended(log: PartitionLog) -> None:
     whole = batch((b"v",))
     storage.taken_is_whole(log, [whole])
     spoilt = memoryview(bytes(whole.raw[:-1]) + b"?")
-    with pytest.raises(Violation, match=r"Log/corrupt-batch-appended: t-0 takes it: CRC-32C"):
+    with pytest.raises(Violation, match=r"Log/corrupt-batch-appended: t-0 accepts it: CRC-32C"):
         storage.taken_is_whole(log, [whole, replace(whole, raw=spoilt)])
 
 
@@ -93,7 +93,7 @@ def test_begin_of_an_empty_log_is_not_synced(log: PartitionLog, disk: MemoryDisk
     disk.remove(log.directory / f"{40:020d}.log")
     disk.open(log.directory / f"{40:020d}.log")
     with pytest.raises(
-        Violation, match=r"Log/new-start-unsynced: t-0 begins anew at 40, .* no 0+40\.log"
+        Violation, match=r"Log/new-start-unsynced: t-0 was restarted at 40, .* no 0+40\.log"
     ):
         storage.begun_anew_stays(disk, log)
 

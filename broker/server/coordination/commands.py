@@ -21,7 +21,7 @@ R = TypeVar("R")
 Command = Generator[steps.Step, Any, R]
 
 LOOK_S = 1.0
-"""How often a waiting command checks for a change that it may have missed."""
+"""The interval at which a waiting command checks for a change that it may have missed."""
 
 
 class Commands:

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 LOOK_S = 0.5
-"""How often progress is reported even if no follower fetches."""
+"""The interval at which progress is reported even if no follower fetches."""
 
 
 class ProgressWatch:

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 LOOK_S = 5.0
-"""How often a broker reads what it has no watch on."""
+"""The interval at which a broker reads the nodes on which it has no watch."""
 
 
 class LeaderCoordinator:
@@ -89,7 +89,7 @@ class LeaderCoordinator:
 
     @property
     def context(self) -> Context | None:
-        """None: no broker is the controller."""
+        """Return None: no broker is the controller."""
         return None
 
     @property

@@ -18,14 +18,14 @@ from ackproof.broker.server.zk.session import ZkClosed
 from ackproof.broker.types import BrokerId
 
 TIMEOUT_S = 30.0
-"""How long a command waits for brokers to do their part. One that is down may never do it."""
+"""The time for which a command waits for brokers to do their part. One that is down never may."""
 
 DELETION_TIMEOUT_S = 24 * 3600.0
-"""How long a deletion waits. A broker that is down does its part when it is back. As with a
-controller, the topic's name is taken until then."""
+"""The time for which a deletion waits. A broker that is down does its part when it is back. As with
+a controller, the topic's name is taken until then."""
 
 PATIENCE_S = 5.0
-"""How long a creation may show no progress. Then it has failed, and the next one cleans up."""
+"""The time without progress after which a creation has failed. The next one cleans up."""
 
 LOOK_S = 0.1
 

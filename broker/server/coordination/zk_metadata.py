@@ -37,7 +37,7 @@ FRESH_S_MAX = 2.0
 """The limit of that time. The read may have been slow because ZooKeeper could not be reached."""
 
 LOOK_S = 0.1
-"""How often waiting tasks check their conditions."""
+"""The interval at which waiting tasks check their conditions."""
 
 
 class ZkMetadata(MetadataCache):

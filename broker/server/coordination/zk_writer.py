@@ -35,7 +35,7 @@ from ackproof.broker.server.zk.session import (
 from ackproof.broker.types import BrokerId, ZkVersion
 
 GUESSES_MAX: Final = 100
-"""How often other writes may be faster. Then the write is refused, which its author can handle."""
+"""The number of faster other writes after which a write is rejected. Its author can handle that."""
 
 Settings = Mapping[str, Mapping[str, str]]
 

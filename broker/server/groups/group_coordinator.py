@@ -364,7 +364,7 @@ SLACK_BYTES = 4 * 2**20
 takes any segment but the last one, however small ``offsets.topic.segment.bytes`` makes them."""
 
 SLACK_FACTOR = 10
-"""How many times the size of the data in use a log may have."""
+"""The ratio of a log's size to its data in use above which the log is rewritten."""
 
 
 class Rewriting:

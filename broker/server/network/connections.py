@@ -52,7 +52,7 @@ PEER: ContextVar[Peer] = ContextVar("PEER", default=NO_PEER)
 """The client whose request is being started."""
 
 LINGER_S = 1.0
-"""How long a closed connection may still send what was written."""
+"""The time for which a closed connection may still send written data."""
 
 Frame: TypeAlias = bytes | list[BytesLike]
 """A framed response, perhaps in pieces that are sent one after the other."""

@@ -42,7 +42,7 @@ FIRST_BY_ID = 13
 """The first version of Fetch that names topics by their ids (KIP-516)."""
 EPOCH_MAX = ID_MAX = 2**31 - 1
 MIN_EVICTION_MS = 120_000
-"""How long a session keeps its slot at least."""
+"""The least time for which a session keeps its slot."""
 
 _UNKNOWN = Offset(-1)
 
