@@ -33,9 +33,9 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "nemesis": (0, 7, 0, 0),
     "plugins": (0, 0, 0, 0),
     "protocol": (0, 0, 0, 0),
-    "simulation": (123, 118, 0, 0),
+    "simulation": (0, 35, 0, 0),
     "testing": (0, 0, 0, 0),
-    "tests": (0, 55, 0, 0),
+    "tests": (0, 18, 0, 0),
     "tools": (0, 6, 0, 0),
     "workloads": (0, 0, 0, 0),
 }

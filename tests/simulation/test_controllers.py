@@ -117,10 +117,8 @@ def told(bounces: Bounces, told: BrokerId) -> None:
 def test_bounced_leader_is_named(bounces: Bounces, broker: BrokerId) -> None:
     told(bounces, broker)
     comes(bounces.context, FIRST, 60)
-    what = (
-        f"Election/restarted-broker-leads: broker {broker} is told that 1 leads t-0 since epoch 4"
-    )
-    with pytest.raises(Violation, match=what):
+    what = f"broker {broker} is informed that 1 leads t-0 since epoch 4"
+    with pytest.raises(Violation, match=f"Election/restarted-broker-leads: {what}"):
         told(bounces, broker)
 
 

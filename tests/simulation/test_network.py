@@ -62,7 +62,7 @@ def test_connection_to_a_dead_server_is_refused(world: Any) -> None:
     world.die(world.server)
     (call,) = calls(world, 1)
     world.loop.run_for(1)
-    assert "nobody listens" in outcome(call)
+    assert "no process listens" in outcome(call)
 
 
 def test_a_killed_server_breaks_its_connections(world: Any) -> None:
