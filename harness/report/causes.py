@@ -100,6 +100,11 @@ class CauseGroup:
         return f"{len(partitions)} partitions of {of}"
 
 
+def cause_anchor(number: int) -> str:
+    """Return the id of a cause on a page, whose causes are numbered from 1."""
+    return f"cause-{number}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Causes:
     """The groups of causes on a page: those ``shown`` at once, those ``folded``, and the number of

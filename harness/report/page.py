@@ -16,7 +16,7 @@ from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.harness.report import clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
-from ackproof.harness.report.causes import WHAT, by_fault_and_cell, causes
+from ackproof.harness.report.causes import WHAT, by_fault_and_cell, cause_anchor, causes
 from ackproof.harness.report.comparison import compare, label, seconds
 from ackproof.harness.report.losses import OutOfOrder
 from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
@@ -34,7 +34,7 @@ from ackproof.harness.report.rows import (
     total,
     why,
 )
-from ackproof.harness.report.timeline import NS_PER_S, Timeline
+from ackproof.harness.report.timeline import NS_PER_S, Timeline, fault_anchor
 from ackproof.harness.report.verdict import quorum_told
 
 _SHOWN_NS = 1_000_000
@@ -72,6 +72,7 @@ def _template() -> jinja2.Template:
         seconds=seconds,
         became=plugin_checks.became,
     )
+    environment.globals.update(cause_id=cause_anchor, fault_id=fault_anchor)
     return environment.get_template("report.html")
 
 

@@ -56,6 +56,12 @@ class FaultSpan:
         return any(one.rpartition("-")[0] == topic for one in self.took_from)
 
 
+def fault_anchor(run: int, fault_id: int) -> str:
+    """Return the id of a fault's row on a page: ``fault-3``, or ``fault-3-run-2`` in a later
+    run."""
+    return f"fault-{fault_id}" if run == 1 else f"fault-{fault_id}-run-{run}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryPart:
     """A step of a story: ``story`` is such as ``crash-loop#1``, and ``step`` such as ``bounce-2``.

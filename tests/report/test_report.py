@@ -29,6 +29,7 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import figures, losses
 from ackproof.harness.report.causes import by_fault_and_cell
 from ackproof.harness.report.terminal import cells_table, print_result
+from ackproof.harness.report.timeline import fault_anchor
 from ackproof.history.manifest import Manifest, PlannedRun
 from ackproof.history.schema import CLUSTER, FAULTS, SENDS
 from tests.support.builders.results import cell_result, guarantee
@@ -289,6 +290,14 @@ def test_why_records_were_lost_stands_below_the_matrix_and_long_lists_fold(
     assert "unexplained" in section
     assert section.index("story 5") < section.index("3 further causes") < section.index("story 6")
     assert '<ul class="causes">' not in page_of(directory)
+
+
+def test_each_fault_and_each_cause_has_an_id(directory: Path) -> None:
+    told = tuple(because(number) for number in range(1, 9))
+    page = page_of(directory, replace(RESULT, causes=told))
+    assert '<tr id="fault-1">' in page
+    assert re.findall(r'id="(cause-\d+)"', page) == [f"cause-{n}" for n in range(1, 9)]
+    assert fault_anchor(2, 1) != fault_anchor(1, 1)
 
 
 def test_causes_with_the_same_fault_and_kind_are_one_entry_with_counts(directory: Path) -> None:
