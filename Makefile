@@ -12,7 +12,7 @@ ENGINE := infra/backends/docker/with-engine.sh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test compiled-tests simulate mutation test-long tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker docker-tests docker-image image \
+.PHONY: help setup programs chromium clients demo test compiled-tests simulate mutation test-long test-random tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker docker-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses kafka-releases reference clients-table docs docs-serve lint nightly clean
 
@@ -73,6 +73,10 @@ mutation: setup  ## which broken brokers are found, for docs/detection.md; an ho
 
 test-long: setup  ## the tests that take too long for make test
 	$(BIN)/pytest -m "long and not connect and not docker and not ssh and not kafka and not libraries"
+
+test-random: setup  ## the property tests with other examples each time, five times as many; prints what failed, to be replayed
+	HYPOTHESIS_PROFILE=random $(BIN)/pytest --numprocesses 5 --dist loadfile \
+		$$(grep -rlE '@given|RuleBasedStateMachine' tests --include='test_*.py' --exclude-dir=jepsen)
 
 tamper: setup  ## HISTORIES=2000 small histories, damaged at random: each is judged as it is, or not at all
 	ACKPROOF_TAMPER=$(or $(HISTORIES),2000) $(BIN)/pytest --numprocesses 2 tests/checkers/test_tampering.py

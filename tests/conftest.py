@@ -1,7 +1,9 @@
 """Property tests repeat exactly: their examples come from the test, not from chance.
 
-``HYPOTHESIS_PROFILE=random`` looks for new ones; what it finds it prints, to be replayed. Nor do
-they depend on how fast this machine is: by default an example that takes 200 ms has failed.
+``HYPOTHESIS_PROFILE=random`` (``make test-random``, each night) tries many more, and others each
+time; what it finds it prints, to be replayed. The catalogue of broken brokers (``make mutation``)
+is measured with a profile of its own, so that its results do not change with ours. Nor do tests
+depend on how fast this machine is: by default an example that takes 200 ms has failed.
 """
 
 import os
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ackproof import plugins
+from tests.support.builders.examples import examples
 from tests.support.clusters.bundled import logs_of_those_that_run
 from tests.support.clusters.zookeeper import end_shared_zookeeper
 from tests.support.processes import browser
@@ -23,9 +26,12 @@ _T = TypeVar("_T")
 # What is installed beside the project is not what is tested; subprocesses inherit it.
 os.environ.setdefault(plugins.SWITCH, "off")
 
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(50)
+)
 settings.register_profile("repeatable", patient, derandomize=True)
 settings.register_profile("random", patient, derandomize=False)
+settings.register_profile("catalogue", patient, derandomize=True, max_examples=100)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 

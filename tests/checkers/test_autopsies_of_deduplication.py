@@ -15,10 +15,13 @@ from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.missing_records import RootCauses, deduplicated, explain_lost
 from ackproof.checkers.root_cause.partition_context import PartitionContext
 from ackproof.checkers.verdict import Cause
+from tests.support.builders.examples import examples
 from tests.support.builders.histories import at, connection, entry, indexed, state
 from tests.support.builders.losses import World, deduplicate, lose
 
-ANY_MACHINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+ANY_MACHINE = settings(
+    deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.too_slow]
+)
 
 LOSSES = (
     CauseKind.DEPOSED_LEADER,

@@ -16,10 +16,13 @@ from ackproof.checkers.root_cause.missing_records import RootCauses, explain_rea
 from ackproof.checkers.verdict import Cause
 from tests.support.builders.consumers import MadeConsumer, left_by
 from tests.support.builders.consumers import Seen as Shown
+from tests.support.builders.examples import examples
 from tests.support.builders.histories import at, indexed, state
 from tests.support.builders.losses import Planted, World, cut_for_one_that_never_heard, lose
 
-ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+ANY_MACHINE = settings(
+    deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow]
+)
 OF_ALL = (
     CauseKind.DEPOSED_LEADER,
     CauseKind.UNCLEAN_ELECTION,

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from ackproof.checkers.root_cause.causes import attributed_faults
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import Cause
+from tests.support.builders.examples import examples
 from tests.support.builders.repeats import EXPECTED, NEVER_RESENT, NUMBERED, Way, World, repeat
 
-ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+ANY_MACHINE = settings(
+    deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow]
+)
 OF_NO_IDEMPOTENCE = EXPECTED + NEVER_RESENT
 
 Bursts = list[tuple[Way, int, int]]

@@ -20,8 +20,9 @@ from ackproof.checkers.root_cause.partition_context import (
     PartitionContext,
 )
 from ackproof.checkers.verdict import Cause
+from tests.support.builders.examples import examples
 
-ANY_MACHINE = settings(deadline=None, max_examples=60)
+ANY_MACHINE = settings(deadline=None, max_examples=examples(30))
 WHOLE = HeldBatch(3, 0xAB, intact=True)
 LATER = HeldBatch(4, 0xCD, intact=True)
 OTHER = HeldBatch(3, 0xEF, intact=True)

@@ -5,9 +5,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ackproof.checkers.root_cause.kinds import CauseKind
+from tests.support.builders.examples import examples
 from tests.support.builders.losses import Planted, World, cut_for_one_that_never_heard, lose
 
-ANY_MACHINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+ANY_MACHINE = settings(
+    deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow]
+)
 
 OF_ALL = (
     CauseKind.DEPOSED_LEADER,

@@ -26,7 +26,7 @@ from tests.support.oracles.reference_checker import (
 )
 
 ANY_MACHINE = settings(
-    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 """However slow it is."""
 

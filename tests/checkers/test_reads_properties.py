@@ -26,11 +26,12 @@ from tests.support.builders.consumers import (
     seen,
 )
 from tests.support.builders.consumers import given as assigned
+from tests.support.builders.examples import examples
 from tests.support.builders.histories import Entry, Made, entry, indexed, send
 from tests.support.oracles.reference_consumption import Finding, findings
 
 ANY_MACHINE = settings(
-    max_examples=50,
+    max_examples=examples(30),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

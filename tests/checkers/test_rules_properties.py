@@ -13,7 +13,7 @@ from tests.support.builders.histories import Entry, Made, Send, entry, indexed, 
 from tests.support.oracles.reference_checker import Finding, findings
 
 ANY_MACHINE = settings(
-    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 """However slow it is."""
 

@@ -39,6 +39,7 @@ from ackproof.checkers.root_cause.partition_context import (
 )
 from ackproof.history.schema import LOG, SENDS
 from tests.support.builders.checked_runs import reconcile
+from tests.support.builders.examples import examples
 from tests.support.builders.histories import (
     CELL,
     TOPIC,
@@ -55,7 +56,7 @@ from tests.support.builders.histories import (
 
 SLOW = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=examples(30),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 _Task = TypeVar("_Task")

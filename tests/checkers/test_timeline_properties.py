@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ackproof.checkers.context.broker_logs import Role
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS
+from tests.support.builders.examples import examples
 from tests.support.builders.histories import (
     ACKS_1,
     ALL,
@@ -26,7 +27,7 @@ from tests.support.builders.timelines import SETTLE_NS, Found, Told, acked, soun
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """However slow it is."""
 
-FEW = settings(ANY_MACHINE, max_examples=20)
+FEW = settings(ANY_MACHINE, max_examples=examples(20))
 """Of each of many plants."""
 
 GAP = 1_000 * SECOND

@@ -4,11 +4,13 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from ackproof.checkers import check as checkers
 from ackproof.harness.campaign.backends import BACKENDS, Place, Site
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.directory import create
@@ -20,7 +22,11 @@ from ackproof.history import manifest, reader
 from ackproof.history.writer import TableWriter
 from ackproof.infra.api.interface import Backend, InfraError
 
-pytestmark = pytest.mark.spark
+
+@pytest.fixture(autouse=True)
+def check_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session of Spark takes seconds to start, and finds the same (tests/checkers)."""
+    monkeypatch.setattr(checkers, "check", partial(checkers.check, in_process=True))
 
 
 @pytest.fixture

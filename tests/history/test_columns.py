@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ackproof.history.errors import HistoryError, WriteFailed
 from ackproof.history.reader import partitions, read, read_files
 from ackproof.history.writer import ROWS_MAX, PartitionedWriter
+from tests.support.builders.examples import examples
 
 NAMES = ("partition", "sequence", "type", "time", "offset", "error", "due")
 WIDE = st.integers(0, 2**63 - 1)
@@ -42,7 +43,7 @@ def found(directory: Path) -> dict[int, list[tuple]]:
     }
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.lists(ROWS, max_size=8), max_size=4))
 def test_each_row_is_in_the_file_of_its_partition_in_order(
     tmp_path_factory: pytest.TempPathFactory, flushed: list[list[tuple]]
@@ -83,7 +84,7 @@ def as_block(rows: list[tuple]) -> dict[str, object]:
     return made
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.tuples(st.sampled_from("brf"), st.lists(ROWS, min_size=1)), max_size=8))
 def test_rows_that_come_at_once_are_written_in_order_among_those_that_come_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, list[tuple]]]

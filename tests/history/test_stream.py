@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pyarrow import ipc
 
 from ackproof.history import storage
+from tests.support.builders.examples import examples
 
 SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("word", pa.string())])
 
@@ -21,7 +22,7 @@ def numbers(path: Path) -> list[list[int]]:
     return [one.column("number").to_pylist() for one in storage.read_batches(path)[0]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 2**62), min_size=1, max_size=30), min_size=1, max_size=4),
     st.data(),

@@ -428,7 +428,7 @@ def test_a_new_disk_is_empty() -> None:
 
 
 @given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(0, 3000), max_size=5))
-@settings(max_examples=50)
+@settings(max_examples=examples(30))
 def test_same_seed_yields_the_same_history(seed: int, sizes: list[int]) -> None:
     def run() -> Any:
         disk, descriptor = disk_with(b"old", seed)

@@ -123,7 +123,7 @@ class Asking:
 
 
 @pytest.mark.parametrize(("api_key", "version"), EVERY)
-@settings(max_examples=examples(4), derandomize=True)
+@settings(max_examples=examples(4))
 @given(data=st.data())
 def test_every_version_is_as_kio_has_it(data: st.DataObject, api_key: int, version: int) -> None:
     same_request(data, api_key, version)
@@ -137,7 +137,7 @@ def test_whatever_is_in_them(data: st.DataObject, which: tuple[int, int]) -> Non
     same_response(data, *which)
 
 
-@settings(max_examples=examples(60), derandomize=True)
+@settings(max_examples=examples(60))
 @given(data=st.data(), which=st.sampled_from(FLEXIBLE))
 def test_tagged_fields_are_skipped(data: st.DataObject, which: tuple[int, int]) -> None:
     """Test the tagged fields of the header and the body, also those that kio knows."""
@@ -166,7 +166,7 @@ def tagged(number: int, value: bytes) -> bytes:
 # --- bytes that are no message ----------------------------------------------------------------
 
 
-@settings(max_examples=examples(60), derandomize=True)
+@settings(max_examples=examples(60))
 @given(data=st.data(), which=st.sampled_from(EVERY))
 def test_a_shortened_message_is_refused(data: st.DataObject, which: tuple[int, int]) -> None:
     request = write_request(data.draw(entities(request_type(*which))), 1, "me")[SIZE.size :]
@@ -179,7 +179,7 @@ def test_a_shortened_message_is_refused(data: st.DataObject, which: tuple[int, i
         read_response(asking(*which), response[:keep])
 
 
-@settings(max_examples=examples(100), derandomize=True)
+@settings(max_examples=examples(100))
 @given(data=st.data(), which=st.sampled_from(EVERY))
 def test_a_damaged_message_raises_one_kind_of_error(
     data: st.DataObject, which: tuple[int, int]
@@ -192,7 +192,7 @@ def test_a_damaged_message_raises_one_kind_of_error(
         read_request(APIS[which[0]].request, bytes(payload))
 
 
-@settings(max_examples=examples(100), derandomize=True)
+@settings(max_examples=examples(100))
 @given(which=st.sampled_from(EVERY), rest=st.binary(max_size=60))
 def test_random_bytes_raise_nothing_else(which: tuple[int, int], rest: bytes) -> None:
     with suppress(MalformedRequest):

@@ -16,6 +16,7 @@ from ackproof.workloads.librdkafka.messages import Reports
 from ackproof.workloads.producing import pacing, producer, recorder
 from ackproof.workloads.producing.recorder import SendRecorder
 from ackproof.workloads.spec import ProducerSpec
+from tests.support.builders.examples import examples
 
 PARTITIONS = 3
 CODES = (0, 0, KafkaError._MSG_TIMED_OUT, KafkaError.NOT_ENOUGH_REPLICAS)
@@ -26,7 +27,7 @@ TOLD = st.lists(
 
 
 @pytest.mark.parametrize("acknowledged", [True, False])
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(25))
 @given(st.lists(st.tuples(SENT, st.booleans(), TOLD), max_size=4))
 def test_small_and_large_batches_are_recorded_alike(
     tmp_path_factory: pytest.TempPathFactory, acknowledged: bool, steps: list[tuple]

@@ -16,6 +16,7 @@ from ackproof.workloads.consuming.polling import Poller, Positions
 from ackproof.workloads.polled import polled
 from ackproof.workloads.process import ClientFailed
 from ackproof.workloads.spec import ConsumerSpec
+from tests.support.builders.examples import examples
 
 
 def error(code: int, partition: int = 0, offset: int = 0) -> Message:
@@ -52,7 +53,7 @@ def poller(directory: Path, polls: list[list[Message]]) -> Iterator[tuple[Poller
 SHOWN = st.tuples(st.sampled_from([record, end]), st.integers(0, 1), st.integers(0, 9))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(SHOWN, max_size=8))
 def test_a_poll_leaves_a_consumer_where_its_messages_would_one_by_one(
     tmp_path_factory: pytest.TempPathFactory, shown: list[tuple]

@@ -13,6 +13,7 @@ from ackproof.history.sessions import SESSIONS_MAX, session_number
 from ackproof.history.writer import PartitionedWriter
 from ackproof.workloads.producing.recorder import SendRecorder
 from ackproof.workloads.spec import ProducerSpec
+from tests.support.builders.examples import examples
 
 SPEC = ProducerSpec(
     cell="c",
@@ -156,7 +157,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(EVENTS, max_size=12))
 def test_recorded_rows_equal_the_events(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple]

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackproof.workloads.unresolved import _ROOM_MIN, Unresolved
+from tests.support.builders.examples import examples
 
 PARTITIONS = 3
 MANY = st.integers(0, 3 * _ROOM_MIN)
@@ -17,7 +18,7 @@ EVENTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(EVENTS, max_size=12))
 def test_unresolved_records_behave_like_a_dictionary(events: list[tuple]) -> None:
     unresolved = Unresolved(PARTITIONS)

@@ -65,7 +65,7 @@ class Suite:
         environ = {
             **environment(sources),
             "COLUMNS": "500",  # pytest shortens the reason of a failure to the width
-            "HYPOTHESIS_PROFILE": "repeatable",
+            "HYPOTHESIS_PROFILE": "catalogue",
             "HYPOTHESIS_STORAGE_DIRECTORY": str(place / "hypothesis"),
         }
         with output.open("wb") as out:
