@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from statistics import fmean, stdev
 
-from scipy.stats import t
-
 LEVEL = 0.95
 SAME = 1.1
 """Two settings whose ratio lies between this and its inverse count as the same."""
@@ -64,6 +62,8 @@ def ratio(name: str, first: Sequence[float], second: Sequence[float], together: 
     logs = [log(a / b) for a, b in zip(first, second, strict=True)]
     if len(logs) < 2:
         raise ValueError(f"{name}: one round cannot tell how far rounds differ")
+    from scipy.stats import t  # takes a second to import
+
     within = t.ppf(1 - (1 - LEVEL) / together / 2, len(logs) - 1) * stdev(logs) / sqrt(len(logs))
     middle = fmean(logs)
     return Ratio(name=name, mean=exp(middle), low=exp(middle - within), high=exp(middle + within))
