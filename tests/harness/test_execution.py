@@ -4,13 +4,11 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from ackproof.checkers import check as checkers
 from ackproof.harness.campaign.backends import BACKENDS, Place, Site
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.directory import create
@@ -22,11 +20,7 @@ from ackproof.history import manifest, reader
 from ackproof.history.writer import TableWriter
 from ackproof.infra.api.interface import Backend, InfraError
 
-
-@pytest.fixture(autouse=True)
-def check_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session of Spark takes seconds to start, and finds the same (tests/checkers)."""
-    monkeypatch.setattr(checkers, "check", partial(checkers.check, in_process=True))
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
@@ -95,22 +89,6 @@ def test_a_fault_of_our_own_does_not_either(carry_out, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "report.html").exists()
 
 
-def test_a_loss_in_one_run_wins_over_the_failure_of_another(carry_out, tmp_path: Path) -> None:
-    """Run 1 records an ack that is nowhere in the log; run 2 never begins."""
-
-    def loses_then_refuses(site: Site, scratch: Path, results: Path) -> Backend:
-        if results.name == "1":
-            _record_a_loss(manifest.read(tmp_path / "out"), results / "history")
-        return refuses(site, scratch, results)
-
-    status, said = carry_out(loses_then_refuses)
-    assert status is ExitStatus.BROKEN
-    assert "verdict: fail" in said
-    assert "producer 0 sequence 0" in said
-    document = json.loads((tmp_path / "out" / "verdict.json").read_text())
-    assert document["verdict"] == "fail"
-
-
 @pytest.mark.parametrize(
     ("until", "begun"),
     [("first-broken-guarantee", 2), pytest.param("end", 3, marks=pytest.mark.long)],
@@ -133,7 +111,10 @@ def test_no_further_run_once_one_broke_a_guarantee(
     assert opened == [str(number) for number in range(1, begun + 1)]
     assert [run.number for run in manifest.read(tmp_path / "out").runs] == list(range(1, begun + 1))
     assert ("run 2 broke a guarantee: no further run is started" in said) == (begun == 2)
+    assert "verdict: fail" in said, "the loss wins over the failure of another run"
+    assert "producer 0 sequence 0" in said
     document = json.loads((tmp_path / "out" / "verdict.json").read_text())
+    assert document["verdict"] == "fail"
     assert [run["number"] for run in document["runs"]] == list(range(1, begun + 1))
 
 
