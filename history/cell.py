@@ -183,8 +183,8 @@ class Cell:
         parse=_acks,
         scope=Scope.PRODUCER,
         named=True,
-        meaning="The acks that a send waits for: none (0), the leader's (1) or all in-sync "
-        "replicas' (all or -1).",
+        meaning="Acks that a send waits for: none, the leader's (1), or all in-sync replicas' "
+        "(all, -1).",
     )
     min_insync_replicas = Setting(
         name="min.insync.replicas",
@@ -216,8 +216,7 @@ class Cell:
         scope=Scope.TOPIC,
         default=lambda _: False,
         short="unclean",
-        meaning="Whether a replica outside the ISR may lead if no ISR member can; acked records"
-        " may be lost.",
+        meaning="Let a replica outside the ISR lead if no member can; acked records may be lost.",
     )
     enable_idempotence = Setting(
         name="enable.idempotence",
@@ -225,8 +224,7 @@ class Cell:
         scope=Scope.PRODUCER,
         default=lambda _: False,
         short="idempotence",
-        meaning="Whether the producer numbers its records, so that a retry is not written "
-        "twice. Needs acks=all.",
+        meaning="Number records, so that no retry is written twice. Needs acks=all.",
     )
     max_in_flight = Setting(
         name="max.in.flight.requests.per.connection",
@@ -243,7 +241,7 @@ class Cell:
         scope=Scope.WORKLOAD,
         default=lambda _: ASYNC,
         short="producer",
-        meaning="sync: wait for the outcome of each record, and send late records after it. "
+        meaning="sync: wait for each record's outcome before the next, even if that is then late. "
         "async: queue records and send batches. The name is Kafka 0.8's.",
     )
     client = Setting(
@@ -251,9 +249,8 @@ class Cell:
         parse=_client,
         scope=Scope.PROGRAM,
         default=lambda _: LIBRDKAFKA,
-        meaning="The producers' library: librdkafka, java, aiokafka, franz-go or a plug-in's "
-        "(docs/extend.md); or the path of your own program, which needs --program "
-        "(docs/client-protocol.md).",
+        meaning="The producers' library, also a plug-in's (docs/extend.md), or the path of your own"
+        " program, which needs --program (docs/client-protocol.md).",
     )
 
     isolation = Setting(
@@ -262,8 +259,7 @@ class Cell:
         scope=Scope.CONSUMER,
         default=lambda _: READ_UNCOMMITTED,
         short="isolation",
-        meaning="Whether consumers see all records of transactions or only committed ones. For "
-        "the workload transactions.",
+        meaning="Which records of the workload transactions consumers see: committed ones or all.",
     )
 
     def of(self, scope: Scope) -> Iterator[tuple[str, Value]]:

@@ -14,12 +14,12 @@ from ackproof.config.schemas import Schema
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems import sizes
-from ackproof.harness.campaign.problems.places import PLACES, offers_table
+from ackproof.harness.campaign.problems.places import PLACES, Offer, offers_table
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
 
-_WORDS = {"string": "text", "boolean": "true or false", "object": "mapping"}
+_WORDS = {"string": "text", "boolean": "boolean", "object": "mapping"}
 _LISTED_MAX = 10
 """The most values that a type lists. For more, the meaning of the key says where to find them."""
 
@@ -30,7 +30,7 @@ def page() -> str:
     parts = {
         "{keys}": "\n".join(_keys()),
         "{faults}": "\n".join(_faults()),
-        "{offers}": "\n".join(_table(("faults", *PLACES), _offers())),
+        "{offers}": "\n".join(_offers()),
         "{stories}": "\n".join(_table(("story", "effect", "needs", "source"), _stories())),
         "{targets}": "\n".join(_table(("form", "meaning"), _targets())),
         "{limits}": "\n".join(_table(("total", "confirmed above", "at most"), sizes.table())),
@@ -112,7 +112,7 @@ def _kind(node: Schema, paths: Mapping[str, str]) -> str:
     if "enum" in node:
         if len(node["enum"]) > _LISTED_MAX:
             return "name"
-        return " or ".join(f"`{one}`" for one in dict.fromkeys(map(str, node["enum"])))
+        return ", ".join(f"`{one}`" for one in dict.fromkeys(map(str, node["enum"])))
     if "$ref" in node:
         name = node["$ref"].rpartition("/")[2]
         return (
@@ -132,7 +132,7 @@ def _kind(node: Schema, paths: Mapping[str, str]) -> str:
         return f"list of {_kind(node['items'], paths)}"
     if node["type"] in ("integer", "number"):
         return _number(node)
-    return _WORDS[node["type"]] + (f" like `{node['pattern']}`" if "pattern" in node else "")
+    return _WORDS[node["type"]]
 
 
 def _anchor(heading: str) -> str:
@@ -143,18 +143,20 @@ def _anchor(heading: str) -> str:
 def _either(nodes: Sequence[Schema], paths: Mapping[str, str]) -> str:
     match [one for one in nodes if one.get("type") != "null"]:
         case [one, {"type": "array", "items": item, "minItems": 1}] if one == item:
-            return f"{_kind(one, paths)} or list"
+            return f"{_kind(one, paths)}, list"
         case some:
-            return ", or ".join(_kind(one, paths) for one in some)
+            return ", ".join(dict.fromkeys(_kind(one, paths) for one in some))
 
 
 def _number(node: Mapping[str, Any]) -> str:
-    kind = "integer" if node["type"] == "integer" else "number"
-    if "exclusiveMinimum" in node:
-        kind += f" above {node['exclusiveMinimum']}"
-    if "minimum" in node:
-        kind += f" from {node['minimum']:,}"
-    return kind + (f" to {node['maximum']:,}" if "maximum" in node else "")
+    low, high = node.get("minimum"), node.get("maximum")
+    if low is not None and high is not None:
+        bounds = f" {low:,}–{high:,}" if low >= 0 else f" {low:,} to {high:,}"  # noqa: RUF001
+    else:
+        bounds = "" if low is None else f" ≥{low:,}"
+        bounds += f" >{node['exclusiveMinimum']}" if "exclusiveMinimum" in node else ""
+        bounds += "" if high is None else f" ≤{high:,}"
+    return node["type"] + bounds
 
 
 def _faults() -> Iterator[str]:
@@ -173,8 +175,20 @@ def _parameters(fault: Fault) -> Iterator[tuple[str, ...]]:
         yield f"`{fault.name}`", f"`{name}`", _kind(node, {}), default, node.get("description", "")
 
 
-def _offers() -> Iterator[Sequence[str]]:
-    return _merged((f"`{name}`", *map(str, places.values())) for name, places in offers_table())
+def _offers() -> Iterator[str]:
+    """Yield the table of the places that offer each fault, then its numbered conditions."""
+    notes: dict[str, int] = {}
+
+    def cell(place: Offer) -> str:
+        conditions = place.where if place.refused is None else (place.refused,)
+        marks = ", ".join(str(notes.setdefault(one, len(notes) + 1)) for one in conditions)
+        answer = "yes" if place.refused is None else "no"
+        return f"{answer} ({marks})" if marks else answer
+
+    rows = [(f"`{name}`", *map(cell, places.values())) for name, places in offers_table()]
+    yield from _table(("faults", *PLACES), _merged(rows))
+    yield ""
+    yield from (f"{number}. {condition}" for condition, number in notes.items())
 
 
 def _merged(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:

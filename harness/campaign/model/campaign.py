@@ -28,7 +28,7 @@ class EvidenceSpec(Section):
     """The evidence that a `pass` requires."""
 
     acked_min: Annotated[int, Field(ge=1)] = 1
-    """Require this many acknowledged records of a cell; with fewer it is `inconclusive`."""
+    """Acked records without which a cell is `inconclusive`."""
 
 
 class Limits(Section):
@@ -40,21 +40,20 @@ class Limits(Section):
     """Until every partition has a leader and a full ISR."""
     fault: Duration | None = None
     """To prove that a fault took effect, and again that it is healed. Default: 30 s, or the session
-    timeout and 15 s if that is longer."""
+    timeout and 15 s if longer."""
     recover: Duration = 60_000
-    """After the last fault, until every partition has a leader and a full ISR. Stuck consumer
-    groups get the same time again, and their members' `session.timeout.ms` and
-    `max.poll.interval.ms`."""
+    """The same after the last fault. Stuck consumer groups get that time again, and their members'
+    `session.timeout.ms` and `max.poll.interval.ms`."""
     final_read: Duration = 60_000
     """To read all partitions."""
     collect: Duration = 60_000
-    """To fetch the logs of all replicas and the output of all servers."""
+    """To fetch all replicas' logs and all servers' output."""
     teardown: Duration = 30_000
     """To stop everything."""
 
 
 class Skipped(Section):
-    """A part of the campaign that the backend refused and that was left out."""
+    """A part of the campaign that the backend refused."""
 
     what: str
     """A fault and its target, a story, or a key of the file."""
@@ -75,17 +74,16 @@ class Campaign(Section):
     ]
     """The name of the campaign and of the directory of its results."""
     seed: Annotated[int, Field(ge=0)] | None = None
-    """The seed of all random choices, unless `--seed` gives another. Without it, one is drawn and
-    written into the copy of the file in the results."""
+    """The seed of all random choices, unless `--seed` gives another. Default: drawn, and written
+    into the results' copy of the file."""
     runs: Annotated[int, Field(ge=1, le=RUNS_MAX)] = 1
-    """The number of runs of each cluster, each with a seed of its own."""
+    """Runs of each cluster, each with its own seed."""
     cluster: ClusterSweep = ClusterSweep()
     """The cluster to deploy."""
     cells: Cells
     """The topics and clients to compare."""
     expect: Expectations = ()
-    """[Expectations](#expectations): a verdict, or verdicts and thresholds. Of several for a cell,
-    the last one counts, key by key."""
+    """[Expectations](#expectations): a verdict, or verdicts and thresholds."""
     workload: WorkloadSpec
     """The clients and the records that they send."""
     evidence: EvidenceSpec = EvidenceSpec()
@@ -99,8 +97,7 @@ class Campaign(Section):
     limits: Limits = Limits()
     """The time limits of the steps."""
     skipped: tuple[Skipped, ...] = ()
-    """The parts that `--skip-refused` left out; written into the copy of the file in the
-    results."""
+    """The parts that `--skip-refused` left out; written into the results' copy of the file."""
 
     @property
     def baseline(self) -> bool:

@@ -43,14 +43,14 @@ class CellName(Section):
     """The name of the cells with these settings."""
 
     where: Where = {}
-    """The settings of these cells; without it, all cells."""
+    """[The cells](#values)."""
     name: Annotated[
         str,
         Worded(_PATTERN, "letters, digits, dots, _ and -, and settings in braces, as {acks}"),
         Field(max_length=200),
     ]
-    """The name of the cell and its topic. A setting in braces, as `{acks}` or
-    `{producer.linger.ms}`, stands for its value."""
+    """The name of the cell and its topic. `{acks}` or `{producer.linger.ms}` stands for the
+    setting's value."""
 
 
 CellNames = Annotated[
@@ -101,21 +101,20 @@ class Sweep(Section):
     prefix: Annotated[
         str, Worded(r"^[a-zA-Z0-9._-]*$", "letters, digits, dots, _ and -"), Field(max_length=60)
     ] = ""
-    """The prefix of all topic names, which targets then include. Default on an external cluster:
-    `ackproof-`, the seed and a dash."""
+    """Prefix of all topic names, also in targets. Default on an external cluster: `ackproof-`, the
+    seed and a dash."""
     alone: bool = False
-    """Give each cell a run of its own, one after the other, so that speed can be compared."""
+    """Give each cell a run of its own, so that speed can be compared."""
     name: CellNames = ()
-    """[Names of cells](#names-of-cells) and their topics: a text such as `"{acks}-{client}"`, or a
-    list such as `[{where: {acks: 1}, name: orders}]`."""
+    """[Names of cells](#names-of-cells) and topics: `"{acks}-{client}"`, or `[{where: {acks: 1},
+    name: orders}]`."""
     exclude: tuple[Where, ...] = ()
-    """Combinations to leave out: `[{acks: 0, enable.idempotence: true}]` excludes cells with
-    both."""
+    """Combinations to leave out: `[{acks: 0, enable.idempotence: true}]`."""
     topic: Mapping[str, OneOrSeveral] = {}
-    """Further topic properties, by Kafka's names, such as ``segment.bytes``."""
+    """Further topic properties, such as ``segment.bytes``."""
     producer: Mapping[str, OneOrSeveral] = {}
-    """Further producer properties, by librdkafka's names, such as ``linger.ms``; if cells have
-    another ``client``, [those that all have](client-protocol.md#properties)."""
+    """Further producer properties, such as ``linger.ms``; if cells have another ``client``,
+    [those that all have](client-protocol.md#properties)."""
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:

@@ -33,8 +33,8 @@ _Name = Annotated[
 
 
 class DisksSpec(Section):
-    """Disks of the brokers' own, which faults can affect. Without it, brokers get them if a planned
-    fault needs them."""
+    """Disks of the brokers' own, which faults can affect. Default: if a planned fault needs
+    them."""
 
     per_broker: Annotated[int, Field(ge=1, le=8)] = 1
     """Disks of each broker, each with a log directory."""
@@ -91,38 +91,36 @@ class ClusterSweep(Section):
     """The cluster to deploy. Values may be lists; each combination is a run."""
 
     backend: str = "local"
-    """The place of the nodes: `local` (namespaces on this machine), `docker`, `ssh`, or `here`
-    (this machine, for clients of an external cluster)."""
+    """The place of the nodes. `local`: namespaces on this machine. `here`: this machine, for
+    clients of an external cluster."""
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: str = "bundled"
-    """The system under test. `bundled`: the bundled broker. `kafka:4.1.1` and other versions from
-    2.4 on: that release of Apache Kafka, with ZooKeeper, or KRaft from 4.0 on. `kafka:/DIRECTORY`:
-    an unpacked Kafka with `libs/`. `kafka:image:NAME`: Kafka in a container image
-    ([kafka.md](kafka.md)). `external`: your own cluster ([your-cluster.md](your-cluster.md)).
-    `ackproof systems` lists all, with those of plug-ins ([extend.md](extend.md))."""
+    """The system under test. `bundled`: the bundled broker. `kafka:4.1.1`: that release of Apache
+    Kafka, from 2.4 on. `kafka:/DIRECTORY`: an unpacked Kafka with `libs/`. `kafka:image:NAME`: a
+    container image ([kafka.md](kafka.md)). `external`: [your own cluster](your-cluster.md).
+    `ackproof systems` lists all, with plug-ins' ([extend.md](extend.md))."""
     metadata_quorum: MetadataQuorum | None = None
-    """The metadata servers: `zookeeper`, `isolated-kraft` (controllers of their own) or
-    `combined-kraft` (the first brokers are controllers). Default: ZooKeeper, or `isolated-kraft`
-    from Kafka 4.0 on. KRaft needs Kafka 3.3 ([kafka.md](kafka.md))."""
+    """The metadata servers. `isolated-kraft`: separate controllers. `combined-kraft`: the first
+    brokers are controllers. Default: `zookeeper`, from Kafka 4.0 on `isolated-kraft`. KRaft needs
+    Kafka 3.3 ([kafka.md](kafka.md))."""
     external: ExternalSpec | None = None
     """The external cluster."""
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
-    """The number of brokers, named `broker-1`, `broker-2`, ..."""
+    """Brokers, named `broker-1`, `broker-2`, ..."""
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
-    """The number of metadata servers: `zookeeper-1`, ..., or `controller-1`, ... with KRaft.
-    Combined controllers keep their names `broker-1`, ..."""
+    """Metadata servers: `zookeeper-1`, ..., or with isolated KRaft `controller-1`, ..."""
     clients: _ClientNodes = 1
-    """The number of client nodes, `client-1`, `client-2`, ... The clients of each cell are spread
-    over them in the same order."""
+    """Client nodes, `client-1`, ... The clients of each cell are spread over them in the same
+    order."""
     disks: DisksSpec | None = None
     """Disks of the brokers' own."""
     properties: Mapping[str, OneOrSeveral] = {}
     """Properties of every broker, by Kafka's names:
     [broker-properties.md](broker-properties.md)."""
     compare: Mapping[_Name, Mapping[str, Scalar]] = {}
-    """Named clusters, each with the properties in which it differs. Each is a run for every
-    combination of the lists. Use it for properties that belong together."""
+    """Named clusters, each with the properties in which it differs, for properties that belong
+    together. Each is a run for every combination of the lists."""
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:

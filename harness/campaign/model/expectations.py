@@ -32,12 +32,11 @@ from ackproof.history.manifest import PlannedThreshold
 
 
 class _Expected(Section):
-    """The expectations for the cells with these settings. Each key but `verdict` and `where` is a
-    threshold, or a list of thresholds that must all be met."""
+    """The expectations for some cells. All keys but `where` and `verdict` are thresholds."""
 
     where: Where = {}
-    """The settings of the cells, swept values of the cluster, or `cluster: NAME` of a compared
-    cluster; without it, all cells."""
+    """[The cells](#values); also by swept values of the cluster, or by `cluster: NAME` of a
+    compared one."""
     verdict: (
         Annotated[
             tuple[Annotated[Verdict, Field(strict=False)], ...],
@@ -47,8 +46,7 @@ class _Expected(Section):
         ]
         | None
     ) = None
-    """The expected [verdict](guarantees.md). Of a list each is accepted. Without it, every
-    guarantee must hold."""
+    """The accepted [verdicts](guarantees.md). Default: every guarantee must hold."""
 
     @property
     def thresholds(self) -> Mapping[str, tuple[str, ...]]:

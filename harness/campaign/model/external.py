@@ -84,7 +84,7 @@ class HandSpec(Section):
     `commands`."""
 
     systemd: Word | None = None
-    """A unit for `systemctl`, called by `sudo -n` if you are not root."""
+    """A unit for `systemctl` (with `sudo -n`, unless you are root)."""
     container: Word | None = None
     """A container of the Docker Engine (`DOCKER_HOST`, or this machine's)."""
     compose: Annotated[str, Worded(r"^[^/]+/[^/]+$", "PROJECT/SERVICE")] | None = None
@@ -105,8 +105,8 @@ class HandSpec(Section):
 
 
 class ExternalSpec(Section):
-    """A cluster that Ackproof did not start (`system: external`). Faults affect only the servers
-    that are named here."""
+    """A cluster that Ackproof did not start ([your-cluster.md](your-cluster.md)). Faults affect
+    only the servers that are named here."""
 
     bootstrap_servers: Word
     """Kafka's `bootstrap.servers`."""
@@ -116,15 +116,14 @@ class ExternalSpec(Section):
     secrets: Mapping[str, SecretSpec] = {}
     """Places of secret properties such as `sasl.password`."""
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """The `broker.id` of each broker, if they are not 1 to `brokers` and not named under
-    `servers`."""
+    """Each `broker.id`, if they are not 1 to `brokers` and not named under `servers`."""
     servers: Mapping[
         Annotated[
             str, Worded(r"^broker-[0-9]{1,9}$", "broker-ID with its broker.id, such as broker-1")
         ],
         HandSpec,
     ] = {}
-    """`broker-` and the `broker.id` of each broker, with the way to stop and start it. Name all
+    """By the names `broker-` and `broker.id`, the way to stop and start each broker. Name all
     brokers or none; without them, faults on processes are refused."""
 
 

@@ -39,15 +39,15 @@ _Seed = Annotated[int, Field(ge=0)]
 
 
 class AtMost(Section):
-    """The number of servers that may be affected at once. Targets count with the most servers that
-    they can mean: `leader(t, 0)` one, `isr(t, any)` the replication factor, a link both ends. A
-    fault that exceeds a limit alone is refused; others are delayed, or with `order: drawn`
-    replaced."""
+    """Servers that may be affected at once. Without a limit, any number. Targets count with the
+    most servers that they can mean: `leader(t, 0)` one, `isr(t, any)` the replication factor, a
+    link both ends. A fault that exceeds a limit alone is refused; others are delayed, or with
+    `order: drawn` replaced."""
 
     brokers: _AtMost | None = None
-    """Brokers affected at once; `minority` leaves a majority. Without it, any number."""
+    """Brokers; `minority` leaves a majority."""
     zookeepers: _AtMost | None = None
-    """ZooKeeper servers or KRaft controllers affected at once. Without it, any number."""
+    """ZooKeeper servers or KRaft controllers."""
 
 
 class Schedule(Section):
@@ -60,23 +60,23 @@ class Schedule(Section):
     tail: Duration = 5_000
     """Traffic after the cluster has recovered."""
     settle: Duration = 15_000
-    """The longest wait before each fault for every partition to have a leader and a full ISR. A
-    fault that begins without is named in the report. `0s`: do not wait."""
+    """The longest wait before each fault for a leader and a full ISR of every partition. The report
+    names a fault that begins without. `0s`: do not wait."""
     order: Literal["shuffled", "listed", "drawn"] = "shuffled"
-    """`shuffled` by the seed in each round, `listed` as in the file, or `drawn` by weight."""
+    """`shuffled` by the seed in each round, as in the file, or `drawn` by weight."""
     rounds: Annotated[int, Field(ge=1)] = 1
-    """Passes of each lane through the list of faults; with `drawn`, as many faults as these
+    """Passes of each lane through the list of faults, or with `drawn` as many faults as these
     have."""
     lasts: Duration | None = None
-    """Instead of rounds: plan the faults that begin within this time. They may come later and last
+    """Instead of rounds: plan faults to begin within this time. They may begin later and last
     longer."""
     lanes: Annotated[int, Field(ge=1, le=LANES_MAX)] = 1
     """Sequences of faults side by side, so that their faults overlap."""
     at_most: AtMost = AtMost()
-    """The number of servers that may be affected at once."""
+    """Servers that may be affected at once."""
     until: Literal["end", "first-broken-guarantee"] = "end"
-    """`first-broken-guarantee`: inject no fault after a server ended by itself, and begin no run
-    after one that violated a guarantee. Runs are checked when they are over."""
+    """`first-broken-guarantee`: no fault after a server ended by itself, and no run after one that
+    violated a guarantee. Runs are checked when they are over."""
 
 
 class FaultEntry(Section):
@@ -85,19 +85,18 @@ class FaultEntry(Section):
     fault: str
     """A name of the [catalogue of faults](#the-catalogue-of-faults)."""
     target: str
-    """The affected servers or links, resolved when the fault begins: [Targets](#targets). Default
-    for `command`: `all`."""
+    """The [affected servers or links](#targets), resolved when the fault begins. Default for
+    `command`: `all`."""
     parameters: Mapping[str, Any] = {}
     """The parameters of the [fault](#the-catalogue-of-faults)."""
     hold: DurationRange | None = None
-    """The duration. Default: the least that gives full effect, up to half as much again."""
+    """The duration. Default: the least that gives full effect, or up to half as much again."""
     at: DurationRange | None = None
-    """The time since the start of the workload at which it begins, once. Without it, the fault
-    follows the schedule."""
+    """Time after the start of the workload at which it begins, once. Default: by the schedule."""
     weight: _Weight | None = None
     """With `order: drawn`, its relative frequency; default 1."""
     seed: _Seed | None = None
-    """A seed for open choices of the target (`any`, `one`). Default: the run's."""
+    """A seed for `any` and `one` in the target. Default: the run's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -126,14 +125,13 @@ class StoryEntry(Section):
     topic: str | None = None
     """The topic, if the story is about a partition."""
     partition: Annotated[int, Field(ge=0)] | Literal["any"] = "any"
-    """Its partition; `any` is drawn once for the whole story."""
+    """Its partition; `any` is drawn once a story."""
     at: DurationRange | None = None
-    """The time since the start of the workload at which it begins, once. Without it, the story
-    follows the schedule."""
+    """As for a fault."""
     weight: _Weight | None = None
     """With `order: drawn`, its relative frequency; default 1."""
     seed: _Seed | None = None
-    """A seed for its open choices. Default: the run's."""
+    """As for a fault."""
 
 
 _KINDS = {"fault": "<FaultEntry>", "story": "<StoryEntry>"}
@@ -169,9 +167,8 @@ _Partitions = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class FailoverSpec(Section):
-    """A measurement after the final read: a broker is killed with kill -9 once for each number of
-    ``partitions`` of a topic, and the time until each of its partitions has another leader is
-    measured."""
+    """A measurement after the final read. For each number of ``partitions`` of a topic, a broker is
+    killed with kill -9, and the time until each partition has another leader is measured."""
 
     partitions: Annotated[tuple[_Partitions, ...], Field(min_length=1), Several, AsWritten]
     """Numbers of partitions in rising order."""
@@ -180,7 +177,7 @@ class FailoverSpec(Section):
     target: str = "one(all - controller)"
     """The broker to kill, resolved when all partitions have a full ISR."""
     limit: Duration = 120_000
-    """The time limit for each of three steps: create the partitions, fill the ISRs, elect the last
+    """Time limit of each of three steps: create the partitions, fill the ISRs, elect the last
     leader."""
 
     @property

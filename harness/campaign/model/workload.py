@@ -25,7 +25,7 @@ KEYS_MAX = 100_000
 
 
 class GroupSpec(Section):
-    """A consumer group, whose members commit the records that they have read."""
+    """A consumer group. Its members commit what they have read."""
 
     name: Annotated[
         str,
@@ -34,16 +34,15 @@ class GroupSpec(Section):
     ]
     """Its name; `group.id` is the topic, a dash and this name."""
     members: Annotated[int, Field(ge=1)]
-    """The number of members. Members beyond the number of partitions are idle."""
+    """Its members. Those beyond the number of partitions are idle."""
     delivery: Annotated[Delivery, Field(strict=False)] = Delivery.AT_LEAST_ONCE
-    """`at-least-once`: commit after recording the records; `at-most-once`: before; `auto-commit`:
-    by the client library."""
+    """Commit after recording the records, before, or by the client library."""
     static: bool = False
     """Give each member a `group.instance.id` (KIP-345)."""
     where: Where = {}
-    """The settings of the cells that have it; without it, all cells."""
+    """[The cells](#values) that have it."""
     consumer: Mapping[str, Scalar] = {}
-    """Further properties of its members, by librdkafka's names, such as `session.timeout.ms`."""
+    """Further properties of its members, such as `session.timeout.ms`."""
 
     @property
     def group(self) -> Group:
@@ -65,11 +64,11 @@ class TransactionsSpec(Section):
     aborts: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.2
     """Share of transactions that are aborted."""
     fences: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.02
-    """Share of a producer's transactions during which a second producer starts with the same
-    `transactional.id`; the first goes on as a zombie."""
+    """Share of transactions during which a second producer starts with the same `transactional.id`;
+    the first goes on as a zombie."""
     transformers: Annotated[int, Field(ge=0)] = 1
-    """Clients of each cell that read it in a group and write their output back, in transactions
-    with the offsets of their input."""
+    """Clients of each cell that read it in a group and write output back, in transactions with the
+    offsets of their input."""
 
     @property
     def as_told(self) -> Transactions:
@@ -88,28 +87,26 @@ class WorkloadSpec(Section):
     kind: str = "produce"
     """The workload: `ackproof workloads`."""
     rate: Rate
-    """Records a second of each cell, over all its producers. `flat-out`: as fast as the clients
-    can; needs `records`."""
+    """Records a second of each cell. `flat-out`: as fast as the clients can; needs `records`."""
     records: Annotated[int, Field(ge=1)] | None = None
-    """The most records of each cell, over all its producers. Without it, they send until the
-    schedule ends."""
+    """The most records of each cell. Default: until the schedule ends."""
     record_bytes: Sizes = (100, 100)
-    """Bytes of a record's value. `[100, 2000]` draws evenly; a record has the same size in every
+    """Bytes of a record's value. A range is drawn evenly; a record has the same size in every
     run."""
     keys: Annotated[int, Field(ge=1, le=KEYS_MAX)] | None = None
     """Keys of each producer, used in turn; at least one a partition. Key n goes to partition n
-    modulo their number, or to the one of `producer.partitioner` (librdkafka's, except `random`),
-    and an ack from another partition is reported. Without it, records have no key."""
+    modulo their number, or to that of `producer.partitioner` (librdkafka's, except `random`); an
+    ack from another partition is reported. Default: no keys."""
     producers: Annotated[int, Field(ge=1)] = 1
     """Producers of each cell."""
     readers: Annotated[int, Field(ge=0)] = 0
-    """Tail readers of each cell, which read all partitions from the start, in no group. With the
+    """Tail readers of each cell: they read all partitions from the start, in no group. With the
     broker property `replica.selector.class:
     org.apache.kafka.common.replica.RackAwareReplicaSelector` all consumers read from followers
-    (KIP-392): each broker has a `broker.rack` of its own, and the consumers take these as
+    (KIP-392), because each broker gets a `broker.rack` of its own and the consumers take these as
     `client.rack` in turn."""
     readers_where: Where = {}
-    """The settings of the cells with tail readers; without it, all cells."""
+    """[The cells](#values) with tail readers."""
     groups: tuple[GroupSpec, ...] = ()
     """The consumer groups of the cells."""
     transactions: TransactionsSpec | None = None
