@@ -51,7 +51,7 @@ def test_loud_mutant_is_found_and_its_result_kept(tmp_path: Path) -> None:
     known = json.loads((tmp_path / "results" / "simulator" / f"{LOUD}.json").read_text())
     assert known["finding"]["outcome"] == "found"
     text = (tmp_path / "docs" / "page.md").read_text()
-    assert "| found | 1 of 1 (100 %) | not run | not run | not run |" in text
+    assert "| found | 1/1 (100 %) | not run | not run | not run |" in text
     again = run()
     assert again.returncode == 0, again.stdout + again.stderr
     assert "found:" not in again.stdout, "the result is known"

@@ -24,19 +24,18 @@ _INTRODUCTION = f"""\
 # Detection of broken brokers
 
 A harness that finds nothing and a system without faults look the same. So the bundled broker is \
-broken on purpose. Each patch of the catalogue (`tools/mutation/catalogue/*.patch`) is applied to \
-a copy of the sources. Then the copy must fail in the simulator (at most 120 s of processor \
-time), in a conformance test (`tests/conformance`), in a property test (`tests/properties`), in a \
-test of one part of the broker (`tests/log`, `tests/replication`, `tests/groups`, \
-`tests/controller`, `tests/coordination`, `tests/server`) or in a campaign (`ackproof run`). The \
-sound broker is examined first: what fails there counts for nothing. Times are processor time, of \
-campaigns by the clock.
+broken on purpose. Each patch `tools/mutation/catalogue/MUTANT.patch` is applied to a copy of the \
+sources, which must then fail in the simulator (at most 120 s of processor time), in a test or in \
+a campaign (`ackproof run`). The tests are `tests/conformance`, `tests/properties`, and those of \
+the broker's parts: `tests/log`, `tests/replication`, `tests/groups`, `tests/controller`, \
+`tests/coordination`, `tests/server`. They begin with the mutants that the simulator does not \
+find, so that their share is low. What fails on the sound broker, too, counts for nothing. Times \
+are processor time, of campaigns by the clock.
 
-`make mutation` writes this page, and measures only what `results/mutation` lacks. \
-`python -m tools.mutation --list` shows the component, the guarantee and the origin of each \
-mutant, and the header of its patch the settings and faults with which it shows. Tests begin with \
-the mutants that the simulator does not find, so that their share is low. A find of the simulator \
-is in the same seed on every machine. {STALE} marks a result of older sources.
+`python -m tools.mutation --list` prints what each mutant breaks, its component, guarantee and \
+origin; the header of its patch names the settings and faults with which it shows. `make mutation` \
+writes this page, and measures only what `results/mutation` lacks. {STALE} marks a result of older \
+sources.
 """
 
 _MEASURED = re.compile(r"^(Measured on .* catalogue `(.*)`, sources `(.*)`\.)( .*)?$", re.MULTILINE)
@@ -69,7 +68,9 @@ def page(mutants: Mapping[str, Mutant], known: Known, written: date, sources: st
         f"Measured on {written}: catalogue `{digest(mutants)}`, sources `{sources}`.\n",
         *_summary(mutants, known),
         "## Results\n",
-        "| mutant | defect | found by |\n| --- | --- | --- |\n"
+        "The simulator finds a mutant in the same seed on every machine. *no*: examined in vain; "
+        "empty: not examined.\n",
+        "| mutant | simulator: broken rule (seed) | tests and campaigns |\n| --- | --- | --- |\n"
         + "".join(_row(mutant, known) for mutant in mutants.values()),
     ]
     return "\n".join(parts)
@@ -182,7 +183,7 @@ def _found_of(results: Sequence[tuple[object, Result]]) -> str:
     if not results:
         return _NOT_RUN
     found = sum(result.finding.outcome is Outcome.FOUND for _, result in results)
-    return f"{found} of {len(results)} ({100 * found // len(results)} %)"
+    return f"{found}/{len(results)} ({100 * found // len(results)} %)"
 
 
 def _sound(result: Result | None, known: Known) -> str:
@@ -200,55 +201,55 @@ def _sound(result: Result | None, known: Known) -> str:
 
 def _not_found(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
     left = [one for one in mutants.values() if _in_vain(_results(one, known))]
-    expected = [f"`{one.name}`" for one in left if one.expected]
-    unexpected = [f"`{one.name}`" for one in left if not one.expected]
-    if expected:
-        yield f"Not found by any method: {', '.join(expected)}.\n"
-    if unexpected:
-        yield f"Not found, and not expected of the simulator: {', '.join(unexpected)}.\n"
+    for heading, expected in (
+        ("Not found by any method:", True),
+        ("Not found, and not expected of the simulator:", False),
+    ):
+        those = [one for one in left if one.expected is expected]
+        if those:
+            yield f"{heading}\n"
+            yield from (f"- `{one.name}`: {_plain(one.breaks)}" for one in those)
+            yield ""
 
 
 # --- table ------------------------------------------------------------------------------------
 
 
 def _row(mutant: Mutant, known: Known) -> str:
-    cells = (f"`{mutant.name}`", _plain(mutant.breaks), _outcomes(mutant, known))
+    results = _results(mutant, known)
+    searched = [one for one in results if one.method is Method.SIMULATOR]
+    others = [one for one in results if one.method is not Method.SIMULATOR]
+    cells = (f"`{mutant.name}`", *(_outcomes(those, mutant, known) for those in (searched, others)))
     return f"| {' | '.join(cells)} |\n"
 
 
-def _outcomes(mutant: Mutant, known: Known) -> str:
-    """Return what each method found, with finds first, and the methods that found nothing."""
-    results = _results(mutant, known)
-    found, inconclusive, nothing = (
-        [one for one in results if one.finding.outcome is outcome]
-        for outcome in (Outcome.FOUND, Outcome.INCONCLUSIVE, Outcome.NOT_FOUND)
-    )
+def _outcomes(results: Sequence[Result], mutant: Mutant, known: Known) -> str:
+    """Return the finds, then the inconclusive results; "no" if there is neither."""
 
     def mark(result: Result) -> str:
         return "" if known.is_current(result, mutant) else STALE
 
+    finds = [one for one in results if one.finding.outcome is Outcome.FOUND]
     parts = [
-        *(f"**{one.finding.by}**{mark(one)} ({_plain(_place(one))})" for one in found),
+        *(f"`{one.finding.by}`{mark(one)}{_place(one)}" for one in finds),
         *(
             f"inconclusive{mark(one)} ({_COLUMNS[one.method]}): {_plain(one.finding.why)}"
-            for one in inconclusive
+            for one in results
+            if one.finding.outcome is Outcome.INCONCLUSIVE
         ),
     ]
-    if nothing:
-        methods = ", ".join(f"{_COLUMNS[one.method]}{mark(one)}" for one in nothing)
-        parts.append(f"not by {methods}")
-    return "; ".join(parts) or _NOT_RUN
+    return "; ".join(parts) or "".join(f"no{mark(one)}" for one in results[:1])
 
 
 def _place(result: Result) -> str:
-    """Return where a find is: the seed of the simulator, the kind of tests, or the campaign."""
+    """Return where a find is: the seed of the simulator, or the campaign; a test says it itself."""
     match result.method:
         case Method.SIMULATOR:
-            return result.finding.where
+            return f" ({_plain(result.finding.where.removeprefix('seed '))})"
         case Method.CAMPAIGN:
-            return _joined("campaign", result.finding.where)
+            return f" ({_plain(_joined('campaign', result.finding.where))})"
         case _:
-            return _COLUMNS[result.method]
+            return ""
 
 
 def _joined(*parts: str) -> str:
