@@ -29,13 +29,15 @@ LEAST_MS = 100
 
 def section(name: str, matrix: MatrixDocument) -> Iterator[str]:
     """Yield the lines about one campaign."""
-    yield f"`ackproof matrix --systems {_names(matrix)} campaigns/{name}.yaml --seed {matrix.seed}`"
-    yield from (_told(system) for system in matrix.systems)
     judged = _judged(matrix)
-    yield f"| cell | {' | '.join(system.system for system in judged)} |"
+    yield f"| seed {matrix.seed} | {' | '.join(system.system for system in judged)} |"
     yield f"| --- |{' --- |' * len(judged)}"
+    yield f"| campaign | {' | '.join(map(_outcome, judged))} |"
     for cell in _cells(matrix):
         yield f"| {cell} | {' | '.join(_entry(cell, system) for system in judged)} |"
+    for system in matrix.systems:
+        if system not in judged:
+            yield _unjudged(system)
     away = after_faults(matrix)
     if away:
         yield _picture(name, matrix, away)
@@ -56,10 +58,6 @@ def after_faults(matrix: MatrixDocument) -> Mapping[str, Mapping[str, int]]:
     return dict(sorted(found.items(), key=lambda of: of[0] == NO_FAULT))
 
 
-def _names(matrix: MatrixDocument) -> str:
-    return ",".join(system.system for system in matrix.systems)
-
-
 def _judged(matrix: MatrixDocument) -> list[SystemDocument]:
     return [system for system in matrix.systems if system.verdict is not None]
 
@@ -68,14 +66,19 @@ def _cells(matrix: MatrixDocument) -> Sequence[str]:
     return list(dict.fromkeys(cell.cell for system in matrix.systems for cell in system.cells))
 
 
-def _told(system: SystemDocument) -> str:
+def _unjudged(system: SystemDocument) -> str:
+    """Return why there is no verdict on a system."""
     if system.refused:
-        return f"- {system.system}: refused; {len(system.refused)} faults are none for it"
-    if system.verdict is None:
-        return f"- {system.system}: no verdict; {system.trouble}"
+        return f"{system.system}: refused; {len(system.refused)} faults are none for it"
+    return f"{system.system}: no verdict; {system.trouble}"
+
+
+def _outcome(system: SystemDocument) -> str:
+    """Return the outcome of the campaign on a system: verdict, proven faults and duration."""
     proven = sum(fault.proven is True for fault in system.faults)
-    came = f"**{system.verdict.value}**, {proven} of {len(system.faults)} faults proven"
-    return f"- {system.system}: {came}" + _after(system.duration_s)
+    duration = "" if system.duration_s is None else f", {system.duration_s:.0f} s"
+    verdict = "" if system.verdict is None else system.verdict.value
+    return f"**{verdict}**, {proven}/{len(system.faults)} faults{duration}"
 
 
 def _entry(cell: str, system: SystemDocument) -> str:
@@ -85,28 +88,22 @@ def _entry(cell: str, system: SystemDocument) -> str:
         return "none"
     away = found.unavailable
     figures = (
-        f"{_number(found.lost)} of {found.acked:,} lost",
-        *([] if found.duplicated == 0 else [f"{_number(found.duplicated)} duplicated"]),
-        f"outage {'unknown' if away is None else _seconds(away.longest_ms)}",
-        f"p99 {'unknown' if found.ack_latency is None else _took(found.ack_latency.p99_ms)}",
+        f"{_number(found.lost)}/{found.acked:,}",
+        *([] if found.duplicated == 0 else [f"+{_number(found.duplicated)}"]),
+        _seconds(None if away is None else away.longest_ms),
+        _seconds(None if found.ack_latency is None else found.ack_latency.p99_ms),
     )
     return f"{found.verdict.value}: {', '.join(figures)}"
 
 
 def _number(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
+    return "?" if value is None else f"{value:,}"
 
 
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds / 1_000:.1f} s" if milliseconds else "none"
-
-
-def _took(milliseconds: float) -> str:
-    return f"{milliseconds:.3g} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:.1f} s"
-
-
-def _after(duration_s: float | None) -> str:
-    return "" if duration_s is None else f", {duration_s:.0f} s"
+def _seconds(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return "?"
+    return f"{milliseconds / 1_000:.1f}" if milliseconds >= 1_000 else f"{milliseconds:.3g} ms"
 
 
 # --- the picture ---------------------------------------------------------------------------------
