@@ -32,7 +32,7 @@ class Ratio:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.mean:.2f} ({self.low:.2f} to {self.high:.2f})"
+        return f"{self.name}: {self.mean:.2f} ({self.low:.2f}–{self.high:.2f})"  # noqa: RUF001
 
     @property
     def verdict_of_more(self) -> str | None:

@@ -132,19 +132,19 @@ def same(rates: Rates) -> tuple[Sequence[Ratio], Sequence[str | None]]:
 
 
 def ratios_of(rates: Rates, pairs: Sequence[tuple[str, str]]) -> Sequence[Ratio]:
-    return [ratio(f"{a} to {b}", rates[a], rates[b], together=len(pairs)) for a, b in pairs]
+    return [ratio(f"{a}/{b}", rates[a], rates[b], together=len(pairs)) for a, b in pairs]
 
 
 def compared(ratios: Sequence[Ratio], verdicts: Sequence[str | None]) -> str:
     """Return the ratios with their intervals and verdicts, as the content of a cell or line."""
     pairs = zip(ratios, verdicts, strict=True)
-    return "; ".join(f"{one}: {verdict or 'undecided'}" for one, verdict in pairs)
+    return "; ".join(f"{one} {verdict or 'undecided'}" for one, verdict in pairs)
 
 
 def measured(rates: Rates) -> str:
     """Return mean, smallest and largest round of each setting."""
     return "; ".join(
-        f"{value}: {fmean(runs):,.0f} ({min(runs):,.0f} to {max(runs):,.0f})"
+        f"{value}: {fmean(runs):,.0f} ({min(runs):,.0f}–{max(runs):,.0f})"  # noqa: RUF001
         for value, runs in rates.items()
     )
 
@@ -159,7 +159,7 @@ def table(
         name: The setting that differs within a row.
         findings: The finding of each group, and what judges it.
     """
-    yield f"| | {name}: acks a second (smallest to largest round) | finding | ratios (95 %) |"
+    yield f"| | {name}: acks a second (range of rounds) | finding | ratios (95 %) |"
     yield "| --- | --- | --- | --- |"
     for group, rates in groups.items():
         finding, judge = findings[group]
@@ -213,7 +213,7 @@ def by_min_isr(results: Results) -> Iterator[str]:
 def by_partitions(results: Results) -> Iterator[str]:
     """Whether partitions bring more, and whether many of them bring a little less again."""
     rates = results.rates("partitions")
-    yield f"Acks a second by partitions (smallest to largest round): {measured(rates)}."
+    yield f"Acks a second by partitions (range of rounds): {measured(rates)}."
     first, *others = rates
     ratios = ratios_of(rates, [(other, first) for other in others])
     verdicts = [one.verdict_of_more for one in ratios]
@@ -227,7 +227,7 @@ def by_partitions(results: Results) -> Iterator[str]:
         yield f"Beyond a critical number the TPS falls: **not seen**, {last} partitions have most."
     else:
         pairs = list(combinations(rates, 2))
-        falls = ratio(f"partitions {best} to {last}", rates[best], rates[last], together=len(pairs))
+        falls = ratio(f"partitions {best}/{last}", rates[best], rates[last], together=len(pairs))
         verdict = falls.verdict_of_more or "undecided"
         yield f"Beyond a critical number the TPS falls: **{verdict}** ({falls})."
     yield _picture("seed004-partitions", lambda axes: _groups(axes, {"": rates}, "partitions"))
@@ -339,13 +339,13 @@ def latency(results: Results) -> Iterator[str]:
     for one in results.rounds:
         for until, milliseconds in latencies_of(one.history).items():
             took.setdefault((setting(one.cell, "acks"), until), []).append(milliseconds)
-    yield "| acks | until | 50 % | 90 % | 99 % | 99.9 % | longest |"
+    yield "| acks | until | 50 % | 90 % | 99 % | 99.9 % | longest, ms |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
     lines: dict[str, list[float]] = {}
     for (acks, until), runs in took.items():
         each = np.array([[*np.percentile(run, PERCENTILES), run.max()] for run in runs])
         lines[f"acks={acks}, {until}"] = np.median(each, axis=0).tolist()
-        cells = (f"{low:,.2f} to {high:,.2f} ms" for low, high in zip(*_ends(each), strict=True))
+        cells = (f"{low:,.2f}–{high:,.2f}" for low, high in zip(*_ends(each), strict=True))  # noqa: RUF001
         yield f"| {acks} | {until} | {' | '.join(cells)} |"
     yield _picture("seed004-latency", lambda axes: _percentile_lines(axes, lines))
 

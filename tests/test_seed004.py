@@ -78,7 +78,7 @@ def test_table_has_rates_finding_and_ratios_of_each_group_in_a_row() -> None:
         seed004.table({"acks=all": rates}, "replicas", {"acks=all": ("fewer", seed004.more)})
     )
     (compared,) = seed004.more(rates)[0]
-    row = f"1: 210 (200 to 220); 2: 105 (100 to 111) | fewer: **confirmed** | {compared}: confirmed"
+    row = f"1: 210 (200–220); 2: 105 (100–111) | fewer: **confirmed** | {compared} confirmed"  # noqa: RUF001
     assert rows[2:] == [f"| acks=all | {row} |"]
 
 
