@@ -9,11 +9,12 @@ NOT_RUN = "not run"
 _INTRODUCTION = """\
 # Known losses
 
-Losses that released versions of Apache Kafka or its clients are known for, and the campaigns that \
-show them. `make known-losses` runs the campaigns of `campaigns/known-losses/stories.yaml` and \
-writes this page from the results. *k of n*: k of n runs, each with its own seed, showed the loss. \
-A run without effect or with too little evidence is *inconclusive* and not counted. No sighting in \
-n runs is no proof: a loss that shows in one run of three is missed with probability (2/3)^n.
+Losses that released versions of Apache Kafka or its clients are known for, and the campaigns in \
+`campaigns/known-losses/` that show them. `make known-losses` runs them and writes this page. \
+*k of n*: k of n runs, each with its own seed, showed the loss; in brackets the first of these with \
+the number of affected records. A run without effect or with too little evidence is *inconclusive* and \
+not counted. No sighting in n runs is no proof: a loss that shows in one run of three is missed \
+with probability (2/3)^n.
 """
 _HEADINGS = """\
 | loss | source | found in | not found in | anomaly | campaign |
@@ -33,7 +34,7 @@ def page(stories: Mapping[str, Story], tallies: Tallies) -> str:
     rows = "".join(_row(name, story, tallies) for name, story in stories.items())
     parts = [_INTRODUCTION, f"{_HEADINGS}{rows}"]
     for name, story in stories.items():
-        parts.append("\n".join(_section(name, story, tallies)))
+        parts.append("\n".join(_section(name, story)))
     return "\n".join(parts)
 
 
@@ -50,7 +51,12 @@ def _row(name: str, story: Story, tallies: Tallies) -> str:
 
 
 def _sides(sides: Sequence[Side], tallies: Callable[[Side], Tally]) -> str:
-    return "<br>".join(f"{side.name}: {words(tallies(side))}" for side in sides) or "none"
+    return "<br>".join(f"{side.name}: {_counts(tallies(side))}" for side in sides) or "none"
+
+
+def _counts(found: Tally) -> str:
+    first = found.first
+    return words(found) + (f" (seed {first.seed}: {first.records:,})" if first else "")
 
 
 def words(found: Tally) -> str:
@@ -66,21 +72,8 @@ def words(found: Tally) -> str:
     return ", ".join(parts) or NOT_RUN
 
 
-def _section(name: str, story: Story, tallies: Tallies) -> Iterator[str]:
+def _section(name: str, story: Story) -> Iterator[str]:
     yield f"## {name}\n"
     yield f"{story.tells.strip()}\n"
     if story.tried:
         yield f"{story.tried.strip()}\n"
-    for side in story.sides:
-        if (first := tallies(name, side).first) is not None:
-            told = f": {_plain(first.sentence)}" if first.sentence else "."
-            what = " or ".join(story.shown(side))
-            yield f"- {side.name}, seed {first.seed}, {first.records:,} {what}{told}"
-    yield ""
-
-
-def _plain(sentence: str) -> str:
-    """Return a sentence as text of a list. It may quote brokers' logs, whose control characters
-    and markup must not reach the page."""
-    kept = "".join(c if c.isprintable() else " " for c in sentence)
-    return kept.replace("\\", "\\\\").replace("<", "&lt;")

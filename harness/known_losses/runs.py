@@ -117,12 +117,10 @@ class Seen:
 
     Attributes:
         records: The number of records with the story's anomalies.
-        sentence: The first explanation; empty if these anomalies have none.
     """
 
     seed: int
     records: int
-    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +150,7 @@ def tally(runs: Iterable[Once], shows: Collection[str]) -> Tally:
         if result is None:
             continue
         if records := sum(result.anomalies.get(name) or 0 for name in shows):
-            seen = Seen(seed=one.seed, records=records, sentence=_sentence(result, shows))
+            seen = Seen(seed=one.seed, records=records)
             found = replace(
                 found, runs=found.runs + 1, seen=found.seen + 1, first=found.first or seen
             )
@@ -174,11 +172,6 @@ def told(result: VerdictDocument, shows: Collection[str]) -> bool:
         return False
     broken_down = any(run.infrastructure_failed for run in result.runs) or result.findings
     return bool(result.runs) and not broken_down and result.verdict is not Verdict.INCONCLUSIVE
-
-
-def _sentence(result: VerdictDocument, shows: Collection[str]) -> str:
-    causes = (cause for cause in result.causes if cause.anomaly in shows)
-    return next((cause.sentence for cause in causes), "")
 
 
 # --- runs -----------------------------------------------------------------------------------------
