@@ -19,11 +19,10 @@ def test_every_named_module_and_test_exists() -> None:
     assert sorted(name for name in named if not (ROOT / name).is_file()) == []
 
 
-def test_every_mechanism_has_module_test_and_comparison() -> None:
+def test_every_mechanism_has_module_and_test_or_is_left_out() -> None:
     """A row without a module is left out, and says why."""
     assert len(MECHANISMS) > 80
     for section, mechanism, module, test, comparison in MECHANISMS:
         assert section, mechanism
         assert bool(module) == bool(test) or comparison.startswith("left out"), mechanism
         assert module or comparison.startswith("left out"), mechanism
-        assert comparison, mechanism
