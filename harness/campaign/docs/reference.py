@@ -156,7 +156,7 @@ def _number(node: Mapping[str, Any]) -> str:
         bounds = "" if low is None else f" ≥{low:,}"
         bounds += f" >{node['exclusiveMinimum']}" if "exclusiveMinimum" in node else ""
         bounds += "" if high is None else f" ≤{high:,}"
-    return node["type"] + bounds
+    return f"{node['type']}{bounds}"
 
 
 def _faults() -> Iterator[str]:
