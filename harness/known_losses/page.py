@@ -13,8 +13,8 @@ Losses that released versions of Apache Kafka or its clients are known for, and 
 `campaigns/known-losses/` that show them; the head of each says how. `make known-losses` runs them \
 and writes this page. *k of n*: k of n runs, each with its own seed, showed the loss; in brackets \
 the first of these, with the number of affected records. A run without effect or with too little \
-evidence is *inconclusive* and not counted. No sighting in n runs is no proof: a loss that shows in \
-one run of three is missed with probability (2/3)^n.
+evidence is *inconclusive* and not counted. No sighting in n runs is no proof: a loss that shows \
+in one run of three is missed with probability (2/3)^n.
 """
 _HEADINGS = """\
 | loss | source | found in | not found in | anomaly | campaign |

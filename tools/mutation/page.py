@@ -68,8 +68,8 @@ def page(mutants: Mapping[str, Mutant], known: Known, written: date, sources: st
         f"Measured on {written}: catalogue `{digest(mutants)}`, sources `{sources}`.\n",
         *_summary(mutants, known),
         "## Results\n",
-        "The simulator finds a mutant in the same seed on every machine. *no*: examined, not found; "
-        "empty: not examined.\n",
+        "The simulator finds a mutant in the same seed on every machine. *no*: examined, not "
+        "found; empty: not examined.\n",
         "| mutant | simulator: broken rule (seed) | tests and campaigns |\n| --- | --- | --- |\n"
         + "".join(_row(mutant, known) for mutant in mutants.values()),
     ]
