@@ -30,7 +30,7 @@ from ackproof.workloads import WORKLOADS
 _PLUGGABLE = (FAULTS, SYSTEMS, CLIENTS, WORKLOADS, CATALOGUE)
 
 _VERDICTS = {
-    Verdict.PASS: "Every guarantee of the cell held, and the evidence was sufficient.",
+    Verdict.PASS: "Every guarantee that the cell promises held, and the evidence was sufficient.",
     Verdict.FAIL: "A guarantee was broken. The report names each record and the root cause.",
     Verdict.NOT_GUARANTEED: (
         "The settings, or changes of leaders and disks, do not guarantee "

@@ -22,7 +22,6 @@ class UnknownHost(InfraError):
     def __init__(self, host: str, fingerprint: str, known_hosts: Path) -> None:
         self.fingerprint = fingerprint
         super().__init__(
-            f"{host}: unknown host, it shows the key {fingerprint}, which is not in {known_hosts}; "
             f"{host}: unknown host, it shows the key {fingerprint}, which is not in {known_hosts}. "
             "Compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host; "
             f"if this is the host you mean, add: --accept-host-key {fingerprint}"
