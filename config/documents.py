@@ -18,14 +18,14 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_sc
 from ackproof.config import schemas, yaml_document
 from ackproof.config.sensitive import HIDDEN, is_sensitive, redacted
 from ackproof.config.suggestions import closest
-from ackproof.config.yaml_document import NotYaml, Position, Step, Steps
+from ackproof.config.yaml_document import InvalidYaml, Position, Step, Steps
 
 WORDED = "worded"
 """The type of the error that pydantic reports."""
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
+class PatternDescription:
     """An annotation of a text that matches a pattern.
 
     Attributes:
@@ -52,7 +52,7 @@ class Worded:
         return text
 
 
-VARIABLE = Worded(
+VARIABLE = PatternDescription(
     r"^[A-Za-z_][A-Za-z0-9_]*$",
     "the name of an environment variable: letters, digits and _, no digit first",
 )
@@ -119,7 +119,7 @@ class Document:
     Attributes:
         content: The content as YAML types: mappings, lists, text, numbers, booleans, None.
         problems: Its problems as YAML.
-        positions, keys: As in :class:`config.yaml_document.Reading`.
+        positions, keys: As in :class:`config.yaml_document.ParsedFile`.
     """
 
     path: Path
@@ -191,7 +191,7 @@ def read(path: Path) -> Document:
         raise DocumentRefused(path, [whole_file(f"is larger than {_BYTES_MAX:,} bytes")])
     try:
         found = yaml_document.read(text)
-    except NotYaml as broken:
+    except InvalidYaml as broken:
         reason = f"not YAML: {broken}"
         problem = Problem(field="file", reason=reason, position=broken.position)
         raise DocumentRefused(path, [problem]) from None

@@ -56,7 +56,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
+class ValueProblem:
     """A problem of the value at ``steps``."""
 
     steps: Steps
@@ -68,7 +68,7 @@ _BLOCK = "while scanning a block scalar"
 """The beginning of PyYAML's message about a text that `>` or `|` introduces."""
 
 
-class NotYaml(ValueError):
+class InvalidYaml(ValueError):
     """A text that is not YAML. The message says what it is instead; ``position`` is its place if
     known."""
 
@@ -78,7 +78,7 @@ class NotYaml(ValueError):
 
 
 @dataclass(slots=True)
-class Reading:
+class ParsedFile:
     """The result of reading a file.
 
     Attributes:
@@ -91,11 +91,11 @@ class Reading:
     content: object = None
     positions: dict[Steps, Position] = field(default_factory=dict)
     keys: dict[Steps, Position] = field(default_factory=dict)
-    slips: list[Slip] = field(default_factory=list)
+    slips: list[ValueProblem] = field(default_factory=list)
     nodes: int = 0
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> ParsedFile:
     """Read ``text``. Raises NotYaml."""
     try:
         loader = _Composer(text)
@@ -105,11 +105,11 @@ def read(text: str) -> Reading:
         if broken.context == _BLOCK:
             said += "; a value that begins with > or | must stand in quotes"
         mark = broken.problem_mark or broken.context_mark
-        raise NotYaml(said, _position(mark) if mark else None) from None
+        raise InvalidYaml(said, _position(mark) if mark else None) from None
     except yaml.reader.ReaderError as broken:
         reason = f"the character {chr(broken.character)!r} must not stand in YAML"
-        raise NotYaml(reason, _at(text, broken.position)) from None
-    reading = Reading(slips=loader.tags)
+        raise InvalidYaml(reason, _at(text, broken.position)) from None
+    reading = ParsedFile(slips=loader.tags)
     if node is not None:
         reading.positions[()] = _position(node.start_mark)
         reading.content = _value(node, (), reading)
@@ -130,10 +130,10 @@ def _at(text: str, index: int) -> Position:
     return Position(before.count("\n") + 1, index - before.rfind("\n"))
 
 
-def _value(node: yaml.Node, steps: Steps, reading: Reading) -> object:
+def _value(node: yaml.Node, steps: Steps, reading: ParsedFile) -> object:
     reading.nodes += 1
     if reading.nodes > NODES_MAX or len(steps) > DEPTH_MAX:  # an alias may even contain itself
-        raise NotYaml("aliases make it unreasonably large", _position(node.start_mark))
+        raise InvalidYaml("aliases make it unreasonably large", _position(node.start_mark))
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, steps, reading)
     if isinstance(node, yaml.SequenceNode):
@@ -148,17 +148,17 @@ def _value(node: yaml.Node, steps: Steps, reading: Reading) -> object:
         reason = f"{_short(node.value)} {_short(readings)}: write the one that is meant"
         if any(is_sensitive(str(step)) for step in steps):
             reason = f"{HIDDEN} is not the same in YAML 1.1 and YAML 1.2: write it in quotes"
-        reading.slips.append(Slip(steps, reading.positions[steps], reason))
+        reading.slips.append(ValueProblem(steps, reading.positions[steps], reason))
     return new
 
 
-def _mapping(node: yaml.MappingNode, steps: Steps, reading: Reading) -> dict[str, object]:
+def _mapping(node: yaml.MappingNode, steps: Steps, reading: ParsedFile) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in node.value:
         position = _position(key.start_mark)
         if (reason := _key_problem(key, steps, reading)) is not None:
             inner = (*steps, key.value) if isinstance(key, yaml.ScalarNode) else steps
-            reading.slips.append(Slip(inner, position, reason))
+            reading.slips.append(ValueProblem(inner, position, reason))
             continue
         inside = (*steps, key.value)
         reading.keys[inside] = position
@@ -168,7 +168,7 @@ def _mapping(node: yaml.MappingNode, steps: Steps, reading: Reading) -> dict[str
     return found
 
 
-def _key_problem(key: yaml.Node, steps: Steps, reading: Reading) -> str | None:
+def _key_problem(key: yaml.Node, steps: Steps, reading: ParsedFile) -> str | None:
     if not isinstance(key, yaml.ScalarNode):
         return "a key is a word, not a mapping or a list"
     if key.value == "<<" and key.style is None:
@@ -216,7 +216,7 @@ class _Composer(yaml.SafeLoader):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.tags: list[Slip] = []
+        self.tags: list[ValueProblem] = []
         self._depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
@@ -225,7 +225,7 @@ class _Composer(yaml.SafeLoader):
             raise yaml.composer.ComposerError(None, None, "nested too deeply", event.start_mark)
         if getattr(event, "tag", None) not in (None, "!"):
             reason = f"tags are not read: leave {event.tag} out"
-            self.tags.append(Slip((), _position(event.start_mark), reason))
+            self.tags.append(ValueProblem((), _position(event.start_mark), reason))
         self._depth += 1
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1

@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ackproof.harness.comparing import libraries, sides  # noqa: E402
-from ackproof.harness.directory import NotResults  # noqa: E402
+from ackproof.harness.directory import ResultsDirectoryError  # noqa: E402
 from ackproof.history.errors import HistoryError  # noqa: E402
 
 PAGE = ROOT / "docs/clients.md"
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     try:
         side = sides.read(Path(arguments[0]))
         made = libraries.table(libraries.libraries(side))
-    except (NotResults, HistoryError) as error:
+    except (ResultsDirectoryError, HistoryError) as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1
     before, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)

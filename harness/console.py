@@ -42,7 +42,7 @@ def go_on_unread() -> None:
 
 def _unread(stream: TextIO) -> TextIO:
     stream.flush()
-    raw = _PerhapsUnread(stream.fileno(), "w", closefd=False)
+    raw = _ClosableOutput(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
@@ -51,7 +51,7 @@ def _unread(stream: TextIO) -> TextIO:
     )
 
 
-class _PerhapsUnread(io.FileIO):
+class _ClosableOutput(io.FileIO):
     """An output that is redirected to /dev/null when it cannot be written, also for child
     processes."""
 

@@ -21,11 +21,11 @@ CAMPAIGN_FILE = "campaign.yaml"
 _TRIED = ".tried"
 
 
-class NotResults(ValueError):
+class ResultsDirectoryError(ValueError):
     """A directory that has no results of a campaign, or has some and must not."""
 
 
-class DamagedResults(NotResults):
+class DamagedResults(ResultsDirectoryError):
     """Stored results that differ from what a check wrote.
 
     Attributes:
@@ -41,7 +41,7 @@ class DamagedResults(NotResults):
         )
 
 
-class NotAlone(ValueError):
+class ResultsInUse(ValueError):
     """A directory of results in which another process works."""
 
 
@@ -61,7 +61,7 @@ def create(campaign: Campaign, now_ns: int, out: Path | None) -> Path:
 def require_fresh(directory: Path) -> None:
     """Raise NotResults if ``directory`` exists and is not an empty directory."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise NotResults(f"{directory.absolute()} exists and is not an empty directory")
+        raise ResultsDirectoryError(f"{directory.absolute()} exists and is not an empty directory")
 
 
 def require_writable(directory: Path) -> None:
@@ -82,7 +82,7 @@ def require_writable(directory: Path) -> None:
                 with contextlib.suppress(FileNotFoundError):
                     one.rmdir()
     except OSError as refused:
-        raise NotResults(f"{directory} cannot be written: {refused.strerror}") from None
+        raise ResultsDirectoryError(f"{directory} cannot be written: {refused.strerror}") from None
 
 
 def existing(directory: Path) -> Path:
@@ -98,7 +98,7 @@ def _require_results(directory: AnyPath) -> None:
     names = (CAMPAIGN_FILE, manifest.FILE)
     if not any((directory / name).is_file() for name in names):
         none = f"no {' and no '.join(names)} in it"
-        raise NotResults(f"{directory} has no results of a campaign: {none}")
+        raise ResultsDirectoryError(f"{directory} has no results of a campaign: {none}")
 
 
 def named(text: str) -> AnyPath:
@@ -107,20 +107,20 @@ def named(text: str) -> AnyPath:
     try:
         directory = located(text)
     except ValueError as misnamed:
-        raise NotResults(str(misnamed)) from None
+        raise ResultsDirectoryError(str(misnamed)) from None
     return existing(directory) if isinstance(directory, Path) else _stored(directory)
 
 
 def _stored(directory: StoredPath) -> StoredPath:
     try:
         if not directory.top.exists():
-            raise NotResults(f"{directory}: {directory.root} does not exist")
+            raise ResultsDirectoryError(f"{directory}: {directory.root} does not exist")
         _require_results(directory)
         # Missing permission to write must be reported now, and not after the check.
         write_text(directory / _TRIED, "")
         (directory / _TRIED).unlink()
     except OSError as refused:
-        raise NotResults(f"{directory} cannot be used: {refused}") from None
+        raise ResultsDirectoryError(f"{directory} cannot be used: {refused}") from None
     return directory
 
 
@@ -139,7 +139,7 @@ def alone(directory: AnyPath, *, wait: bool = False) -> Iterator[None]:
             words = (
                 f"another ackproof process checks or reports {directory}: wait until it has ended"
             )
-            raise NotAlone(words) from None
+            raise ResultsInUse(words) from None
         yield
     finally:
         os.close(there)

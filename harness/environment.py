@@ -23,7 +23,7 @@ from ackproof.infra.machine.software import find_java, zookeeper_jars
 FILE = "environment.json"
 
 
-class _Told(BaseModel):
+class _EnvironmentDocument(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         use_attribute_docstrings=True,
@@ -31,7 +31,7 @@ class _Told(BaseModel):
     )
 
 
-class Versions(_Told):
+class Versions(_EnvironmentDocument):
     """The versions of the software that a campaign ran with; null for unknown ones."""
 
     ackproof: str | None = None
@@ -52,7 +52,7 @@ class Versions(_Told):
     """The operating system's name, from os-release."""
 
 
-class Machine(_Told):
+class Machine(_EnvironmentDocument):
     """The machine that a campaign ran on."""
 
     cores: int
@@ -63,7 +63,7 @@ class Machine(_Told):
     """The architecture of its processors: `uname -m`."""
 
 
-class Environment(_Told):
+class Environment(_EnvironmentDocument):
     """The versions and the machine."""
 
     versions: Versions = Versions()

@@ -10,7 +10,7 @@ from enum import IntEnum
 from ackproof.checkers.verdict import CampaignResult, Verdict
 
 
-class Unconfirmed(ValueError):
+class ConfirmationNeeded(ValueError):
     """A confirmation that the user must give, and has not: :attr:`ExitStatus.USAGE`."""
 
 

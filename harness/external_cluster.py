@@ -14,12 +14,12 @@ from ackproof.harness.campaign.model.external import described
 from ackproof.harness.campaign.plan.context import CampaignTimings
 from ackproof.harness.campaign.plan.runs import RunPlan
 from ackproof.harness.campaign.problems.external import IN_FORCE
-from ackproof.harness.exit_status import Unconfirmed
+from ackproof.harness.exit_status import ConfirmationNeeded
 from ackproof.infra.api.interface import InfraError, ViewUnavailable
 from ackproof.infra.machine.secrets import Handed, read_all
-from ackproof.infra.systems.external.description import Described, server_name
+from ackproof.infra.systems.external.description import DescribedCluster, server_name
 from ackproof.infra.systems.external.journal import FILE
-from ackproof.infra.systems.external.probes import CLEANUP, Surveyed, survey
+from ackproof.infra.systems.external.probes import CLEANUP, SurveyedCluster, survey
 from ackproof.infra.systems.external.reachability import why_silent
 from ackproof.infra.systems.external.system import ExternalSystem
 
@@ -34,7 +34,7 @@ _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
+class ExternalClusterParts:
     """The parts of a run on an external cluster. ``connection`` holds librdkafka's properties as
     clients receive them. ``secrets`` are the values that no log may show."""
 
@@ -43,14 +43,14 @@ class Outside:
     secrets: frozenset[str]
 
 
-def outside(cluster: ClusterSpec) -> Described:
+def outside(cluster: ClusterSpec) -> DescribedCluster:
     """Return the external cluster of a campaign. Raises LookupError if it has none."""
     if cluster.external is None:
         raise LookupError("the campaign is not for an external cluster")
     return described(cluster.external, cluster.brokers)
 
 
-def made(plan: RunPlan, directory: Path) -> Outside:
+def made(plan: RunPlan, directory: Path) -> ExternalClusterParts:
     """Return the parts of a run whose results are in ``directory``. Raises InfraError if a secret
     is missing."""
     told = outside(plan.cluster)
@@ -66,7 +66,7 @@ def made(plan: RunPlan, directory: Path) -> Outside:
         replica_lag_ms=timings.replica_lag_time_max_ms,
     )
     secrets = frozenset(read_all(told.secrets).values())
-    return Outside(system=system, connection=told.handed(), secrets=secrets)
+    return ExternalClusterParts(system=system, connection=told.handed(), secrets=secrets)
 
 
 def doings(cluster: ClusterSpec) -> Iterator[str]:
@@ -111,7 +111,7 @@ def ask(
 
     def meant(question: str) -> None:
         if not yes and not confirm(question):
-            raise Unconfirmed(f"{question}; to confirm: --yes")
+            raise ConfirmationNeeded(f"{question}; to confirm: --yes")
 
     if known is None:
         meant(f"this is the first run on the cluster at {told.bootstrap_servers} from this machine")
@@ -131,7 +131,9 @@ def ask(
     yield from _compacting(campaign, found)
 
 
-def _differences(cluster: ClusterSpec, told: Described, found: Surveyed) -> Iterator[Problem]:
+def _differences(
+    cluster: ClusterSpec, told: DescribedCluster, found: SurveyedCluster
+) -> Iterator[Problem]:
     if lacking := sorted(set(told.brokers) ^ found.brokers.keys()):
         there = ", ".join(map(str, sorted(found.brokers)))
         unlike = ", ".join(map(str, lacking))
@@ -148,7 +150,7 @@ def _differences(cluster: ClusterSpec, told: Described, found: Surveyed) -> Iter
             yield Problem(field="cluster.properties", reason=reason)
 
 
-def _compacting(campaign: Campaign, found: Surveyed) -> Iterator[Problem]:
+def _compacting(campaign: Campaign, found: SurveyedCluster) -> Iterator[Problem]:
     policy = found.in_force.get(CLEANUP, "delete")
     if policy != "delete" and "cleanup.policy" not in campaign.cells.topic:
         reason = (
@@ -158,7 +160,7 @@ def _compacting(campaign: Campaign, found: Surveyed) -> Iterator[Problem]:
         yield Problem(field="cells.topic", reason=reason)
 
 
-def _noted(told: Described) -> Path:
+def _noted(told: DescribedCluster) -> Path:
     """Return the file that exists once the user has agreed to all of this. It holds the id of the
     cluster that was found there. Its name depends on the commands, because other commands would
     start other programs."""

@@ -17,7 +17,7 @@ from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.running.deadline import Deadline
 from ackproof.history.storage import write_text
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.machine.registry import Entry, Kind, Registry
+from ackproof.infra.machine.registry import EntryKind, Registry, RegistryEntry
 from ackproof.infra.runs import cleanup
 
 RUN_ID = "cluster"
@@ -55,7 +55,7 @@ def enter(specification: str) -> None:
     as JSON."""
     scratch = _scratch(Registry.open())
     arguments = ["cluster", "inside", str(scratch), specification]
-    go_inside(arguments, RUN_ID, kind=Kind.CLUSTER, scratch=scratch, results=None)
+    go_inside(arguments, RUN_ID, kind=EntryKind.CLUSTER, scratch=scratch, results=None)
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def deployed(scratch: Path, cluster: ClusterSpec) -> Iterator[None]:
         backend.close()
 
 
-def entry() -> Entry | None:
+def entry() -> RegistryEntry | None:
     """Return the standing cluster's entry in the registry, or None if there is none."""
     registry = Registry.open()
     return registry.get(RUN_ID) if RUN_ID in registry.run_ids() else None

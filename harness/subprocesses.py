@@ -32,7 +32,7 @@ class Interrupted(Exception):
     """A request to stop (Ctrl-C, SIGTERM). The output of a child may then be incomplete."""
 
 
-class Children:
+class ChildProcesses:
     """The runner of processes, from several threads at once, until it is asked to stop.
 
     Args:
@@ -144,7 +144,7 @@ def last_words(output: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Once:
+class CachedRun:
     """A campaign that runs once.
 
     Attributes:
@@ -175,7 +175,7 @@ class Once:
         except FileNotFoundError:
             return None
 
-    def carry_out(self, children: Children) -> bool:
+    def carry_out(self, children: ChildProcesses) -> bool:
         """Run it if it was not run, and return whether there is a verdict. Incomplete results are
         removed.
 

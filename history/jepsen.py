@@ -99,13 +99,13 @@ def ops(
         for (cell, producer), rows in by_producer.items()
     ]
     for (client,) in sorted(shown.keys() | had.keys()):
-        doing = _Doing(client=client, process=next(processes))
+        doing = _SequentialProcess(client=client, process=next(processes))
         streams.append(_consumed(doing, shown.get((client,), []), had.get((client,), [])))
     last = 0
     for op in heapq.merge(*streams, key=lambda op: op.time):
         last = op.time
         yield op
-    doing = _Doing(client=FINAL_READ, process=next(processes), time=last)
+    doing = _SequentialProcess(client=FINAL_READ, process=next(processes), time=last)
     yield from _final_read(doing, log, polled_at_once)
 
 
@@ -138,7 +138,7 @@ def value_of(cell: str | None, producer: int | None, sequence: int | None) -> st
 
 
 @dataclass(kw_only=True)
-class _Doing:
+class _SequentialProcess:
     """A process that does one thing after the other."""
 
     client: str
@@ -200,7 +200,7 @@ def _named(row: Row) -> Name:
     return _key(row), value_of(row["cell"], row["producer"], row["sequence"])
 
 
-def _consumed(doing: _Doing, shown: Sequence[Row], had: Sequence[Row]) -> Iterator[Op]:
+def _consumed(doing: _SequentialProcess, shown: Sequence[Row], had: Sequence[Row]) -> Iterator[Op]:
     """Yield the ops of one consumer. The first one states what it wants to read, if that is
     known."""
     named = [row for row in had if row["topic"] is not None]
@@ -225,7 +225,7 @@ def _consumed(doing: _Doing, shown: Sequence[Row], had: Sequence[Row]) -> Iterat
         yield replace(polled, rebalanced=[(row["event"], _key(row)) for row in recent])
 
 
-def _final_read(doing: _Doing, log: pa.Table, polled_at_once: int) -> Iterator[Op]:
+def _final_read(doing: _SequentialProcess, log: pa.Table, polled_at_once: int) -> Iterator[Op]:
     by_key = {key_of(*partition): rows for partition, rows in _grouped(log, *_PARTITION).items()}
     keys = sorted(by_key)
     yield doing.called("assign", keys=keys)

@@ -28,7 +28,7 @@ _PART = re.compile(r"part-(\d{6,})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stem:
+class FileStem:
     """The common part of the names of a writer's files.
 
     Attributes:
@@ -65,7 +65,7 @@ class Stem:
         return f"{self}.part-{number:06d}{PART_SUFFIX}"
 
 
-def parse(name: str) -> tuple[Stem, int | None]:
+def parse(name: str) -> tuple[FileStem, int | None]:
     """Return the stem and the part number of a file name; the part number of a closed file is None.
 
     Raises ValueError for a name that is not one of a history file.
@@ -81,7 +81,7 @@ def parse(name: str) -> tuple[Stem, int | None]:
     if f".{extension}" != suffix or len(fields) != expected:
         raise ValueError(f"{name!r} is no name of a history file")
     table, *topic_partition, writer = map(_decode, fields)
-    return Stem(table=table, writer=writer, partition=_partition(topic_partition)), number
+    return FileStem(table=table, writer=writer, partition=_partition(topic_partition)), number
 
 
 def _partition(fields: list[str]) -> tuple[str, int] | None:

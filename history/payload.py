@@ -159,7 +159,7 @@ Told = tuple[
 ]
 
 
-class _Alike(NamedTuple):
+class _ValueIdentities(NamedTuple):
     """The identities of values of one cell."""
 
     cell: str
@@ -271,7 +271,7 @@ class Decoder:
         _, producers, sequences = zip(*decoded_parts, strict=True)
         return decoded_parts[0].cell, np.concatenate(producers), np.concatenate(sequences)
 
-    def _compared(self, rows: Bytes) -> _Alike | None:
+    def _compared(self, rows: Bytes) -> _ValueIdentities | None:
         first = decode(rows[0].tobytes())
         if first is None:
             return None
@@ -285,7 +285,7 @@ class Decoder:
             made.make(sequences[which])
             if not _same(mine := rows[which], made.block[: len(mine)]):
                 return None
-        return _Alike(first.cell, producers, sequences)
+        return _ValueIdentities(first.cell, producers, sequences)
 
     def _values(self, cell: str, producer: int, size: int, rows: int) -> Values:
         rows = 1 << (rows - 1).bit_length()

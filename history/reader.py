@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from ackproof.history import storage, validation
 from ackproof.history.errors import DamagedFiles
-from ackproof.history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, Stem, parse
+from ackproof.history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, FileStem, parse
 from ackproof.history.schema import TABLES, decoded
 from ackproof.history.storage import AnyPath
 
-Listed: TypeAlias = tuple[Mapping[Stem, tuple[AnyPath, ...]], Mapping[AnyPath, str]]
+Listed: TypeAlias = tuple[Mapping[FileStem, tuple[AnyPath, ...]], Mapping[AnyPath, str]]
 """The files of a table by stem, and the problems of other files with its name."""
 
 
@@ -156,12 +156,12 @@ def cut_short(path: AnyPath) -> bool:
         raise DamagedFiles({path: str(error)}) from error
 
 
-def by_stem(directory: AnyPath, table: str) -> Mapping[Stem, tuple[AnyPath, ...]]:
+def by_stem(directory: AnyPath, table: str) -> Mapping[FileStem, tuple[AnyPath, ...]]:
     """Return the files of a table by stem. Raises as :func:`files`."""
     return sound(listed(directory, table))
 
 
-def sound(listed: Listed) -> Mapping[Stem, tuple[AnyPath, ...]]:
+def sound(listed: Listed) -> Mapping[FileStem, tuple[AnyPath, ...]]:
     """Return the files of a table if all of them belong to it. Raises as :func:`files`."""
     found, misnamed = listed
     if misnamed:
@@ -185,7 +185,7 @@ def listed_by_table(directory: AnyPath) -> Mapping[str, Listed]:
 
 
 def _listed(paths: Iterable[AnyPath]) -> Listed:
-    found: dict[Stem, dict[int | None, AnyPath]] = defaultdict(dict)
+    found: dict[FileStem, dict[int | None, AnyPath]] = defaultdict(dict)
     misnamed = {}
     for path in paths:
         if path.suffix not in (CLOSED_SUFFIX, PART_SUFFIX):

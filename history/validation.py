@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.history.names import Stem
+from ackproof.history.names import FileStem
 from ackproof.history.schema import TABLES, SendType
 from ackproof.history.transactional import FETCHED, TransactionEvent
 
@@ -80,7 +80,7 @@ def problem(table: str, rows: pa.Table) -> str | None:
     return None
 
 
-def place_of(rows: pa.Table, stem: Stem) -> str | None:
+def place_of(rows: pa.Table, stem: FileStem) -> str | None:
     """Return a sentence about rows of another partition than that in the file's name, or None.
 
     The columns ``topic`` and ``partition`` may be missing.
@@ -99,7 +99,7 @@ def other(rows: pa.Table, name: str, value: object) -> object | None:
     return next(_others(rows[name], {value}), None)
 
 
-def place_of_closed(file: pq.ParquetFile, stem: Stem) -> str | None:
+def place_of_closed(file: pq.ParquetFile, stem: FileStem) -> str | None:
     """Return the same as :func:`place_of` for a closed file, from its footer if that has the bounds
     of the columns."""
     names = file.metadata.schema.names
@@ -115,7 +115,7 @@ def place_of_closed(file: pq.ParquetFile, stem: Stem) -> str | None:
     return None
 
 
-def _place(stem: Stem) -> Iterable[tuple[str, object]]:
+def _place(stem: FileStem) -> Iterable[tuple[str, object]]:
     return zip(("topic", "partition"), stem.partition or (), strict=False)
 
 

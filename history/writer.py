@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from ackproof.history import storage
 from ackproof.history.columns import Columns, array
 from ackproof.history.errors import HistoryError, WriteFailed
-from ackproof.history.names import Stem
+from ackproof.history.names import FileStem
 from ackproof.history.schema import TABLES, decoded
 from ackproof.history.storage import written_aside
 
@@ -82,7 +82,7 @@ class TableWriter:
         closing: bool = True,
     ) -> None:
         self._directory = directory
-        self._stem = Stem(table=table, writer=writer, partition=partition)
+        self._stem = FileStem(table=table, writer=writer, partition=partition)
         self._schema = TABLES[table]
         self._rows: list[Row] = []
         self._batches: list[pa.RecordBatch] = []
@@ -277,7 +277,7 @@ class PartitionedWriter:
                 closings.append(writer.closing)
             except HistoryError as failure:
                 failures.append(failure)
-        stem = Stem(table="closings", writer=f"{self._table}-{self._writer}")
+        stem = FileStem(table="closings", writer=f"{self._table}-{self._writer}")
         _write_closings(self._directory, stem, closings)
         if failures:
             raise failures[0]
@@ -303,13 +303,13 @@ class _Interval:
         return True
 
 
-def _closings(stem: Stem) -> Stem:
+def _closings(stem: FileStem) -> FileStem:
     """Return the stem of a writer's file of closings."""
     where = "".join(f"-{field}" for field in stem.partition or ())
-    return Stem(table="closings", writer=f"{stem.table}-{stem.writer}{where}")
+    return FileStem(table="closings", writer=f"{stem.table}-{stem.writer}{where}")
 
 
-def _write_closings(directory: Path, stem: Stem, rows: Sequence[Row]) -> None:
+def _write_closings(directory: Path, stem: FileStem, rows: Sequence[Row]) -> None:
     if rows:
         batch = _batch(rows, TABLES["closings"], stem)
         table = pa.Table.from_batches([batch])
@@ -326,7 +326,7 @@ def _digest(closed: Path) -> str:
         raise WriteFailed(closed, error) from error
 
 
-def _batch(rows: Sequence[Row], schema: pa.Schema, stem: Stem) -> pa.RecordBatch:
+def _batch(rows: Sequence[Row], schema: pa.Schema, stem: FileStem) -> pa.RecordBatch:
     """Return a batch of rows with this schema, which has no dictionaries."""
     try:
         columns = zip(*rows, strict=True)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from ackproof.infra.api.clocks import Clock, Told
+from ackproof.infra.api.clocks import Clock, ReportedTime
 from ackproof.infra.api.interface import Capability, InfraError, Timings
 from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import OnServer
@@ -111,7 +111,7 @@ def at_another_pace(injection: Injection) -> Look:
     """Return a look for clocks that, since the first look, have gained on the true time, or lost,
     what this fault intended for that time."""
     rates = {effect.server: effect.rate for effect in intended(injection, SetClock)}
-    first: dict[str, Told] = {}
+    first: dict[str, ReportedTime] = {}
 
     def seen(server: str) -> Seen:
         told = _told(injection, server)
@@ -165,12 +165,12 @@ def right(injection: Injection) -> Look:
     )
 
 
-def _is_off(told: Told, wanted_ms: float) -> bool:
+def _is_off(told: ReportedTime, wanted_ms: float) -> bool:
     exact = 2 * told.bound_ms < abs(wanted_ms)
     return exact and abs(told.offset_ms - wanted_ms) <= told.bound_ms
 
 
-def _is_right(told: Told, wrong_ms: float) -> bool:
+def _is_right(told: ReportedTime, wrong_ms: float) -> bool:
     """Return whether the clock is right, and would not look right if it were off by
     ``wrong_ms``."""
     exact = 2 * told.bound_ms < abs(wrong_ms)
@@ -184,7 +184,7 @@ def _least_ms(effect: SetClock) -> float:
     return max(TOLD_APART_MS, abs(effect.rate - 1) * _A_SECOND_MS)
 
 
-def _told(injection: Injection, server: str) -> Told | str:
+def _told(injection: Injection, server: str) -> ReportedTime | str:
     """Return the server's answer, or the reason why there is none."""
     try:
         return clock_of(injection.cluster, server).told()
@@ -192,7 +192,7 @@ def _told(injection: Injection, server: str) -> Told | str:
         return str(silence)
 
 
-def _in_words(told: Told) -> str:
+def _in_words(told: ReportedTime) -> str:
     return f"{told.offset_ms:+.1f} ms, give or take {told.bound_ms:.1f}"
 
 
@@ -220,7 +220,7 @@ _FARTHEST_MS = 12 * 3_600_000
 _LEAST_PACE = 0.1
 
 
-class Stepped(Parameters):
+class ClockStepParameters(Parameters):
     """The parameters of a clock that is set. Half a day at most: beyond a day, brokers rightly
     forget idempotent producers (``producer.id.expiration.ms``), and beyond a week they delete what
     they have kept long enough (``log.retention.hours``)."""
@@ -238,7 +238,7 @@ class Stepped(Parameters):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> "Stepped":
+    def _check(self) -> "ClockStepParameters":
         _check_apart(self.offset_ms, 2 if self.scramble else 1)
         return self
 
@@ -262,7 +262,7 @@ class Paced(Parameters):
         return self
 
 
-class Strobing(Parameters):
+class ClockStrobeParameters(Parameters):
     """The parameters of a clock that jumps to and fro."""
 
     delta_ms: int = Field(
@@ -276,7 +276,7 @@ class Strobing(Parameters):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> "Strobing":
+    def _check(self) -> "ClockStrobeParameters":
         _check_apart(self.delta_ms)
         return self
 
@@ -341,7 +341,7 @@ class ClockFault:
 
 
 def _step(server: str, parameters: Parameters, rng: random.Random) -> Effect:
-    assert isinstance(parameters, Stepped)
+    assert isinstance(parameters, ClockStepParameters)
     offset_ms = parameters.offset_ms
     if parameters.scramble:
         most = abs(offset_ms)
@@ -355,12 +355,12 @@ def _pace(server: str, parameters: Parameters, rng: random.Random) -> Effect:  #
 
 
 def _jump(server: str, parameters: Parameters, rng: random.Random) -> Effect:  # noqa: ARG001
-    assert isinstance(parameters, Strobing)
+    assert isinstance(parameters, ClockStrobeParameters)
     return SetClock(server, parameters.delta_ms)
 
 
 def _to_and_fro(parameters: Parameters) -> Rhythm:
-    assert isinstance(parameters, Strobing)
+    assert isinstance(parameters, ClockStrobeParameters)
     always = (parameters.period_ms, parameters.period_ms)
     return Rhythm(seed=0, on_ms=always, off_ms=always)  # there is nothing to draw of such beats
 
@@ -368,7 +368,7 @@ def _to_and_fro(parameters: Parameters) -> Rhythm:
 STEP_CLOCK = ClockFault(
     name="step-clock",
     summary="set the servers' clocks ahead or back until the end",
-    parameters=Stepped,
+    parameters=ClockStepParameters,
     effect=_step,
     bite=stepped,
 )
@@ -382,7 +382,7 @@ FAST_CLOCK = ClockFault(
 STROBE_CLOCK = ClockFault(
     name="strobe-clock",
     summary="make the servers' clocks jump to and fro until the end",
-    parameters=Strobing,
+    parameters=ClockStrobeParameters,
     effect=_jump,
     bite=strobing,
     rhythm=_to_and_fro,

@@ -16,7 +16,7 @@ CLIENT = "client"
 _KILLED_WITHIN_S = 10.0
 
 
-class NotBegun(RuntimeError):
+class EffectNotBegun(RuntimeError):
     """The error of an effect that has changed nothing: what it waited for did not happen."""
 
 
@@ -71,7 +71,7 @@ class OnDisk(OnServer):
 
 
 @dataclass(frozen=True, slots=True)
-class StandBy(OnProcess):
+class ProcessClaim(OnProcess):
     """A claim on a server's process without an effect yet. It may end of the fault, and is started
     again at the end, when no other fault keeps it down."""
 
@@ -83,7 +83,7 @@ class StandBy(OnProcess):
 
 
 @dataclass(frozen=True, slots=True)
-class Kill(OnProcess):
+class ProcessKill(OnProcess):
     """A SIGKILL."""
 
     def apply(self, cluster: Cluster) -> bool:
@@ -118,7 +118,7 @@ class Terminate(OnProcess):
 
 
 @dataclass(frozen=True, slots=True)
-class Empty(OnDisk):
+class EmptiedDisk(OnDisk):
     """The removal of everything from a broker's data directories while it is down, like the disk of
     a new machine."""
 
@@ -141,7 +141,7 @@ class Empty(OnDisk):
 
 
 @dataclass(frozen=True, slots=True)
-class Stop(OnProcess):
+class ProcessStop(OnProcess):
     """A SIGSTOP, by which nothing ends, undone by SIGCONT."""
 
     @property
@@ -170,7 +170,7 @@ class OnClient:
 
 
 @dataclass(frozen=True, slots=True)
-class Crash(OnClient):
+class ClientCrash(OnClient):
     """A SIGKILL. The client does not come back. At the end another one replaces it if
     ``comes_back`` says so."""
 

@@ -41,7 +41,7 @@ class Rhythm:
 # --- servers that join and leave ------------------------------------------------------------------
 
 
-class Attendant(Protocol):
+class ServerObserver(Protocol):
     """An observer of servers that join and leave. It is told once of each, or again if the same
     step was repeated."""
 
@@ -58,10 +58,10 @@ class Attendant(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Attendants:
-    """Several observers, or none, as one :class:`Attendant`."""
+class ServerObservers:
+    """Several observers, or none, as one :class:`ServerObserver`."""
 
-    present: list[Attendant] = field(default_factory=list)
+    present: list[ServerObserver] = field(default_factory=list)
 
     def joins(self, server: Server) -> None:
         for one in self.present:
@@ -186,7 +186,7 @@ class Cluster:
     clients: Sequence[Node]
     workload: Callable[[], Sequence[WorkloadClient]] = tuple
     bring_back: Callable[[str], None] = nobody_comes_back
-    attendant: Attendant = field(default_factory=Attendants)
+    attendant: ServerObserver = field(default_factory=ServerObservers)
     prefix: str = OWN_TOPICS
     commands: OwnCommands = field(default_factory=OwnCommands)
 
@@ -264,7 +264,7 @@ class Aim(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class PlacedPartition:
     """A partition, and its brokers at that moment, by name.
 
     Attributes:
@@ -307,7 +307,7 @@ class Target:
     servers: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
     partitions: tuple[str, ...] | None = None
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[PlacedPartition, ...] = ()
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
     fault_id: int = 0
@@ -378,7 +378,7 @@ class Parameters(BaseModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Other:
+class OpenEffect:
     """An effect of another open fault. ``label`` names that fault, for example ``kill#2``."""
 
     label: str
@@ -401,7 +401,7 @@ class Injection:
     plan: Plan
     hold_ms: int
     done: Callable[[], Sequence[Effect]]
-    others: Callable[[], Sequence[Other]]
+    others: Callable[[], Sequence[OpenEffect]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

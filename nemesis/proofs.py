@@ -335,7 +335,7 @@ def sessions_lost(injection: Injection, brokers: Sequence[str]) -> Look:
 _POLL_S = 0.1
 
 
-class Waiting(Protocol):
+class Waiter(Protocol):
     """A way to wait."""
 
     def until(self, condition: Callable[[], bool], *, at_most: float, poll: float) -> bool:
@@ -371,7 +371,7 @@ def noticed_ms(timings: Timings) -> int:
 
 def prove(
     looks: Sequence[Look],
-    waiting: Waiting,
+    waiting: Waiter,
     timeout: float,
     *,
     by_itself: bool,

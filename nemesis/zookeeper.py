@@ -107,7 +107,7 @@ class EndSession(OnServer):
 
 
 @dataclass(frozen=True, slots=True)
-class Occupy(OnServer):
+class RegistrationOccupation(OnServer):
     """A broker's registration, held by a session of the harness from the moment when the broker's
     own has ended.
 
@@ -144,7 +144,7 @@ class SessionFault:
 
     name: str
     summary: str
-    effect: type[EndSession] | type[Occupy]
+    effect: type[EndSession] | type[RegistrationOccupation]
     bite: Callable[[Injection], Look]
     full_effect_ms: Callable[[Timings], int]
 
@@ -195,8 +195,8 @@ CONFLICTED_NODE = SessionFault(
     name="conflicted-node",
     summary="end brokers' ZooKeeper sessions and hold their znodes in /brokers/ids by another "
     "one, so that they cannot register until the end",
-    effect=Occupy,
-    bite=lambda injection: occupied(injection, Occupy),
+    effect=RegistrationOccupation,
+    bite=lambda injection: occupied(injection, RegistrationOccupation),
     full_effect_ms=expiry_ms,
 )
 SESSIONS: Sequence[SessionFault] = (EXPIRE_SESSION, CONFLICTED_NODE)

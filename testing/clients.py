@@ -14,7 +14,7 @@ from ackproof.infra.clients.programs import CLIENTS, command, missing
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system
 from ackproof.testing.trials import NotConforming, tried
-from ackproof.workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
+from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
 from ackproof.workloads.foreign.properties import producer_properties
 from ackproof.workloads.foreign.protocol import (
     Acked,
@@ -152,7 +152,7 @@ class _Told:
         self._sent = -1
         self._ready = self._flushed = False
         try:
-            self._program = Program(command(name, node))
+            self._program = RunningProgram(command(name, node))
         except ProgramFailed as error:
             raise NotConforming(str(error)) from error
         self._program.tell(greeting(topic, properties))

@@ -35,7 +35,7 @@ _QUIET = {"log_level": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class PartitionTimes:
     """The times of one partition, in nanoseconds of the Unix epoch, or None for what did not come
     in time.
 
@@ -48,7 +48,7 @@ class Seen:
     acked: int | None
 
 
-class NotMade(Exception):
+class TopicNotCreated(Exception):
     """The error of a topic that could not be made, or not with that many partitions."""
 
 
@@ -70,10 +70,10 @@ def grow(
         # their own defaults.
         known = admin.list_topics(timeout=deadline_s).topics
     except KafkaException as error:
-        raise NotMade(error.args[0].str()) from error
+        raise TopicNotCreated(error.args[0].str()) from error
     there = len(known[topic].partitions) if topic in known else 0
     if there > partitions:
-        raise NotMade(f"{topic} has {there} partitions, not {partitions}")
+        raise TopicNotCreated(f"{topic} has {there} partitions, not {partitions}")
     while there < partitions and (left := end - time.monotonic()) > 0:
         more = min(there + AT_ONCE, partitions)
         limits = {"request_timeout": left, "operation_timeout": left}
@@ -91,10 +91,10 @@ def _await(made: Future[None]) -> None:
         made.result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError._TIMED_OUT:
-            raise NotMade(error.args[0].str()) from error
+            raise TopicNotCreated(error.args[0].str()) from error
 
 
-class Onlooker:
+class FailoverClients:
     """The clients that observe a failover; a context manager.
 
     Args:
@@ -166,7 +166,9 @@ class Onlooker:
             self._pause(_POLL_S)
         return len(self._acked) == len(self._partitions)
 
-    def look_on(self, gone: int, moved: Sequence[int], stop: Callable[[], None]) -> dict[int, Seen]:
+    def look_on(
+        self, gone: int, moved: Sequence[int], stop: Callable[[], None]
+    ) -> dict[int, PartitionTimes]:
         """Return the times of the partitions in ``moved``, which the broker ``gone`` led until now.
 
         This returns when all are led and acknowledge again, or after ``limit_s``. It calls ``stop``
@@ -183,7 +185,9 @@ class Onlooker:
                 led = dict.fromkeys(changed, now) | led
             self._pause(LOOK_EVERY_S)
         acked = dict(self._acked)
-        return {number: Seen(led=led.get(number), acked=acked.get(number)) for number in moved}
+        return {
+            number: PartitionTimes(led=led.get(number), acked=acked.get(number)) for number in moved
+        }
 
     def _leaders_or_none(self) -> Mapping[int, int]:
         with suppress(KafkaException):

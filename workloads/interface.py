@@ -121,7 +121,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ClientNode:
     """A node where clients run.
 
     Attributes:
@@ -136,7 +136,7 @@ class Place:
     progress: str
 
 
-class Role(StrEnum):
+class ClientRole(StrEnum):
     """The role of a client, which decides what the harness waits for at the start and at the
     end."""
 
@@ -171,7 +171,7 @@ class Client:
 
     name: str
     module: str
-    role: Role
+    role: ClientRole
     cell: str | None
     node: str
     specification: Mapping[str, object]
@@ -179,7 +179,7 @@ class Client:
     successor: "Client | None" = None
 
 
-NO_COMEBACKS: Mapping[Role, int] = {}
+NO_COMEBACKS: Mapping[ClientRole, int] = {}
 """How often a client may have to be replaced, by its role: never."""
 
 
@@ -205,7 +205,7 @@ class Workload(Protocol):
         self,
         loads: Sequence[tuple[Cell, Load]],
         nodes: Sequence[str],
-        comebacks: Mapping[Role, int] = NO_COMEBACKS,
+        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,
     ) -> Sequence[PlannedWriter]:
         """Return every file that its clients and the final read will write; the final read is on
         the first node.
@@ -219,8 +219,8 @@ class Workload(Protocol):
         load: Load,
         *,
         bootstrap_servers: str,
-        places: Sequence[Place],
-        comebacks: Mapping[Role, int] = NO_COMEBACKS,
+        places: Sequence[ClientNode],
+        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,
         seed: int = 0,
     ) -> Sequence[Client]:
         """Return the clients of a cell; ``seed`` is for whatever they draw."""
@@ -230,7 +230,7 @@ class Workload(Protocol):
         cells: Sequence[Cell],
         *,
         bootstrap_servers: str,
-        place: Place,
+        place: ClientNode,
         deadline_s: float,
     ) -> Client: ...
 

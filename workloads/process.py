@@ -127,7 +127,7 @@ def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[st
 SECONDS = 1.0
 
 
-class Progress:
+class ProgressFile:
     """A writer of one file, at most once a second."""
 
     def __init__(self, path: Path) -> None:

@@ -15,11 +15,11 @@ from ackproof.workloads.configuration import connection_properties, producer_con
 from ackproof.workloads.interface import (
     NO_COMEBACKS,
     Client,
+    ClientNode,
+    ClientRole,
     Group,
     Load,
     Parameters,
-    Place,
-    Role,
 )
 from ackproof.workloads.spec import FINAL_READ, Config, member_of, producer_of, reader_of
 
@@ -39,7 +39,7 @@ class Produce:
         self,
         loads: Sequence[tuple[Cell, Load]],
         nodes: Sequence[str],
-        comebacks: Mapping[Role, int] = NO_COMEBACKS,
+        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,
     ) -> Sequence[PlannedWriter]:
         """Return the tables of each client, the logs of all, and the final reads.
 
@@ -74,8 +74,8 @@ class Produce:
         load: Load,
         *,
         bootstrap_servers: str,
-        places: Sequence[Place],
-        comebacks: Mapping[Role, int] = NO_COMEBACKS,
+        places: Sequence[ClientNode],
+        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,
         seed: int = 0,  # noqa: ARG002 - they draw nothing
     ) -> Sequence[Client]:
         """Return the clients of a cell, producers first; see :mod:`workloads.spec`."""
@@ -87,7 +87,7 @@ class Produce:
         cells: Sequence[Cell],
         *,
         bootstrap_servers: str,
-        place: Place,
+        place: ClientNode,
         deadline_s: float,
     ) -> Client:
         """Return the reader of all cells; see :class:`workloads.spec.FinalReadSpec`."""
@@ -101,7 +101,7 @@ class Produce:
         return Client(
             name=FINAL_READ,
             module="ackproof.workloads.reading_back.final_read",
-            role=Role.CONSUMER,
+            role=ClientRole.CONSUMER,
             cell=None,
             node=place.node,
             specification=specification,
@@ -115,27 +115,27 @@ class _Clients:
     cell: Cell
     load: Load
     bootstrap_servers: str
-    places: Iterator[Place]
-    comebacks: Mapping[Role, int]
+    places: Iterator[ClientNode]
+    comebacks: Mapping[ClientRole, int]
 
     def producers(self) -> Iterator[Client]:
         many = self.load.producers
         for number in range(many):
-            yield self._line(Role.PRODUCER, number, many, self._producer)
+            yield self._line(ClientRole.PRODUCER, number, many, self._producer)
 
     def readers(self) -> Iterator[Client]:
         many = self.load.readers
         for number in range(many):
-            yield self._line(Role.CONSUMER, number, many, self._reader)
+            yield self._line(ClientRole.CONSUMER, number, many, self._reader)
 
     def members(self) -> Iterator[Client]:
         for group in self.load.groups:
             for number in range(group.members):
                 make = partial(self._member, group)
-                yield self._line(Role.CONSUMER, number, group.members, make)
+                yield self._line(ClientRole.CONSUMER, number, group.members, make)
 
     def _line(
-        self, role: Role, number: int, many: int, make: Callable[[int, Place], Client]
+        self, role: ClientRole, number: int, many: int, make: Callable[[int, ClientNode], Client]
     ) -> Client:
         """Return a client, with those that may replace it."""
         place, successor = next(self.places), None
@@ -144,7 +144,7 @@ class _Clients:
         assert successor is not None
         return successor
 
-    def _producer(self, number: int, place: Place) -> Client:
+    def _producer(self, number: int, place: ClientNode) -> Client:
         name, many = producer_of(self.cell.topic, number), self.load.producers
         specification = {
             "cell": self.cell.name,
@@ -160,19 +160,23 @@ class _Clients:
         }
         if (library := self.cell.client) == LIBRDKAFKA:
             return self._client(
-                name, "ackproof.workloads.producing.producer", Role.PRODUCER, specification, place
+                name,
+                "ackproof.workloads.producing.producer",
+                ClientRole.PRODUCER,
+                specification,
+                place,
             )
         specification["library"] = library
         module = "ackproof.workloads.foreign.producer"
-        client = self._client(name, module, Role.PRODUCER, specification, place)
+        client = self._client(name, module, ClientRole.PRODUCER, specification, place)
         return replace(client, library=library)
 
-    def _reader(self, number: int, place: Place) -> Client:
+    def _reader(self, number: int, place: ClientNode) -> Client:
         name = reader_of(self.cell.topic, number)
         rack = self.load.rack_of(number % self.load.readers)
         return self._consumer(name, "ackproof.workloads.consuming.tail_reader", {}, rack, place)
 
-    def _member(self, group: Group, number: int, place: Place) -> Client:
+    def _member(self, group: Group, number: int, place: ClientNode) -> Client:
         """Return a member of a group.
 
         A static member that replaces another has the other's instance, because its partitions wait
@@ -197,14 +201,19 @@ class _Clients:
         module: str,
         further: Mapping[str, object],
         config: Mapping[str, Value],
-        place: Place,
+        place: ClientNode,
     ) -> Client:
         consumer_config = {**connection_properties(producer_config(self.cell)), **config}
         specification = {"client": name, "consumer_config": consumer_config, **further}
-        return self._client(name, module, Role.CONSUMER, specification, place)
+        return self._client(name, module, ClientRole.CONSUMER, specification, place)
 
     def _client(
-        self, name: str, module: str, role: Role, further: Mapping[str, object], place: Place
+        self,
+        name: str,
+        module: str,
+        role: ClientRole,
+        further: Mapping[str, object],
+        place: ClientNode,
     ) -> Client:
         specification = {
             "topic": self.cell.topic,
@@ -235,26 +244,26 @@ def group_id(cell: Cell, group: Group) -> str:
 
 
 def _lines(
-    cell: Cell, load: Load, comebacks: Mapping[Role, int]
+    cell: Cell, load: Load, comebacks: Mapping[ClientRole, int]
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
     """Yield the tables of each client of a cell, with its name and those of its replacements.
 
     They come in the order in which the clients are made.
     """
 
-    def line(role: Role, number: int, many: int, name: Callable[[int], str]) -> Sequence[str]:
+    def line(role: ClientRole, number: int, many: int, name: Callable[[int], str]) -> Sequence[str]:
         return [name(one) for one in _numbers(number, many, comebacks.get(role, 0))]
 
     for number in range(load.producers):
         of_producers = partial(producer_of, cell.topic)
-        yield ("sends",), line(Role.PRODUCER, number, load.producers, of_producers)
+        yield ("sends",), line(ClientRole.PRODUCER, number, load.producers, of_producers)
     for number in range(load.readers):
         of_readers = partial(reader_of, cell.topic)
-        yield ("polls", "assignments"), line(Role.CONSUMER, number, load.readers, of_readers)
+        yield ("polls", "assignments"), line(ClientRole.CONSUMER, number, load.readers, of_readers)
     for group in load.groups:
         for number in range(group.members):
             of_members = partial(member_of, group_id(cell, group))
-            names = line(Role.CONSUMER, number, group.members, of_members)
+            names = line(ClientRole.CONSUMER, number, group.members, of_members)
             yield ("polls", "assignments", "commits"), names
 
 
@@ -267,7 +276,7 @@ def _numbers(number: int, many: int, comebacks: int) -> Sequence[int]:
     return range(number, number + many * comebacks + 1, many)
 
 
-def written_at(place: Place, client: str) -> Mapping[str, str]:
+def written_at(place: ClientNode, client: str) -> Mapping[str, str]:
     """Return where the client writes, for its specification."""
     return {"history": place.history, "progress": f"{place.progress}/{client}.json"}
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ackproof.checkers.context.steps import STEPS
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import Manifest, PlannedCell, PlannedFault, PlannedRun, PlannedWriter
-from ackproof.history.names import Stem
+from ackproof.history.names import FileStem
 from ackproof.history.schema import LOG, SENDS, TABLES
 
 Array = npt.NDArray[np.int64]
@@ -140,7 +140,7 @@ class _Part:
         topic, partition = self._place
         constant = {"cell": cell, "topic": topic, "partition": partition}
         columns = [_column(rows, field, constant.get(field.name)) for field in schema]
-        name = Stem(table=table, writer=WRITER, partition=self._place).closed
+        name = FileStem(table=table, writer=WRITER, partition=self._place).closed
         whole = pa.Table.from_arrays(columns, schema=schema)
         pq.write_table(whole, history / name, compression="zstd", row_group_size=ROW_GROUP)
 
@@ -238,5 +238,5 @@ def _table(history: Path, table: str, writer: str, rows: Sequence[tuple[object, 
         else pa.array(column, field.type)
         for column, field in zip(zip(*rows, strict=True), TABLES[table], strict=True)
     ]
-    name = Stem(table=table, writer=writer).closed
+    name = FileStem(table=table, writer=writer).closed
     pq.write_table(pa.Table.from_arrays(columns, schema=TABLES[table]), history / name)

@@ -13,7 +13,13 @@ from typing import NoReturn
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ackproof.harness.campaign.backends import BACKENDS, CLIENT_NODE, Place, Site, make
+from ackproof.harness.campaign.backends import (
+    BACKENDS,
+    CLIENT_NODE,
+    BackendContext,
+    BackendKind,
+    make,
+)
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.infra.api.interface import InfraError, System
 from ackproof.infra.machine.waiting import wait_until
@@ -34,7 +40,7 @@ def main() -> None:
     cluster = ClusterSpec(
         backend=backend, inventory=inventory, brokers=BROKERS, properties=_PROPERTIES
     )
-    site = Site(cluster=cluster, tell=_tell)
+    site = BackendContext(cluster=cluster, tell=_tell)
     place = BACKENDS[backend]
     try:
         if inside:
@@ -45,7 +51,7 @@ def main() -> None:
         sys.exit(str(error))
 
 
-def _enter(site: Site, place: Place, directory: Path) -> NoReturn:
+def _enter(site: BackendContext, place: BackendKind, directory: Path) -> NoReturn:
     if obstacle := place.obstacle():
         raise InfraError(obstacle)
     place.capabilities(site)
@@ -53,7 +59,7 @@ def _enter(site: Site, place: Place, directory: Path) -> NoReturn:
     place.enter(command, directory.name, scratch=directory / "scratch")
 
 
-def _serve(site: Site, place: Place, directory: Path) -> None:
+def _serve(site: BackendContext, place: BackendKind, directory: Path) -> None:
     scratch, results = directory / "scratch" / "nodes", directory / "results"
     with (
         closing(place.open(site, scratch, results)) as opened,

@@ -14,7 +14,7 @@ from ackproof.checkers.context.gaps import UNJUDGED, Gap
 from ackproof.history import names, reader, storage
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.manifest import PlannedRun, PlannedWriter
-from ackproof.history.names import CLOSED_SUFFIX, Stem
+from ackproof.history.names import CLOSED_SUFFIX, FileStem
 from ackproof.history.reader import Listed
 from ackproof.history.schema import CONSUMPTION, TABLES
 from ackproof.history.sessions import LIBRARY, SHOWN_NOTHING, in_words
@@ -174,7 +174,7 @@ def _rows(path: AnyPath) -> Sequence[Mapping[str, Any]] | str:
     return rows
 
 
-def file_of(stem: Stem) -> File:
+def file_of(stem: FileStem) -> File:
     """Return the file that a stem names."""
     return stem.table, stem.writer, stem.partition
 
@@ -205,7 +205,7 @@ def _altered(look: tuple[AnyPath, Closing | str]) -> str | None:
 
 def _parted(
     altered: Mapping[AnyPath, str],
-    sound: Mapping[Stem, tuple[AnyPath, ...]],
+    sound: Mapping[FileStem, tuple[AnyPath, ...]],
     wrong: Mapping[AnyPath, str],
 ) -> Listed:
     kept = {stem: paths for stem, paths in sound.items() if altered.keys().isdisjoint(paths)}

@@ -20,17 +20,17 @@ from ackproof.infra.api.interface import Backend, Capability, System
 from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.backends.docker import engine
 from ackproof.infra.backends.local import enter as local_enter
-from ackproof.infra.backends.localhost import CAPABILITIES, HereBackend
+from ackproof.infra.backends.localhost import CAPABILITIES, LocalhostBackend
 from ackproof.infra.backends.ssh import inventory, libraries
 from ackproof.infra.backends.ssh.inventory import Inventory
 from ackproof.infra.clients import programs as client_programs
-from ackproof.infra.machine.registry import Kind
+from ackproof.infra.machine.registry import EntryKind
 from ackproof.infra.node.capability_probes import TRIALS
 from ackproof.infra.node.nodes import Obstacles, capabilities, lacking, limits
 from ackproof.infra.runs import supervised
 from ackproof.infra.systems import make_system, product
 
-LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", HereBackend.name
+LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", LocalhostBackend.name
 
 CLIENT_NODE = "client-1"
 """The first client node, where the final read also runs."""
@@ -68,11 +68,11 @@ _NEVER_HERE = dict.fromkeys(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BackendKind:
     """A kind of backend, before one is opened.
 
     Attributes:
-        capabilities: Returns the capabilities at a ``Site``. This may take a while.
+        capabilities: Returns the capabilities at a ``BackendContext``. This may take a while.
         obstacle: Returns the reason why it does not work on this machine and the remedy; None if it
             works.
         open: Opens a backend. Nodes may keep their files below ``scratch``. Files below ``results``
@@ -83,16 +83,16 @@ class Place:
         where: The other capabilities that depend on the machine, with the conditions.
     """
 
-    capabilities: Callable[["Site"], frozenset[Capability]]
+    capabilities: Callable[["BackendContext"], frozenset[Capability]]
     obstacle: Callable[[], str | None]
-    open: "Open"
+    open: "BackendOpener"
     enter: Callable[..., NoReturn]
     never: Mapping[Capability, str] = field(default_factory=dict)
     where: Mapping[Capability, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class BackendContext:
     """The facts that backends need of a campaign before they open.
 
     Attributes:
@@ -144,36 +144,36 @@ class Site:
         return found
 
 
-class Open(Protocol):
-    """The function that opens a backend; see ``Place.open``."""
+class BackendOpener(Protocol):
+    """The function that opens a backend; see ``BackendKind.open``."""
 
-    def __call__(self, site: Site, scratch: Path, results: Path) -> Backend: ...
+    def __call__(self, site: BackendContext, scratch: Path, results: Path) -> Backend: ...
 
 
-def _local(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+def _local(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
     from ackproof.infra.backends.local.backend import LocalBackend
 
     return LocalBackend(scratch, site.nodes, clocks=site.cluster.clocks)
 
 
-def _docker(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+def _docker(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
     from ackproof.infra.backends.docker.backend import DockerBackend
 
     disks = site.cluster.disks is not None
     return DockerBackend(results, site.tell, site.nodes, disks=disks, artifacts=site.artifacts)
 
 
-def _ssh(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+def _ssh(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
     from ackproof.infra.backends.ssh.backend import SshBackend
 
     return SshBackend(site.inventory, site.nodes, report=site.tell, artifacts=site.artifacts)
 
 
-def _here(site: Site, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return HereBackend(scratch)
+def _here(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+    return LocalhostBackend(scratch)
 
 
-def _on_this_machine(site: Site) -> frozenset[Capability]:
+def _on_this_machine(site: BackendContext) -> frozenset[Capability]:
     return capabilities(
         [_told(site)],
         [limits(local_enter.unlimited, site.tell)],
@@ -181,7 +181,7 @@ def _on_this_machine(site: Site) -> frozenset[Capability]:
     )
 
 
-def _in_containers(site: Site) -> frozenset[Capability]:
+def _in_containers(site: BackendContext) -> frozenset[Capability]:
     """Return the capabilities of containers.
 
     The kernel is this machine's, and the programs are in the image. If this machine lacks nft or
@@ -196,7 +196,7 @@ def _in_containers(site: Site) -> frozenset[Capability]:
     return capabilities([_told(site)] if asked else [], [engine.limits()], tried)
 
 
-def _told(site: Site) -> Obstacles:
+def _told(site: BackendContext) -> Obstacles:
     obstacles = local_enter.obstacles()
     for line in lacking(obstacles):
         site.tell(line)
@@ -204,7 +204,7 @@ def _told(site: Site) -> Obstacles:
 
 
 def _tried_on_this_machine(
-    site: Site, which: Collection[Capability]
+    site: BackendContext, which: Collection[Capability]
 ) -> dict[Capability, Sequence[str | None]]:
     """Return the obstacles to each of the capabilities ``which``, probing those that are needed."""
     tried: Obstacles = {one: local_enter.undoable(one) for one in which if one in site.needs}
@@ -213,7 +213,7 @@ def _tried_on_this_machine(
     return {one: [tried.get(one, "no fault needs it")] for one in which}
 
 
-def _survey(site: Site) -> frozenset[Capability]:
+def _survey(site: BackendContext) -> frozenset[Capability]:
     from ackproof.infra.backends.ssh import hosts
 
     tried = {one: verb for one, verb in TRIALS.items() if one in site.needs}
@@ -228,15 +228,15 @@ def _survey(site: Site) -> frozenset[Capability]:
     )
 
 
-BACKENDS: Mapping[str, Place] = {
-    LOCAL: Place(
+BACKENDS: Mapping[str, BackendKind] = {
+    LOCAL: BackendKind(
         capabilities=_on_this_machine,
         obstacle=local_enter.can_enter,
         open=_local,
         enter=local_enter.enter,
         where=_ON_MACHINES,
     ),
-    DOCKER: Place(
+    DOCKER: BackendKind(
         capabilities=_in_containers,
         obstacle=engine.unavailable,
         open=_docker,
@@ -244,14 +244,14 @@ BACKENDS: Mapping[str, Place] = {
         never=_NEVER_IN_CONTAINERS,
         where=_IN_CONTAINERS,
     ),
-    SSH: Place(
+    SSH: BackendKind(
         capabilities=_survey,
         obstacle=libraries.unavailable,
         open=_ssh,
         enter=supervised.enter,
         where=_ON_HOSTS,
     ),
-    HERE: Place(
+    HERE: BackendKind(
         capabilities=lambda _site: CAPABILITIES,
         obstacle=supervised.external_obstacle,
         open=_here,
@@ -280,14 +280,14 @@ def require_inventory(cluster: ClusterSpec) -> None:
     """Raise DocumentRefused if the backend takes an inventory, and that of ``cluster`` is missing,
     invalid, or has too few hosts. No host is contacted."""
     if cluster.backend == SSH:
-        _ = Site(cluster=cluster, tell=lambda _line: None).inventory
+        _ = BackendContext(cluster=cluster, tell=lambda _line: None).inventory
 
 
 def go_inside(
     arguments: Sequence[str],
     run_id: str,
     *,
-    kind: Kind,
+    kind: EntryKind,
     scratch: Path,
     results: Path | None,
     backend: str = LOCAL,

@@ -15,7 +15,7 @@ from ackproof.harness.campaign.model.expectations import threshold_sources
 from ackproof.harness.campaign.model.schedule import FaultEntry
 from ackproof.harness.campaign.model.values import format_ms
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.context import Ground
+from ackproof.harness.campaign.plan.context import PlanContext
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.history.cell import Cell
 from ackproof.infra.systems.product import is_external
@@ -23,7 +23,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets import expressions
 from ackproof.nemesis.targets.bounds import NOBODY
-from ackproof.nemesis.targets.expressions import Expression, Role
+from ackproof.nemesis.targets.expressions import Expression, TargetRole
 
 # --- warnings -------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ def _unreachable_evidence(campaign: Campaign, draft: Draft) -> Iterator[Problem]
 
 
 def _of_fault(
-    entry: FaultEntry, field: str, ground: Ground, campaign: Campaign
+    entry: FaultEntry, field: str, ground: PlanContext, campaign: Campaign
 ) -> Iterator[Problem]:
     target = expressions.parse(entry.target)
     if (reason := _names_nobody(entry, target, ground)) is not None:
@@ -99,7 +99,7 @@ def _of_fault(
         yield Problem(field=f"{field}.hold", reason=reason)
 
 
-def _names_nobody(entry: FaultEntry, target: Expression, ground: Ground) -> str | None:
+def _names_nobody(entry: FaultEntry, target: Expression, ground: PlanContext) -> str | None:
     """Return the reason why a target names no server in any run, so that the fault cannot be
     proven, or None if it may name one."""
     if not FAULTS[entry.fault].aim.befalls_servers:
@@ -113,18 +113,18 @@ def _names_nobody(entry: FaultEntry, target: Expression, ground: Ground) -> str 
     return None
 
 
-def _replicas(role: Role, ground: Ground) -> int:
+def _replicas(role: TargetRole, ground: PlanContext) -> int:
     """Return the largest number of replicas that the partition of a role can have."""
     named = ground.replicas.get(role.topic or "")
     return max(ground.replicas.values()) if role.topic == expressions.ANY else named or 0
 
 
-def _of_topic(role: Role) -> str:
+def _of_topic(role: TargetRole) -> str:
     return "every topic" if role.topic == expressions.ANY else str(role.topic)
 
 
 def _too_short(
-    entry: FaultEntry, target: Expression, ground: Ground, campaign: Campaign
+    entry: FaultEntry, target: Expression, ground: PlanContext, campaign: Campaign
 ) -> str | None:
     """Return the reason why a fault ends before the cluster notices it. Return None if it may be
     noticed, or if the cluster's own timeouts are unknown."""
@@ -143,7 +143,7 @@ def _too_short(
     )
 
 
-def _timeouts(entry: FaultEntry, target: Expression, ground: Ground) -> Mapping[str, int]:
+def _timeouts(entry: FaultEntry, target: Expression, ground: PlanContext) -> Mapping[str, int]:
     """Return the timeouts of which one must pass before the cluster notices a fault, by name. There
     are none if it notices at once, or never."""
     members = ground.members
@@ -166,16 +166,16 @@ def _timeouts(entry: FaultEntry, target: Expression, ground: Ground) -> Mapping[
     return {**session_ms, **lag_ms} if entry.fault in _CUTS_LINKS else {}
 
 
-def _named(part: expressions.Set) -> Sequence[Role]:
+def _named(part: expressions.Set) -> Sequence[TargetRole]:
     """Return the roles and names of a set, without those that choose among others."""
     return [role for role in expressions.roles_of(part) if role.of is None]
 
 
-def _is_client(role: Role) -> bool:
+def _is_client(role: TargetRole) -> bool:
     return role.name == "clients" or role.name.startswith("client-")
 
 
-def _keeps_metadata(role: Role, members: Members) -> bool:
+def _keeps_metadata(role: TargetRole, members: Members) -> bool:
     names: Sequence[str] = ("zookeeper", expressions.ZK_LEADER, expressions.QUORUM)
     leads = role.name == expressions.QUORUM_LEADER or (role.name == "controller" and members.kraft)
     return leads or role.name in (*names, *members.zookeepers)

@@ -15,7 +15,7 @@ from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra.api.interface import Capability, InfraError
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.backends.docker.engine import unavailable
 from ackproof.infra.backends.local.enter import can_enter, obstacles, undoable, unlimited
 from ackproof.infra.backends.ssh import libraries
@@ -36,7 +36,7 @@ _DISK_MIN_GIB = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Prerequisite:
     """One prerequisite.
 
     Attributes:
@@ -80,7 +80,7 @@ def doctor(context: click.Context) -> None:
     context.exit(ExitStatus.HELD if ready else ExitStatus.INFRASTRUCTURE)
 
 
-def findings(directory: Path) -> Iterator[Finding]:
+def findings(directory: Path) -> Iterator[Prerequisite]:
     """Yield the findings of all prerequisites. Results are expected below ``directory``."""
     for look in (
         _namespaces,
@@ -99,10 +99,10 @@ def findings(directory: Path) -> Iterator[Finding]:
         yield look()
 
 
-def _namespaces() -> Finding:
+def _namespaces() -> Prerequisite:
     obstacle = can_enter()
     way = "as root" if os.geteuid() == 0 else "rootless"
-    return Finding(
+    return Prerequisite(
         what="namespaces",
         works=obstacle is None,
         seen=way if obstacle is None else "refused",
@@ -111,11 +111,11 @@ def _namespaces() -> Finding:
     )
 
 
-def _links() -> Finding:
+def _links() -> Prerequisite:
     obstacle = can_enter()
     found: Obstacles = dict.fromkeys(OF_LINKS, obstacle) if obstacle else obstacles()
     there = [name for name, why in found.items() if not why]
-    return Finding(
+    return Prerequisite(
         what="links (nft, tc)",
         works=not any(found.values()),
         seen=", ".join(there) or "links cannot be cut",
@@ -127,16 +127,16 @@ def _links() -> Finding:
     )
 
 
-def _limits() -> Finding:
+def _limits() -> Prerequisite:
     return _dispensable(
         what="control groups",
-        obstacle=can_enter() or next(filter(None, map(unlimited, Scarce)), None),
+        obstacle=can_enter() or next(filter(None, map(unlimited, LimitedResource)), None),
         seen=("CPU and memory can be limited", "not usable"),
         cost="starve-cpu and starve-memory, with the backend local",
     )
 
 
-def _disks() -> Finding:
+def _disks() -> Prerequisite:
     return _dispensable(
         what="separate disks for brokers",
         obstacle=can_enter() or undoable(Capability.LOSE_UNSYNCED_WRITES),
@@ -145,11 +145,13 @@ def _disks() -> Finding:
     )
 
 
-def _dispensable(*, what: str, obstacle: str | None, seen: tuple[str, str], cost: str) -> Finding:
+def _dispensable(
+    *, what: str, obstacle: str | None, seen: tuple[str, str], cost: str
+) -> Prerequisite:
     """Return the finding of an optional prerequisite. ``seen`` has the texts for its presence and
     absence."""
     works = obstacle is None
-    return Finding(
+    return Prerequisite(
         what=what,
         works=works,
         seen=seen[0 if works else 1],
@@ -159,7 +161,7 @@ def _dispensable(*, what: str, obstacle: str | None, seen: tuple[str, str], cost
     )
 
 
-def _clocks() -> Finding:
+def _clocks() -> Prerequisite:
     return _dispensable(
         what="clocks (libfaketime)",
         obstacle=can_enter() or undoable(Capability.FAKE_CLOCKS),
@@ -168,9 +170,9 @@ def _clocks() -> Finding:
     )
 
 
-def _java() -> Finding:
+def _java() -> Prerequisite:
     java, obstacle = _tried(find_java)
-    return Finding(
+    return Prerequisite(
         what=f"Java {JAVA_VERSION_MIN}+",
         works=java is not None,
         seen=str(java or "missing"),
@@ -186,9 +188,9 @@ def _tried(find: Callable[[], Path]) -> tuple[Path | None, str]:
         return None, str(error)
 
 
-def _memory() -> Finding:
+def _memory() -> Prerequisite:
     available = psutil.virtual_memory().available / _GIB
-    return Finding(
+    return Prerequisite(
         what="memory",
         works=available >= _MEMORY_MIN_GIB,
         seen=f"{available:.1f} GiB available, {os.cpu_count()} cores",
@@ -197,9 +199,9 @@ def _memory() -> Finding:
     )
 
 
-def _disk(directory: Path) -> Finding:
+def _disk(directory: Path) -> Prerequisite:
     free = shutil.disk_usage(directory).free / _GIB
-    return Finding(
+    return Prerequisite(
         what="disk",
         works=free >= _DISK_MIN_GIB,
         seen=f"{free:.1f} GiB free in {directory}",
@@ -208,9 +210,9 @@ def _disk(directory: Path) -> Finding:
     )
 
 
-def _clients() -> Finding:
+def _clients() -> Prerequisite:
     lacking = {one: why for one in CLIENTS if (why := programs.missing(one)) is not None}
-    return Finding(
+    return Prerequisite(
         what="client libraries",
         works=not lacking,
         seen=", ".join(one for one in CLIENTS if one not in lacking),
@@ -220,7 +222,7 @@ def _clients() -> Finding:
     )
 
 
-def _docker() -> Finding:
+def _docker() -> Prerequisite:
     return _dispensable(
         what="Docker Engine",
         obstacle=unavailable(),
@@ -229,7 +231,7 @@ def _docker() -> Finding:
     )
 
 
-def _ssh() -> Finding:
+def _ssh() -> Prerequisite:
     return _dispensable(
         what="SSH",
         obstacle=libraries.unavailable(),
@@ -238,12 +240,12 @@ def _ssh() -> Finding:
     )
 
 
-def _plugins() -> Finding:
+def _plugins() -> Prerequisite:
     found = [one for table in _PLUGGABLE for one in table.registrations]
     usable = [f"{one.kind} {one.name} ({one.plugin})" for one in found if one.problem is None]
     broken = [str(one) for one in found if one.problem is not None]
     wrong = [*broken, *misplaced([table.group for table in _PLUGGABLE])]
-    return Finding(
+    return Prerequisite(
         what="plug-ins",
         works=not wrong,
         seen="\n".join(usable) or "none",

@@ -9,8 +9,8 @@ from typing import NoReturn
 import click
 
 from ackproof.config.documents import DocumentRefused
-from ackproof.harness.directory import NotAlone, NotResults
-from ackproof.harness.exit_status import ExitStatus, Unconfirmed
+from ackproof.harness.directory import ResultsDirectoryError, ResultsInUse
+from ackproof.harness.exit_status import ConfirmationNeeded, ExitStatus
 from ackproof.history.errors import HistoryError
 from ackproof.infra.api.interface import InfraError
 
@@ -24,7 +24,7 @@ def told() -> Iterator[None]:
         click.echo(str(refused), err=True)  # each line begins with file, line and column
         many = len(refused.problems)
         fail(f"{refused.path}: {many} problem{'s' if many > 1 else ''}", ExitStatus.USAGE)
-    except (NotResults, NotAlone, Unconfirmed) as usage:
+    except (ResultsDirectoryError, ResultsInUse, ConfirmationNeeded) as usage:
         fail(str(usage), ExitStatus.USAGE)
     except (InfraError, HistoryError, OSError) as failure:
         if debugging():

@@ -11,7 +11,7 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.history import jepsen, manifest, reader
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.manifest import PlannedRun
-from ackproof.history.names import Stem
+from ackproof.history.names import FileStem
 
 
 @click.command(
@@ -67,7 +67,7 @@ def _absent(history: Path, run: PlannedRun) -> Iterator[str]:
             continue
         stems = reader.by_stem(history, writer.table)
         for partition in writer.partitions or (None,):
-            stem = Stem(table=writer.table, writer=writer.writer, partition=partition)
+            stem = FileStem(table=writer.table, writer=writer.writer, partition=partition)
             known_empty = (writer.table, writer.writer, *(partition or (None, None))) in empty
             if stem not in stems and not known_empty:
                 yield f"{stem}.parquet"

@@ -11,8 +11,8 @@ from ackproof.harness import directory as places
 from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.known_losses.page import page, words
-from ackproof.harness.known_losses.runs import Runs, Side, Tally, read
-from ackproof.harness.subprocesses import Children, Interrupted, Once, last_words
+from ackproof.harness.known_losses.runs import LossCounts, LossRuns, LossSystem, read
+from ackproof.harness.subprocesses import CachedRun, ChildProcesses, Interrupted, last_words
 from ackproof.history.storage import write_text
 from ackproof.infra.systems import prepare
 
@@ -76,7 +76,7 @@ def known_losses(
     with told():
         known = read(file)
         names = _chosen(wanted, list(known))
-        runs = Runs(stories=known, campaigns=file.parent, results=results.absolute())
+        runs = LossRuns(stories=known, campaigns=file.parent, results=results.absolute())
         runs.check(names)
         made = out or results / "known-losses.md"
         for directory in (results, made.parent):
@@ -98,9 +98,9 @@ def _chosen(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
     return wanted or known
 
 
-def _carry_out(runs: Runs, names: Sequence[str], seeds: int) -> bool:
+def _carry_out(runs: LossRuns, names: Sequence[str], seeds: int) -> bool:
     """Carry out the planned runs, and return whether all came to a verdict."""
-    children = Children()
+    children = ChildProcesses()
     children.install()
     whole = True
     systems = (side.system for name in names for side in runs.stories[name].sides)
@@ -115,7 +115,7 @@ def _carry_out(runs: Runs, names: Sequence[str], seeds: int) -> bool:
     return whole
 
 
-def _run(one: Once, name: str, children: Children) -> bool:
+def _run(one: CachedRun, name: str, children: ChildProcesses) -> bool:
     known = one.result is not None
     if not known:
         click.echo(f"{name}: {one.directory}")
@@ -125,7 +125,7 @@ def _run(one: Once, name: str, children: Children) -> bool:
     return False
 
 
-def _tallies(runs: Runs, names: Sequence[str]) -> Iterator[tuple[str, Side, Tally]]:
+def _tallies(runs: LossRuns, names: Sequence[str]) -> Iterator[tuple[str, LossSystem, LossCounts]]:
     for name in names:
         for side in runs.stories[name].sides:
             yield name, side, runs.tally(name, side)

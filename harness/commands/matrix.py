@@ -15,9 +15,9 @@ from ackproof.harness.console import console, plain
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
 from ackproof.harness.report.terminal import comparison_table
 from ackproof.harness.side_by_side import document, page
-from ackproof.harness.side_by_side.members import Member, carried_out, members, read
+from ackproof.harness.side_by_side.members import MatrixSystem, carried_out, members, read
 from ackproof.harness.side_by_side.page import side_by_side
-from ackproof.harness.subprocesses import Children, Interrupted
+from ackproof.harness.subprocesses import ChildProcesses, Interrupted
 from ackproof.infra.systems import parse, prepare, product
 
 _SEED_BITS = 32
@@ -92,7 +92,7 @@ def matrix(
         directory.mkdir(parents=True, exist_ok=True)
         click.echo(f"{campaign.name}: seed {drawn}, results in {directory}")
 
-        def keep(known: Sequence[Member]) -> Path:
+        def keep(known: Sequence[MatrixSystem]) -> Path:
             document.write(directory, document.made(campaign.name, file, drawn, known))
             return page.write(directory, campaign.name, file, drawn, known)
 
@@ -108,23 +108,27 @@ def _seed(directory: Path, file: Path, wanted: int | None) -> int:
     known = document.read(directory)
     if known is None:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise places.NotResults(
+            raise places.ResultsDirectoryError(
                 f"{directory} is not an empty directory, and has no matrix in it"
             )
         return secrets.randbits(_SEED_BITS) if wanted is None else wanted
     if known.sha256 != document.digest(file):
-        raise places.NotResults(f"{directory} has a matrix of {known.campaign}, not of {file}")
+        raise places.ResultsDirectoryError(
+            f"{directory} has a matrix of {known.campaign}, not of {file}"
+        )
     if wanted not in (None, known.seed):
-        raise places.NotResults(f"{directory} has a matrix of seed {known.seed}, not of {wanted}")
+        raise places.ResultsDirectoryError(
+            f"{directory} has a matrix of seed {known.seed}, not of {wanted}"
+        )
     return known.seed
 
 
 def _carry_out(
-    found: list[Member], keep: Callable[[Sequence[Member]], object]
-) -> tuple[list[Member], bool]:
+    found: list[MatrixSystem], keep: Callable[[Sequence[MatrixSystem]], object]
+) -> tuple[list[MatrixSystem], bool]:
     """Return each system with its results, and whether the user asked to stop. The results are
     stored after each system. A killed matrix keeps the finished results and its seed."""
-    children = Children()
+    children = ChildProcesses()
     children.install()
     for index, member in enumerate(found):
         found[index] = read(member)
@@ -142,7 +146,7 @@ def _carry_out(
     return found, False
 
 
-def _show(found: Sequence[Member]) -> None:
+def _show(found: Sequence[MatrixSystem]) -> None:
     for made in (side_by_side(found), page.unavailable(found)):
         if made.groups:
             console().print(comparison_table(made))
@@ -154,7 +158,7 @@ def _show(found: Sequence[Member]) -> None:
             console().print(plain(told_of), soft_wrap=True)
 
 
-def _status(found: Sequence[Member]) -> ExitStatus:
+def _status(found: Sequence[MatrixSystem]) -> ExitStatus:
     """Return the worst status of the systems that did not refuse the campaign. A system without a
     verdict counts as an infrastructure that failed."""
     return worst(

@@ -19,7 +19,7 @@ from rich.table import Table
 from ackproof.harness.commands import options
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus, worst
-from ackproof.harness.subprocesses import Children, Interrupted
+from ackproof.harness.subprocesses import ChildProcesses, Interrupted
 
 _SEED_BITS = 32
 
@@ -64,7 +64,7 @@ def nightly(
     """
     seeds = given or seeds_of(day or datetime.now(UTC).date().isoformat(), count)
     click.echo(f"seeds: {', '.join(map(str, seeds))}")
-    children = Children()
+    children = ChildProcesses()
     children.install()
     statuses: list[ExitStatus] = []
     with suppress(Interrupted):

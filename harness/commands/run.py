@@ -13,7 +13,13 @@ import click
 from ackproof.harness import directory as places
 from ackproof.harness import external_cluster
 from ackproof.harness.campaign import validation
-from ackproof.harness.campaign.backends import BACKENDS, SSH, Site, go_inside, require_inventory
+from ackproof.harness.campaign.backends import (
+    BACKENDS,
+    SSH,
+    BackendContext,
+    go_inside,
+    require_inventory,
+)
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.plan.needs import commands_of, joining, needs_of
@@ -41,7 +47,7 @@ from ackproof.harness.running import execution
 from ackproof.harness.running.deadline import SystemClock
 from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.infra.backends.local.processes import MEANT_AS_1
-from ackproof.infra.machine.registry import Kind, Registry
+from ackproof.infra.machine.registry import EntryKind, Registry
 from ackproof.infra.runs import cleanup
 from ackproof.infra.systems import known, prepare
 
@@ -215,7 +221,7 @@ def run(
                 *([f"--hint={hint}"] if hint else []),
             ],
             f"{directory.name}-{secrets.token_hex(4)}",
-            kind=Kind.RUN,
+            kind=EntryKind.RUN,
             scratch=directory / "scratch",
             results=directory,
             backend=campaign.cluster.backend,
@@ -338,7 +344,7 @@ def _placed(
     if known_before is None:
         # The properties of a release are known only after it was fetched.
         validation.judged(file.document, meant=True)
-    site = Site(
+    site = BackendContext(
         cluster=campaign.cluster.largest,
         tell=click.echo,
         needs=needs_of(campaign),

@@ -15,11 +15,11 @@ from ackproof.harness.shrinking.failures import (
     failures_of,
     first_failed_run,
 )
-from ackproof.harness.shrinking.judge import DIRECTORY, SMALLEST, Judge, OutOfRuns
+from ackproof.harness.shrinking.judge import DIRECTORY, SMALLEST, Judge, RunLimitReached
 from ackproof.harness.shrinking.recorded import as_recorded
 from ackproof.harness.shrinking.reductions import WAYS, Candidate
-from ackproof.harness.shrinking.search import NotAgain, Search, Tally
-from ackproof.harness.subprocesses import Children, Interrupted
+from ackproof.harness.shrinking.search import FailureNotReproduced, RunCounts, Search
+from ackproof.harness.subprocesses import ChildProcesses, Interrupted
 
 
 @click.command(
@@ -91,13 +91,13 @@ def shrink(
     with told():
         found = places.existing(directory)
         candidate, failures = _begin(found, number)
-        children = Children()
+        children = ChildProcesses()
         children.install()
         judge = Judge(found, failures, children, runs_max)
         search = Search(
             fails=judge.fails,
             ways=WAYS,
-            told=Progress(judge, candidate),
+            told=SearchProgress(judge, candidate),
             doubt=doubt,
             repeats_max=repeats_max,
         )
@@ -130,10 +130,10 @@ def _search(
     try:
         smallest = search.shrink(candidate)
         tally = search.confirm(confirm)
-    except NotAgain as held:
+    except FailureNotReproduced as held:
         click.echo(f"nothing to shrink: {held}")
         return ExitStatus.INCONCLUSIVE
-    except (Interrupted, OutOfRuns) as ended:
+    except (Interrupted, RunLimitReached) as ended:
         why = "interrupted" if isinstance(ended, Interrupted) else "the limit of runs is reached"
         click.echo(f"{why}; run the command again to continue")
         return ExitStatus.INCONCLUSIVE
@@ -143,7 +143,7 @@ def _search(
 
 
 @dataclass(slots=True)
-class Progress:
+class SearchProgress:
     """The progress of a search: one line for each run, and the smallest campaign on disk.
 
     ``smallest``: the smallest campaign that was announced, which is the recorded one at first.
@@ -153,7 +153,7 @@ class Progress:
     smallest: Candidate
     runs: int = field(default=0)
 
-    def __call__(self, candidate: Candidate, tally: Tally, smallest: bool) -> None:
+    def __call__(self, candidate: Candidate, tally: RunCounts, smallest: bool) -> None:
         self.runs += 1
         if smallest:
             self.judge.keep(candidate, tally)

@@ -8,7 +8,7 @@ import click
 
 from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.console import console
-from ackproof.harness.directory import NotResults
+from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.history.messages import printable
 from ackproof.history.storage import write_text
@@ -71,7 +71,7 @@ def add(context: click.Context, results: tuple[Path, ...], file: Path, keep: int
     for directory in results:
         try:
             nights.append(night_file.night(directory))
-        except NotResults as error:
+        except ResultsDirectoryError as error:
             refused.append(str(error))
     for reason in refused:
         click.echo(f"ackproof: {printable(reason)}", err=True)

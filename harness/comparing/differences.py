@@ -21,7 +21,7 @@ SETTINGS_TOLD = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class MeasureLine:
     """A measure and its test.
 
     Attributes:
@@ -62,7 +62,7 @@ class CellDifference:
     cluster: str
     cell: str
     runs: tuple[int, int]
-    lines: tuple[Line, ...]
+    lines: tuple[MeasureLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def compare(a: Path, b: Path) -> Differences:
     )
 
 
-def lines(every: Sequence[Measure]) -> list[Line]:
+def lines(every: Sequence[Measure]) -> list[MeasureLine]:
     """Return the measures with their tests.
 
     There is no test if a side has so few runs that no difference whatever would be noteworthy
@@ -134,7 +134,7 @@ def lines(every: Sequence[Measure]) -> list[Line]:
     ]
     noted = iter(chance.noteworthy([one for one in told if one is not None]))
     return [
-        Line(
+        MeasureLine(
             measure=one,
             chance=probability,
             differs=None if probability is None else next(noted),
@@ -211,7 +211,7 @@ def as_document(found: Differences) -> dict[str, Any]:
     }
 
 
-def _measure(line: Line) -> dict[str, Any]:
+def _measure(line: MeasureLine) -> dict[str, Any]:
     one = line.measure
     told = {"name": one.name, "a": one.value_a, "b": one.value_b, "a_told": one.a, "b_told": one.b}
     return {

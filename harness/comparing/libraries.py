@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackproof.harness.comparing import sides
-from ackproof.harness.comparing.sides import Pooled, Side
+from ackproof.harness.comparing.sides import PooledCell, Side
 from ackproof.history import reader
 from ackproof.history.cell import LIBRDKAFKA
 
@@ -77,7 +77,7 @@ def table(found: Sequence[Library]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _settings(one: Pooled) -> Mapping[str, object]:
+def _settings(one: PooledCell) -> Mapping[str, object]:
     return one.runs[0].model_extra or {}
 
 
@@ -90,7 +90,7 @@ def _differing(all_settings: Sequence[Mapping[str, object]]) -> Sequence[str]:
     ]
 
 
-def _next_acks(directory: Path, one: Pooled) -> Mapping[str, float | None]:
+def _next_acks(directory: Path, one: PooledCell) -> Mapping[str, float | None]:
     slowest: dict[str, float | None] = {}
     for run in one.runs:
         history = directory / "runs" / str(run.run) / "history"

@@ -14,7 +14,7 @@ from statistics import mean
 import numpy as np
 
 from ackproof.checkers.verdict import WORST_FIRST, Verdict
-from ackproof.harness.comparing.sides import Array, Pooled, Sends
+from ackproof.harness.comparing.sides import Array, PooledCell, Sends
 from ackproof.harness.report import chance
 from ackproof.harness.report.cell_document import CellDocument, Unavailable
 from ackproof.harness.report.rows import UNKNOWN, number
@@ -68,7 +68,7 @@ class Measure:
     worse: bool = False
 
 
-def measures(a: Pooled, b: Pooled) -> Iterator[Measure]:
+def measures(a: PooledCell, b: PooledCell) -> Iterator[Measure]:
     """Yield all measures of a cell that both sides have."""
     yield _verdict(a, b)
     yield _proportion("lost", "acked", a, b)
@@ -79,7 +79,7 @@ def measures(a: Pooled, b: Pooled) -> Iterator[Measure]:
     yield _throughput(a, b)
 
 
-def _verdict(a: Pooled, b: Pooled) -> Measure:
+def _verdict(a: PooledCell, b: PooledCell) -> Measure:
     found = [side.verdict for side in (a, b)]
     change = ""
     if a.verdict is not b.verdict:
@@ -97,7 +97,7 @@ def _verdict(a: Pooled, b: Pooled) -> Measure:
     )
 
 
-def _proportion(what: str, of: str, a: Pooled, b: Pooled) -> Measure:
+def _proportion(what: str, of: str, a: PooledCell, b: PooledCell) -> Measure:
     """Return the counts of records, with the faults that could have cost them. The test is of the
     share in each run."""
     counts = [(side.total(_of(what)), side.total(_of(of))) for side in (a, b)]
@@ -133,7 +133,7 @@ def _share(run: CellDocument, what: str, of: str) -> float:
     return float(getattr(run, what) or 0) / max(getattr(run, of) or 0, 1)
 
 
-def _counted(side: Pooled, what: str, found: int | None, among: int | None) -> str:
+def _counted(side: PooledCell, what: str, found: int | None, among: int | None) -> str:
     if found is None or among is None:
         return UNKNOWN
     # With few acked records, for example, 12 duplicates among 10 records are not 12 of 10.
@@ -163,7 +163,7 @@ def _means(first: int, second: int) -> Distance:
     return distance
 
 
-def _latencies(a: Pooled, b: Pooled) -> Iterator[Measure]:
+def _latencies(a: PooledCell, b: PooledCell) -> Iterator[Measure]:
     known = bool(a.sends and b.sends)
     rows = [np.array([_rates(one) for one in side.sends]) for side in (a, b)]
     for percent in PERCENTILES:
@@ -182,7 +182,7 @@ def _rates(one: Sends) -> Array:
     return rates
 
 
-def _percentile(side: Pooled, percent: int) -> float | None:
+def _percentile(side: PooledCell, percent: int) -> float | None:
     if not side.sends:
         return None
     return float(np.percentile(np.concatenate([one.waited_ms for one in side.sends]), percent))
@@ -195,7 +195,7 @@ def _bin_of(counts: Array, percent: int) -> Array:
     return found
 
 
-def _throughput(a: Pooled, b: Pooled) -> Measure:
+def _throughput(a: PooledCell, b: PooledCell) -> Measure:
     rates = [[len(one.waited_ms) / max(one.lasted_s, _MOMENT_S) for one in s.sends] for s in (a, b)]
     known = bool(a.sends and b.sends)
     values = [_acks_a_second(side) for side in (a, b)]
@@ -206,7 +206,7 @@ def _throughput(a: Pooled, b: Pooled) -> Measure:
 _MOMENT_S = 1e-9
 
 
-def _acks_a_second(side: Pooled) -> float | None:
+def _acks_a_second(side: PooledCell) -> float | None:
     lasted_s = sum(one.lasted_s for one in side.sends)
     return sum(len(one.waited_ms) for one in side.sends) / lasted_s if lasted_s else None
 
@@ -216,7 +216,7 @@ def _away(
     figure: Callable[[Unavailable], float | None],
     combine: Callable[[Sequence[float]], float],
     words: Callable[[float], str],
-    both: tuple[Pooled, Pooled],
+    both: tuple[PooledCell, PooledCell],
 ) -> Measure:
     sides = [
         [None if cell.unavailable is None else figure(cell.unavailable) for cell in side.runs]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackproof.checkers.verdict import WORST_FIRST, Verdict
-from ackproof.harness.directory import NotResults
+from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report import verdict
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.comparison import label
@@ -110,13 +110,13 @@ class Side:
     document: VerdictDocument
 
     @cached_property
-    def cells(self) -> Mapping[Key, "Pooled"]:
+    def cells(self) -> Mapping[Key, "PooledCell"]:
         """Return the runs of each cell, in the order of the results."""
         clusters = {run.number: label(run.cluster) for run in self.document.runs}
         found: dict[Key, list[CellDocument]] = {}
         for cell in self.document.cells:
             found.setdefault((clusters.get(cell.run, ""), cell.cell), []).append(cell)
-        return {key: Pooled(side=self, runs=tuple(of)) for key, of in found.items()}
+        return {key: PooledCell(side=self, runs=tuple(of)) for key, of in found.items()}
 
     @cached_property
     def by_settings(self) -> Mapping[Settings, Key]:
@@ -140,7 +140,7 @@ class Side:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pooled:
+class PooledCell:
     """A cell in all of its runs."""
 
     side: Side
@@ -192,7 +192,7 @@ def read(directory: Path) -> Side:
     DamagedResults if the verdict cannot be trusted."""
     file = directory / verdict.FILE
     if not file.is_file():
-        raise NotResults(
+        raise ResultsDirectoryError(
             f"{directory} has no {verdict.FILE}: it holds no results of a campaign, or they "
             f"have not been checked (ackproof check {directory})"
         )

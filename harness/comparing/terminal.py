@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.harness.comparing.differences import CellDifference, Differences, Line
+from ackproof.harness.comparing.differences import CellDifference, Differences, MeasureLine
 from ackproof.harness.comparing.sides import Key, Side
 from ackproof.harness.console import plain
 from ackproof.harness.report.chance import DOUBT
@@ -65,7 +65,7 @@ def _table(cell: CellDifference) -> Table:
     return table
 
 
-def _result(line: Line) -> Text:
+def _result(line: MeasureLine) -> Text:
     if line.measure.name == "verdict":
         return Text(line.result, style=_ENDS.get(line.result, ""))
     return Text(line.result, style="bold" if line.differs else "dim")

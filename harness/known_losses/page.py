@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ackproof.harness.known_losses.runs import Side, Story, Tally
+from ackproof.harness.known_losses.runs import LossCounts, LossSystem, ReportedLoss
 
 NOT_RUN = "not run"
 
@@ -21,10 +21,10 @@ _HEADINGS = """\
 | --- | --- | --- | --- | --- | --- |
 """
 
-Tallies = Callable[[str, Side], Tally]
+Tallies = Callable[[str, LossSystem], LossCounts]
 
 
-def page(stories: Mapping[str, Story], tallies: Tallies) -> str:
+def page(stories: Mapping[str, ReportedLoss], tallies: Tallies) -> str:
     """Return the page.
 
     Args:
@@ -38,7 +38,7 @@ def page(stories: Mapping[str, Story], tallies: Tallies) -> str:
     return "\n".join(parts)
 
 
-def _row(name: str, story: Story, tallies: Tallies) -> str:
+def _row(name: str, story: ReportedLoss, tallies: Tallies) -> str:
     cells = [
         f"[{name}](#{name})",
         ", ".join(f"[{ticket}]({address})" for ticket, address in story.sources.items()),
@@ -50,16 +50,16 @@ def _row(name: str, story: Story, tallies: Tallies) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _sides(sides: Sequence[Side], tallies: Callable[[Side], Tally]) -> str:
+def _sides(sides: Sequence[LossSystem], tallies: Callable[[LossSystem], LossCounts]) -> str:
     return "<br>".join(f"{side.name}: {_counts(tallies(side))}" for side in sides) or "none"
 
 
-def _counts(found: Tally) -> str:
+def _counts(found: LossCounts) -> str:
     first = found.first
     return words(found) + (f" (seed {first.seed}: {first.records:,})" if first else "")
 
 
-def words(found: Tally) -> str:
+def words(found: LossCounts) -> str:
     """Return the counted runs of a side in words: ``**seen in 3 of 5**``, ``not seen in 5``,
     ``not run``."""
     parts = []
@@ -72,7 +72,7 @@ def words(found: Tally) -> str:
     return ", ".join(parts) or NOT_RUN
 
 
-def _section(name: str, story: Story) -> Iterator[str]:
+def _section(name: str, story: ReportedLoss) -> Iterator[str]:
     yield f"## {name}\n"
     yield f"{story.tells.strip()}\n"
     if story.tried:

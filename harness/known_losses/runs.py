@@ -17,9 +17,9 @@ from ackproof.config.documents import DocumentRefused
 from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.values import Section
-from ackproof.harness.directory import NotResults
+from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report.document import VerdictDocument
-from ackproof.harness.subprocesses import Once
+from ackproof.harness.subprocesses import CachedRun
 from ackproof.history.messages import in_words
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.product import MetadataQuorum
@@ -37,7 +37,7 @@ def _known(shows: tuple[str, ...]) -> tuple[str, ...]:
 Anomalies = Annotated[tuple[str, ...], AfterValidator(_known)]
 
 
-class Side(Section):
+class LossSystem(Section):
     """A system on which a story is run."""
 
     system: str
@@ -64,7 +64,7 @@ class Side(Section):
         return ", ".join(filter(None, (self.system, self.metadata_quorum)))
 
 
-class Story(Section):
+class ReportedLoss(Section):
     """A loss that was reported."""
 
     tells: str = Field(description="what is lost, and how")
@@ -75,44 +75,46 @@ class Story(Section):
     shows: Annotated[Anomalies, Field(min_length=1)] = Field(
         description="the anomalies by which it shows"
     )
-    has: tuple[Side, ...] = Field(description="the releases that have it")
-    mended: tuple[Side, ...] = Field(default=(), description="the releases that no longer have it")
+    has: tuple[LossSystem, ...] = Field(description="the releases that have it")
+    mended: tuple[LossSystem, ...] = Field(
+        default=(), description="the releases that no longer have it"
+    )
     tried: str = Field(default="", description="what else there is to say")
 
     @property
-    def sides(self) -> Iterator[Side]:
+    def sides(self) -> Iterator[LossSystem]:
         """Yield all systems: those with the loss, then those that have fixed it."""
         yield from self.has
         yield from self.mended
 
-    def file(self, side: Side) -> str:
+    def file(self, side: LossSystem) -> str:
         """Return the campaign file for this side."""
         return side.campaign or self.campaign
 
-    def shown(self, side: Side) -> tuple[str, ...]:
+    def shown(self, side: LossSystem) -> tuple[str, ...]:
         """Return the anomalies by which the loss shows on this side."""
         return side.shows or self.shows
 
 
-def read(file: Path) -> Mapping[str, Story]:
+def read(file: Path) -> Mapping[str, ReportedLoss]:
     """Return all stories of a file, by name, in its order. Raises NotResults with the problem of an
     invalid file."""
     try:
         content = documents.read(file).content
         # The stories are validated as JSON, as campaign files are: strictly, and with lists for
         # tuples.
-        return TypeAdapter(dict[str, Story]).validate_json(json.dumps(content))
+        return TypeAdapter(dict[str, ReportedLoss]).validate_json(json.dumps(content))
     except DocumentRefused as error:
-        raise NotResults(f"{file}: no stories: {error}") from None
+        raise ResultsDirectoryError(f"{file}: no stories: {error}") from None
     except ValidationError as error:
-        raise NotResults(f"{file}: no stories: {in_words(error)}") from None
+        raise ResultsDirectoryError(f"{file}: no stories: {in_words(error)}") from None
 
 
 # --- counts ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class LossRun:
     """A run that showed the loss.
 
     Attributes:
@@ -124,7 +126,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class LossCounts:
     """The counted runs of a story on a side.
 
     Attributes:
@@ -138,19 +140,19 @@ class Tally:
     runs: int = 0
     seen: int = 0
     untold: int = 0
-    first: Seen | None = None
+    first: LossRun | None = None
 
 
-def tally(runs: Iterable[Once], shows: Collection[str]) -> Tally:
+def tally(runs: Iterable[CachedRun], shows: Collection[str]) -> LossCounts:
     """Return the counts of all runs that were run to their end. ``shows`` are the anomalies. Raises
     DamagedResults."""
-    found = Tally()
+    found = LossCounts()
     for one in runs:
         result = one.result
         if result is None:
             continue
         if records := sum(result.anomalies.get(name) or 0 for name in shows):
-            seen = Seen(seed=one.seed, records=records)
+            seen = LossRun(seed=one.seed, records=records)
             found = replace(
                 found, runs=found.runs + 1, seen=found.seen + 1, first=found.first or seen
             )
@@ -180,7 +182,7 @@ _DIGEST = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
+class LossRuns:
     """The runs of stories.
 
     Attributes:
@@ -189,18 +191,20 @@ class Runs:
         results: The directory below which each run has its own.
     """
 
-    stories: Mapping[str, Story]
+    stories: Mapping[str, ReportedLoss]
     campaigns: Path
     results: Path
 
-    def of(self, name: str, side: Side) -> Path:
+    def of(self, name: str, side: LossSystem) -> Path:
         """Return the directory of the runs of a story on a side. A changed campaign has a directory
         of its own, because the runs of the former one say nothing about it. Raises OSError."""
         file = self.campaigns / self.stories[name].file(side)
         digest = hashlib.sha256(file.read_bytes()).hexdigest()[:_DIGEST]
         return self.results / f"{name}-{digest}" / re.sub(r"[^A-Za-z0-9.]+", "-", side.name)
 
-    def planned(self, names: Sequence[str], seeds: int) -> Iterator[tuple[str, Side, Once]]:
+    def planned(
+        self, names: Sequence[str], seeds: int
+    ) -> Iterator[tuple[str, LossSystem, CachedRun]]:
         """Yield each story on each of its sides with the seeds 1 to ``seeds``. All stories come
         with the first seed first, so that each soon has a result. Raises OSError."""
         for seed in range(1, seeds + 1):
@@ -222,7 +226,7 @@ class Runs:
                     metadata_quorum=side.metadata_quorum,
                 )
 
-    def tally(self, name: str, side: Side) -> Tally:
+    def tally(self, name: str, side: LossSystem) -> LossCounts:
         """Return the counts of all existing runs. Raises OSError, DamagedResults."""
         story = self.stories[name]
         found = [
@@ -232,8 +236,8 @@ class Runs:
         ]
         return tally(sorted(found, key=lambda one: one.seed), story.shown(side))
 
-    def _once(self, story: Story, side: Side, seed: int, place: Path) -> Once:
-        return Once(
+    def _once(self, story: ReportedLoss, side: LossSystem, seed: int, place: Path) -> CachedRun:
+        return CachedRun(
             file=self.campaigns / story.file(side),
             system=side.system,
             metadata_quorum=side.metadata_quorum,

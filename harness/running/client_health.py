@@ -25,7 +25,7 @@ from ackproof.harness.running.processes import last_words
 from ackproof.history.sessions import SHOWN_NOTHING, in_words
 from ackproof.infra.api.interface import InfraError
 from ackproof.workloads.configuration import commit_s
-from ackproof.workloads.interface import Role
+from ackproof.workloads.interface import ClientRole
 
 # --- silent clients -------------------------------------------------------------------------------
 
@@ -52,14 +52,14 @@ class _Sign:
     in_peace: bool = False
 
 
-_SIGNS: Mapping[Role, Sequence[_Sign]] = {
-    Role.PRODUCER: [
+_SIGNS: Mapping[ClientRole, Sequence[_Sign]] = {
+    ClientRole.PRODUCER: [
         _Sign(
             figures=("acked", "failed", "indeterminate"),
             words="none of its records was acknowledged, failed or was given up",
         )
     ],
-    Role.CONSUMER: [
+    ClientRole.CONSUMER: [
         _Sign(figures=("time",), words="it has not polled"),
         _Sign(
             figures=("shown",),
@@ -72,7 +72,7 @@ _SIGNS: Mapping[Role, Sequence[_Sign]] = {
 
 
 @dataclass(slots=True)
-class _Heard:
+class _LastSign:
     """The last sign of life: its figures and its time. ``acked`` is the number of records of its
     cell that were acknowledged by then."""
 
@@ -83,11 +83,11 @@ class _Heard:
 
 
 @dataclass
-class Silences:
+class SilenceWatch:
     """The watch over the clients of a run for silence."""
 
     run: Run
-    _heard: dict[tuple[str, int], _Heard] = field(default_factory=dict)
+    _heard: dict[tuple[str, int], _LastSign] = field(default_factory=dict)
 
     def look(self) -> None:
         """Record the signs of life since the last look, and report the clients that have been
@@ -100,14 +100,18 @@ class Silences:
         for one, figures in running:
             for number, sign in enumerate(_SIGNS[one.client.role]):
                 said = [figures.get(name) for name in sign.figures]
-                now = _Heard(said=said, at=self.run.clock.monotonic(), acked=acked[one.client.cell])
+                now = _LastSign(
+                    said=said, at=self.run.clock.monotonic(), acked=acked[one.client.cell]
+                )
                 if self._excused(one, sign, figures):
                     self._heard.pop((one.client.name, number), None)
                 # A consumer that does not poll reads nothing, which needs no report of its own.
                 if self._listens_in_vain(one, number, sign, now):
                     break
 
-    def _listens_in_vain(self, one: ClientProcess, number: int, sign: _Sign, now: _Heard) -> bool:
+    def _listens_in_vain(
+        self, one: ClientProcess, number: int, sign: _Sign, now: _LastSign
+    ) -> bool:
         heard = self._heard.setdefault((one.client.name, number), now)
         if heard.said != now.said:
             self._heard[one.client.name, number] = now
@@ -127,7 +131,7 @@ class Silences:
             return True
         return sign.in_peace and bool(ledger.still_open())
 
-    def _is_silent(self, one: ClientProcess, sign: _Sign, heard: _Heard, now: _Heard) -> bool:
+    def _is_silent(self, one: ClientProcess, sign: _Sign, heard: _LastSign, now: _LastSign) -> bool:
         if now.at - heard.at <= limit_s(self.run, one):
             return False
         if sign.in_peace and now.acked <= heard.acked:
@@ -151,14 +155,14 @@ def _is_done(one: ClientProcess, sign: _Sign, figures: Figures) -> bool:
     """Return whether the client is a producer with a limited number of records, and has an outcome
     of each."""
     records = one.client.specification.get("records")
-    if one.client.role is not Role.PRODUCER or not isinstance(records, int):
+    if one.client.role is not ClientRole.PRODUCER or not isinstance(records, int):
         return False
     return sum(figures.get(name, 0) for name in sign.figures) >= records
 
 
 def limit_s(run: Run, one: ClientProcess) -> float:
     """Return how long a client may be silent, in seconds."""
-    if one.client.role is Role.PRODUCER:
+    if one.client.role is ClientRole.PRODUCER:
         cell = next(cell for cell in run.cells if cell.name == one.client.cell)
         return message_timeout_ms(cell) / 1000 + SLACK_S
     given = one.client.specification["consumer_config"]

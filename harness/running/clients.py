@@ -13,9 +13,12 @@ from ackproof.infra.api.interface import Command, InfraError, Node, Process, Pro
 from ackproof.infra.clients import programs
 from ackproof.infra.machine.secrets import Handed
 from ackproof.workloads.configuration import CONNECTION
-from ackproof.workloads.interface import Client, Role
+from ackproof.workloads.interface import Client, ClientRole
 
-_READY_BY: Mapping[Role, str] = {Role.PRODUCER: "acked", Role.CONSUMER: "assigned"}
+_READY_BY: Mapping[ClientRole, str] = {
+    ClientRole.PRODUCER: "acked",
+    ClientRole.CONSUMER: "assigned",
+}
 """The figure of its progress file that shows that a client has begun its work."""
 
 _GONE_WITHIN_S = 5.0
@@ -73,7 +76,7 @@ def start(
     return ClientProcess(client, node.start(command), progress / f"{client.name}.json")
 
 
-def of_role(role: Role, running: Iterable[ClientProcess]) -> list[ClientProcess]:
+def of_role(role: ClientRole, running: Iterable[ClientProcess]) -> list[ClientProcess]:
     """Return the clients among ``running`` with this role."""
     return [one for one in running if one.client.role is role]
 
@@ -85,7 +88,7 @@ def done(started: Iterable[ClientProcess]) -> tuple[int, int]:
 
 
 def ready(running: ClientProcess) -> bool:
-    """Return whether it has begun its work; see :class:`workloads.interface.Role`."""
+    """Return whether it has begun its work; see :class:`workloads.interface.ClientRole`."""
     return running.counts().get(_READY_BY[running.client.role], 0) > 0
 
 

@@ -8,8 +8,8 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.running import clients
 from ackproof.harness.running.clients import ClientProcess
-from ackproof.harness.running.deadline import Clock
-from ackproof.harness.running.processes import Watch
+from ackproof.harness.running.deadline import TimeSource
+from ackproof.harness.running.processes import ProcessWatch
 from ackproof.harness.running.progress import Progress
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.history.cell import Cell
@@ -20,9 +20,9 @@ from ackproof.infra.machine.own_commands import OwnCommands
 from ackproof.infra.machine.secrets import Handed
 from ackproof.nemesis.execution.executor import Executor
 from ackproof.nemesis.execution.ledger import Ledger
-from ackproof.nemesis.interface import OWN_TOPICS, Attendants, Cluster, WorkloadClient
+from ackproof.nemesis.interface import OWN_TOPICS, Cluster, ServerObservers, WorkloadClient
 from ackproof.nemesis.targets.bounds import UNLIMITED, Count
-from ackproof.workloads.interface import Place, Workload
+from ackproof.workloads.interface import ClientNode, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Run:
     plan: Sequence[ScheduledFault]
     recorder: RunRecorder
     progress: Progress
-    clock: Clock
+    clock: TimeSource
     ledger: Ledger
     failovers: Sequence[PlannedFailover] = ()
     room: Count = UNLIMITED
@@ -82,7 +82,7 @@ class Run:
     racks: Sequence[str] = ()
     started: list[ClientProcess] = field(default_factory=list)
     running: list[ClientProcess] = field(default_factory=list)
-    watches: dict[str, Watch] = field(default_factory=dict)
+    watches: dict[str, ProcessWatch] = field(default_factory=dict)
     leaving: set[str] = field(default_factory=set)
     sessions_ended: dict[str, int] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Run:
     unsettled: dict[int, Mapping[str, str]] = field(default_factory=dict)
     ended_by_themselves: list[str] = field(default_factory=list)
     ended_well: dict[str, bool] = field(default_factory=dict)
-    attendants: Attendants = field(default_factory=Attendants)
+    attendants: ServerObservers = field(default_factory=ServerObservers)
     commands: OwnCommands = field(default_factory=OwnCommands)
     executor: Executor = field(init=False)
 
@@ -108,10 +108,10 @@ class Run:
         """Return the directory in which clients report their progress."""
         return self.directory / "progress"
 
-    def place(self, node: Node) -> Place:
+    def place(self, node: Node) -> ClientNode:
         """Return the directories in which clients on ``node`` write."""
         shared = node.share(self.directory)
-        return Place(
+        return ClientNode(
             node=node.name, history=str(shared / "history"), progress=str(shared / "progress")
         )
 

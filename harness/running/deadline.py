@@ -1,7 +1,7 @@
 """Deadlines: the time limit of a step, and the end of its waits.
 
 Two events end a wait early: the step's limit, and cancellation (Ctrl-C). Time and sleeping are
-behind :class:`Clock`, so that tests of the logic do not have to wait.
+behind :class:`TimeSource`, so that tests of the logic do not have to wait.
 """
 
 import threading
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 
-class Clock(Protocol):
+class TimeSource(Protocol):
     """A source of time."""
 
     def time_ns(self) -> int:
@@ -55,12 +55,12 @@ class Deadline:
         cancelled: Set when the step must stop, whatever it waits for.
     """
 
-    clock: Clock
+    clock: TimeSource
     end: float
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
-    def after(cls, clock: Clock, limit_s: float) -> "Deadline":
+    def after(cls, clock: TimeSource, limit_s: float) -> "Deadline":
         return cls(clock, clock.monotonic() + limit_s)
 
     def remaining(self, at_most: float = float("inf")) -> float:

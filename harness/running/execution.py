@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness import environment
-from ackproof.harness.campaign.backends import BACKENDS, Site, client_nodes, make
+from ackproof.harness.campaign.backends import BACKENDS, BackendContext, client_nodes, make
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
 from ackproof.harness.directory import alone
@@ -20,7 +20,7 @@ from ackproof.harness.external_cluster import KEPT, made
 from ackproof.harness.interruption import Interruption
 from ackproof.harness.running import orchestrator
 from ackproof.harness.running.context import Run
-from ackproof.harness.running.deadline import Clock
+from ackproof.harness.running.deadline import TimeSource
 from ackproof.harness.running.progress import Progress, logging_to, progress
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.harness.running.spark_prewarm import SparkPrewarm
@@ -41,7 +41,7 @@ def carry_out(
     campaign: Campaign,
     directory: Path,
     console: Console,
-    clock: Clock,
+    clock: TimeSource,
     interruption: Interruption,
     hint: str = "",
 ) -> ExitStatus:
@@ -69,7 +69,7 @@ def _carry_out(
     campaign: Campaign,
     directory: Path,
     console: Console,
-    clock: Clock,
+    clock: TimeSource,
     interruption: Interruption,
     ahead: SparkPrewarm,
 ) -> None:
@@ -226,7 +226,7 @@ def _one_run(
     plan: RunPlan,
     directory: Path,
     display: Progress,
-    clock: Clock,
+    clock: TimeSource,
     interruption: Interruption,
     begins: Callable[[str], None],
 ) -> None:
@@ -258,7 +258,7 @@ def _backend(plan: RunPlan, scratch: Path, results: Path, display: Progress) -> 
     steps."""
     place = BACKENDS[plan.cluster.backend]
     clients = dict.fromkeys(planned.cell.client for planned in plan.cells)
-    site = Site(cluster=plan.cluster, tell=display.note, clients=tuple(clients))
+    site = BackendContext(cluster=plan.cluster, tell=display.note, clients=tuple(clients))
     backend = place.open(site, scratch, results)
     try:
         yield backend
@@ -277,7 +277,7 @@ def _prepare(
     backend: Backend,
     recorder: RunRecorder,
     display: Progress,
-    clock: Clock,
+    clock: TimeSource,
 ) -> Run:
     outside = made(plan, directory) if plan.cluster.external is not None else None
     system: System = make(plan.cluster, backend) if outside is None else outside.system

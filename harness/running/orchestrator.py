@@ -16,8 +16,8 @@ from ackproof.harness.interruption import Interruption
 from ackproof.harness.running import clients
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Cancelled, Deadline
-from ackproof.harness.running.servers import NothingLeft
-from ackproof.harness.running.steps.catalogue import STEPS, Step
+from ackproof.harness.running.servers import AllBrokersEnded
+from ackproof.harness.running.steps.catalogue import STEPS, RunStep
 from ackproof.history.manifest import identity_of
 from ackproof.history.schema import INTERRUPTED
 from ackproof.infra.api.interface import InfraError
@@ -34,7 +34,7 @@ _TICK_S = 0.5
 _AROUND_THE_SCHEDULE_S = 35.0
 """The approximate seconds for deploying, reading back and checking, for the displayed remaining
 time."""
-_IN_WORDS = (TimeoutError, InfraError, NothingLeft, TopicsRefused)
+_IN_WORDS = (TimeoutError, InfraError, AllBrokersEnded, TopicsRefused)
 """Errors whose text is meant for the user."""
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 def carry_out(
     run: Run,
     interruption: Interruption,
-    steps: Sequence[Step] = STEPS,
+    steps: Sequence[RunStep] = STEPS,
     *,
     begins: Callable[[str], None] = lambda _: None,
     left_behind_after_s: float = LEFT_BEHIND_AFTER_S,
@@ -66,7 +66,7 @@ def carry_out(
         run.recorder.close()
 
 
-def _senseless(run: Run, step: Step) -> bool:
+def _senseless(run: Run, step: RunStep) -> bool:
     if not step.planned(run):
         return True
     return step.needs is not None and not run.ended_well.get(step.needs)
@@ -76,7 +76,7 @@ class _Attempt:
     """One step that runs in a thread while the calling thread watches it."""
 
     def __init__(
-        self, run: Run, step: Step, began: float, interruption: Interruption, patience_s: float
+        self, run: Run, step: RunStep, began: float, interruption: Interruption, patience_s: float
     ) -> None:
         self._run = run
         self._step = step

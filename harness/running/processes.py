@@ -52,7 +52,7 @@ _LAST_LOOK_S = 5.0
 log = logging.getLogger(__name__)
 
 
-class Watch:
+class ProcessWatch:
     """A watch that looks once a second until it is stopped, and then once more.
 
     Args:
@@ -66,7 +66,7 @@ class Watch:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"watch {name}", daemon=True)
 
-    def start(self) -> "Watch":
+    def start(self) -> "ProcessWatch":
         self._thread.start()
         return self
 
@@ -90,7 +90,7 @@ class Watch:
             log.exception("%s", self._thread.name)
 
 
-def stop_watching(watches: dict[str, Watch], names: Sequence[str]) -> None:
+def stop_watching(watches: dict[str, ProcessWatch], names: Sequence[str]) -> None:
     """Remove the watches with ``names`` from ``watches``, and wait for their last look."""
     stopped = {name: watches.pop(name) for name in names if name in watches}
     for watch in stopped.values():

@@ -14,14 +14,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ackproof.harness.campaign.plan.runs import HARNESS, HARNESS_TABLES
-from ackproof.harness.running.deadline import Clock
+from ackproof.harness.running.deadline import TimeSource
 from ackproof.history.errors import WriteFailed
 from ackproof.history.writer import Row, TableWriter
 from ackproof.infra.api.clocks import ClockReading
 from ackproof.infra.api.interface import ZooKeeperCounters
 from ackproof.infra.api.metadata import ClusterChange
 from ackproof.nemesis.interface import Fault, Proof, Target
-from ackproof.workloads.failover import Seen
+from ackproof.workloads.failover import PartitionTimes
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class RunRecorder:
     """The writer of the harness's tables of one run into the directory ``history``."""
 
-    def __init__(self, history: Path, clock: Clock) -> None:
+    def __init__(self, history: Path, clock: TimeSource) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._closed = False
@@ -175,7 +175,9 @@ class RunRecorder:
                 harness_watches=harness_watches,
             )
 
-    def failover(self, partitions: int, broker: int, killed: int, seen: Mapping[int, Seen]) -> None:
+    def failover(
+        self, partitions: int, broker: int, killed: int, seen: Mapping[int, PartitionTimes]
+    ) -> None:
         """Record the failover of the partitions that a broker led when it was killed: all rows, or
         none."""
         rows = [

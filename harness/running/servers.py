@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ackproof.harness.running import processes
 from ackproof.harness.running.context import Run
-from ackproof.harness.running.processes import Watch, exit_status, in_words, last_words
-from ackproof.infra.api.interface import InfraError, Process, ProcessState, Scheduled, Server
+from ackproof.harness.running.processes import ProcessWatch, exit_status, in_words, last_words
+from ackproof.infra.api.interface import InfraError, Process, ProcessState, SchedulingTimes, Server
 
 # --- servers from the first start to the last -----------------------------------------------------
 
@@ -27,17 +27,19 @@ def watch(run: Run) -> None:
 def watch_one(run: Run, server: Server) -> None:
     """Begin to watch a server, unless it is watched already."""
     if server.name not in run.watches:
-        run.watches[server.name] = Watch(server.name, _Watched(run, server).look).start()
+        run.watches[server.name] = ProcessWatch(
+            server.name, _WatchedServer(run, server).look
+        ).start()
 
 
-class NothingLeft(Exception):
+class AllBrokersEnded(Exception):
     """The end of all brokers, so that nothing is left to test."""
 
 
 def check_brokers_left(run: Run) -> None:
     """Raise NothingLeft if all brokers are down for good."""
     if brokers_are_gone(run):
-        raise NothingLeft("all brokers have ended permanently: nothing is left to test")
+        raise AllBrokersEnded("all brokers have ended permanently: nothing is left to test")
 
 
 def brokers_are_gone(run: Run) -> bool:
@@ -61,7 +63,7 @@ def _is_gone(run: Run, broker: Server) -> bool:
     return exited and not (run.ledger.ending(broker.name) & held_by) - run.unhealed
 
 
-class _Watched:
+class _WatchedServer:
     """One server, with its process at the last look."""
 
     def __init__(self, run: Run, server: Server) -> None:
@@ -73,7 +75,7 @@ class _Watched:
         """The faults that ended it, or may have, until the last look."""
         self._lately: int | None = None
         """The fault that affected it at some time since the last look that got an answer."""
-        self._times: tuple[int, Scheduled] | None = None
+        self._times: tuple[int, SchedulingTimes] | None = None
         """The time of the last look at its scheduling, and the times that its process had run and
         waited by then."""
 
@@ -141,12 +143,12 @@ class _Watched:
 
 def attend_joining(run: Run) -> None:
     """Watch all brokers that join from now on."""
-    run.attendants.present.append(_Joining(run))
+    run.attendants.present.append(_JoinWatch(run))
 
 
 @dataclass(frozen=True, slots=True)
-class _Joining:
-    """The watch over joining brokers: an implementation of ``nemesis.interface.Attendant``."""
+class _JoinWatch:
+    """The watch over joining brokers: an implementation of ``nemesis.interface.ServerObserver``."""
 
     run: Run
 

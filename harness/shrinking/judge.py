@@ -18,8 +18,8 @@ from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
 from ackproof.harness.shrinking.failures import fails_by
 from ackproof.harness.shrinking.reductions import Candidate
-from ackproof.harness.shrinking.search import Tally
-from ackproof.harness.subprocesses import Children
+from ackproof.harness.shrinking.search import RunCounts
+from ackproof.harness.subprocesses import ChildProcesses
 from ackproof.history.storage import write_text
 from ackproof.infra.api.interface import InfraError
 
@@ -34,12 +34,12 @@ UNTOLD_MAX = 3
 """The number of inconclusive runs in a row after which a candidate is not run any more."""
 
 
-class OutOfRuns(Exception):
+class RunLimitReached(Exception):
     """The end of the permitted number of runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """A line of the journal. ``failed`` says whether the candidate failed as the campaign did."""
 
     candidate: str
@@ -60,7 +60,7 @@ class Judge:
         self,
         directory: Path,
         failures: frozenset[str],
-        children: Children,
+        children: ChildProcesses,
         runs_max: int,
     ) -> None:
         self._directory = directory / DIRECTORY
@@ -81,11 +81,11 @@ class Judge:
         if number == len(self._known[key]):
             failed = self._run(candidate)
             self._known[key].append(failed)
-            _append(self._directory / JOURNAL, Entry(candidate=key, failed=failed))
+            _append(self._directory / JOURNAL, JournalEntry(candidate=key, failed=failed))
         self._asked[key] += 1
         return self._known[key][number]
 
-    def keep(self, candidate: Candidate, tally: Tally) -> None:
+    def keep(self, candidate: Candidate, tally: RunCounts) -> None:
         """Store the smallest candidate so far."""
         failures = ", ".join(sorted(self._failures))
         text = f"# Failed {tally} runs: {failures}.\n{candidate.text}"
@@ -110,7 +110,7 @@ class Judge:
         to its end, and so says nothing."""
         self._children.check()
         if self._left == 0:
-            raise OutOfRuns
+            raise RunLimitReached
         self._left -= 1
         file, results = self._directory / "candidate.yaml", self._directory / _RUN
         shutil.rmtree(results, ignore_errors=True)
@@ -141,7 +141,7 @@ def _key(candidate: Candidate) -> str:
     return hashlib.sha256(candidate.text.encode()).hexdigest()[:16]
 
 
-def _whole(journal: Path) -> list[Entry]:
+def _whole(journal: Path) -> list[JournalEntry]:
     """Return the lines of a journal. A harness that was killed may have left half a line at the
     end. It is removed, because the next line would be appended to it and be lost, too."""
     lines = journal.read_text(encoding="utf-8").splitlines() if journal.exists() else []
@@ -151,14 +151,14 @@ def _whole(journal: Path) -> list[Entry]:
     return [entry for entry in found if entry]
 
 
-def _parsed(line: str) -> Entry | None:
+def _parsed(line: str) -> JournalEntry | None:
     try:
         written = json.loads(line)
-        return Entry(candidate=str(written["candidate"]), failed=bool(written["failed"]))
+        return JournalEntry(candidate=str(written["candidate"]), failed=bool(written["failed"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _append(journal: Path, entry: Entry) -> None:
+def _append(journal: Path, entry: JournalEntry) -> None:
     with journal.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps({"candidate": entry.candidate, "failed": entry.failed}) + "\n")

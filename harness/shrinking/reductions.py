@@ -15,7 +15,7 @@ from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.values import FLAT_OUT, format_ms, holds_for, parse_ms
 from ackproof.harness.campaign.model.workload import WorkloadSpec
-from ackproof.harness.shrinking.search import Way
+from ackproof.harness.shrinking.search import Reduction
 
 Content = dict[str, Any]
 
@@ -224,12 +224,12 @@ def _lower_rate(document: Content) -> Iterator[Callable[[Content], None]]:
         yield _set("workload", "rate", value=half)
 
 
-WAYS: Sequence[Way[Candidate]] = (
-    Way(name="faults", parts=_faults, with_parts=_with_faults),
-    Way(name="time between faults", less=_less(_sooner)),
-    Way(name="holds", less=_less(_shorter)),
-    Way(name="cells", less=_less(_fewer_cells)),
-    Way(name="servers", less=_less(_fewer_servers)),
-    Way(name="clients", less=_less(_fewer_clients)),
-    Way(name="rate", less=_less(_lower_rate)),
+WAYS: Sequence[Reduction[Candidate]] = (
+    Reduction(name="faults", parts=_faults, with_parts=_with_faults),
+    Reduction(name="time between faults", less=_less(_sooner)),
+    Reduction(name="holds", less=_less(_shorter)),
+    Reduction(name="cells", less=_less(_fewer_cells)),
+    Reduction(name="servers", less=_less(_fewer_servers)),
+    Reduction(name="clients", less=_less(_fewer_clients)),
+    Reduction(name="rate", less=_less(_lower_rate)),
 )

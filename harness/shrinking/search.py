@@ -32,14 +32,14 @@ from typing import Generic, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class RunCounts:
     """The number of runs, and of those that failed."""
 
     failed: int = 0
     runs: int = 0
 
-    def and_one(self, failed: bool) -> "Tally":
-        return Tally(self.failed + failed, self.runs + 1)
+    def and_one(self, failed: bool) -> "RunCounts":
+        return RunCounts(self.failed + failed, self.runs + 1)
 
     @property
     def odds(self) -> float:
@@ -72,12 +72,12 @@ FIRST_FAILURES = 2
 """The number of failures with which the odds are known well enough to begin."""
 
 
-class NotAgain(Exception):
+class FailureNotReproduced(Exception):
     """A failure that does not occur again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way(Generic[C]):
+class Reduction(Generic[C]):
     """One way for a candidate to become smaller.
 
     Attributes:
@@ -109,11 +109,11 @@ class Search(Generic[C]):
     """
 
     fails: Callable[[C], bool]
-    ways: Sequence[Way[C]]
-    told: Callable[[C, Tally, bool], None]
+    ways: Sequence[Reduction[C]]
+    told: Callable[[C, RunCounts, bool], None]
     doubt: float = 0.05
     repeats_max: int = 30
-    tallies: dict[C, Tally] = field(default_factory=dict)
+    tallies: dict[C, RunCounts] = field(default_factory=dict)
     best: C | None = None
     _odds: float = 1.0
 
@@ -129,7 +129,7 @@ class Search(Generic[C]):
                 self._less(way)
         return self.best
 
-    def confirm(self, runs: int) -> Tally:
+    def confirm(self, runs: int) -> RunCounts:
         """Run the smallest campaign so many times more, and return how often it failed in all."""
         best = self._smallest()
         for _ in range(runs):
@@ -137,17 +137,17 @@ class Search(Generic[C]):
         return self.tallies[best]
 
     def _begin(self, start: C) -> None:
-        while self.tallies.get(start, Tally()).runs < FIRST_RUNS_MAX:
+        while self.tallies.get(start, RunCounts()).runs < FIRST_RUNS_MAX:
             self._run(start)
             if self.tallies[start].failed == FIRST_FAILURES:
                 break
         if not self.tallies[start].failed:
-            raise NotAgain(f"it did not fail again in {FIRST_RUNS_MAX} runs")
+            raise FailureNotReproduced(f"it did not fail again in {FIRST_RUNS_MAX} runs")
         self._odds = self.tallies[start].odds
 
     def _run(self, candidate: C) -> bool:
         failed = self.fails(candidate)
-        tally = self.tallies.get(candidate, Tally()).and_one(failed)
+        tally = self.tallies.get(candidate, RunCounts()).and_one(failed)
         self.tallies[candidate] = tally
         self.told(candidate, tally, failed and candidate != self.best)
         return failed
@@ -157,14 +157,14 @@ class Search(Generic[C]):
         if candidate is None:
             return False
         wanted = repeats(self._odds, self.doubt, self.repeats_max)
-        while self.tallies.get(candidate, Tally()).runs < wanted:
+        while self.tallies.get(candidate, RunCounts()).runs < wanted:
             if self._run(candidate):
                 self.best = candidate
                 self._odds = min(self._odds, self.tallies[candidate].odds)
                 return True
         return False
 
-    def _fewer(self, way: Way[C]) -> None:
+    def _fewer(self, way: Reduction[C]) -> None:
         """Remove parts by ddmin: all of them, then halves, then ever smaller pieces."""
         best = self._smallest()
         if way.parts(best) and self._try(way.with_parts(best, ())):
@@ -179,7 +179,7 @@ class Search(Generic[C]):
             else:
                 number = min(len(parts), 2 * number)
 
-    def _less(self, way: Way[C]) -> None:
+    def _less(self, way: Reduction[C]) -> None:
         """Reduce the smallest candidate, and begin again whenever a reduction succeeds."""
         while any(map(self._try, way.less(self._smallest()))):
             pass

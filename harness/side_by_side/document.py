@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.checkers.verdict import Verdict
-from ackproof.harness.directory import NotResults
+from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report import document
 from ackproof.harness.report.cell_document import CellDocument, Part
 from ackproof.harness.report.document import FaultDocument
-from ackproof.harness.side_by_side.members import Member
+from ackproof.harness.side_by_side.members import MatrixSystem
 from ackproof.history.messages import in_words
 from ackproof.history.storage import write_text
 
@@ -63,7 +63,7 @@ class MatrixDocument(Part):
     """The systems, in the order in which they were given."""
 
 
-def made(campaign: str, file: Path, seed: int, members: Sequence[Member]) -> MatrixDocument:
+def made(campaign: str, file: Path, seed: int, members: Sequence[MatrixSystem]) -> MatrixDocument:
     """Return the document of a matrix. Raises OSError."""
     return MatrixDocument(
         version=VERSION,
@@ -93,16 +93,16 @@ def read(directory: Path) -> MatrixDocument | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise NotResults(f"{file}: {error.strerror or error}") from None
+        raise ResultsDirectoryError(f"{file}: {error.strerror or error}") from None
     except RecursionError:
-        raise NotResults(f"{file}: it is nested too deeply") from None
+        raise ResultsDirectoryError(f"{file}: it is nested too deeply") from None
     except ValueError as error:
-        raise NotResults(f"{file} cannot be read: {in_words(error)}") from None
+        raise ResultsDirectoryError(f"{file} cannot be read: {in_words(error)}") from None
     if found.version > VERSION:
         told = (
             f"its version is {found.version}, but this Ackproof supports versions up to {VERSION}"
         )
-        raise NotResults(f"{file}: {told}")
+        raise ResultsDirectoryError(f"{file}: {told}")
     return found
 
 
@@ -112,7 +112,7 @@ def as_text() -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
-def _system(member: Member) -> SystemDocument:
+def _system(member: MatrixSystem) -> SystemDocument:
     found = member.document
     known: dict[str, Any] = {}
     if found is not None:

@@ -11,13 +11,13 @@ from ackproof.harness.campaign import validation
 from ackproof.harness.report import verdict
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.rows import CellRow, rows
-from ackproof.harness.subprocesses import Children, Once, last_words
+from ackproof.harness.subprocesses import CachedRun, ChildProcesses, last_words
 from ackproof.history import manifest
 from ackproof.history.errors import HistoryError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class MatrixSystem:
     """A system of the matrix.
 
     Attributes:
@@ -28,7 +28,7 @@ class Member:
         cells: Its cells, of all its runs.
     """
 
-    once: Once
+    once: CachedRun
     refused: tuple[str, ...] = ()
     trouble: str = ""
     result: CampaignResult | None = None
@@ -45,26 +45,26 @@ class Member:
         return self.once.directory.name
 
 
-def members(file: Path, systems: Sequence[str], seed: int, directory: Path) -> list[Member]:
+def members(file: Path, systems: Sequence[str], seed: int, directory: Path) -> list[MatrixSystem]:
     """Return all systems, not run yet. Those that refuse the campaign have the reasons. Raises
     DocumentRefused if all of them do, because the file may then be wrong for any system."""
     found = []
     refusals = []
     for system in systems:
         place = directory / re.sub(r"[^A-Za-z0-9.]+", "-", system).strip("-")
-        once = Once(file=file, system=system, seed=seed, directory=place)
+        once = CachedRun(file=file, system=system, seed=seed, directory=place)
         try:
             validation.check(file, meant=True, system=system)
-            found.append(Member(once=once))
+            found.append(MatrixSystem(once=once))
         except DocumentRefused as refusal:
             refusals.append(refusal)
-            found.append(Member(once=once, refused=tuple(map(str, refusal.problems))))
+            found.append(MatrixSystem(once=once, refused=tuple(map(str, refusal.problems))))
     if len(refusals) == len(found):
         raise refusals[0]
     return found
 
 
-def carried_out(member: Member, children: Children) -> Member:
+def carried_out(member: MatrixSystem, children: ChildProcesses) -> MatrixSystem:
     """Return the member with its results, after a run if there are none. Raises Interrupted,
     DamagedResults."""
     if member.refused:
@@ -74,7 +74,7 @@ def carried_out(member: Member, children: Children) -> Member:
     return read(member)
 
 
-def read(member: Member) -> Member:
+def read(member: MatrixSystem) -> MatrixSystem:
     """Return the member with its results, if there are any. Raises DamagedResults."""
     if member.refused:
         return member
@@ -89,7 +89,7 @@ def read(member: Member) -> Member:
     return replace(member, trouble="", result=result, document=member.once.result, cells=cells)
 
 
-def with_results(members: Sequence[Member]) -> Iterator[tuple[Member, CampaignResult]]:
+def with_results(members: Sequence[MatrixSystem]) -> Iterator[tuple[MatrixSystem, CampaignResult]]:
     """Yield the members that have a verdict."""
     for member in members:
         if member.result is not None:

@@ -18,7 +18,7 @@ from ackproof.harness.report.comparison import (
 )
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import UNKNOWN, CellRow
-from ackproof.harness.side_by_side.members import Member, with_results
+from ackproof.harness.side_by_side.members import MatrixSystem, with_results
 from ackproof.history.cell import Value
 from ackproof.history.storage import write_text
 
@@ -27,7 +27,7 @@ from ackproof.history.storage import write_text
 REFUSED, NO_VERDICT, NONE = "refused", "no verdict", "none"
 
 
-def side_by_side(members: Sequence[Member]) -> Comparison:
+def side_by_side(members: Sequence[MatrixSystem]) -> Comparison:
     """Return every figure under its system, in their order. Under a system that refused the
     campaign, or came to no verdict, each line says so."""
     runs, cells, whole = _joined(members)
@@ -40,7 +40,7 @@ def side_by_side(members: Sequence[Member]) -> Comparison:
     )
 
 
-def after_faults(members: Sequence[Member]) -> tuple[Group, ...]:
+def after_faults(members: Sequence[MatrixSystem]) -> tuple[Group, ...]:
     """Return the longest unavailability of each cell within the reach of each fault, under each
     system. Faults are identified by their numbers, because the same seed gives the same faults."""
     names = dict.fromkeys(cell.cell for member in members for cell in member.cells)
@@ -52,7 +52,7 @@ def after_faults(members: Sequence[Member]) -> tuple[Group, ...]:
 
 
 def _joined(
-    members: Sequence[Member],
+    members: Sequence[MatrixSystem],
 ) -> tuple[list[RunResult], list[CellRow], CampaignResult | None]:
     """Return runs and cells with new numbers, and with the system among the cluster's settings."""
     runs: list[RunResult] = []
@@ -72,11 +72,11 @@ def _joined(
     return runs, cells, whole
 
 
-def _cluster(member: Member, run: RunResult) -> dict[str, Value]:
+def _cluster(member: MatrixSystem, run: RunResult) -> dict[str, Value]:
     return {SYSTEM: member.system, **run.cluster}
 
 
-def _names(member: Member) -> tuple[str, ...]:
+def _names(member: MatrixSystem) -> tuple[str, ...]:
     """Return the names of a member's columns: one, unless the campaign has several clusters of its
     own."""
     if member.result is None or not member.result.runs:
@@ -84,11 +84,11 @@ def _names(member: Member) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label(_cluster(member, run)) for run in member.result.runs))
 
 
-def _widened(group: Group, members: Sequence[Member]) -> Group:
+def _widened(group: Group, members: Sequence[MatrixSystem]) -> Group:
     return replace(group, lines=tuple(_whole_line(line, members) for line in group.lines))
 
 
-def _whole_line(line: Line, members: Sequence[Member]) -> Line:
+def _whole_line(line: Line, members: Sequence[MatrixSystem]) -> Line:
     """Return a line with entries for the systems without results, too."""
     there = iter(line.entries)
     entries = [
@@ -99,11 +99,11 @@ def _whole_line(line: Line, members: Sequence[Member]) -> Line:
     return replace(line, entries=tuple(entries))
 
 
-def _missing(member: Member) -> Entry:
+def _missing(member: MatrixSystem) -> Entry:
     return Entry(text=REFUSED if member.refused else NO_VERDICT)
 
 
-def _after(name: str, members: Sequence[Member]) -> Iterator[Line]:
+def _after(name: str, members: Sequence[MatrixSystem]) -> Iterator[Line]:
     cells = {
         member.system: [cell for cell in member.cells if cell.cell == name] for member in members
     }
@@ -121,7 +121,7 @@ def _after(name: str, members: Sequence[Member]) -> Iterator[Line]:
         )
 
 
-def _longest(member: Member, cells: Sequence[CellRow], fault: str | None) -> Entry:
+def _longest(member: MatrixSystem, cells: Sequence[CellRow], fault: str | None) -> Entry:
     if member.result is None:
         return _missing(member)
     known = [cell.unavailable for cell in cells if cell.unavailable is not None]
@@ -136,20 +136,22 @@ def _longest(member: Member, cells: Sequence[CellRow], fault: str | None) -> Ent
 FILE = "matrix.html"
 
 
-def write(directory: Path, campaign: str, file: Path, seed: int, members: Sequence[Member]) -> Path:
+def write(
+    directory: Path, campaign: str, file: Path, seed: int, members: Sequence[MatrixSystem]
+) -> Path:
     """Write the page beside the systems' results. Raises OSError."""
     page = directory / FILE
     write_text(page, _render(campaign, file, seed, members))
     return page
 
 
-def unavailable(members: Sequence[Member]) -> Comparison:
+def unavailable(members: Sequence[MatrixSystem]) -> Comparison:
     """Return the unavailability after each fault for display, with a column for each system."""
     names = tuple(member.system for member in members)
     return Comparison(clusters=names, rounds=1, groups=after_faults(members))
 
 
-def _render(campaign: str, file: Path, seed: int, members: Sequence[Member]) -> str:
+def _render(campaign: str, file: Path, seed: int, members: Sequence[MatrixSystem]) -> str:
     return (
         templates()
         .get_template("matrix.html")

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ackproof.infra.agent import privilege
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 RUN = "ACKPROOF_RUN"
 """The environment variable of the agent that names the run it belongs to, if it has a name."""
@@ -55,7 +55,7 @@ def obstacle(what: str) -> str | None:
     try:
         _make(_hierarchy(what), group, what, 1 << 20)
         _remove(f"{_hierarchy(what).top}/{group}")
-    except (Refused, OSError) as error:
+    except (RefusedByNode, OSError) as error:
         return str(error)
     return None
 
@@ -72,7 +72,7 @@ def limit(what: str, amount: int, pids: Iterable[int]) -> None:
     if hierarchy.version == 2 and _limits.keys() - {what}:
         # In version 2 a process is in one group for all controllers. With a group for each limit,
         # the second would take the process out of the first.
-        raise Refused(
+        raise RefusedByNode(
             f"{', '.join(_limits)} is limited already, and {what} cannot be limited as well"
         )
     _make(hierarchy, _OURS, what, amount)
@@ -88,7 +88,7 @@ def adopt(pid: int) -> None:
     failed to start.
     """
     for what in tuple(_limits):
-        with suppress(OSError, Refused):
+        with suppress(OSError, RefusedByNode):
             _join(_group(_hierarchy(what)), pid)
 
 
@@ -140,7 +140,7 @@ def _hierarchy(what: str) -> Hierarchy:
     """Return the hierarchy of a controller. Raises Refused if none is mounted."""
     found = next(_hierarchies(what), None)
     if found is None:
-        raise Refused(f"no control groups for {what} are mounted here")
+        raise RefusedByNode(f"no control groups for {what} are mounted here")
     return found
 
 
@@ -178,7 +178,7 @@ def _remove(group: str) -> None:
             _as_we_may(lambda: os.rmdir(group), "rmdir", group)
         except FileNotFoundError:
             return
-        except (OSError, Refused):
+        except (OSError, RefusedByNode):
             if time.monotonic() >= over:
                 raise
             time.sleep(0.05)
@@ -205,7 +205,7 @@ def _home(hierarchy: Hierarchy, what: str) -> str:
 def _join(group: str, pid: int) -> None:
     try:
         _write(f"{group}/cgroup.procs", str(pid))
-    except (OSError, Refused):
+    except (OSError, RefusedByNode):
         if os.path.isdir(f"/proc/{pid}"):  # a process that has ended needs no group
             raise
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from ackproof.infra.agent.parents import dying_with
 from ackproof.infra.agent.stat import children
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 T = TypeVar("T")
 
@@ -187,7 +187,7 @@ def carry_out(
         child = in_main_thread(lambda: spawn(argv, os.environ if env is None else env, streams))
         if not child.ended.wait(within):
             in_main_thread(lambda: signal_child(child, signal.SIGKILL))
-            raise Refused(f"{argv[0]} did not end within {within:g} s")
+            raise RefusedByNode(f"{argv[0]} did not end within {within:g} s")
         assert child.code is not None
         return child.code, _content(files[1]), _content(files[2])
     finally:

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ackproof.infra.agent import children
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 _PLACES = ("/usr/lib/*/faketime", "/usr/lib*/faketime", "/usr/local/lib*/faketime")
 _LIBRARY = "libfaketimeMT.so.1"
@@ -88,7 +88,7 @@ def obstacle(places: Sequence[str] = _PLACES) -> str | None:
                 run(directory, _TRIAL_S * _MS, rate)
                 if why := _tried(under):
                     return why
-        except Refused as refused:
+        except RefusedByNode as refused:
             return str(refused)
         finally:
             _stop(directory)
@@ -115,7 +115,7 @@ def make(directory: str, places: Sequence[str] = _PLACES) -> list[str]:
     without libfaketime, which is looked for in ``places`` (patterns of directories).
     """
     if {" ", ":"} & set(directory):
-        raise Refused(
+        raise RefusedByNode(
             f"LD_PRELOAD cannot name a file in {directory!r}: the path must have no "
             "blanks and no colons"
         )
@@ -163,7 +163,7 @@ def told(
             stamp_ms = _await_stamp(log, size, wanted, within)
             after_ns = time.time_ns()
     except OSError as error:
-        raise Refused(f"its time could not be read: {error}") from error
+        raise RefusedByNode(f"its time could not be read: {error}") from error
     # The server wrote the time between the two readings, and cut it off at whole milliseconds.
     earliest, latest = before_ns / _NS_PER_MS, after_ns / _NS_PER_MS
     return {
@@ -221,7 +221,7 @@ def _await_stamp(log: str, size: int, wanted: bytes, within: float) -> int:
                     moment = time.strptime(f"{day} {second}", "%Y-%m-%d %H:%M:%S")
                     return timegm(moment) * _MS + int(ms)
         time.sleep(_LOOK_EVERY_S)
-    raise Refused(f"{log} does not say {wanted.decode()!r}")
+    raise RefusedByNode(f"{log} does not say {wanted.decode()!r}")
 
 
 class _Running:
@@ -265,4 +265,6 @@ def _installed(places: Sequence[str]) -> str:
     for pattern in places:
         if found := sorted(glob(os.path.join(pattern, _LIBRARY))):
             return found[0]
-    raise Refused("libfaketime is not installed (Debian, Ubuntu: apt-get install libfaketime)")
+    raise RefusedByNode(
+        "libfaketime is not installed (Debian, Ubuntu: apt-get install libfaketime)"
+    )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 _PARTITION = re.compile(r"(?!__).+-\d+")
 """The name of a partition of users' topics. The brokers' own topics begin with two underscores."""
@@ -29,10 +29,10 @@ _SEGMENTS = ("closed-segment", "active-segment")
 _WINDOW = 1 << 20
 _ZEROS = 512
 
-_done: dict[str, list["Done"]] = {}
+_done: dict[str, list["DamageDone"]] = {}
 
 
-class Done(Protocol):
+class DamageDone(Protocol):
     """Damage that was done to a log directory."""
 
     def told(self, directory: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Done(Protocol):
         again."""
 
 
-class Damage:
+class FileDamage:
     """Damage to one file. ``now`` is what was put at ``at`` in the file, or None for a removed
     file."""
 
@@ -62,7 +62,7 @@ class Damage:
 class DamageOfEach:
     """Damage to every file of a ``kind``."""
 
-    def __init__(self, kind: str, of: Sequence[Damage]) -> None:
+    def __init__(self, kind: str, of: Sequence[FileDamage]) -> None:
         self.kind = kind
         self.of = of
 
@@ -88,7 +88,7 @@ def flip_bit(directory: str, kind: str, draw: float) -> None:
     """
     found = _files(directory, kind)
     if not found:
-        raise Refused(f"every {kind} in {directory} is empty")
+        raise RefusedByNode(f"every {kind} in {directory} is empty")
     path = found[int(draw * len(found))]
     # The part of the draw that the choice of the file has not used.
     at, bit = divmod(int(draw * len(found) % 1 * os.path.getsize(path) * 8), 8)
@@ -118,7 +118,7 @@ def flip_bits(directory: str, kind: str, draw: float) -> None:
         byte, bit = divmod(drawn.randrange(_LOW_BITS), 8)
         done.append(_flip(directory, path, behind - 1 - byte, bit))
     if not done:
-        raise Refused(f"every {kind} in {directory} is empty")
+        raise RefusedByNode(f"every {kind} in {directory} is empty")
     _remember(directory, DamageOfEach(kind, done))
 
 
@@ -130,10 +130,10 @@ def remove(directory: str, name: str) -> None:
     places = [directory, *_partitions(directory)]
     found = [path for place in places if os.path.exists(path := os.path.join(place, name))]
     if not found:
-        raise Refused(f"no {name} in {directory} yet")
+        raise RefusedByNode(f"no {name} in {directory} yet")
     for path in found:
         os.unlink(path)
-        _remember(directory, Damage(os.path.relpath(path, directory), 0, None))
+        _remember(directory, FileDamage(os.path.relpath(path, directory), 0, None))
 
 
 def seen(directory: str) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def tear(directory: str, before: dict[str, tuple[int, bytes]], kind: str) -> Non
             at = size - len(window) + whole
             os.pwrite(file.fileno(), piece, at)
             os.fsync(file.fileno())
-        _remember(directory, Damage(os.path.relpath(path, directory), at, piece))
+        _remember(directory, FileDamage(os.path.relpath(path, directory), at, piece))
 
 
 def _kept(found: bytes, before: bytes) -> int:
@@ -220,12 +220,12 @@ def _length(batch: bytes) -> int:
     return _BATCH_BEGINS_WITH + max(0, length)
 
 
-def _flip(directory: str, path: str, at: int, bit: int) -> Damage:
+def _flip(directory: str, path: str, at: int, bit: int) -> FileDamage:
     with open(path, "r+b", buffering=0) as file:
         flipped = bytes([os.pread(file.fileno(), 1, at)[0] ^ (1 << bit)])
         os.pwrite(file.fileno(), flipped, at)
         os.fsync(file.fileno())
-    return Damage(os.path.relpath(path, directory), at, flipped)
+    return FileDamage(os.path.relpath(path, directory), at, flipped)
 
 
 def _files(directory: str, kind: str) -> Sequence[str]:
@@ -247,5 +247,5 @@ def _partitions(directory: str) -> Sequence[str]:
     return [path for name in names if os.path.isdir(path := os.path.join(directory, name))]
 
 
-def _remember(directory: str, damage: Done) -> None:
+def _remember(directory: str, damage: DamageDone) -> None:
     _done.setdefault(directory, []).append(damage)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ackproof.infra.agent import damage, power, privilege, throttle
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 DATA = "data"
 """The directory on a disk that belongs to the server."""
@@ -54,7 +54,7 @@ def obstacle() -> str | None:
                 seen = witnesses(disk)
             finally:
                 remove(disk)
-        except (Refused, OSError) as refusal:
+        except (RefusedByNode, OSError) as refusal:
             return str(refusal)
     if seen != {"synced": "tried", "unsynced": ""}:
         return f"the file system does not lose unsynced data, or loses more: {seen}"
@@ -230,7 +230,7 @@ def _unmount(path: str) -> None:
     throttle.unslow(path)
     try:
         privilege.as_root(["umount", path])
-    except Refused:
+    except RefusedByNode:
         if limit is not None:
             throttle.slow(path, limit)
         raise
@@ -249,7 +249,7 @@ def _make_nodes() -> None:
 def _repair(image: str) -> None:
     # An aborted file system must be checked. The status is not zero after a repair, too. If
     # something could not be repaired, mount will fail.
-    with suppress(Refused):
+    with suppress(RefusedByNode):
         privilege.as_root(["e2fsck", "-y", image])
 
 

@@ -17,7 +17,7 @@ from ackproof.infra.agent import privilege, queues, rules
 from ackproof.infra.agent.impairments import Active, Impairment
 from ackproof.infra.agent.queues import Queues
 from ackproof.infra.agent.rules import TABLE
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 _QUEUED = ("narrow", "slow")
 _ESTABLISHED = "01"
@@ -48,7 +48,7 @@ def impair(
         new = Active(*place, number=next(_numbers), connections=opened)
         try:
             _apply([*_on.values(), new], new, spared_port, _last.get(place))
-        except Refused:
+        except RefusedByNode:
             _apply(_on.values(), new, spared_port)
             raise
         _on[place], _last[place] = new, new.number
@@ -164,7 +164,7 @@ def endpoint(told: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, 
 def _obstacle(check: Callable[[], None]) -> str | None:
     try:
         check()
-    except Refused as refused:
+    except RefusedByNode as refused:
         return str(refused)
     return None
 

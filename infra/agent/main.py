@@ -47,12 +47,12 @@ def main() -> None:
 
 def take_on(role: str, arguments: Sequence[str], verbs: "Verbs") -> None:
     """Run any role but ``connect``, with the functions in the table ``verbs``."""
-    from ackproof.infra.agent.server import Server
+    from ackproof.infra.agent.server import AgentServer
 
     if role == "serve":
-        Server(verbs).serve_one(StandardStreams())
+        AgentServer(verbs).serve_one(StandardStreams())
     else:
-        Server(verbs).listen({"listen": listening, "inherit": inherited}[role](*arguments))
+        AgentServer(verbs).listen({"listen": listening, "inherit": inherited}[role](*arguments))
 
 
 def listening(path: str) -> socket.socket:

@@ -36,7 +36,7 @@ _WORDS_MAX = 3
 
 Four would be a length in the protocols of Kafka and ZooKeeper, and would be answered.
 """
-_held: dict[str, "_Held"] = {}
+_held: dict[str, "_HeldConnection"] = {}
 _sinks: dict[str, "_Sink"] = {}
 
 
@@ -75,7 +75,7 @@ def hold(name: str, address: str, port: int, within: float) -> bool:
     """
     let_go(name)
     try:
-        _held[name] = _Held(socket.create_connection((address, port), within))
+        _held[name] = _HeldConnection(socket.create_connection((address, port), within))
     except OSError:
         return False
     return True
@@ -121,7 +121,7 @@ def poured(name: str) -> list[float]:
     return _sinks.pop(name).close()
 
 
-class _Held:
+class _HeldConnection:
     """A connection that is kept open to watch its state."""
 
     def __init__(self, connection: socket.socket) -> None:

@@ -5,7 +5,7 @@ import pwd
 from collections.abc import Sequence
 
 from ackproof.infra.agent.children import carry_out
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The directories of programs, for users too: a login over SSH as a rule lacks the sbin
@@ -22,7 +22,7 @@ def obstacle() -> str | None:
     """Return sudo's complaint, or None if this is root or sudo makes it root without a password."""
     try:
         as_root(["true"])
-    except Refused as refused:
+    except RefusedByNode as refused:
         return str(refused)
     return None
 
@@ -36,9 +36,9 @@ def as_root(argv: Sequence[str], text: str = "") -> str:
     env = {**os.environ, "PATH": search_path(), "LC_ALL": "C"}
     status, output, complaint = carry_out(command, text, env)
     if status == _NOT_FOUND or f"sudo: {argv[0]}: command not found" in complaint:
-        raise Refused(f"{(argv if 'sudo:' in complaint else command)[0]} is not installed")
+        raise RefusedByNode(f"{(argv if 'sudo:' in complaint else command)[0]} is not installed")
     if status != 0:
-        raise Refused(f"{argv[0]}: {_explained(complaint.strip() or f'status {status}')}")
+        raise RefusedByNode(f"{argv[0]}: {_explained(complaint.strip() or f'status {status}')}")
     return output
 
 

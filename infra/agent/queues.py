@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ackproof.infra.agent import privilege
 from ackproof.infra.agent.impairments import Active
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 _DISCARD_PORT = 9
 _MESSAGE = bytes(8192)
@@ -32,7 +32,7 @@ _LOOK_EVERY_S = 0.005
 _OUTGOING_QUEUE = 0x5411  # TIOCOUTQ, which Linux calls SIOCOUTQ of a socket
 
 
-class Filler:
+class QueueFiller:
     """A sender that keeps ``depth_bytes`` waiting on the way to ``address`` until it is closed.
 
     The kernel reports how much a socket has sent that has not left the queue. It counts more bytes
@@ -101,7 +101,7 @@ _STANDING_KBIT_MAX = 8_000
 _ROOT = re.compile(r"qdisc (\S+) (\S+) dev (\S+) root")
 
 
-class Queue(NamedTuple):
+class PeerQueue(NamedTuple):
     """The queue on the way to one peer.
 
     ``kbit`` is kilobits a second, or None without a limit. ``delay_ms`` is the wait of each packet,
@@ -112,7 +112,7 @@ class Queue(NamedTuple):
     delay_ms: int
 
 
-def queueing_rate(queue: Queue) -> int:
+def queueing_rate(queue: PeerQueue) -> int:
     """Return the kilobits a second of a class that a standing queue makes slow.
 
     The longer the wait, the narrower the class, since the length of the queue is limited.
@@ -134,14 +134,14 @@ class Queues:
 
     def __init__(self) -> None:
         self._classes: dict[Peer, int] = {}
-        self._on: dict[Peer, Queue] = {}
-        self._fillers: dict[Peer, Filler] = {}
+        self._on: dict[Peer, PeerQueue] = {}
+        self._fillers: dict[Peer, QueueFiller] = {}
 
     def marks(self) -> Mapping[Peer, str]:
         """Return the class for packets to each peer, for the rules."""
         return {peer: f"{_HANDLE}{self._classes[peer]:x}" for peer in self._on}
 
-    def put(self, peer: Peer, queue: Queue) -> None:
+    def put(self, peer: Peer, queue: PeerQueue) -> None:
         """Let packets to ``peer`` wait in ``queue`` from now on. Raises Refused."""
         number = self._classes.setdefault(peer, _FIRST_CLASS + len(self._classes))
         self.rest(peer)
@@ -160,7 +160,7 @@ class Queues:
                 f"qdisc replace dev {device} parent {_HANDLE}{number:x} {leaf}",
             )
         if by_queueing:
-            self._fillers[peer] = Filler(peer[0], rate * _standing_ms(queue.delay_ms) // 8)
+            self._fillers[peer] = QueueFiller(peer[0], rate * _standing_ms(queue.delay_ms) // 8)
 
     def drop(self, peer: Peer) -> None:
         """Undo :meth:`put`. Idempotent. With the last queue, the default discipline returns."""
@@ -215,7 +215,7 @@ def _has_netem() -> bool:
         try:
             _try("netem limit 100 delay 1ms")
             _netem.append(True)
-        except Refused:
+        except RefusedByNode:
             _netem.append(False)
     return _netem[0]
 
@@ -228,7 +228,7 @@ def _try(leaf: str) -> None:
     """
     try:
         privilege.as_root(["unshare", "--net", "true"])
-    except Refused:
+    except RefusedByNode:
         try:
             privilege.as_root(["tc", "-batch", "-"], trial(leaf))
         finally:
@@ -252,11 +252,11 @@ def _devices(peer: Peer) -> Sequence[str]:
     for address in peer:
         try:
             (route,) = json.loads(privilege.as_root(["ip", "-j", "route", "get", address]))
-        except Refused:
+        except RefusedByNode:
             continue
         found[route["dev"]] = None
     if not found:
-        raise Refused(f"no route to {', '.join(peer)}")
+        raise RefusedByNode(f"no route to {', '.join(peer)}")
     return list(found)
 
 
@@ -274,21 +274,23 @@ def _ours(device: str) -> bool:
     """
     kind, handle = _roots().get(device, ("none", "0:"))
     if handle not in ("0:", _HANDLE):
-        raise Refused(f"{device} has a queueing discipline of its own already ({kind} {handle})")
+        raise RefusedByNode(
+            f"{device} has a queueing discipline of its own already ({kind} {handle})"
+        )
     return handle == _HANDLE
 
 
-def asked(active: Iterable[Active]) -> Mapping[Peer, Queue]:
+def asked(active: Iterable[Active]) -> Mapping[Peer, PeerQueue]:
     """Return the queue of each peer for all its narrow and slow links together.
 
     It has the lowest rate and the longest wait.
     """
-    queues: dict[Peer, Queue] = {}
+    queues: dict[Peer, PeerQueue] = {}
     for peer, (kind, amount, _), *_ in active:
-        before = queues.get(peer, Queue(None, 0))
+        before = queues.get(peer, PeerQueue(None, 0))
         if kind == "narrow":
             kbit = amount if before.kbit is None else min(before.kbit, amount)
-            queues[peer] = Queue(kbit, before.delay_ms)
+            queues[peer] = PeerQueue(kbit, before.delay_ms)
         else:
-            queues[peer] = Queue(before.kbit, max(before.delay_ms, amount))
+            queues[peer] = PeerQueue(before.kbit, max(before.delay_ms, amount))
     return queues

@@ -13,12 +13,12 @@ from ackproof.infra.agent.wire import Stream, Wire, error_of
 _REMEMBERED = 256
 
 
-class Server:
+class AgentServer:
     """A server that calls the functions in the table ``verbs``."""
 
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
-        self._once = Once()
+        self._once = AnswerMemory()
 
     def listen(self, listener: socket.socket) -> None:
         """Serve every client until SIGTERM, and kill all processes below afterwards."""
@@ -66,7 +66,7 @@ class Server:
         return _told(lambda: self._verbs[request["ask"]](**request["arguments"]))
 
 
-class Once:
+class AnswerMemory:
     """A memory of answers by the id of their request.
 
     A request whose answer was lost with its connection is sent again, and must not be executed

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
-class Stat(NamedTuple):
+class ProcessStat(NamedTuple):
     """The state of a process.
 
     ``letter`` is the letter of its state (proc(5): R, S, D, T, t, Z, X, ...). ``start`` is its
@@ -18,7 +18,7 @@ class Stat(NamedTuple):
     start: int
 
 
-def stat(pid: int) -> Stat:
+def stat(pid: int) -> ProcessStat:
     """Return the state of a process, which may be a zombie. Raises ProcessLookupError without
     one."""
     try:
@@ -28,7 +28,7 @@ def stat(pid: int) -> Stat:
         raise ProcessLookupError(f"no process {pid}") from error
     # The second field, the program's name, may hold blanks and parentheses.
     fields = said.rpartition(")")[2].split()
-    return Stat(fields[0], int(fields[1]), int(fields[19]))
+    return ProcessStat(fields[0], int(fields[1]), int(fields[19]))
 
 
 def schedule_times(pid: int) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from ackproof.infra.agent import privilege
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 
 _SYS_BLOCK = "/sys/block"
 _NO_CONTROLLER = "no cgroup here has the controller blkio (v1) or io (v2)"
@@ -27,7 +27,7 @@ def obstacle() -> str | None:
             # A limit for a device that does not exist is refused with ENODEV if the kernel knows
             # limits.
             privilege.as_root(["tee", path], f"0:0 {unlimited}\n")
-    except Refused as refusal:
+    except RefusedByNode as refusal:
         return None if "No such device" in str(refusal) else str(refusal)
     return None
 
@@ -36,7 +36,7 @@ def slow(path: str, bytes_per_s: int) -> None:
     """Limit reads and writes of the device of the file system at ``path``. Raises Refused."""
     limits = list(_limits())
     if not limits:
-        raise Refused(_NO_CONTROLLER)
+        raise RefusedByNode(_NO_CONTROLLER)
     for limit, some, _ in limits:
         _set(limit, f"{_device(path)} {some.format(bytes_per_s)}\n")
 
@@ -87,7 +87,7 @@ def _set(limit: str, text: str) -> None:
         with open(limit, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise Refused(f"{limit}: {error.strerror}") from error
+        raise RefusedByNode(f"{limit}: {error.strerror}") from error
 
 
 def _device(path: str) -> str:

@@ -115,9 +115,9 @@ class Wire:
 def error_of(error: Exception) -> dict[str, Any]:
     """Return the header that reports an error."""
     kind = next((kind for kind, known in ERRORS.items() if isinstance(error, known)), FAILED)
-    expected = isinstance(error, OSError | Refused)
+    expected = isinstance(error, OSError | RefusedByNode)
     return {"error": kind, "text": str(error) if expected else f"{type(error).__name__}: {error}"}
 
 
-class Refused(Exception):
+class RefusedByNode(Exception):
     """The node cannot or must not do what was requested. The text says why."""

@@ -27,7 +27,7 @@ class NoSuchTopic(OrderRefused):
     """The topic, or the partition of it, does not exist."""
 
 
-class NoAnswer(Exception):
+class AdminTimeout(Exception):
     """No broker answered in time. The order may have been carried out, or may yet be."""
 
 

@@ -21,7 +21,7 @@ class ClockReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ReportedTime:
     """The time that a server itself reports.
 
     Attributes:
@@ -36,7 +36,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ClockQuery:
     """A request that makes a server write the time into its log.
 
     Attributes:
@@ -69,7 +69,7 @@ class Clock(Protocol):
         (CLOCK_MONOTONIC) and sleeping stay as they are.
         """
 
-    def told(self) -> Told:
+    def told(self) -> ReportedTime:
         """Return the time that the server itself reports now, by a new request."""
 
 
@@ -89,7 +89,7 @@ class FakeClock(Protocol):
     def run(self, offset_ms: int, rate: float) -> None:
         """Set the clock as :class:`Clock` does."""
 
-    def told(self, question: Question) -> Told:
+    def told(self, question: ClockQuery) -> ReportedTime:
         """Return the answer of a server."""
 
 

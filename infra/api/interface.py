@@ -15,14 +15,14 @@ from ackproof.infra.agent.impairments import Impairment
 from ackproof.infra.api.admin import Admin
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.clocks import Clock, Clocks
-from ackproof.infra.api.limits import Scarcity
+from ackproof.infra.api.limits import ResourceLimits
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
 from ackproof.infra.api.metadata import ZooKeeperCounters as ZooKeeperCounters
 from ackproof.infra.api.storage import Disk, Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class PacketCounts:
     """Packets, as the kernel counts them.
 
     Attributes:
@@ -48,7 +48,7 @@ class Links(Protocol):
     def mend(self, source: "Node", target: "Node", impairment: Impairment) -> None:
         """Undo :meth:`impair`. Idempotent."""
 
-    def counted(self, source: "Node", target: "Node", impairment: Impairment) -> Counted:
+    def counted(self, source: "Node", target: "Node", impairment: Impairment) -> PacketCounts:
         """Return the packets since the impairment last began."""
 
     def tries(self, source: "Node", target: "Node", port: int, count: int, within: float) -> int:
@@ -84,7 +84,7 @@ class Links(Protocol):
 # --- servers of a cluster that was not deployed here ------------------------------------------
 
 
-class Distant(Protocol):
+class ExternalView(Protocol):
     """The outside view of a server that was not deployed by the harness."""
 
     def accepts(self) -> bool:
@@ -101,7 +101,7 @@ class Distant(Protocol):
 S_co = TypeVar("S_co", covariant=True)
 
 
-class Added(Protocol[S_co]):
+class BrokerAdditions(Protocol[S_co]):
     """The brokers that joined a system since it was deployed.
 
     ``S_co`` is ``infra.api.interface.Server``.
@@ -130,9 +130,9 @@ class Added(Protocol[S_co]):
         """
 
 
-class NobodyJoins:
-    """An :class:`Added` for systems to which no broker can be added. ``why`` is the reason in
-    words."""
+class NoBrokerAdditions:
+    """The :class:`BrokerAdditions` of systems to which no broker can be added. ``why`` says the
+    reason."""
 
     there: Sequence[NoReturn] = ()
     next_id = 0
@@ -232,7 +232,7 @@ class Software:
     zookeeper_class_path: str
 
 
-class Scheduled(NamedTuple):
+class SchedulingTimes(NamedTuple):
     """The time that a process ran, and waited for a processor while ready, since its start.
 
     It is the sum over all threads, in nanoseconds.
@@ -259,7 +259,7 @@ class Process(Protocol):
 
     def state(self) -> ProcessState: ...
 
-    def scheduled(self) -> Scheduled | None:
+    def scheduled(self) -> SchedulingTimes | None:
         """Return its times; None if they are not counted, and after its exit."""
 
     def exit_code(self) -> int | None:
@@ -274,7 +274,7 @@ class Process(Protocol):
         status."""
 
 
-class Node(Storage, Clocks, Scarcity, Protocol):
+class Node(Storage, Clocks, ResourceLimits, Protocol):
     """One machine of the cluster: a namespace, a container or a host."""
 
     @property
@@ -455,7 +455,7 @@ class Server(Protocol):
         """Return the fake clock that it uses; None if it uses the true one."""
 
     @property
-    def distant(self) -> Distant | None:
+    def distant(self) -> ExternalView | None:
         """Return the outside view of a server that was not deployed here.
 
         Return None if it was deployed here, and its node can be asked.
@@ -491,7 +491,7 @@ class System(Timings, Protocol):
         """Return the brokers that are deployed."""
 
     @property
-    def added(self) -> "Added[Server]":
+    def added(self) -> "BrokerAdditions[Server]":
         """Return the brokers that join later and may leave again. They are not among
         ``brokers``."""
 

@@ -5,17 +5,17 @@ from enum import StrEnum
 from typing import Protocol
 
 
-class Scarce(StrEnum):
+class LimitedResource(StrEnum):
     """A resource of a node that can be limited."""
 
     CPU = "cpu"
     MEMORY = "memory"
 
 
-class Scarcity(Protocol):
+class ResourceLimits(Protocol):
     """The limits on the resources of a node."""
 
-    def limit(self, what: Scarce, amount: int) -> None:
+    def limit(self, what: LimitedResource, amount: int) -> None:
         """Limit a resource for all the node's processes together, those that run and later ones.
 
         Idempotent. Raises InfraError if the backend cannot.
@@ -26,10 +26,10 @@ class Scarcity(Protocol):
                 needs more.
         """
 
-    def lift(self, what: Scarce) -> None:
+    def lift(self, what: LimitedResource) -> None:
         """Undo :meth:`limit`. Idempotent."""
 
-    def counted(self, what: Scarce) -> Mapping[str, int]:
+    def counted(self, what: LimitedResource) -> Mapping[str, int]:
         """Return what the kernel has counted since :meth:`limit`; empty without a limit.
 
         CPU has ``throttled`` (tenths of a second in which a process had to wait) and

@@ -22,7 +22,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witnesses:
+class ProbeBlocks:
     """Two blocks of a disk, both written just before its power failed, one of them synced.
 
     Attributes:
@@ -52,7 +52,7 @@ class Disk(Protocol):
         batch. ``zeroed`` leaves zeros, and ``half-zeroed`` a batch in which the zeros begin.
         """
 
-    def witnesses(self) -> Witnesses: ...
+    def witnesses(self) -> ProbeBlocks: ...
 
     def cut_off(self) -> None:
         """Fail until :meth:`restore`: reads and writes get EIO, and what was not synced is lost."""

@@ -20,7 +20,7 @@ CAPABILITIES = frozenset({Capability.SIGNALS})
 _ADDRESS = "127.0.0.1"
 
 
-class HereBackend:
+class LocalhostBackend:
     """An ``infra.api.interface.Backend`` whose nodes are a directory and an agent each.
 
     Nodes must be made by a thread that lives as long as they do: the kernel tells an agent that its

@@ -83,7 +83,7 @@ class OwnCommand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class CommandEnd:
     """The end of a command.
 
     Attributes:
@@ -121,7 +121,7 @@ class OwnCommands:
         self._secrets = _secrets(secrets)
         self._lock = threading.Lock()
         self._healed: set[int] = set()
-        self._last: dict[tuple[tuple[str, ...], str], Ended] = {}
+        self._last: dict[tuple[tuple[str, ...], str], CommandEnd] = {}
 
     def inject(self, number: int, inject: OwnCommand, heal: OwnCommand) -> None:
         """Write down how to undo fault ``number``, then inject it.
@@ -152,14 +152,14 @@ class OwnCommands:
         with self._lock:
             return number in self._healed
 
-    def ask(self, command: OwnCommand) -> Ended:
+    def ask(self, command: OwnCommand) -> CommandEnd:
         """Run a command that only observes, and return how it ended."""
         try:
             return self._run(command, "look", dies_with_us=True)
         except OSError as error:
-            return Ended(status=127, said=f"{command.argv[0]}: {error.strerror or error}")
+            return CommandEnd(status=127, said=f"{command.argv[0]}: {error.strerror or error}")
 
-    def _run(self, command: OwnCommand, what: str, *, dies_with_us: bool = False) -> Ended:
+    def _run(self, command: OwnCommand, what: str, *, dies_with_us: bool = False) -> CommandEnd:
         ended = run(command, self._secrets, dies_with_us=dies_with_us)
         key = (command.argv, what)
         with self._lock:
@@ -175,7 +175,9 @@ class OwnCommands:
                 append_entry(self._journal, entry)
 
 
-def run(command: OwnCommand, secrets: Collection[str] = (), *, dies_with_us: bool = False) -> Ended:
+def run(
+    command: OwnCommand, secrets: Collection[str] = (), *, dies_with_us: bool = False
+) -> CommandEnd:
     """Run a command to its end, or kill it and all that it started at its time limit.
 
     Args:
@@ -214,7 +216,7 @@ def run(command: OwnCommand, secrets: Collection[str] = (), *, dies_with_us: boo
         length = output.seek(0, os.SEEK_END)
         output.seek(max(0, length - _LOGGED_BYTES))
         text = output.read().decode(errors="replace")
-    return Ended(status=status, said=_last(masked(text, secrets)))
+    return CommandEnd(status=status, said=_last(masked(text, secrets)))
 
 
 def require_program(program: str, directory: str = "") -> None:
@@ -285,7 +287,7 @@ def _command(written: Mapping[str, Any]) -> OwnCommand:
     return OwnCommand(**{**written, "argv": tuple(written["argv"])})
 
 
-def _require(command: OwnCommand, ended: Ended) -> None:
+def _require(command: OwnCommand, ended: CommandEnd) -> None:
     if ended.status != 0:
         raise InfraError(f"{command} {ended}")
 

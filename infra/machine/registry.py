@@ -29,7 +29,7 @@ It is set for the processes inside, where the user's id, and therefore the defau
 """
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """The kind of an entry."""
 
     RUN = "run"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class RegistryEntry:
     """One run.
 
     Attributes:
@@ -51,7 +51,7 @@ class Entry:
     """
 
     run_id: str
-    kind: Kind
+    kind: EntryKind
     outer: ProcessIdentity
     init: ProcessIdentity | None = None
     results: Path | None = None
@@ -98,12 +98,12 @@ class Registry:
     def add(
         self,
         run_id: str,
-        kind: Kind,
+        kind: EntryKind,
         *,
         results: Path | None = None,
         scratch: Path | None = None,
         rootless: bool = False,
-    ) -> Entry:
+    ) -> RegistryEntry:
         """Register the calling process as a run's outer one, and make ``scratch``.
 
         Raises InfraError for a run id that is taken, or a scratch directory that is not empty.
@@ -115,7 +115,7 @@ class Registry:
             scratch.mkdir(parents=True, exist_ok=True)
             if any(scratch.iterdir()):
                 raise InfraError(f"{scratch} would be removed with the run, but is not empty")
-        entry = Entry(
+        entry = RegistryEntry(
             run_id=run_id,
             kind=kind,
             outer=ProcessIdentity.of(os.getpid()),
@@ -133,7 +133,7 @@ class Registry:
         except ProcessLookupError:
             return
 
-    def get(self, run_id: str) -> Entry:
+    def get(self, run_id: str) -> RegistryEntry:
         """Return the entry of a run. Raises InfraError if it does not exist or cannot be read."""
         try:
             return _decode(json.loads(self._path(run_id).read_text()))
@@ -146,7 +146,7 @@ class Registry:
         """Return the ids of all runs, sorted."""
         return sorted(path.stem for path in self.directory.glob("*.json"))
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[RegistryEntry]:
         """Yield every run, sorted by id. Raises InfraError for one that cannot be read."""
         return map(self.get, self.run_ids())
 
@@ -166,7 +166,7 @@ class Registry:
             raise InfraError(f"run id {run_id!r}: must be a file name, without a dot in front")
         return self.directory / f"{run_id}.json"
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: RegistryEntry) -> None:
         path = self._path(entry.run_id)
         aside = path.with_suffix(".new")
         aside.write_text(json.dumps(asdict(entry), default=str, indent=1))
@@ -183,10 +183,10 @@ def _state_directory() -> Path:
     return Path(f"/tmp/ackproof-{os.geteuid()}")
 
 
-def _decode(fields: dict[str, Any]) -> Entry:
-    return Entry(
+def _decode(fields: dict[str, Any]) -> RegistryEntry:
+    return RegistryEntry(
         run_id=fields["run_id"],
-        kind=Kind(fields["kind"]),
+        kind=EntryKind(fields["kind"]),
         outer=ProcessIdentity(**fields["outer"]),
         init=fields["init"] and ProcessIdentity(**fields["init"]),
         results=fields["results"] and Path(fields["results"]),

@@ -21,7 +21,7 @@ ANSWER_TIMEOUT_S = 15.0
 _CLOCK_READINGS = 5
 
 
-class Way(Protocol):
+class AgentConnection(Protocol):
     """A connection to an agent."""
 
     def use(self, act: Callable[[Wire], T], timeout: float) -> T:
@@ -42,7 +42,7 @@ class AgentClient:
         who: The name of the node in errors.
     """
 
-    def __init__(self, who: str, way: Way) -> None:
+    def __init__(self, who: str, way: AgentConnection) -> None:
         self.who = who
         self._way = way
         self._us = secrets.token_hex(8)
@@ -174,7 +174,7 @@ _DIES_WITHIN_S = 5.0
 
 
 class Sockets:
-    """A ``infra.node.agent_client.Way`` by Unix sockets.
+    """A ``infra.node.agent_client.AgentConnection`` by Unix sockets.
 
     Args:
         who: The name of the node in errors.

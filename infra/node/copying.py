@@ -19,7 +19,7 @@ class Shares(Protocol):
     def sync(self) -> None: ...
 
 
-class SeenThere:
+class SamePathShares:
     """Shares of a node that sees the files below ``top`` of this machine at the same path.
 
     With None it sees none. ``who`` is the name of the node in errors.
@@ -39,7 +39,7 @@ class SeenThere:
         """Do nothing: the files are the same."""
 
 
-class Copied:
+class CopiedShares:
     """Shares whose files are copied. ``there`` is the directory for them on the node."""
 
     def __init__(self, agent: AgentClient, there: PurePosixPath) -> None:

@@ -10,10 +10,16 @@ from typing import Any
 
 from ackproof.infra.agent.disks import DATA
 from ackproof.infra.api.artifacts import Artifact
-from ackproof.infra.api.clocks import ClockReading, Question, Told
-from ackproof.infra.api.interface import Command, InfraError, ProcessState, Scheduled, Software
-from ackproof.infra.api.limits import Scarce, Scarcity
-from ackproof.infra.api.storage import Damage, Witnesses
+from ackproof.infra.api.clocks import ClockQuery, ClockReading, ReportedTime
+from ackproof.infra.api.interface import (
+    Command,
+    InfraError,
+    ProcessState,
+    SchedulingTimes,
+    Software,
+)
+from ackproof.infra.api.limits import LimitedResource, ResourceLimits
+from ackproof.infra.api.storage import Damage, ProbeBlocks
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node import copying
@@ -49,11 +55,11 @@ class AgentProcess:
         self._exit_code = answer["exit_code"]
         return ProcessState(answer["state"])
 
-    def scheduled(self) -> Scheduled | None:
+    def scheduled(self) -> SchedulingTimes | None:
         if self._exit_code is not None:
             return None
         answer = self._agent.ask("scheduled", number=self.number)
-        return None if answer is None else Scheduled(**answer)
+        return None if answer is None else SchedulingTimes(**answer)
 
     def exit_code(self) -> int | None:
         self.state()
@@ -86,19 +92,19 @@ _US_PER_THOUSANDTH = 100
 
 
 class AgentLimits:
-    """An ``infra.api.limits.Scarcity`` by control groups that the agent makes."""
+    """An ``infra.api.limits.ResourceLimits`` by control groups that the agent makes."""
 
     def __init__(self, agent: AgentClient) -> None:
         self._agent = agent
 
-    def limit(self, what: Scarce, amount: int) -> None:
-        own = amount * _US_PER_THOUSANDTH if what is Scarce.CPU else amount
+    def limit(self, what: LimitedResource, amount: int) -> None:
+        own = amount * _US_PER_THOUSANDTH if what is LimitedResource.CPU else amount
         self._agent.ask("limit", what=what, amount=own)
 
-    def lift(self, what: Scarce) -> None:
+    def lift(self, what: LimitedResource) -> None:
         self._agent.ask("lift", what=what)
 
-    def counted(self, what: Scarce) -> Mapping[str, int]:
+    def counted(self, what: LimitedResource) -> Mapping[str, int]:
         found: dict[str, int] = self._agent.ask("counted", what=what)
         return found
 
@@ -124,9 +130,9 @@ class AgentDisk:
     def lose_power(self, token: str, tail: str) -> None:
         self._ask("lose_power", token=token, tail=tail)
 
-    def witnesses(self) -> Witnesses:
+    def witnesses(self) -> ProbeBlocks:
         found: Mapping[str, str] = self._ask("witnesses")
-        return Witnesses(**found)
+        return ProbeBlocks(**found)
 
     def cut_off(self) -> None:
         self._ask("cut_off")
@@ -188,7 +194,7 @@ class AgentClock:
     def run(self, offset_ms: int, rate: float) -> None:
         self._ask("run_clock", directory=self._directory, offset_ms=offset_ms, rate=rate)
 
-    def told(self, question: Question) -> Told:
+    def told(self, question: ClockQuery) -> ReportedTime:
         answer: dict[str, float] = self._ask(
             "told_time",
             address=question.address,
@@ -197,7 +203,7 @@ class AgentClock:
             line=question.line,
             log=str(question.log),
         )
-        return Told(**answer)
+        return ReportedTime(**answer)
 
     def _ask(self, verb: str, **arguments: object) -> Any:
         return self._agent.ask(verb, timeout=_CLOCK_WITHIN_S, **arguments)
@@ -211,7 +217,7 @@ _EMPTY_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class NodeParts:
     """The parts that a backend has made for a node.
 
     Attributes:
@@ -232,13 +238,13 @@ class Made:
     shares: Shares
     artifacts: Mapping[Artifact, PurePosixPath] | None
     remove: Callable[[], None]
-    limits: Scarcity | None = None
+    limits: ResourceLimits | None = None
 
 
 class AgentNode:
     """An ``infra.api.interface.Node`` with an agent."""
 
-    def __init__(self, made: Made) -> None:
+    def __init__(self, made: NodeParts) -> None:
         self._made = made
         self.name = made.name
         self.address = made.addresses[0]
@@ -301,13 +307,13 @@ class AgentNode:
             return 0
         return sum(entry["name"] != "" for entry in found)
 
-    def limit(self, what: Scarce, amount: int) -> None:
+    def limit(self, what: LimitedResource, amount: int) -> None:
         self._limits.limit(what, amount)
 
-    def lift(self, what: Scarce) -> None:
+    def lift(self, what: LimitedResource) -> None:
         self._limits.lift(what)
 
-    def counted(self, what: Scarce) -> Mapping[str, int]:
+    def counted(self, what: LimitedResource) -> Mapping[str, int]:
         return self._limits.counted(what)
 
     def fetch(self, source: PurePosixPath, target: Path) -> None:

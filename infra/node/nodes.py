@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ackproof.infra.agent.impairments import Impairment
-from ackproof.infra.api.interface import Capability, Counted, InfraError, Node
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.interface import Capability, InfraError, Node, PacketCounts
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.node import AgentNode
 
@@ -32,9 +32,9 @@ _SLACK_S = 15.0
 _NOTHING: Mapping[Capability, Iterable[str | None]] = {}
 
 
-LIMITS: Mapping[Capability, Scarce] = {
-    Capability.LIMIT_CPU: Scarce.CPU,
-    Capability.LIMIT_MEMORY: Scarce.MEMORY,
+LIMITS: Mapping[Capability, LimitedResource] = {
+    Capability.LIMIT_CPU: LimitedResource.CPU,
+    Capability.LIMIT_MEMORY: LimitedResource.MEMORY,
 }
 
 
@@ -63,7 +63,7 @@ def capabilities(
 
 
 def limits(
-    unlimited: Callable[[Scarce], str | None], tell: Tell = _nobody
+    unlimited: Callable[[LimitedResource], str | None], tell: Tell = _nobody
 ) -> frozenset[Capability]:
     """Return which of :data:`LIMITS` a place has.
 
@@ -179,8 +179,8 @@ class AgentLinks:
     def mend(self, source: Node, target: Node, impairment: Impairment) -> None:
         self._ask("mend", source, target, impairment)
 
-    def counted(self, source: Node, target: Node, impairment: Impairment) -> Counted:
-        return Counted(**self._ask("packets", source, target, impairment))
+    def counted(self, source: Node, target: Node, impairment: Impairment) -> PacketCounts:
+        return PacketCounts(**self._ask("packets", source, target, impairment))
 
     def tries(self, source: Node, target: Node, port: int, count: int, within: float) -> int:
         succeeded: int = self._agent(source).ask(

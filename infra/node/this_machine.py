@@ -14,8 +14,8 @@ from ackproof.infra.agent.main import command_line
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.software import of_this_machine
 from ackproof.infra.node.agent_client import AgentClient, Sockets
-from ackproof.infra.node.copying import SeenThere
-from ackproof.infra.node.node import AgentNode, Made
+from ackproof.infra.node.copying import SamePathShares
+from ackproof.infra.node.node import AgentNode, NodeParts
 
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "JAVA_HOME", "PYTHONPATH")
 """All variables of this environment that a node's processes get: others may hold secrets."""
@@ -123,15 +123,15 @@ def node_of(
     agent: LocalAgent, address: str, directory: Path, remove: Callable[[], None]
 ) -> AgentNode:
     """Return the node that this agent serves. ``remove`` is described in
-    ``infra.node.node.Made``."""
+    ``infra.node.node.NodeParts``."""
     return AgentNode(
-        Made(
+        NodeParts(
             name=agent.name,
             addresses=[address],
             directory=PurePosixPath(directory),
             agent=agent.client(),
             software=of_this_machine,
-            shares=SeenThere(agent.name, Path("/")),
+            shares=SamePathShares(agent.name, Path("/")),
             artifacts=None,
             remove=remove,
         )

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ackproof.infra.agent import throttle
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine import own_commands
 from ackproof.infra.machine.identity import ProcessIdentity
-from ackproof.infra.machine.registry import Entry, Registry
+from ackproof.infra.machine.registry import Registry, RegistryEntry
 from ackproof.infra.systems.external.journal import FILE as JOURNAL
 
 _KILL_TIMEOUT_S = 10.0
@@ -18,7 +18,7 @@ _KILL_TIMEOUT_S = 10.0
 def _nobody(_line: str) -> None: ...
 
 
-def leftovers(registry: Registry) -> list[Entry]:
+def leftovers(registry: Registry) -> list[RegistryEntry]:
     """Return the runs whose outer process is dead, and cannot remove anything any more."""
     return [entry for entry in registry.entries() if not entry.alive]
 
@@ -71,7 +71,7 @@ def restore_results(registry: Registry, results: Path, report: Callable[[str], N
 
 def stop(
     registry: Registry,
-    entry: Entry,
+    entry: RegistryEntry,
     grace_s: float = 30.0,
     report: Callable[[str], None] = _nobody,
 ) -> None:
@@ -90,7 +90,7 @@ def stop(
         if entry.run_id in registry.run_ids():  # otherwise the run has done so itself
             _restore(entry.results, report)
             registry.remove(entry.run_id)
-    except (OSError, Refused) as error:
+    except (OSError, RefusedByNode) as error:
         raise InfraError(f"cannot remove run {entry.run_id}: {error}") from error
 
 

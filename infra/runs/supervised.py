@@ -17,7 +17,7 @@ from ackproof.infra.agent.parents import dying_with
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.local.processes import Forwarder, outermost
 from ackproof.infra.machine import own_commands
-from ackproof.infra.machine.registry import Kind, Registry
+from ackproof.infra.machine.registry import EntryKind, Registry
 from ackproof.infra.systems.external import restoration
 
 
@@ -33,7 +33,7 @@ def enter(
     argv: Sequence[str],
     run_id: str,
     *,
-    kind: Kind = Kind.RUN,
+    kind: EntryKind = EntryKind.RUN,
     results: Path | None = None,
     scratch: Path | None = None,
     afterwards: Callable[[], object] = _nothing,
@@ -69,7 +69,7 @@ def enter_for_docker(
     argv: Sequence[str],
     run_id: str,
     *,
-    kind: Kind = Kind.RUN,
+    kind: EntryKind = EntryKind.RUN,
     results: Path | None = None,
     scratch: Path | None = None,
 ) -> NoReturn:
@@ -107,7 +107,7 @@ def enter_for_external(
     argv: Sequence[str],
     run_id: str,
     *,
-    kind: Kind = Kind.RUN,
+    kind: EntryKind = EntryKind.RUN,
     results: Path | None = None,
     scratch: Path | None = None,
 ) -> NoReturn:

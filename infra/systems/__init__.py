@@ -16,7 +16,7 @@ from ackproof.infra.systems.bundled import BUNDLED_BROKER
 from ackproof.infra.systems.external.description import EXTERNAL_CLUSTER
 from ackproof.infra.systems.kafka.product import APACHE_KAFKA, IMAGE
 from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum, Product, as_product
-from ackproof.infra.systems.properties import Known
+from ackproof.infra.systems.properties import KnownProperties
 from ackproof.plugins import Plugin, Table
 
 _BUILT_IN = (BUNDLED_BROKER, EXTERNAL_CLUSTER, APACHE_KAFKA)
@@ -97,7 +97,7 @@ def quorum_of(name: str, asked: str | None = None) -> MetadataQuorum | None:
 
 
 @cache
-def known(name: str, asked: str | None = None) -> Known | None:
+def known(name: str, asked: str | None = None) -> KnownProperties | None:
     """Return the properties of a system with the metadata quorum that is ``asked`` for, if any.
 
     Return None if they are not known, or there is no such system.

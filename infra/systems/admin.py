@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from ackproof.infra.api.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
+from ackproof.infra.api.admin import AdminTimeout, Election, NoSuchTopic, OrderRefused
 from ackproof.infra.api.interface import Server
 
 _ATTEMPT_S = 10.0
@@ -159,7 +159,7 @@ class KafkaAdmin:
         for _ in range(records):
             producer.produce(topic, _VALUE, partition=partition, on_delivery=told)
         if producer.flush(within_s) or failed:
-            raise NoAnswer(f"{topic}-{partition}: {failed[0].str() if failed else 'no answer'}")
+            raise AdminTimeout(f"{topic}-{partition}: {failed[0].str() if failed else 'no answer'}")
 
     def delete_records(self, topic: str, partition: int, before: int, within_s: float) -> None:
         asked = TopicPartition(topic, partition, before)
@@ -221,7 +221,7 @@ def _ordered(
         # controller has executed.
         unknown = unknown or _unanswered(error)
         if error.code() in given_up or time.monotonic() + _PAUSE_S >= end:
-            kind = NoAnswer if unknown else OrderRefused
+            kind = AdminTimeout if unknown else OrderRefused
             raise kind(f"{error.name()}: {error.str()}") from KafkaException(error)
         time.sleep(_PAUSE_S)
 

@@ -16,7 +16,7 @@ from ackproof.infra.systems.on_zookeeper import (
     SystemOnZooKeeper,
 )
 from ackproof.infra.systems.product import BUNDLED, Product
-from ackproof.infra.systems.properties import Known
+from ackproof.infra.systems.properties import KnownProperties
 
 _sizes = count(1)
 
@@ -37,11 +37,11 @@ def knock() -> tuple[bytes, str]:
 
 
 @cache
-def bundled_properties() -> Known:
+def bundled_properties() -> KnownProperties:
     """Return the properties of the bundled broker and of its topics."""
     page = Path(__file__).with_name(f"{BUNDLED}.json")
     found = json.loads(page.read_text(encoding="utf-8"))
-    return Known(
+    return KnownProperties(
         system=BUNDLED,
         kraft=False,
         page="those that there are: docs/broker-properties.md",

@@ -13,8 +13,8 @@ from ackproof.infra.agent.measuring import accepts
 from ackproof.infra.api.admin import Admin
 from ackproof.infra.api.clocks import FakeClock
 from ackproof.infra.api.interface import (
-    Added,
     Backend,
+    BrokerAdditions,
     ClusterView,
     DeploymentError,
     Node,
@@ -86,7 +86,7 @@ def await_all(
 
 
 class AddedBrokers:
-    """An ``infra.api.interface.Added``. Thread-safe.
+    """An ``infra.api.interface.BrokerAdditions``. Thread-safe.
 
     Args:
         make: Makes the node of a ``broker.id``, and configures the broker on it.
@@ -181,7 +181,7 @@ class DeployedSystem(ABC):
         return self._brokers
 
     @property
-    def added(self) -> Added[Server]:
+    def added(self) -> BrokerAdditions[Server]:
         return self._added
 
     @property

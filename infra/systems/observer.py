@@ -60,7 +60,7 @@ def changes(before: ClusterView, after: ClusterView, time_ns: int) -> Iterator[C
             yield _partition_change(partition, time_ns)
 
 
-class Sight:
+class ObserverSight:
     """The state of an observer that can become blind, and its reports about that.
 
     Args:
@@ -91,7 +91,7 @@ class Sight:
         self._on_change(ClusterChange(time_ns=time_ns, kind=kind))
 
 
-class _News(NamedTuple):
+class _ChangeNotice(NamedTuple):
     """A message to the observer's thread that something changed; ``lost``: the connection."""
 
     time_ns: int
@@ -120,11 +120,11 @@ class ClusterObserver:
         self._zookeeper_connect = zookeeper_connect
         self._on_change = on_change
         self._clock = clock
-        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[_ChangeNotice] = queue.SimpleQueue()
         self._seen = EMPTY
         self._fresh_ns: int | None = None
         """The time at which everything was last seen; None if nothing was seen yet."""
-        self._sight = Sight(on_change)
+        self._sight = ObserverSight(on_change)
         self._client: KazooClient | None = None
         self._thread = threading.Thread(target=self._run, name="cluster-observer")
         self._failure: BaseException | None = None
@@ -147,14 +147,14 @@ class ClusterObserver:
         """Begin. ZooKeeper need not be up yet."""
         self._client = connect(self._zookeeper_connect)
         self._client.add_listener(self._on_state)
-        self._news.put(_News(self._clock()))
+        self._news.put(_ChangeNotice(self._clock()))
         self._thread.start()
 
     def close(self) -> None:
         """Stop. Idempotent. Raises the error that ended the observation, if one did."""
         if self._client is None:
             return
-        self._news.put(_News(self._clock(), closing=True))
+        self._news.put(_ChangeNotice(self._clock(), closing=True))
         self._thread.join()
         client, self._client = self._client, None
         client.remove_listener(self._on_state)
@@ -172,10 +172,10 @@ class ClusterObserver:
 
     def _on_state(self, state: str) -> None:
         # This is called in kazoo's own thread, which must not wait.
-        self._news.put(_News(self._clock(), lost=state != KazooState.CONNECTED))
+        self._news.put(_ChangeNotice(self._clock(), lost=state != KazooState.CONNECTED))
 
     def _on_watch(self, _event: WatchedEvent) -> None:
-        self._news.put(_News(self._clock()))
+        self._news.put(_ChangeNotice(self._clock()))
 
     def _run(self) -> None:
         try:
@@ -281,7 +281,7 @@ class PollingObserver:
         self._end = end
         self._seen: ClusterView = EMPTY
         self._answered_ns = 0
-        self._sight = Sight(on_change)
+        self._sight = ObserverSight(on_change)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="polling-observer", daemon=True)
         self._failure: BaseException | None = None

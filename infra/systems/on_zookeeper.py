@@ -38,7 +38,13 @@ from ackproof.infra.systems.deployment import (
 )
 from ackproof.infra.systems.observer import ClusterObserver
 from ackproof.infra.systems.product import Build, Layout, MetadataQuorum
-from ackproof.infra.systems.properties import RESERVED, TIMINGS, Known, own_rack, timing_ms
+from ackproof.infra.systems.properties import (
+    RESERVED,
+    TIMINGS,
+    KnownProperties,
+    own_rack,
+    timing_ms,
+)
 from ackproof.infra.systems.server import NodeServer, stop_all
 from ackproof.infra.systems.view import ViewReader, connect, disconnect, topic_config
 from ackproof.infra.systems.zookeeper import (
@@ -69,7 +75,7 @@ class Program:
         command: Returns the command line for the node and the path of ``server.properties`` there.
             It also puts on the node what the program needs.
         knock: Returns the bytes that make the broker write a line into its log, and that line (see
-            ``infra.api.clocks.Question``).
+            ``infra.api.clocks.ClockQuery``).
         properties: Properties of every broker that a campaign does not set, where the program's own
             default is unsuitable.
         starts_beside_itself: Whether it starts while the session of its killed predecessor has not
@@ -108,7 +114,7 @@ class SystemOnZooKeeper(DeployedSystem):
         properties: Mapping[str, str],
         disks: DiskPlan | None = None,
         clocks: bool = False,
-        known: Known | None = None,
+        known: KnownProperties | None = None,
     ) -> None:
         _check(brokers, zookeepers, properties)
         super().__init__(name, {**program.properties, **properties}, disks, clocks=clocks)
@@ -266,9 +272,9 @@ class BuildOnZooKeeper(Build):
     """
 
     program: Program
-    properties: Known | None = None
+    properties: KnownProperties | None = None
 
-    def described(self, quorum: MetadataQuorum | None) -> Known | None:  # noqa: ARG002
+    def described(self, quorum: MetadataQuorum | None) -> KnownProperties | None:  # noqa: ARG002
         return self.properties
 
     def configured(self, layout: Layout) -> SystemOnZooKeeper:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Backend, System
 from ackproof.infra.api.storage import DiskPlan
-from ackproof.infra.systems.properties import Known
+from ackproof.infra.systems.properties import KnownProperties
 from ackproof.plugins.registration import common_problems
 
 BUNDLED = "bundled"
@@ -121,14 +121,14 @@ class Build(ABC):
         Raises InfraError, and ValueError for properties that its servers cannot have.
         """
 
-    def described(self, quorum: MetadataQuorum | None) -> Known | None:  # noqa: ARG002
+    def described(self, quorum: MetadataQuorum | None) -> KnownProperties | None:  # noqa: ARG002
         """Return the properties that its brokers and topics have.
 
         Return None if they are not known. Campaigns may then set any.
         """
         return None
 
-    def known(self, quorum: MetadataQuorum | None) -> Known | None:
+    def known(self, quorum: MetadataQuorum | None) -> KnownProperties | None:
         """Return the properties that its brokers and topics have, with its own defaults."""
         found = self.described(quorum)
         return None if found is None else found.with_defaults(self.defaults)

@@ -90,7 +90,7 @@ _OF_ZOOKEEPER = "zookeeper."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownProperties:
     """The properties of one system, by name, each with the JSON Schema of its value.
 
     Attributes:
@@ -204,7 +204,7 @@ def fixed(name: str, value: Value) -> str | None:
     return f"{right}, not {value!r}: {reason}"
 
 
-def timing_ms(name: str, properties: Mapping[str, Value], one: Known | None) -> int:
+def timing_ms(name: str, properties: Mapping[str, Value], one: KnownProperties | None) -> int:
     """Return the milliseconds of one of :data:`TIMINGS` in brokers with ``properties``.
 
     ``one`` has the properties of their system; None if its defaults are unknown.

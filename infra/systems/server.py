@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from time import monotonic
 
-from ackproof.infra.api.clocks import FakeClock, Question, Told
+from ackproof.infra.api.clocks import ClockQuery, FakeClock, ReportedTime
 from ackproof.infra.api.interface import Command, Node, Process, ProcessState
 from ackproof.infra.api.storage import Disk
 from ackproof.infra.machine.waiting import wait_until
@@ -23,12 +23,12 @@ class ServerClock:
     """
 
     clock: FakeClock
-    ask: Callable[[], Question]
+    ask: Callable[[], ClockQuery]
 
     def run(self, offset_ms: int, rate: float = 1.0) -> None:
         self.clock.run(offset_ms, rate)
 
-    def told(self) -> Told:
+    def told(self) -> ReportedTime:
         return self.clock.told(self.ask())
 
 
@@ -51,7 +51,7 @@ class NodeServer:
         disks: The disks of its log directories; empty for the node's own.
         clock: The clock that it uses; None for the true time.
         knock: Returns the bytes that make it write a line into its log, and that line (see
-            ``infra.api.clocks.Question``).
+            ``infra.api.clocks.ClockQuery``).
         before_start: Called before each start; may wait.
     """
 
@@ -139,9 +139,9 @@ class NodeServer:
     def _log(self) -> PurePosixPath:
         return self.node.log_directory / f"{self._command.name}.log"
 
-    def _question(self) -> Question:
+    def _question(self) -> ClockQuery:
         say, line = self._knock()
-        return Question(
+        return ClockQuery(
             address=self.node.address, port=self.port, say=say, line=line, log=self._log
         )
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.api.admin import Election, NoAnswer, NoSuchTopic, OrderRefused
+from ackproof.infra.api.admin import AdminTimeout, Election, NoSuchTopic, OrderRefused
 from ackproof.infra.api.interface import (
     ClusterView,
     PartitionView,
@@ -21,8 +21,8 @@ from ackproof.infra.api.interface import (
     Server,
     ViewUnavailable,
 )
-from ackproof.nemesis.effects import NotBegun, Terminate, kill
-from ackproof.nemesis.interface import Cluster, Placed, Resource
+from ackproof.nemesis.effects import EffectNotBegun, Terminate, kill
+from ackproof.nemesis.interface import Cluster, PlacedPartition, Resource
 from ackproof.nemesis.proofs import expiry_ms, shrink_ms
 
 # --- orders on partitions, brokers and settings ---------------------------------------------------
@@ -65,7 +65,7 @@ class OnPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move(OnPartition):
+class ReplicaMove(OnPartition):
     """The reassignment of a partition to other replicas, undone by reassigning it to the former
     ones. It does not wait for the copying.
 
@@ -78,7 +78,7 @@ class Move(OnPartition):
     part: ClassVar[str] = "replicas"
 
     def apply(self, cluster: Cluster) -> bool:
-        with suppress(NoAnswer):
+        with suppress(AdminTimeout):
             return self._reassign(cluster, self.to)
         return True
 
@@ -109,21 +109,21 @@ class Move(OnPartition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prefer(Move):
+class LeaderPreference(ReplicaMove):
     """A new order of the same replicas, and the election of the first one. Undone by the former
     order, and an election."""
 
     def apply(self, cluster: Cluster) -> bool:
-        there = Move.apply(self, cluster)
-        with suppress(NoAnswer):
+        there = ReplicaMove.apply(self, cluster)
+        with suppress(AdminTimeout):
             if there:
                 self._elect(cluster, self.to)
         return there
 
     def undo(self, cluster: Cluster) -> None:
-        Move.undo(self, cluster)
+        ReplicaMove.undo(self, cluster)
         # The preferred broker may be down by another fault, and be elected when it is back.
-        with suppress(OrderRefused, NoAnswer):
+        with suppress(OrderRefused, AdminTimeout):
             self._elect(cluster, self._had(cluster))
 
     def _elect(self, cluster: Cluster, replicas: Sequence[str]) -> None:
@@ -147,7 +147,7 @@ class ElectUncleanly(OnPartition):
 
     def apply(self, cluster: Cluster) -> bool:
         admin = cluster.system.admin
-        with suppress(NoAnswer):
+        with suppress(AdminTimeout):
             return admin.elect(Election.UNCLEAN, self.topic, self.number, patience_s(cluster))
         return True
 
@@ -173,7 +173,7 @@ class SetConfig:
     def apply(self, cluster: Cluster) -> bool:
         if self.value == self.before:
             return False
-        with suppress(NoAnswer):
+        with suppress(AdminTimeout):
             self._set(cluster, self.value)
         return True
 
@@ -193,7 +193,7 @@ class SetConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Retire(Terminate):
+class BrokerRetirement(Terminate):
     """A SIGTERM to a broker that has no replica any more, once that is so."""
 
     def apply(self, cluster: Cluster) -> bool:
@@ -203,7 +203,7 @@ class Retire(Terminate):
         # All replicas are copied at once, and none is complete before the whole copy is.
         copied_s = _COPIED_TIMES * patience_s(cluster)
         if not await_view(cluster, lambda view: not holds(view, number), at_least_s=copied_s):
-            raise NotBegun(f"{self.server} still has replicas")
+            raise EffectNotBegun(f"{self.server} still has replicas")
         return Terminate.apply(self, cluster)
 
     def __str__(self) -> str:
@@ -241,7 +241,7 @@ def take_back(cluster: Cluster, order: Callable[[], object], so: Callable[[], bo
     try:
         if not _await(cluster, carried_out):
             raise refused[0]
-    except NoAnswer:
+    except AdminTimeout:
         if not _await(cluster, so):
             raise
 
@@ -265,9 +265,9 @@ def _await(cluster: Cluster, condition: Callable[[], bool], at_least_s: float = 
         time.sleep(_POLL_S)
 
 
-def moved(one: Placed, to: Sequence[str]) -> Move:
+def moved(one: PlacedPartition, to: Sequence[str]) -> ReplicaMove:
     """Return the move of a partition from its present replicas."""
-    return Move(topic=one.topic, number=one.number, to=tuple(to), before=one.replicas)
+    return ReplicaMove(topic=one.topic, number=one.number, to=tuple(to), before=one.replicas)
 
 
 # --- brokers that join and leave ------------------------------------------------------------------
@@ -279,7 +279,7 @@ _ENDS_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class BrokerJoin:
     """A further broker, started on a node of its own and registered when this returns.
 
     Undone when it has no replica any more: it is terminated, and its node is removed with
@@ -398,7 +398,7 @@ class OnTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopic(OnTopic):
+class TopicCreation(OnTopic):
     """The creation of a topic, undone by deleting it. ``assignment`` has the brokers of each
     partition, by name, the preferred one first."""
 
@@ -408,7 +408,7 @@ class CreateTopic(OnTopic):
 
     def apply(self, cluster: Cluster) -> bool:
         ids = [[cluster.server(name).id for name in brokers] for brokers in self.assignment]
-        with suppress(NoAnswer):
+        with suppress(AdminTimeout):
             cluster.system.admin.create_topic(self.topic, ids, patience_s(cluster))
         return True
 
@@ -430,7 +430,7 @@ class GrowTopic(OnTopic):
     part: ClassVar[str] = "partitions"
 
     def apply(self, cluster: Cluster) -> bool:
-        with suppress(NoAnswer):
+        with suppress(AdminTimeout):
             cluster.system.admin.grow_topic(self.topic, self.partitions, patience_s(cluster))
         return True
 
@@ -439,7 +439,7 @@ class GrowTopic(OnTopic):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopic(OnTopic):
+class TopicDeletion(OnTopic):
     """The deletion of a topic, which has ``partitions``."""
 
     partitions: int
@@ -450,7 +450,7 @@ class DeleteTopic(OnTopic):
         """Delete the topic. Raise TimeoutError when it was never seen complete: its later absence
         would prove nothing."""
         _await_led(cluster, self.topic, self.partitions)
-        with suppress(NoAnswer):
+        with suppress(AdminTimeout):
             cluster.system.admin.delete_topic(self.topic, patience_s(cluster))
         return True
 
@@ -459,7 +459,7 @@ class DeleteTopic(OnTopic):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecords(OnTopic):
+class RecordDeletion(OnTopic):
     """Records written to each partition of a topic, and the deletion of those below an offset."""
 
     partitions: int
@@ -476,7 +476,7 @@ class DeleteRecords(OnTopic):
         for number in range(self.partitions):
             admin.append(self.topic, number, self.records, patience_s(cluster))
         for number in range(self.partitions):
-            with suppress(NoAnswer):
+            with suppress(AdminTimeout):
                 admin.delete_records(self.topic, number, self.before, patience_s(cluster))
         return True
 
@@ -495,7 +495,7 @@ class DeleteBelow(OnPartition):
     def apply(self, cluster: Cluster) -> bool:
         """Delete the records. Raise OrderRefused if the partition does not have so many in time."""
         admin = cluster.system.admin
-        with suppress(NoAnswer):
+        with suppress(AdminTimeout):
             admin.delete_records(self.topic, self.number, self.before, patience_s(cluster))
         return True
 

@@ -4,20 +4,20 @@ leader."""
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from ackproof.infra.api.admin import NoAnswer, OrderRefused
+from ackproof.infra.api.admin import AdminTimeout, OrderRefused
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.nemesis.admin.effects import (
-    CreateTopic,
+    BrokerJoin,
     DeleteBelow,
-    DeleteRecords,
-    DeleteTopic,
     ElectUncleanly,
     GrowTopic,
-    Join,
-    Move,
+    LeaderPreference,
     OnPartition,
-    Prefer,
+    RecordDeletion,
+    ReplicaMove,
     SetConfig,
+    TopicCreation,
+    TopicDeletion,
     led,
 )
 from ackproof.nemesis.interface import Injection, Look, Observation
@@ -46,11 +46,11 @@ def preferred_leads(injection: Injection) -> Look:
     before."""
     led_before = {str(one): one.leader for one in injection.target.placed}
 
-    def seen(effect: Prefer, view: PartitionView) -> Seen:
+    def seen(effect: LeaderPreference, view: PartitionView) -> Seen:
         leader = _name(injection, view.leader)
         return leader == effect.to[0] != led_before[effect.name], leader
 
-    return _of_partitions(injection, "led by the preferred", Prefer, seen)
+    return _of_partitions(injection, "led by the preferred", LeaderPreference, seen)
 
 
 def elected_uncleanly(injection: Injection) -> Look:
@@ -107,7 +107,9 @@ def nothing_left(injection: Injection) -> Look:
 
     def look() -> Observation:
         why_not = _of_another(injection)
-        return observe("left behind", [e.name for e in intended(injection, Join)], seen, why_not)
+        return observe(
+            "left behind", [e.name for e in intended(injection, BrokerJoin)], seen, why_not
+        )
 
     return look
 
@@ -140,7 +142,7 @@ def configured(injection: Injection, *, back: bool = False) -> Look:
 def topics_led(injection: Injection) -> Look:
     """Return a look for the intended number of partitions, each with a leader, of the topics that
     this fault created or extended."""
-    wanted = {e.topic: len(e.assignment) for e in intended(injection, CreateTopic)}
+    wanted = {e.topic: len(e.assignment) for e in intended(injection, TopicCreation)}
     wanted |= {e.topic: e.partitions for e in intended(injection, GrowTopic)}
 
     def seen(view: ClusterView, topic: str) -> Seen:
@@ -161,8 +163,8 @@ def topics_gone(injection: Injection, *, by_order: bool) -> Look:
     def topics() -> Sequence[str]:
         if by_order:
             # An order to delete is given only when the topic was seen to exist.
-            return [e.topic for e in injection.done() if isinstance(e, DeleteTopic)]
-        return [e.topic for e in intended(injection, CreateTopic)]
+            return [e.topic for e in injection.done() if isinstance(e, TopicDeletion)]
+        return [e.topic for e in intended(injection, TopicCreation)]
 
     return _in_view(injection, "partitions left", topics, seen, lambda _: None)
 
@@ -174,7 +176,7 @@ def records_gone(injection: Injection) -> Look:
     def look() -> Observation:
         effects = {
             f"{e.topic}-{number}": (e, number)
-            for e in intended(injection, DeleteRecords)
+            for e in intended(injection, RecordDeletion)
             for number in range(e.partitions)
         }
 
@@ -209,23 +211,23 @@ def _log_start(injection: Injection, topic: str, number: int) -> int | str:
     """Return the log's start on the partition's leader, or the reason why it is unknown."""
     try:
         return injection.cluster.system.admin.log_start(topic, number, _PROBE_S)
-    except (NoAnswer, OrderRefused) as failure:
+    except (AdminTimeout, OrderRefused) as failure:
         return str(failure)
 
 
 def _replicas(
     injection: Injection,
     claim: str,
-    wanted: Callable[[Move], Sequence[str]],
+    wanted: Callable[[ReplicaMove], Sequence[str]],
     *,
     back: bool = False,
 ) -> Look:
-    def seen(move: Move, view: PartitionView) -> Seen:
+    def seen(move: ReplicaMove, view: PartitionView) -> Seen:
         replicas = [_name(injection, broker) for broker in view.replicas]
         synced = back or set(view.isr) == set(view.replicas)
         return replicas == list(wanted(move)) and synced, replicas
 
-    return _of_partitions(injection, claim, Move, seen, when_gone=back)
+    return _of_partitions(injection, claim, ReplicaMove, seen, when_gone=back)
 
 
 def _of_partitions(
@@ -254,7 +256,7 @@ def _of_partitions(
 
 def _of_added(injection: Injection, claim: str, seen: Callable[[ClusterView, int], Seen]) -> Look:
     """Return a look at the added brokers. ``seen`` takes a ``broker.id``."""
-    numbers = {effect.name: effect.number for effect in intended(injection, Join)}
+    numbers = {effect.name: effect.number for effect in intended(injection, BrokerJoin)}
 
     def of_name(view: ClusterView, broker: str) -> Seen:
         return seen(view, numbers[broker])
@@ -265,7 +267,7 @@ def _of_added(injection: Injection, claim: str, seen: Callable[[ClusterView, int
 def _of_another(injection: Injection) -> Callable[[str], str | None]:
     """Return a function that says why a broker of this fault is not looked at: it also belongs to
     another fault, which was aimed at the same time."""
-    joins = {effect.name: effect for effect in intended(injection, Join)}
+    joins = {effect.name: effect for effect in intended(injection, BrokerJoin)}
 
     def why_not(broker: str) -> str | None:
         was_there = None if joins[broker] in injection.done() else "was not added by this"

@@ -17,11 +17,11 @@ from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis import proofs
 from ackproof.nemesis.admin import observations as orders_seen
 from ackproof.nemesis.admin.effects import (
+    BrokerJoin,
+    BrokerRetirement,
     ElectUncleanly,
-    Join,
-    Move,
-    Prefer,
-    Retire,
+    LeaderPreference,
+    ReplicaMove,
     SetConfig,
     moved,
 )
@@ -32,7 +32,7 @@ from ackproof.nemesis.interface import (
     Look,
     Members,
     Parameters,
-    Placed,
+    PlacedPartition,
     Plan,
     Target,
     Unplannable,
@@ -45,7 +45,7 @@ from ackproof.nemesis.proofs import expiry_ms, noticed_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ordered:
+class OrderFault:
     """Orders to the cluster, one or several for each target.
 
     Proven by ZooKeeper's content afterwards. The orders are undone at the end, and ZooKeeper must
@@ -88,7 +88,7 @@ class Ordered:
 MIN_ISR = "min.insync.replicas"
 
 
-class Reassigned(Parameters):
+class ReassignmentParameters(Parameters):
     """The parameters of a reassignment."""
 
     replicas: Literal["one", "most"] = Field(
@@ -105,7 +105,7 @@ class MinIsrAltered(Parameters):
 
 
 def elsewhere(
-    one: Placed, leaving: Sequence[str], members: Members, rng: random.Random
+    one: PlacedPartition, leaving: Sequence[str], members: Members, rng: random.Random
 ) -> tuple[str, ...]:
     """Return the partition's replicas after those on ``leaving`` have moved to brokers that had
     none, each in its place. Raise Unplannable if there are too few such brokers."""
@@ -123,7 +123,7 @@ def elsewhere(
 def _reassign(
     members: Members, target: Target, parameters: Parameters, rng: random.Random
 ) -> Sequence[Effect]:
-    assert isinstance(parameters, Reassigned)
+    assert isinstance(parameters, ReassignmentParameters)
     moves = []
     for one in target.placed:
         free = len(set(members.brokers) - set(one.replicas))
@@ -142,13 +142,15 @@ def _prefer(
     return [_preferring(one, rng) for one in target.placed]
 
 
-def _preferring(one: Placed, rng: random.Random) -> Prefer:
+def _preferring(one: PlacedPartition, rng: random.Random) -> LeaderPreference:
     able = [broker for broker in one.isr if broker != one.leader and broker in one.replicas]
     if not able:
         raise Unplannable(f"{one}: its ISR has only the leader {one.leader}")
     first = rng.choice(sorted(able))
     others = (broker for broker in one.replicas if broker != first)
-    return Prefer(topic=one.topic, number=one.number, to=(first, *others), before=one.replicas)
+    return LeaderPreference(
+        topic=one.topic, number=one.number, to=(first, *others), before=one.replicas
+    )
 
 
 def _elect_uncleanly(
@@ -183,7 +185,7 @@ def _remove(
     brokers_alone("remove-broker", members, target.servers)
     leaving = target.servers
     moves = [moved(one, elsewhere(one, leaving, members, rng)) for one in target.placed]
-    return [*moves, *map(Retire, leaving)]
+    return [*moves, *map(BrokerRetirement, leaving)]
 
 
 def _removed(injection: Injection) -> Sequence[Look]:
@@ -204,16 +206,16 @@ def _returned(injection: Injection) -> Sequence[Look]:
     ]
 
 
-REASSIGN = Ordered(
+REASSIGN = OrderFault(
     name="reassign",
     summary="move replicas of partitions to other brokers, and back at the end",
     aim=Aim.PARTITIONS,
     makes=_reassign,
     bite=lambda injection: [orders_seen.moved(injection)],
     back=lambda injection: [orders_seen.moved_back(injection)],
-    parameters=Reassigned,
+    parameters=ReassignmentParameters,
 )
-ELECT_PREFERRED = Ordered(
+ELECT_PREFERRED = OrderFault(
     name="elect-preferred",
     summary="make another in-sync replica preferred and elect it; undo that at the end",
     aim=Aim.PARTITIONS,
@@ -222,7 +224,7 @@ ELECT_PREFERRED = Ordered(
     back=lambda injection: [orders_seen.moved_back(injection)],
     full_effect_ms=expiry_ms,
 )
-ELECT_UNCLEAN = Ordered(
+ELECT_UNCLEAN = OrderFault(
     name="elect-unclean",
     summary="let any replica lead partitions whose ISR is offline, which accepts a loss",
     aim=Aim.PARTITIONS,
@@ -232,7 +234,7 @@ ELECT_UNCLEAN = Ordered(
     full_effect_ms=lambda _: 0,
     destroys="unclean",
 )
-ALTER_MIN_ISR = Ordered(
+ALTER_MIN_ISR = OrderFault(
     name="alter-min-isr",
     summary="set min.insync.replicas of topics to another value until the end",
     aim=Aim.TOPICS,
@@ -241,7 +243,7 @@ ALTER_MIN_ISR = Ordered(
     back=lambda injection: [orders_seen.configured(injection, back=True)],
     parameters=MinIsrAltered,
 )
-REMOVE_BROKER = Ordered(
+REMOVE_BROKER = OrderFault(
     name="remove-broker",
     summary="move all replicas away from brokers and terminate these; undo that at the end",
     aim=Aim.BROKERS,
@@ -251,7 +253,7 @@ REMOVE_BROKER = Ordered(
     full_effect_ms=expiry_ms,
     needs=frozenset({Capability.SIGNALS}),
 )
-ADMIN: Sequence[Ordered] = (
+ADMIN: Sequence[OrderFault] = (
     REASSIGN,
     ELECT_PREFERRED,
     ELECT_UNCLEAN,
@@ -281,7 +283,7 @@ def _add(
     assert isinstance(parameters, BrokersAdded)
     ids = members.newcomers(parameters.brokers)
     given = tuple(map(str, target.placed))
-    joins = [Join(number, given) for number in ids]
+    joins = [BrokerJoin(number, given) for number in ids]
     coming = [join.name for join in joins]
     first = cycle(coming)
     moves = [
@@ -291,7 +293,9 @@ def _add(
     return [*joins, *moves]
 
 
-def _taken_over(one: Placed, coming: Sequence[str], rng: random.Random, leads: str | None) -> Move:
+def _taken_over(
+    one: PlacedPartition, coming: Sequence[str], rng: random.Random, leads: str | None
+) -> ReplicaMove:
     """Return the move that puts each of ``coming`` in the place of a replica. ``leads`` is the one
     that should lead, if any."""
     if len(coming) > len(one.replicas):
@@ -304,7 +308,9 @@ def _taken_over(one: Placed, coming: Sequence[str], rng: random.Random, leads: s
     if leads is None:
         return moved(one, to)
     to.remove(leads)
-    return Prefer(topic=one.topic, number=one.number, to=(leads, *to), before=one.replicas)
+    return LeaderPreference(
+        topic=one.topic, number=one.number, to=(leads, *to), before=one.replicas
+    )
 
 
 def _bitten(injection: Injection) -> Sequence[Look]:
@@ -323,7 +329,7 @@ def _healed(injection: Injection) -> Sequence[Look]:
     ]
 
 
-ADD_BROKER = Ordered(
+ADD_BROKER = OrderFault(
     name="add-broker",
     summary="add brokers with new ids and move replicas to them; undo that at the end",
     aim=Aim.PARTITIONS,

@@ -12,13 +12,13 @@ from pydantic import Field
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.admin import observations as seen
 from ackproof.nemesis.admin.effects import (
-    CreateTopic,
     DeleteBelow,
-    DeleteRecords,
-    DeleteTopic,
     GrowTopic,
+    RecordDeletion,
+    TopicCreation,
+    TopicDeletion,
 )
-from ackproof.nemesis.admin.orders import Ordered
+from ackproof.nemesis.admin.orders import OrderFault
 from ackproof.nemesis.interface import (
     Aim,
     Effect,
@@ -40,14 +40,14 @@ _REPLICAS = 3
 _RECORDS = 100
 
 
-class OwnTopics(Parameters):
+class OwnTopicParameters(Parameters):
     """The parameters of topics of the fault's own."""
 
     topics: int = Field(default=5, ge=1, le=100, description="number of topics")
     partitions: int = Field(default=3, ge=1, le=100, description="partitions of each new topic")
 
 
-class Grown(OwnTopics):
+class TopicGrowthParameters(OwnTopicParameters):
     """The parameters of topics that grow."""
 
     more: int = Field(default=3, ge=1, le=100, description="partitions to add to each topic")
@@ -65,9 +65,9 @@ class Churn:
 
     name: str
     summary: str
-    then: Callable[[CreateTopic, Parameters], Sequence[Effect]]
+    then: Callable[[TopicCreation, Parameters], Sequence[Effect]]
     bite: Callable[[Injection], Look]
-    parameters: type[Parameters] = OwnTopics
+    parameters: type[Parameters] = OwnTopicParameters
 
     aim: ClassVar[Aim] = Aim.PLACES
     needs: ClassVar[frozenset[Capability]] = frozenset()
@@ -76,7 +76,7 @@ class Churn:
     def plan(
         self, members: Members, target: Target, parameters: Parameters, rng: random.Random
     ) -> Plan:
-        assert isinstance(parameters, OwnTopics)
+        assert isinstance(parameters, OwnTopicParameters)
         brokers_alone(self.name, members, target.nodes)
         many = parameters.partitions
         made = [_topic(members, target, many, rng) for _ in range(parameters.topics)]
@@ -93,30 +93,30 @@ class Churn:
         return noticed_ms(timings)
 
 
-def _topic(members: Members, target: Target, partitions: int, rng: random.Random) -> CreateTopic:
+def _topic(members: Members, target: Target, partitions: int, rng: random.Random) -> TopicCreation:
     replicas = min(_REPLICAS, len(target.nodes))
-    return CreateTopic(
+    return TopicCreation(
         topic=f"{members.prefix}own-{rng.getrandbits(48):012x}",
         assignment=tuple(tuple(rng.sample(target.nodes, replicas)) for _ in range(partitions)),
     )
 
 
-def _grow(topic: CreateTopic, parameters: Parameters) -> Sequence[Effect]:
-    assert isinstance(parameters, Grown)
+def _grow(topic: TopicCreation, parameters: Parameters) -> Sequence[Effect]:
+    assert isinstance(parameters, TopicGrowthParameters)
     return [GrowTopic(topic=topic.topic, partitions=parameters.partitions + parameters.more)]
 
 
-def _delete(topic: CreateTopic, parameters: Parameters) -> Sequence[Effect]:  # noqa: ARG001
-    return [DeleteTopic(topic=topic.topic, partitions=len(topic.assignment))]
+def _delete(topic: TopicCreation, parameters: Parameters) -> Sequence[Effect]:  # noqa: ARG001
+    return [TopicDeletion(topic=topic.topic, partitions=len(topic.assignment))]
 
 
 def _delete_records(
-    topic: CreateTopic,
+    topic: TopicCreation,
     parameters: Parameters,  # noqa: ARG001
 ) -> Sequence[Effect]:
     many = len(topic.assignment)
     before = _RECORDS // 2
-    return [DeleteRecords(topic=topic.topic, partitions=many, records=_RECORDS, before=before)]
+    return [RecordDeletion(topic=topic.topic, partitions=many, records=_RECORDS, before=before)]
 
 
 CREATE_TOPIC = Churn(
@@ -130,7 +130,7 @@ GROW_TOPIC = Churn(
     summary="create topics of its own and add partitions; delete them at the end",
     then=_grow,
     bite=seen.topics_led,
-    parameters=Grown,
+    parameters=TopicGrowthParameters,
 )
 DELETE_TOPIC = Churn(
     name="delete-topic",
@@ -157,13 +157,13 @@ CHURN: Sequence[Churn] = (CREATE_TOPIC, GROW_TOPIC, DELETE_TOPIC, DELETE_RECORDS
 # deleted ones.
 
 
-class Added(Parameters):
+class AddedPartitionParameters(Parameters):
     """The parameters of added partitions."""
 
     more: int = Field(default=1, ge=1, le=100, description="partitions to add to each topic")
 
 
-class Below(Parameters):
+class RecordDeletionParameters(Parameters):
     """The parameters of deleted records."""
 
     before_offset: int = Field(
@@ -179,7 +179,7 @@ def _add(
     parameters: Parameters,
     rng: random.Random,  # noqa: ARG001
 ) -> Sequence[Effect]:
-    assert isinstance(parameters, Added)
+    assert isinstance(parameters, AddedPartitionParameters)
     there = Counter(one.topic for one in target.placed)
     return [
         GrowTopic(topic=topic, partitions=partitions + parameters.more)
@@ -193,21 +193,21 @@ def _delete_below(
     parameters: Parameters,
     rng: random.Random,  # noqa: ARG001
 ) -> Sequence[Effect]:
-    assert isinstance(parameters, Below)
+    assert isinstance(parameters, RecordDeletionParameters)
     before = parameters.before_offset
     return [DeleteBelow(topic=one.topic, number=one.number, before=before) for one in target.placed]
 
 
-ADD_PARTITIONS = Ordered(
+ADD_PARTITIONS = OrderFault(
     name="add-partitions",
     summary="add partitions to topics of the workload for good; producers do not use them",
     aim=Aim.TOPICS,
     makes=_add,
     bite=lambda injection: [seen.topics_led(injection)],
     back=lambda _: [],
-    parameters=Added,
+    parameters=AddedPartitionParameters,
 )
-ADVANCE_LOG_START = Ordered(
+ADVANCE_LOG_START = OrderFault(
     name="advance-log-start",
     summary="delete the records of partitions of the workload below an offset for good",
     aim=Aim.PARTITIONS,
@@ -215,6 +215,6 @@ ADVANCE_LOG_START = Ordered(
     bite=lambda injection: [seen.begins_later(injection)],
     back=lambda _: [],
     full_effect_ms=lambda _: 0,
-    parameters=Below,
+    parameters=RecordDeletionParameters,
 )
-LIVE_TOPICS: Sequence[Ordered] = (ADD_PARTITIONS, ADVANCE_LOG_START)
+LIVE_TOPICS: Sequence[OrderFault] = (ADD_PARTITIONS, ADVANCE_LOG_START)

@@ -17,14 +17,14 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
-from ackproof.nemesis.effects import NotBegun, OnProcess, StandBy, concerns_session
+from ackproof.nemesis.effects import EffectNotBegun, OnProcess, ProcessClaim, concerns_session
 from ackproof.nemesis.execution.ledger import Ledger, OpenFault
 from ackproof.nemesis.interface import Cluster, Effect, Injection, Resource, Rhythm
 
 logger = logging.getLogger(__name__)
 
 
-class GateClosed(RuntimeError):
+class HealingBegun(RuntimeError):
     """The refusal of an effect, because healing has begun."""
 
 
@@ -33,7 +33,7 @@ class HealFailed(RuntimeError):
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldResource:
     """A resource and the faults that hold it. ``lock`` is held while it is being changed."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -56,7 +56,7 @@ class Executor:
         self._gate = threading.Lock()
         self._closed = False
         self._healing: set[int] = set()
-        self._resources: dict[Resource, _Held] = {}
+        self._resources: dict[Resource, _HeldResource] = {}
         self._rhythms: dict[int, threading.Event] = {}
 
     def inject(self, entry: OpenFault) -> None:
@@ -64,7 +64,7 @@ class Executor:
         GateClosed as soon as healing begins, and any error of an effect."""
         with self._gate:
             if self._closed:
-                raise GateClosed(entry.label)
+                raise HealingBegun(entry.label)
             self._ledger.open(entry)
         for effect in entry.plan.effects:
             self._apply(entry, effect)
@@ -102,7 +102,7 @@ class Executor:
         zookeepers = self._cluster.members.zookeepers
         started = [e for e in self._ledger.done(entry.fault_id) if isinstance(e, OnProcess)]
         for server in {e.ends for e in started if e.ends}.difference(zookeepers):
-            stand_by = StandBy(server)
+            stand_by = ProcessClaim(server)
             held = self._held(stand_by.resource)
             with held.lock, self._gate:  # see _take
                 for other in self._ledger.still_open():
@@ -123,7 +123,7 @@ class Executor:
         """
         begun = self._ledger.begun(entry.fault_id)
         for effect in begun:
-            if isinstance(effect, StandBy) and effect not in entry.plan.effects:
+            if isinstance(effect, ProcessClaim) and effect not in entry.plan.effects:
                 held = self._held(effect.resource)
                 with held.lock:
                     if not held.holders:
@@ -149,7 +149,7 @@ class Executor:
         over = threading.Event()
         with self._gate:
             if self._closed or entry.fault_id in self._healing:
-                raise GateClosed(entry.label)
+                raise HealingBegun(entry.label)
             self._rhythms[entry.fault_id] = over
         name = f"rhythm-{entry.fault_id}"
         arguments = (entry, rhythm, over)
@@ -167,7 +167,7 @@ class Executor:
             try:
                 for effect in entry.plan.effects:
                     self._apply(entry, effect)
-            except GateClosed:
+            except HealingBegun:
                 return
             except Exception:
                 logger.exception("%s: a beat failed", entry.label)
@@ -187,7 +187,7 @@ class Executor:
                     held.applied.append(effect)
                 elif not did_before:
                     self._ledger.changed_nothing(entry.fault_id, effect)
-            except NotBegun:
+            except EffectNotBegun:
                 # A broker that was not stopped keeps its session. If it counted as stopped, its
                 # heal would wait for a new registration that never comes.
                 self._ledger.changed_nothing(entry.fault_id, effect)
@@ -201,19 +201,19 @@ class Executor:
                 if entry.fault_id in self._healing:
                     self._let_go(held, entry.fault_id)
 
-    def _held(self, resource: Resource) -> _Held:
+    def _held(self, resource: Resource) -> _HeldResource:
         with self._gate:
-            return self._resources.setdefault(resource, _Held())
+            return self._resources.setdefault(resource, _HeldResource())
 
-    def _take(self, held: _Held, entry: OpenFault, effect: Effect) -> None:
+    def _take(self, held: _HeldResource, entry: OpenFault, effect: Effect) -> None:
         # Under the gate, so that an effect is either refused or known to the heal that follows.
         with self._gate:
             if self._closed or entry.fault_id in self._healing:
-                raise GateClosed(f"{entry.label}: {effect}")
+                raise HealingBegun(f"{entry.label}: {effect}")
             held.holders.add(entry.fault_id)
         self._ledger.doing(entry.fault_id, effect)
 
-    def _undone(self, held: _Held, fault_id: int) -> str | None:
+    def _undone(self, held: _HeldResource, fault_id: int) -> str | None:
         """Undo the effects on a resource. Return the reason if that failed."""
         if not held.lock.acquire(timeout=self._patience_s):
             return "an effect is still in progress; it is undone when it ends"
@@ -225,7 +225,7 @@ class Executor:
             held.lock.release()
         return None
 
-    def _let_go(self, held: _Held, fault_id: int) -> None:
+    def _let_go(self, held: _HeldResource, fault_id: int) -> None:
         if held.holders == {fault_id}:
             for effect in reversed(held.applied):
                 effect.undo(self._cluster)

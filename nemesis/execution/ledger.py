@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ackproof.nemesis.interface import Effect, Fault, Other, Plan, Target
+from ackproof.nemesis.interface import Effect, Fault, OpenEffect, Plan, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +115,11 @@ class Ledger:
         with self._lock:
             return tuple(self._done.get(fault_id, ()))
 
-    def others(self, fault_id: int) -> tuple[Other, ...]:
+    def others(self, fault_id: int) -> tuple[OpenEffect, ...]:
         """Return the effects of the other open faults, whether or not they came first."""
         with self._lock:
             return tuple(
-                Other(label=entry.label, effect=effect)
+                OpenEffect(label=entry.label, effect=effect)
                 for entry in self._open.values()
                 if entry.fault_id != fault_id
                 for effect in self._begun[entry.fault_id]

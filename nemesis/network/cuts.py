@@ -30,7 +30,7 @@ from ackproof.nemesis.network.services import Service, carrying
 from ackproof.nemesis.proofs import expiry_ms, shrink_ms
 
 
-class Directed(Parameters):
+class CutParameters(Parameters):
     """The parameters of a cut around a group of nodes."""
 
     direction: Direction = Field(
@@ -38,7 +38,7 @@ class Directed(Parameters):
     )
 
 
-class OfService(Parameters):
+class ServiceParameters(Parameters):
     """The parameters of a fault on one port alone."""
 
     service: Service | None = Field(
@@ -48,12 +48,12 @@ class OfService(Parameters):
     )
 
 
-class DirectedOfService(Directed, OfService):
+class ServiceCutParameters(CutParameters, ServiceParameters):
     """The parameters of a cut around a group of nodes, on one port alone if wanted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class CutShape:
     """A grudge, and the links that stay open."""
 
     grudge: Grudge
@@ -76,7 +76,7 @@ class NetworkFault:
     summary: str
     aim: Aim
     parameters: type[Parameters]
-    shape: Callable[[Members, Target, Parameters, random.Random], Shape]
+    shape: Callable[[Members, Target, Parameters, random.Random], CutShape]
     full_effect_ms: Callable[[Timings], int]
 
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.CUT_LINKS})
@@ -121,7 +121,7 @@ class NetworkFault:
 
 def service_of(parameters: Parameters) -> Service | None:
     """Return the service that a fault strikes, or None for all."""
-    return parameters.service if isinstance(parameters, OfService) else None
+    return parameters.service if isinstance(parameters, ServiceParameters) else None
 
 
 def _of_metadata(links: Sequence[Link], service: Service | None) -> Grudge:
@@ -166,7 +166,7 @@ def expired_and_shrunk_ms(timings: Timings) -> int:
 
 
 def _direction(parameters: Parameters) -> Direction:
-    assert isinstance(parameters, Directed)
+    assert isinstance(parameters, CutParameters)
     return parameters.direction
 
 
@@ -175,7 +175,7 @@ def _isolate(
     target: Target,
     parameters: Parameters,
     rng: random.Random,  # noqa: ARG001
-) -> Shape:
+) -> CutShape:
     grudge = shapes.apart(target.nodes, members.servers, _direction(parameters))
     others = [client for client in members.clients if client not in target.nodes]
     reachable = [server for server in target.nodes if server in members.servers]
@@ -184,7 +184,7 @@ def _isolate(
     # The first client stands for all of them. A node that reached no client would be a broker off
     # the network.
     reached = tuple(Link(client, server) for server in reachable for client in others[:1])
-    return Shape(grudge=grudge, spares=reached)
+    return CutShape(grudge=grudge, spares=reached)
 
 
 def _cut(
@@ -192,8 +192,8 @@ def _cut(
     target: Target,
     parameters: Parameters,  # noqa: ARG001
     rng: random.Random,  # noqa: ARG001
-) -> Shape:
-    return Shape(grudge=frozenset(target.links))
+) -> CutShape:
+    return CutShape(grudge=frozenset(target.links))
 
 
 def _minority(
@@ -201,13 +201,13 @@ def _minority(
     target: Target,
     parameters: Parameters,
     rng: random.Random,
-) -> Shape:
+) -> CutShape:
     _, few = shapes.halves(_shuffled(target, rng))
     rest = [name for name in members.servers if name not in few]
     grudge = shapes.apart(few, rest, _direction(parameters))
     reached = tuple(Link(client, node) for node in few for client in members.clients[:1])
     among_themselves = shapes.open_pairs(grudge, few)
-    return Shape(grudge=grudge, spares=(*reached, *among_themselves))
+    return CutShape(grudge=grudge, spares=(*reached, *among_themselves))
 
 
 def _halves(
@@ -215,10 +215,10 @@ def _halves(
     target: Target,
     parameters: Parameters,
     rng: random.Random,
-) -> Shape:
+) -> CutShape:
     most, rest = shapes.halves(_shuffled(target, rng))
     grudge = shapes.apart(rest, most, _direction(parameters))
-    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+    return CutShape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
 
 
 def _majorities_ring(
@@ -226,9 +226,9 @@ def _majorities_ring(
     target: Target,
     parameters: Parameters,  # noqa: ARG001
     rng: random.Random,
-) -> Shape:
+) -> CutShape:
     grudge = shapes.majorities_ring(_shuffled(target, rng))
-    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+    return CutShape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
 
 
 def _bridge(
@@ -236,9 +236,9 @@ def _bridge(
     target: Target,
     parameters: Parameters,  # noqa: ARG001
     rng: random.Random,
-) -> Shape:
+) -> CutShape:
     grudge = shapes.bridge(_shuffled(target, rng))
-    return Shape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
+    return CutShape(grudge=grudge, spares=shapes.open_pairs(grudge, target.nodes))
 
 
 def _shuffled(target: Target, rng: random.Random) -> list[str]:
@@ -249,7 +249,7 @@ ISOLATE = NetworkFault(
     name="isolate",
     summary="cut nodes off from all servers: brokers, which clients still reach, or client nodes",
     aim=Aim.NODES,
-    parameters=DirectedOfService,
+    parameters=ServiceCutParameters,
     shape=_isolate,
     full_effect_ms=expiry_ms,
 )
@@ -257,7 +257,7 @@ CUT = NetworkFault(
     name="cut",
     summary="cut links: A -> B in one direction, A <-> B in both",
     aim=Aim.LINKS,
-    parameters=OfService,
+    parameters=ServiceParameters,
     shape=_cut,
     full_effect_ms=expired_and_shrunk_ms,
 )
@@ -265,7 +265,7 @@ MINORITY = NetworkFault(
     name="minority",
     summary="cut a minority of the target off from all other servers; clients still reach it",
     aim=Aim.SERVERS,
-    parameters=Directed,
+    parameters=CutParameters,
     shape=_minority,
     full_effect_ms=expiry_ms,
 )
@@ -273,7 +273,7 @@ HALVES = NetworkFault(
     name="halves",
     summary="split the nodes into a majority and a minority; the direction is the minority's",
     aim=Aim.NODES,
-    parameters=Directed,
+    parameters=CutParameters,
     shape=_halves,
     full_effect_ms=expired_and_shrunk_ms,
 )

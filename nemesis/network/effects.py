@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ackproof.infra.agent.impairments import CUT, Impairment
-from ackproof.infra.api.interface import Counted
+from ackproof.infra.api.interface import PacketCounts
 from ackproof.nemesis.effects import LINK
 from ackproof.nemesis.interface import Cluster, Link, Resource
 from ackproof.nemesis.network.services import Service, nodes, ports, way
@@ -45,7 +45,7 @@ class OnLink:
     def undo(self, cluster: Cluster) -> None:
         cluster.backend.links.mend(*nodes(cluster, self.link), self._with_ports(cluster))
 
-    def counted(self, cluster: Cluster) -> Counted:
+    def counted(self, cluster: Cluster) -> PacketCounts:
         """Return what the kernel has counted of the impairment."""
         return cluster.backend.links.counted(*nodes(cluster, self.link), self._with_ports(cluster))
 

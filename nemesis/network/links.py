@@ -28,7 +28,12 @@ from ackproof.nemesis.interface import (
 )
 from ackproof.nemesis.network import measurements as measured
 from ackproof.nemesis.network import observations as seen_of_links
-from ackproof.nemesis.network.cuts import OfService, at_stake, expired_and_shrunk_ms, service_of
+from ackproof.nemesis.network.cuts import (
+    ServiceParameters,
+    at_stake,
+    expired_and_shrunk_ms,
+    service_of,
+)
 from ackproof.nemesis.network.effects import OnLink, ResetLink
 from ackproof.nemesis.network.observations import links_of
 from ackproof.nemesis.network.services import Service, carrying
@@ -37,7 +42,7 @@ _BEATS_SEEN = 2
 _FLAPPING_HOLDS = 3
 
 
-class Flapping(OfService):
+class Flapping(ServiceParameters):
     """The parameters of links that come and go.
 
     Each length is drawn between the shortest and the longest.
@@ -55,7 +60,7 @@ class Flapping(OfService):
         return self
 
 
-class Losing(OfService):
+class PacketLossParameters(ServiceParameters):
     """The parameters of links that lose packets."""
 
     percent: int = Field(
@@ -66,7 +71,7 @@ class Losing(OfService):
     )
 
 
-class Resetting(OfService):
+class ConnectionResetParameters(ServiceParameters):
     """The parameters of links whose connections are reset."""
 
     refuse: bool = Field(
@@ -75,7 +80,7 @@ class Resetting(OfService):
     )
 
 
-class Narrowing(Parameters):
+class NarrowLinkParameters(Parameters):
     """The parameters of narrow links."""
 
     kbit_per_s: int = Field(
@@ -83,7 +88,7 @@ class Narrowing(Parameters):
     )
 
 
-class Slowing(Parameters):
+class SlowLinkParameters(Parameters):
     """The parameters of slow links."""
 
     delay_ms: int = Field(
@@ -188,22 +193,22 @@ def _reset(injection: Injection) -> Sequence[Look]:
 
 
 def _lose(link: Link, service: Service | None, parameters: Parameters) -> OnLink:
-    assert isinstance(parameters, Losing)
+    assert isinstance(parameters, PacketLossParameters)
     return OnLink(link, Impairment("loss", parameters.percent), service)
 
 
 def _reset_link(link: Link, service: Service | None, parameters: Parameters) -> OnLink:
-    assert isinstance(parameters, Resetting)
+    assert isinstance(parameters, ConnectionResetParameters)
     return ResetLink(link, Impairment("reset" if parameters.refuse else "reset-open"), service)
 
 
 def _narrow_link(link: Link, _service: Service | None, parameters: Parameters) -> OnLink:
-    assert isinstance(parameters, Narrowing)
+    assert isinstance(parameters, NarrowLinkParameters)
     return OnLink(link, Impairment("narrow", parameters.kbit_per_s))
 
 
 def _slow_link(link: Link, _service: Service | None, parameters: Parameters) -> OnLink:
-    assert isinstance(parameters, Slowing)
+    assert isinstance(parameters, SlowLinkParameters)
     return OnLink(link, Impairment("slow", parameters.delay_ms))
 
 
@@ -221,7 +226,7 @@ FLAP = LinkFault(
 LOSSY = LinkFault(
     name="lossy",
     summary="lose a share of the packets of links",
-    parameters=Losing,
+    parameters=PacketLossParameters,
     needs=frozenset({Capability.LOSSY_LINKS}),
     effect=_lose,
     bite=lambda injection: [measured.losses(injection)],
@@ -230,7 +235,7 @@ LOSSY = LinkFault(
 RESET = LinkFault(
     name="reset",
     summary="reset connections over links by TCP RST, and refuse new ones",
-    parameters=Resetting,
+    parameters=ConnectionResetParameters,
     needs=frozenset({Capability.RESET_LINKS}),
     effect=_reset_link,
     bite=_reset,
@@ -239,7 +244,7 @@ RESET = LinkFault(
 NARROW = LinkFault(
     name="narrow",
     summary="limit the bandwidth of links",
-    parameters=Narrowing,
+    parameters=NarrowLinkParameters,
     needs=frozenset({Capability.NARROW_LINKS}),
     effect=_narrow_link,
     bite=lambda injection: [measured.rates(injection)],
@@ -248,7 +253,7 @@ NARROW = LinkFault(
 SLOW = LinkFault(
     name="slow",
     summary="delay the packets of links",
-    parameters=Slowing,
+    parameters=SlowLinkParameters,
     needs=frozenset({Capability.SLOW_LINKS}),
     effect=_slow_link,
     bite=lambda injection: [measured.delays(injection)],

@@ -17,7 +17,7 @@ from statistics import median
 from ackproof.nemesis.interface import Cluster, Injection, Link, Look, Observation
 from ackproof.nemesis.network.effects import OnLink
 from ackproof.nemesis.network.observations import WAS_ON, each, why_untried
-from ackproof.nemesis.network.services import Way, nodes, way
+from ackproof.nemesis.network.services import ConnectionAttempt, nodes, way
 from ackproof.nemesis.proofs import Seen, intended, observe
 
 TRY_WITHIN_S = 0.4
@@ -39,7 +39,7 @@ def losses(injection: Injection) -> Look:
     """
     cluster = injection.cluster
 
-    def seen(effect: OnLink, there: Way) -> Seen:
+    def seen(effect: OnLink, there: ConnectionAttempt) -> Seen:
         lost = lost_of_connections(intended(injection, OnLink), effect.link)
         count = tries_needed(lost)
         before = effect.counted(cluster)
@@ -60,7 +60,7 @@ def lossless(injection: Injection) -> Look:
     """Return a look at new connections that all succeed, so many that the loss would have failed
     one."""
 
-    def seen(effect: OnLink, there: Way) -> Seen:
+    def seen(effect: OnLink, there: ConnectionAttempt) -> Seen:
         count = tries_needed(lost_of_connections(intended(injection, OnLink), effect.link))
         failed = count - _tries(injection.cluster, there, count)
         return failed == 0, f"{failed} of {count} lost"
@@ -72,11 +72,11 @@ def resets(injection: Injection) -> Look:
     """Return a look at whether a connection of ours that was open before was reset."""
     cluster = injection.cluster
 
-    def seen(effect: OnLink, there: Way) -> Seen:
+    def seen(effect: OnLink, there: ConnectionAttempt) -> Seen:
         state = cluster.backend.links.held(str(effect), cluster.node(there.source))
         return state == "reset", state
 
-    def why_not(effect: OnLink, there: Way) -> str | None:
+    def why_not(effect: OnLink, there: ConnectionAttempt) -> str | None:
         state = cluster.backend.links.held(str(effect), cluster.node(there.source))
         return "no connection could be opened before" if state == "none" else None
 
@@ -91,7 +91,7 @@ def delays(injection: Injection) -> Look:
     """
     cluster = injection.cluster
 
-    def seen(effect: OnLink, there: Way) -> Seen:
+    def seen(effect: OnLink, there: ConnectionAttempt) -> Seen:
         wanted = effect.impairment.amount * _directions(intended(injection, OnLink), effect.link)
         before = effect.counted(cluster)
         taken, itself = _round_trip_ms(cluster, there)
@@ -105,7 +105,7 @@ def delays(injection: Injection) -> Look:
 def quick(injection: Injection) -> Look:
     """Return a look at whether new connections no longer take as long as the delay."""
 
-    def seen(effect: OnLink, there: Way) -> Seen:
+    def seen(effect: OnLink, there: ConnectionAttempt) -> Seen:
         taken, _itself = _round_trip_ms(injection.cluster, there)
         return taken < effect.impairment.amount, f"{taken:.0f} ms"
 
@@ -120,7 +120,7 @@ def rates(injection: Injection) -> Look:
     """
     links = injection.cluster.backend.links
 
-    def seen(effect: OnLink, _there: Way) -> Seen:
+    def seen(effect: OnLink, _there: ConnectionAttempt) -> Seen:
         source, target = nodes(injection.cluster, effect.link)
         most = _ROOM * effect.impairment.amount
         before = effect.counted(injection.cluster)
@@ -137,7 +137,7 @@ def wide(injection: Injection) -> Look:
     """Return a look at whether a connection again carries more than the link let pass."""
     links = injection.cluster.backend.links
 
-    def seen(effect: OnLink, _there: Way) -> Seen:
+    def seen(effect: OnLink, _there: ConnectionAttempt) -> Seen:
         source, target = nodes(injection.cluster, effect.link)
         rate = links.throughput_kbit(source, target, _LASTING_S / 4)
         return rate > _ROOM * effect.impairment.amount, f"{rate:.0f} kbit/s"
@@ -186,10 +186,10 @@ def _binomial(k: int, n: int, p: float) -> float:
 def _measuring(
     injection: Injection,
     claim: str,
-    seen: Callable[[OnLink, Way], Seen],
+    seen: Callable[[OnLink, ConnectionAttempt], Seen],
     *,
     done: bool = True,
-    why_not: Callable[[OnLink, Way], str | None] | None = None,
+    why_not: Callable[[OnLink, ConnectionAttempt], str | None] | None = None,
 ) -> Look:
     """Return a look that measures each effect.
 
@@ -199,7 +199,7 @@ def _measuring(
     by_name = {str(effect.link): effect for effect in intended(injection, OnLink)}
     shown: dict[str, object] = {}
 
-    def there(name: str) -> Way | None:
+    def there(name: str) -> ConnectionAttempt | None:
         return way(injection.cluster, by_name[name].link, by_name[name].service)
 
     def reason(name: str) -> str | None:
@@ -229,7 +229,7 @@ def _measuring(
     return look
 
 
-def _tries(cluster: Cluster, there: Way, count: int) -> int:
+def _tries(cluster: Cluster, there: ConnectionAttempt, count: int) -> int:
     return cluster.backend.links.tries(*nodes(cluster, there), there.port, count, TRY_WITHIN_S)
 
 
@@ -237,7 +237,7 @@ def _directions(effects: Sequence[OnLink], link: Link) -> int:
     return sum(effect.link in (link, link.back) for effect in effects)
 
 
-def _round_trip_ms(cluster: Cluster, there: Way) -> tuple[float, float]:
+def _round_trip_ms(cluster: Cluster, there: ConnectionAttempt) -> tuple[float, float]:
     """Return the round-trip time of the way, and that of its target with itself.
 
     Each is the median of several, or infinite where none succeeds.

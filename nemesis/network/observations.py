@@ -8,14 +8,14 @@ from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis.effects import LINK, PROCESS
 from ackproof.nemesis.interface import Injection, Link, Look, Observation, Resource
 from ackproof.nemesis.network.effects import OnLink
-from ackproof.nemesis.network.services import Service, Way, nodes, other_way, way
+from ackproof.nemesis.network.services import ConnectionAttempt, Service, nodes, other_way, way
 from ackproof.nemesis.proofs import Seen, accounted, intended, observe
 
 T = TypeVar("T")
 
 _AT_ONCE = 8
 WAS_ON = "was already active"
-WayOf = Callable[[Link], Way | None]
+WayOf = Callable[[Link], ConnectionAttempt | None]
 
 
 def links_of(injection: Injection) -> list[Link]:
@@ -90,7 +90,7 @@ def spells(injection: Injection, wanted: int, within: float) -> Look:
     counted = dict.fromkeys(by_name, 0)
     last = dict.fromkeys(by_name, True)
 
-    def there(name: str) -> Way | None:
+    def there(name: str) -> ConnectionAttempt | None:
         return way(cluster, by_name[name].link, by_name[name].service)
 
     def why_not(name: str) -> str | None:
@@ -111,7 +111,7 @@ def spells(injection: Injection, wanted: int, within: float) -> Look:
     return look
 
 
-def why_untried(injection: Injection, link: Link, there: Way | None) -> str | None:
+def why_untried(injection: Injection, link: Link, there: ConnectionAttempt | None) -> str | None:
     """Return why no connection can be tried, or None if it can.
 
     A server that has ended refuses connections, whether its links are cut or not. Without this
@@ -137,7 +137,7 @@ def of_connection(injection: Injection, link: Link) -> str | None:
     return accounted(injection, concerns)
 
 
-def reaches(injection: Injection, there: Way | None, within: float = 1.0) -> bool:
+def reaches(injection: Injection, there: ConnectionAttempt | None, within: float = 1.0) -> bool:
     """Return whether a new connection succeeds."""
     assert there is not None
     cluster = injection.cluster

@@ -24,7 +24,7 @@ controllers are brokers, too, it includes what those brokers say to the active o
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ConnectionAttempt:
     """A way to try a connection over a link, in one direction or the other.
 
     A connection needs both directions, so either one shows a cut.
@@ -35,7 +35,7 @@ class Way:
     port: int
 
 
-def nodes(cluster: Cluster, between: Link | Way) -> tuple[Node, Node]:
+def nodes(cluster: Cluster, between: Link | ConnectionAttempt) -> tuple[Node, Node]:
     """Return the node that the way or link leads from, and the node that it leads to."""
     return cluster.node(between.source), cluster.node(between.target)
 
@@ -70,13 +70,13 @@ def ports(cluster: Cluster, service: Service | None) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def way(cluster: Cluster, link: Link, service: Service | None = None) -> Way | None:
+def way(cluster: Cluster, link: Link, service: Service | None = None) -> ConnectionAttempt | None:
     """Return how to try a connection of that service, or None where no server listens at either
     end."""
     return _first_way(cluster, link, lambda server: _of(server, service, cluster))
 
 
-def other_way(cluster: Cluster, link: Link, service: Service) -> Way | None:
+def other_way(cluster: Cluster, link: Link, service: Service) -> ConnectionAttempt | None:
     """Return how to try a connection to another service over the same link."""
 
     def others(server: Server) -> Sequence[int]:
@@ -106,10 +106,12 @@ def _of(server: Server, service: Service | None, cluster: Cluster) -> Sequence[i
     return [server.port] if server.name in serves else []
 
 
-def _first_way(cluster: Cluster, link: Link, of: Callable[[Server], Sequence[int]]) -> Way | None:
+def _first_way(
+    cluster: Cluster, link: Link, of: Callable[[Server], Sequence[int]]
+) -> ConnectionAttempt | None:
     for one in (link, link.back):
         if one.target not in cluster.members.servers:
             continue
         if there := of(cluster.server(one.target)):
-            return Way(one.source, one.target, there[0])
+            return ConnectionAttempt(one.source, one.target, there[0])
     return None

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
-from ackproof.nemesis.effects import Crash, StopClient
+from ackproof.nemesis.effects import ClientCrash, StopClient
 from ackproof.nemesis.interface import (
     Aim,
     Effect,
@@ -29,7 +29,7 @@ session.timeout.ms (10 s).
 """
 
 
-class OfClients(Parameters):
+class ClientFaultParameters(Parameters):
     """The parameters of a fault on clients: which of those that run on a node it strikes."""
 
     clients: Literal["one", "all"] = Field(
@@ -40,7 +40,7 @@ class OfClients(Parameters):
     )
 
 
-class Crashed(OfClients):
+class ClientCrashParameters(ClientFaultParameters):
     """The parameters of a crash."""
 
     comes_back: bool = Field(
@@ -67,7 +67,7 @@ class ClientFault:
     bite: Callable[[Injection], Look]
     mended: Sequence[Callable[[Injection], Look]] = ()
     full_effect_ms: int = 0
-    parameters: type[Parameters] = OfClients
+    parameters: type[Parameters] = ClientFaultParameters
 
     aim: ClassVar[Aim] = Aim.CLIENTS
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.SIGNALS})
@@ -76,7 +76,7 @@ class ClientFault:
     def plan(
         self, members: Members, target: Target, parameters: Parameters, rng: random.Random
     ) -> Plan:
-        assert isinstance(parameters, OfClients)
+        assert isinstance(parameters, ClientFaultParameters)
         there = sorted(
             name
             for name, node in members.workload.items()
@@ -95,9 +95,9 @@ class ClientFault:
         return self.full_effect_ms
 
 
-def _crash(client: str, parameters: Parameters) -> Crash:
-    assert isinstance(parameters, Crashed)
-    return Crash(client, parameters.comes_back)
+def _crash(client: str, parameters: Parameters) -> ClientCrash:
+    assert isinstance(parameters, ClientCrashParameters)
+    return ClientCrash(client, parameters.comes_back)
 
 
 CRASH_CLIENT = ClientFault(
@@ -106,7 +106,7 @@ CRASH_CLIENT = ClientFault(
     effect=_crash,
     bite=seen.crashed,
     mended=[seen.replaced],
-    parameters=Crashed,
+    parameters=ClientCrashParameters,
 )
 """The fault that kills clients.
 

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 from ackproof.infra.api.interface import Capability, ProcessState, Timings
 from ackproof.infra.machine.own_commands import OwnCommand
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import LINK, PROCESS, NotBegun
+from ackproof.nemesis.effects import LINK, PROCESS, EffectNotBegun
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -52,7 +52,7 @@ _Argv = Annotated[tuple[_Word, ...], Field(strict=False), BeforeValidator(_words
 _Required = Annotated[_Argv, Field(min_length=1)]
 
 
-class Commands(Parameters):
+class CommandParameters(Parameters):
     """The parameters of a fault by commands."""
 
     name: str = Field(
@@ -99,7 +99,7 @@ class Commands(Parameters):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class NodeClaim:
     """A claim on one node, for what a command may do to it.
 
     The claim itself does nothing. It lets another fault's proof on the same node leave out what the
@@ -133,7 +133,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Inject:
+class CommandInjection:
     """The command that injects the fault; the command that heals it undoes it.
 
     Two faults with the same command and target share it, as two cuts of a link do. The first
@@ -141,7 +141,7 @@ class Inject:
     """
 
     nodes: tuple[str, ...]
-    commands: Commands
+    commands: CommandParameters
     target: str = field(compare=False)
     fault_id: int = field(compare=False)
 
@@ -159,7 +159,7 @@ class Inject:
         try:
             cluster.commands.inject(self.fault_id, inject, heal)
         except OSError as error:
-            raise NotBegun(f"{inject} cannot be started: {error.strerror or error}") from None
+            raise EffectNotBegun(f"{inject} cannot be started: {error.strerror or error}") from None
         return True
 
     def undo(self, cluster: Cluster) -> None:
@@ -204,7 +204,7 @@ class CommandFault:
         "run commands of your own, such as kubectl or tc, with proof of their effect"
     )
     aim: ClassVar[Aim] = Aim.NODES
-    parameters: ClassVar[type[Parameters]] = Commands
+    parameters: ClassVar[type[Parameters]] = CommandParameters
     needs: ClassVar[frozenset[Capability]] = frozenset()
     destroys: ClassVar[None] = None
 
@@ -215,8 +215,8 @@ class CommandFault:
         parameters: Parameters,
         rng: random.Random,  # noqa: ARG002
     ) -> Plan:
-        assert isinstance(parameters, Commands)
-        inject = Inject(target.nodes, parameters, target.expression, target.fault_id)
+        assert isinstance(parameters, CommandParameters)
+        inject = CommandInjection(target.nodes, parameters, target.expression, target.fault_id)
         # The effects are undone in the opposite order, so that what the command keeps down is not
         # started before.
         return Plan(effects=(*_claims(target, parameters), inject), destroys=_destroys(parameters))
@@ -258,23 +258,23 @@ class CommandFault:
         return noticed_ms(timings)
 
 
-def _claims(target: Target, commands: Commands) -> Iterator[Effect]:
+def _claims(target: Target, commands: CommandParameters) -> Iterator[Effect]:
     for node in target.nodes:
-        yield Claim(node, COMMAND)
+        yield NodeClaim(node, COMMAND)
         if "cuts-off" in commands.effects:
-            yield Claim(node, LINK)
+            yield NodeClaim(node, LINK)
         if "stops" in commands.effects and node in target.servers:
-            yield Claim(node, PROCESS)
+            yield NodeClaim(node, PROCESS)
 
 
-def _destroys(commands: Commands) -> Literal["unsynced", "all"] | None:
+def _destroys(commands: CommandParameters) -> Literal["unsynced", "all"] | None:
     if "loses-all" in commands.effects:
         return "all"
     return "unsynced" if "loses-unsynced" in commands.effects else None
 
 
-def _inject(injection: Injection) -> Inject:
-    return next(one for one in injection.plan.effects if isinstance(one, Inject))
+def _inject(injection: Injection) -> CommandInjection:
+    return next(one for one in injection.plan.effects if isinstance(one, CommandInjection))
 
 
 def _asking(

@@ -4,7 +4,14 @@ import signal
 from collections.abc import Callable
 
 from ackproof.infra.api.interface import Process, ViewUnavailable
-from ackproof.nemesis.effects import Crash, Empty, Kill, Stop, StopClient, Terminate
+from ackproof.nemesis.effects import (
+    ClientCrash,
+    EmptiedDisk,
+    ProcessKill,
+    ProcessStop,
+    StopClient,
+    Terminate,
+)
 from ackproof.nemesis.interface import Effect, Injection, Look, Observation
 from ackproof.nemesis.proofs import (
     Seen,
@@ -30,7 +37,9 @@ def killed(injection: Injection) -> Look:
     kernel's word."""
 
     cluster = injection.cluster
-    return _killed(injection, Kill, lambda name: cluster.server(name).process, "was already down")
+    return _killed(
+        injection, ProcessKill, lambda name: cluster.server(name).process, "was already down"
+    )
 
 
 def terminated(injection: Injection) -> Look:
@@ -94,7 +103,7 @@ def session_closed(injection: Injection) -> Look:
 def crashed(injection: Injection) -> Look:
     """Return a look at whether signal 9 ended the clients that this fault sent it to, by the
     kernel's word."""
-    return _killed(injection, Crash, _of_client(injection), "had already ended")
+    return _killed(injection, ClientCrash, _of_client(injection), "had already ended")
 
 
 def replaced(injection: Injection) -> Look:
@@ -112,7 +121,7 @@ def replaced(injection: Injection) -> Look:
         return came.begun, f"{came.name} {'has begun' if came.begun else 'starts'}"
 
     def look() -> Observation:
-        gone = [e for e in injection.done() if isinstance(e, Crash) and e.comes_back]
+        gone = [e for e in injection.done() if isinstance(e, ClientCrash) and e.comes_back]
         return observe("come back", [effect.client for effect in gone], seen, lambda _: None)
 
     return look
@@ -123,7 +132,7 @@ def stopped(injection: Injection) -> Look:
     stopped."""
 
     def look() -> Observation:
-        done, planned = struck(injection, Stop)
+        done, planned = struck(injection, ProcessStop)
 
         def why_not(server: str) -> str | None:
             return unless(done, "was not running")(server) or of_process(injection, server)
@@ -178,7 +187,7 @@ def emptied(injection: Injection) -> Look:
         return left == 0, left
 
     def look() -> Observation:
-        done, planned = struck(injection, Empty)
+        done, planned = struck(injection, EmptiedDisk)
         return observe("left on the disk", planned, seen, unless(done, "was not changed"))
 
     return look

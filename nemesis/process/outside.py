@@ -7,7 +7,7 @@ in. No observation here shows how a process ended.
 from collections.abc import Iterator
 
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import Kill, Stop, Terminate
+from ackproof.nemesis.effects import ProcessKill, ProcessStop, Terminate
 from ackproof.nemesis.interface import Cluster, Effect, Injection, Look, Observation
 from ackproof.nemesis.proofs import Seen, observe, of_brokers, of_process, struck, targeted, unless
 
@@ -26,9 +26,9 @@ def bitten(injection: Injection, *, in_full: bool) -> Iterator[Look]:
     ``in_full`` says whether it is held for so long that the cluster counts the brokers out.
     """
     kinds = {type(effect) for effect in injection.plan.effects}
-    for kind in sorted(kinds & {Kill, Terminate}, key=lambda one: one.__name__):
+    for kind in sorted(kinds & {ProcessKill, Terminate}, key=lambda one: one.__name__):
         yield _refuses(injection, kind)
-    if Stop in kinds:
+    if ProcessStop in kinds:
         yield _silent(injection)
     if in_full:
         yield proofs.expired(injection, targeted(injection, injection.cluster.members.brokers))
@@ -71,7 +71,7 @@ def _silent(injection: Injection) -> Look:
         return not answers, word
 
     def look() -> Observation:
-        done, planned = struck(injection, Stop)
+        done, planned = struck(injection, ProcessStop)
         return observe("does not answer", planned, one, unless(done, _DOWN))
 
     return look

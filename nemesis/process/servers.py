@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import Empty, Kill, Stop, Terminate
+from ackproof.nemesis.effects import EmptiedDisk, ProcessKill, ProcessStop, Terminate
 from ackproof.nemesis.interface import (
     Aim,
     Effect,
@@ -32,7 +32,7 @@ Makes = Callable[[str], Effect]
 """A function that makes an effect on a server of that name."""
 
 
-class Restarted(Parameters):
+class RestartParameters(Parameters):
     """The parameters of a restart."""
 
     signal: Literal["kill", "terminate"] = Field(default="kill", description="SIGKILL or SIGTERM")
@@ -120,10 +120,10 @@ class ProcessFault:
 
 
 _SEEN: Mapping[type[Effect], Callable[[Injection], Look]] = {
-    Empty: processes_seen.emptied,
-    Kill: processes_seen.killed,
+    EmptiedDisk: processes_seen.emptied,
+    ProcessKill: processes_seen.killed,
     Terminate: processes_seen.terminated,
-    Stop: processes_seen.stopped,
+    ProcessStop: processes_seen.stopped,
 }
 """The look that shows each kind of effect.
 
@@ -139,14 +139,14 @@ def _deposed(injection: Injection, brokers: Sequence[str]) -> Look:
 
 
 def _ended_by(parameters: Parameters) -> Sequence[Makes]:
-    assert isinstance(parameters, Restarted)
-    return (Kill,) if parameters.signal == "kill" else (Terminate,)
+    assert isinstance(parameters, RestartParameters)
+    return (ProcessKill,) if parameters.signal == "kill" else (Terminate,)
 
 
 KILL = ProcessFault(
     name="kill",
     summary="kill -9 the target's processes and restart them at the end",
-    makes=lambda _: (Kill,),
+    makes=lambda _: (ProcessKill,),
 )
 TERMINATE = ProcessFault(
     name="terminate",
@@ -160,19 +160,19 @@ RESTART = ProcessFault(
     makes=_ended_by,
     in_the_end=None,
     full_effect_ms=lambda _: 0,
-    parameters=Restarted,
+    parameters=RestartParameters,
 )
 PAUSE = ProcessFault(
     name="pause",
     summary="SIGSTOP the target's processes until the end; connections stay open",
-    makes=lambda _: (Stop,),
+    makes=lambda _: (ProcessStop,),
 )
 # The target is brokers alone. What a lone ZooKeeper server has lost exists nowhere else, and no
 # rule of the checkers knows what that loss excuses.
 REPLACE = ProcessFault(
     name="replace",
     summary="kill -9 brokers and empty their disks; they restart empty at the end",
-    makes=lambda _: (Kill, Empty),
+    makes=lambda _: (ProcessKill, EmptiedDisk),
     aim=Aim.BROKERS,
     destroys="all",
 )

@@ -12,9 +12,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import StandBy
+from ackproof.nemesis.effects import ProcessClaim
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -62,7 +62,7 @@ class Limit:
     """A limit on a server's process; see ``infra.api.interface.Node.limit``."""
 
     server: str
-    what: Scarce
+    what: LimitedResource
     amount: int
 
     @property
@@ -72,7 +72,7 @@ class Limit:
     @property
     def ends(self) -> str | None:
         # The kernel kills a process that needs more memory, but one that needs more CPU only waits.
-        return self.server if self.what is Scarce.MEMORY else None
+        return self.server if self.what is LimitedResource.MEMORY else None
 
     def apply(self, cluster: Cluster) -> bool:
         cluster.server(self.server).node.limit(self.what, self.amount)
@@ -97,7 +97,7 @@ class Starvation:
     name: str
     summary: str
     effects: Callable[[str, Parameters], Sequence[Effect]]
-    what: Scarce
+    what: LimitedResource
     counter: str
     """The name of what the kernel counts; a value above 0 shows that the limit took effect."""
     parameters: type[Parameters]
@@ -152,21 +152,21 @@ class Starvation:
 
 def _cpu(server: str, parameters: Parameters) -> Sequence[Effect]:
     assert isinstance(parameters, TooLittleCpu)
-    return [Limit(server, Scarce.CPU, parameters.percent * _THOUSANDTHS)]
+    return [Limit(server, LimitedResource.CPU, parameters.percent * _THOUSANDTHS)]
 
 
 def _memory(server: str, parameters: Parameters) -> Sequence[Effect]:
     assert isinstance(parameters, TooLittleMemory)
     # The effects are undone in the opposite order, because a server that is started under the limit
     # would be killed again.
-    return [StandBy(server), Limit(server, Scarce.MEMORY, parameters.kib * _KIB)]
+    return [ProcessClaim(server), Limit(server, LimitedResource.MEMORY, parameters.kib * _KIB)]
 
 
 STARVE_CPU = Starvation(
     name="starve-cpu",
     summary="limit the CPU of the target's processes",
     effects=_cpu,
-    what=Scarce.CPU,
+    what=LimitedResource.CPU,
     counter="throttled",
     parameters=TooLittleCpu,
     needs=frozenset({Capability.LIMIT_CPU}),
@@ -175,7 +175,7 @@ STARVE_MEMORY = Starvation(
     name="starve-memory",
     summary="limit the memory of the target's processes, which are killed if they need more",
     effects=_memory,
-    what=Scarce.MEMORY,
+    what=LimitedResource.MEMORY,
     counter="hits",
     parameters=TooLittleMemory,
     needs=frozenset({Capability.LIMIT_MEMORY}),

@@ -6,7 +6,7 @@ from typing import Literal
 
 from ackproof.infra.api.interface import InfraError, Server
 from ackproof.infra.api.storage import Disk
-from ackproof.nemesis.effects import OnDisk, OnProcess, StandBy, kill
+from ackproof.nemesis.effects import OnDisk, OnProcess, ProcessClaim, kill
 from ackproof.nemesis.interface import Cluster
 
 Tail = Literal["lost", "torn", "zeroed", "half-zeroed"]
@@ -17,7 +17,7 @@ REFUSALS: dict[Failure, str] = {"full": "ENOSPC", "io-error": "EIO", "read-only"
 
 
 @dataclass(frozen=True, slots=True)
-class StartAnew(StandBy):
+class RestartAtEnd(ProcessClaim):
     """The restart of a server at the end; a server that runs is killed first.
 
     A server that dies of its disk takes its time. Asked whether it runs, it may say yes and be gone
@@ -33,7 +33,7 @@ class StartAnew(StandBy):
 
 
 @dataclass(frozen=True, slots=True)
-class LosePower(OnDisk):
+class PowerLoss(OnDisk):
     """The loss of what a killed server had not synced to its disks.
 
     The disks are back at once, so that it can be seen what is left. ``token`` is for their
@@ -96,7 +96,7 @@ class FailDisk(OnDisk):
 
 
 @dataclass(frozen=True, slots=True)
-class Slow(OnDisk):
+class DiskSlowdown(OnDisk):
     """A limit on the bytes a second that a server's disks read and write."""
 
     bytes_per_s: int
@@ -115,7 +115,7 @@ class Slow(OnDisk):
 
 
 @dataclass(frozen=True, slots=True)
-class FlipBit(OnDisk):
+class BitFlip(OnDisk):
     """A flipped bit of one file of a server's logs.
 
     ``file`` is the kind of file. ``draw``, from 0 to 1, says which file and which bit.
@@ -144,7 +144,7 @@ class FlipBit(OnDisk):
 
 
 @dataclass(frozen=True, slots=True)
-class FlipBits(OnDisk):
+class IndexBitFlips(OnDisk):
     """A flipped bit of every index of a server.
 
     ``file`` is ``index`` or ``timeindex``. ``draw``, from 0 to 1, says which bits.

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis import proofs
-from ackproof.nemesis.effects import Kill, StandBy
+from ackproof.nemesis.effects import ProcessClaim, ProcessKill
 from ackproof.nemesis.interface import (
     Aim,
     Effect,
@@ -32,14 +32,14 @@ from ackproof.nemesis.proofs import (
 )
 from ackproof.nemesis.storage import observations as disks_seen
 from ackproof.nemesis.storage.effects import (
+    BitFlip,
+    DiskSlowdown,
     FailDisk,
     Failure,
-    FlipBit,
-    FlipBits,
-    LosePower,
+    IndexBitFlips,
+    PowerLoss,
     RemoveFiles,
-    Slow,
-    StartAnew,
+    RestartAtEnd,
     Tail,
 )
 
@@ -49,7 +49,7 @@ _Pair = tuple[Effect, Effect]
 _OWN_DISKS = frozenset({Capability.SIGNALS, Capability.LOSE_UNSYNCED_WRITES})
 
 
-class PowerLost(Parameters):
+class PowerFailureParameters(Parameters):
     """The parameters of a power failure."""
 
     tail: Tail = Field(
@@ -59,7 +59,7 @@ class PowerLost(Parameters):
     )
 
 
-class Failing(Parameters):
+class DiskFailureParameters(Parameters):
     """The parameters of disks that fail."""
 
     disks: Literal["one", "all"] = Field(
@@ -67,13 +67,13 @@ class Failing(Parameters):
     )
 
 
-class Slowed(Parameters):
+class SlowDiskParameters(Parameters):
     """The parameters of slow disks."""
 
     bytes_per_s: int = Field(default=64 * 1024, ge=8192, description="throughput of each disk")
 
 
-class Flipped(Parameters):
+class BitFlipParameters(Parameters):
     """The parameters of a bit that flips."""
 
     file: Literal["closed-segment", "active-segment"] = Field(
@@ -102,7 +102,7 @@ class IndexCorrupted(Parameters):
     )
 
 
-class Removed(Parameters):
+class LostCheckpointParameters(Parameters):
     """The parameters of a checkpoint that is gone."""
 
     file: Literal["recovery-point-offset-checkpoint", "replication-offset-checkpoint"] = Field(
@@ -150,7 +150,7 @@ class StorageFault(Generic[P]):
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
         looks = [look(injection) for look in self.bite]
-        killed = [e.server for e in intended(injection, Kill)]
+        killed = [e.server for e in intended(injection, ProcessKill)]
         if killed:
             looks.append(processes_seen.killed(injection))
         if killed and injection.hold_ms >= expiry_ms(injection.cluster.system):
@@ -162,7 +162,9 @@ class StorageFault(Generic[P]):
 
     def healed(self, injection: Injection) -> Sequence[Look]:
         servers = injection.target.servers
-        restarted = [e.server for e in injection.done() if isinstance(e, Kill | StartAnew)]
+        restarted = [
+            e.server for e in injection.done() if isinstance(e, ProcessKill | RestartAtEnd)
+        ]
         return [
             disks_seen.serving(injection, servers),
             proofs.running(injection, servers),
@@ -174,27 +176,27 @@ class StorageFault(Generic[P]):
         return self.full_effect_ms(timings)
 
 
-def _failing(how: Failure) -> Callable[[str, Failing, random.Random], _Pair]:
-    def makes(server: str, own: Failing, rng: random.Random) -> _Pair:
+def _failing(how: Failure) -> Callable[[str, DiskFailureParameters, random.Random], _Pair]:
+    def makes(server: str, own: DiskFailureParameters, rng: random.Random) -> _Pair:
         draw = rng.random()
-        return StartAnew(server), FailDisk(server, how, draw if own.disks == "one" else None)
+        return RestartAtEnd(server), FailDisk(server, how, draw if own.disks == "one" else None)
 
     return makes
 
 
-def _flipping(server: str, own: Flipped | IndexCorrupted, rng: random.Random) -> _Pair:
-    process = Kill(server) if own.broker == "down" else StandBy(server)
+def _flipping(server: str, own: BitFlipParameters | IndexCorrupted, rng: random.Random) -> _Pair:
+    process = ProcessKill(server) if own.broker == "down" else ProcessClaim(server)
     each = isinstance(own, IndexCorrupted) and own.of == "each"
-    return process, (FlipBits if each else FlipBit)(server, own.file, rng.random())
+    return process, (IndexBitFlips if each else BitFlip)(server, own.file, rng.random())
 
 
 POWER_FAILURE = StorageFault(
     name="power-failure",
     summary="kill -9 brokers and lose unsynced data; restart them at the end",
-    parameters=PowerLost,
+    parameters=PowerFailureParameters,
     makes=lambda server, own, rng: (
-        Kill(server),
-        LosePower(server, f"{rng.getrandbits(64):016x}", own.tail),
+        ProcessKill(server),
+        PowerLoss(server, f"{rng.getrandbits(64):016x}", own.tail),
     ),
     bite=[disks_seen.lost, disks_seen.torn],
     destroys="unsynced",
@@ -202,7 +204,7 @@ POWER_FAILURE = StorageFault(
 DISK_FULL = StorageFault(
     name="disk-full",
     summary="fill the brokers' disks; free them and restart the brokers at the end",
-    parameters=Failing,
+    parameters=DiskFailureParameters,
     makes=_failing("full"),
     bite=[disks_seen.refused],
     full_effect_ms=noticed_ms,
@@ -210,7 +212,7 @@ DISK_FULL = StorageFault(
 DISK_FAILURE = StorageFault(
     name="disk-failure",
     summary="fail reads and writes with an I/O error; the disk returns with its synced data",
-    parameters=Failing,
+    parameters=DiskFailureParameters,
     makes=_failing("io-error"),
     bite=[disks_seen.refused],
     destroys="unsynced",
@@ -219,7 +221,7 @@ DISK_FAILURE = StorageFault(
 READ_ONLY = StorageFault(
     name="read-only",
     summary="make the file system read-only until the end, as ext4 does after an error",
-    parameters=Failing,
+    parameters=DiskFailureParameters,
     makes=_failing("read-only"),
     bite=[disks_seen.refused],
     destroys="unsynced",
@@ -228,8 +230,8 @@ READ_ONLY = StorageFault(
 SLOW_DISK = StorageFault(
     name="slow-disk",
     summary="limit the throughput of the brokers' disks",
-    parameters=Slowed,
-    makes=lambda server, own, _rng: (StandBy(server), Slow(server, own.bytes_per_s)),
+    parameters=SlowDiskParameters,
+    makes=lambda server, own, _rng: (ProcessClaim(server), DiskSlowdown(server, own.bytes_per_s)),
     bite=[disks_seen.slowed],
     needs=frozenset({*_OWN_DISKS, Capability.SLOW_DISKS}),
     full_effect_ms=noticed_ms,
@@ -237,7 +239,7 @@ SLOW_DISK = StorageFault(
 BIT_FLIP = StorageFault(
     name="bit-flip",
     summary="flip one bit of a segment for good, while the broker runs or is down",
-    parameters=Flipped,
+    parameters=BitFlipParameters,
     makes=_flipping,
     bite=[disks_seen.damaged],
     needs=frozenset({Capability.SIGNALS}),
@@ -257,8 +259,8 @@ CORRUPT_INDEX = StorageFault(
 LOSE_CHECKPOINT = StorageFault(
     name="lose-checkpoint",
     summary="kill -9 brokers and remove a checkpoint file; restart them at the end",
-    parameters=Removed,
-    makes=lambda server, own, _rng: (Kill(server), RemoveFiles(server, own.file)),
+    parameters=LostCheckpointParameters,
+    makes=lambda server, own, _rng: (ProcessKill(server), RemoveFiles(server, own.file)),
     bite=[disks_seen.damaged],
     needs=frozenset({Capability.SIGNALS}),
 )
@@ -267,7 +269,7 @@ LOSE_EPOCHS = StorageFault(
     summary="kill -9 brokers and remove every leader-epoch-checkpoint; restart them at the end",
     parameters=Parameters,
     makes=lambda server, _own, _rng: (
-        Kill(server),
+        ProcessKill(server),
         RemoveFiles(server, "leader-epoch-checkpoint"),
     ),
     bite=[disks_seen.damaged],

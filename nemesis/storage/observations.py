@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ackproof.infra.api.interface import InfraError, Server
-from ackproof.infra.api.storage import Disk, Witnesses
+from ackproof.infra.api.storage import Disk, ProbeBlocks
 from ackproof.nemesis.effects import OnDisk
 from ackproof.nemesis.interface import Injection, Look, Observation
 from ackproof.nemesis.proofs import Seen, intended, observe, of_disk, struck, unless
-from ackproof.nemesis.storage.effects import REFUSALS, FailDisk, LosePower, Slow
+from ackproof.nemesis.storage.effects import REFUSALS, DiskSlowdown, FailDisk, PowerLoss
 
 E = TypeVar("E", bound=OnDisk)
 
@@ -22,11 +22,11 @@ def lost(injection: Injection) -> Look:
     The block that was synced must be there, and the other must not.
     """
 
-    def seen(server: Server, effect: LosePower) -> Seen:
+    def seen(server: Server, effect: PowerLoss) -> Seen:
         words = [_told(disk.witnesses(), effect.token) for disk in server.disks]
         return bool(words) and set(words) == {"synced there, unsynced gone"}, words
 
-    return _of_disks(injection, "unsynced data is gone", _planned(injection, LosePower), seen)
+    return _of_disks(injection, "unsynced data is gone", _planned(injection, PowerLoss), seen)
 
 
 def refused(injection: Injection) -> Look:
@@ -43,13 +43,13 @@ def refused(injection: Injection) -> Look:
 def slowed(injection: Injection) -> Look:
     """Return a look at whether a real write to every disk takes as long as it must."""
 
-    def seen(server: Server, effect: Slow) -> Seen:
+    def seen(server: Server, effect: DiskSlowdown) -> Seen:
         size = max(1, int(effect.bytes_per_s * _LASTING_S))
         took = [disk.seconds_to_write(size) for disk in server.disks]
         slow = all(seconds >= _LASTING_S / 2 for seconds in took)
         return bool(took) and slow, [f"{size} bytes in {seconds:.2f} s" for seconds in took]
 
-    return _of_disks(injection, "writes are slow", _planned(injection, Slow), seen)
+    return _of_disks(injection, "writes are slow", _planned(injection, DiskSlowdown), seen)
 
 
 def damaged(injection: Injection) -> Look:
@@ -63,7 +63,7 @@ def torn(injection: Injection) -> Look:
 
     It leaves out the servers where the fault leaves nothing.
     """
-    planned = _planned(injection, LosePower)
+    planned = _planned(injection, PowerLoss)
     torn = {server: effect for server, effect in planned.items() if effect.tail != "lost"}
     return _damage(injection, "torn", torn)
 
@@ -81,7 +81,7 @@ def serving(injection: Injection, servers: Iterable[str]) -> Look:
     )
 
 
-def _told(found: Witnesses, token: str) -> str:
+def _told(found: ProbeBlocks, token: str) -> str:
     words = {True: "there", False: "gone"}
     return f"synced {words[found.synced == token]}, unsynced {words[found.unsynced == token]}"
 

@@ -13,10 +13,10 @@ from ackproof.nemesis.targets.expressions import (
     QUORUM,
     QUORUM_LEADER,
     ZK_LEADER,
-    Combined,
+    CombinedTargets,
     Expression,
-    Role,
     Set,
+    TargetRole,
 )
 from ackproof.nemesis.targets.resolution import COUNTS
 
@@ -75,7 +75,7 @@ class _Bound:
     members: Members
 
     def of(self, part: Set) -> Count:
-        if isinstance(part, Role):
+        if isinstance(part, TargetRole):
             return self._both(part.name, self._role(part)).capped(self.all)
         left, right = self.of(part.left), self.of(part.right)
         if part.sign == "+":
@@ -83,7 +83,7 @@ class _Bound:
         brokers = left.brokers - _certainly_less(part)
         return self._both("", Count(brokers, left.zookeepers))
 
-    def _role(self, role: Role) -> Count:
+    def _role(self, role: TargetRole) -> Count:
         if role.name in COUNTS:
             among = Count(self.all.brokers) if role.of is None else self.of(role.of)
             both = max if self.members.combined else sum
@@ -121,16 +121,16 @@ class _Bound:
 def _is_fixed(part: Set) -> bool:
     """Return whether a role names the same servers wherever it stands: those of a partition, by
     number."""
-    return isinstance(part, Role) and part.name == "partition" and part.partition is not None
+    return isinstance(part, TargetRole) and part.name == "partition" and part.partition is not None
 
 
-def _certainly_less(taken: Combined) -> int:
+def _certainly_less(taken: CombinedTargets) -> int:
     """Return 1 where one broker is taken away that is certain to be in the other set, else 0.
 
     The leader of a partition is in its ISR.
     """
     left, right = taken.left, taken.right
-    if not isinstance(left, Role) or not isinstance(right, Role):
+    if not isinstance(left, TargetRole) or not isinstance(right, TargetRole):
         return 0
     of_partition = right.name in ("leader", "follower", "next-leader", "last-follower")
     if left.name == "all":

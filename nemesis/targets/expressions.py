@@ -69,7 +69,7 @@ _NAMED_TOPIC = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class TargetRole:
     """A role or a name.
 
     ``partition`` is None for any partition, or where the role takes none.
@@ -82,7 +82,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Combined:
+class CombinedTargets:
     """A union (``+``) or a difference (``-``)."""
 
     sign: str
@@ -90,7 +90,7 @@ class Combined:
     right: "Set"
 
 
-Set = Role | Combined
+Set = TargetRole | CombinedTargets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class Expression:
     both_ways: bool = False
 
     @property
-    def roles(self) -> tuple[Role, ...]:
+    def roles(self) -> tuple[TargetRole, ...]:
         """Every role and name in the expression."""
         return tuple(role for part in (self.nodes, self.to) if part for role in roles_of(part))
 
@@ -168,9 +168,9 @@ def known() -> Mapping[str, str]:
     }
 
 
-def roles_of(part: Set) -> Iterator[Role]:
+def roles_of(part: Set) -> Iterator[TargetRole]:
     """Yield every role and name in a set."""
-    if isinstance(part, Combined):
+    if isinstance(part, CombinedTargets):
         yield from roles_of(part.left)
         yield from roles_of(part.right)
     else:
@@ -180,7 +180,7 @@ def roles_of(part: Set) -> Iterator[Role]:
 
 
 def _role_problems(
-    role: Role, aim: Aim, members: Members | None, partitions: Mapping[str, int] | None
+    role: TargetRole, aim: Aim, members: Members | None, partitions: Mapping[str, int] | None
 ) -> Iterator[str]:
     if members is not None:
         everybody = (*members.servers, *members.clients)
@@ -210,7 +210,7 @@ _TAKES: Mapping[Aim, frozenset[str]] = {
 is missing here takes any."""
 
 
-def _fits(role: Role, aim: Aim, members: Members) -> bool:
+def _fits(role: TargetRole, aim: Aim, members: Members) -> bool:
     """Return whether a role or name stands for things that ``aim`` takes.
 
     For a quantifier, the roles of its set decide.
@@ -260,7 +260,7 @@ class _Parser:
     def _set(self) -> Set:
         found = self._term()
         while sign := self._take("+", "-"):
-            found = Combined(sign, found, self._term())
+            found = CombinedTargets(sign, found, self._term())
         return found
 
     def _term(self) -> Set:
@@ -275,11 +275,11 @@ class _Parser:
             self._expect("(", f"{name} needs a topic: {name}(topic)")
             topic = self._word("a topic")
             self._expect(")")
-            return Role(name, topic=topic)
+            return TargetRole(name, topic=topic)
         if name in QUANTIFIERS and self._take("("):
             of = self._set()
             self._expect(")")
-            return Role(name, of=of)
+            return TargetRole(name, of=of)
         if not (name in QUANTIFIERS or name in OF_CLUSTER or _NUMBERED.fullmatch(name)):
             known_forms = f"known: {', '.join(known())}"
             raise ValueError(
@@ -287,9 +287,9 @@ class _Parser:
             )
         if self.tokens[:1] == ["("]:
             raise ValueError(f"{name} takes no partition")
-        return Role(name)
+        return TargetRole(name)
 
-    def _of_partition(self, name: str) -> Role:
+    def _of_partition(self, name: str) -> TargetRole:
         usage = f"{name} needs a partition: {name}(topic, partition)"
         self._expect("(", usage)
         topic = self._word("a topic")
@@ -298,7 +298,7 @@ class _Parser:
         self._expect(")", usage)
         if partition != ANY and not partition.isdecimal():
             raise ValueError(f"a partition is a number or any, not {partition!r}")
-        return Role(name, topic=topic, partition=None if partition == ANY else int(partition))
+        return TargetRole(name, topic=topic, partition=None if partition == ANY else int(partition))
 
     def _take(self, *wanted: str) -> str | None:
         return self.tokens.pop(0) if self.tokens and self.tokens[0] in wanted else None

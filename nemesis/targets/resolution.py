@@ -14,15 +14,23 @@ from typing import TypeVar
 
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.infra.api.metadata import CONTROLLER_IDS
-from ackproof.nemesis.interface import Aim, Cluster, Link, Members, Placed, Target, majority
+from ackproof.nemesis.interface import (
+    Aim,
+    Cluster,
+    Link,
+    Members,
+    PlacedPartition,
+    Target,
+    majority,
+)
 from ackproof.nemesis.targets.expressions import (
     QUORUM,
     QUORUM_LEADER,
     ZK_LEADER,
-    Combined,
+    CombinedTargets,
     Expression,
-    Role,
     Set,
+    TargetRole,
 )
 
 # --- targets of a running cluster -----------------------------------------------------------------
@@ -56,7 +64,7 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
         view = None
     leader = cluster.system.zookeeper_leader() if expression.asks_zookeeper else None
     topics = {role.topic for role in expression.roles if role.topic} if aim is Aim.TOPICS else ()
-    moment = _Moment(
+    moment = _ClusterState(
         members=cluster.members,
         named=cluster.members.by_id,
         view=view,
@@ -76,18 +84,18 @@ def resolve_planned(
 
     Raise TargetUnavailable where the expression names nothing.
     """
-    moment = _Moment(members=members, named=members.by_id, view=view, seed=seed)
+    moment = _ClusterState(members=members, named=members.by_id, view=view, seed=seed)
     return _resolved(expression, moment, aim)
 
 
-def _resolved(expression: Expression, moment: "_Moment", aim: Aim) -> Target:
+def _resolved(expression: Expression, moment: "_ClusterState", aim: Aim) -> Target:
     if aim in (Aim.PARTITIONS, Aim.TOPICS):
         return _of_partitions(expression, moment)
     found = _of_nodes(expression, moment)
     return found if aim.befalls_servers else replace(found, servers=(), clients=())
 
 
-def _of_partitions(expression: Expression, moment: "_Moment") -> Target:
+def _of_partitions(expression: Expression, moment: "_ClusterState") -> Target:
     placed = moment.placed(expression.nodes)
     if not placed:
         raise TargetUnavailable(f"{expression.text} matches no partition at this moment")
@@ -100,7 +108,7 @@ def _of_partitions(expression: Expression, moment: "_Moment") -> Target:
     )
 
 
-def _of_nodes(expression: Expression, moment: "_Moment") -> Target:
+def _of_nodes(expression: Expression, moment: "_ClusterState") -> Target:
     one = moment.nodes(expression.nodes)
     other = moment.nodes(expression.to) if expression.to is not None else ()
     links = _links(one, other, both_ways=expression.both_ways)
@@ -126,7 +134,7 @@ def _links(one: Iterable[str], other: Sequence[str], *, both_ways: bool) -> tupl
     return tuple(dict.fromkeys([*there, *(link.back for link in there if both_ways)]))
 
 
-def _facts(moment: "_Moment", links: Sequence[Link]) -> Mapping[str, object]:
+def _facts(moment: "_ClusterState", links: Sequence[Link]) -> Mapping[str, object]:
     facts: dict[str, object] = {"links": list(map(str, links))} if links else {}
     if moment.zookeeper_leader is not None:
         facts["zookeeper_leader"] = moment.zookeeper_leader
@@ -148,7 +156,7 @@ def _facts(moment: "_Moment", links: Sequence[Link]) -> Mapping[str, object]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Moment:
+class _ClusterState:
     """The cluster at one moment, and what was drawn from it.
 
     Attributes:
@@ -170,14 +178,14 @@ class _Moment:
         everybody = (*self.members.servers, *self.members.clients)
         return tuple(name for name in everybody if name in found)
 
-    def placed(self, part: Set) -> tuple[Placed, ...]:
+    def placed(self, part: Set) -> tuple[PlacedPartition, ...]:
         """Return the partitions that a set of ``partition`` and ``topic`` names, with or without a
         leader, in order."""
         found = self._partitions_of(part)
         self.asked = [one for one in self._all() if (one.topic, one.partition) in found]
         return tuple(map(self._placed, self.asked))
 
-    def held_by(self, servers: Collection[str]) -> tuple[Placed, ...]:
+    def held_by(self, servers: Collection[str]) -> tuple[PlacedPartition, ...]:
         """Return the partitions of which any of ``servers`` has a replica."""
         placed = map(self._placed, self._all())
         return tuple(one for one in placed if not set(servers).isdisjoint(one.replicas))
@@ -186,8 +194,8 @@ class _Moment:
         views = self.view.partitions if self.view is not None else {}
         return [one for _, one in sorted(views.items())]
 
-    def _placed(self, one: PartitionView) -> Placed:
-        return Placed(
+    def _placed(self, one: PartitionView) -> PlacedPartition:
+        return PlacedPartition(
             topic=one.topic,
             number=one.partition,
             replicas=tuple(self._brokers(one.replicas)),
@@ -197,7 +205,7 @@ class _Moment:
         )
 
     def _partitions_of(self, part: Set) -> set[tuple[str, int]]:
-        if isinstance(part, Combined):
+        if isinstance(part, CombinedTargets):
             left, right = self._partitions_of(part.left), self._partitions_of(part.right)
             return left | right if part.sign == "+" else left - right
         found = self._partitions(part.topic)
@@ -208,12 +216,12 @@ class _Moment:
         return {(one.topic, one.partition) for one in found}
 
     def _named(self, part: Set) -> set[str]:
-        if isinstance(part, Combined):
+        if isinstance(part, CombinedTargets):
             left, right = self._named(part.left), self._named(part.right)
             return left | right if part.sign == "+" else left - right
         return set(self._role(part))
 
-    def _role(self, role: Role) -> Sequence[str]:
+    def _role(self, role: TargetRole) -> Sequence[str]:
         if role.name in _OF_PARTITION:
             return self._brokers(_OF_PARTITION[role.name](self, self._partition(role)))
         if role.name == "topic":
@@ -224,7 +232,7 @@ class _Moment:
             return _OF_CLUSTER[role.name](self)
         return [role.name]
 
-    def _some(self, role: Role) -> Sequence[str]:
+    def _some(self, role: TargetRole) -> Sequence[str]:
         among = self.members.brokers if role.of is None else self.nodes(role.of)
         everybody = self.in_order((*self.members.servers, *self.members.clients), role.name)
         chosen = [name for name in everybody if name in among]
@@ -238,12 +246,12 @@ class _Moment:
     def _partitions(self, topic: str | None) -> list[PartitionView]:
         return [one for one in self._all() if one.topic == topic]
 
-    def _topic(self, role: Role) -> list[PartitionView]:
+    def _topic(self, role: TargetRole) -> list[PartitionView]:
         found = self._partitions(role.topic)
         self.asked.extend(p for p in found if p not in self.asked)
         return found
 
-    def _partition(self, role: Role) -> PartitionView:
+    def _partition(self, role: TargetRole) -> PartitionView:
         assert role.topic is not None
         found = self._any(role) if role.partition is None else self._numbered(role)
         if found is None or found.leader == -1:
@@ -253,11 +261,11 @@ class _Moment:
             self.asked.append(found)
         return found
 
-    def _numbered(self, role: Role) -> PartitionView | None:
+    def _numbered(self, role: TargetRole) -> PartitionView | None:
         of_number = (p for p in self._partitions(role.topic) if p.partition == role.partition)
         return next(of_number, None)
 
-    def _any(self, role: Role) -> PartitionView | None:
+    def _any(self, role: TargetRole) -> PartitionView | None:
         # The topic alone gives the order, so that all ``any`` of one expression are the same
         # partition. Otherwise isr(t, any) - leader(t, any) would sometimes leave a leader in.
         in_order = self._in_order(role.topic)
@@ -300,19 +308,19 @@ class _Moment:
         return self._brokers([max(ids, key=leaders.count)] if ids else [])
 
 
-def _follower(moment: _Moment, partition: PartitionView) -> list[int]:
+def _follower(moment: _ClusterState, partition: PartitionView) -> list[int]:
     order = moment.in_order(sorted(partition.replicas), "follower")
     return [b for b in order if b in partition.isr and b != partition.leader][:1]
 
 
-def _in_sync_followers(moment: _Moment, partition: PartitionView) -> list[int]:
+def _in_sync_followers(moment: _ClusterState, partition: PartitionView) -> list[int]:
     """Return the in-sync followers in the order in which they would lead."""
     by_isr_order = moment.view is not None and moment.view.by_isr_order
     order = partition.isr if by_isr_order else partition.replicas
     return [b for b in order if b in partition.isr and b != partition.leader]
 
 
-_OF_PARTITION: Mapping[str, Callable[[_Moment, PartitionView], Sequence[int]]] = {
+_OF_PARTITION: Mapping[str, Callable[[_ClusterState, PartitionView], Sequence[int]]] = {
     "leader": lambda _moment, partition: [partition.leader],
     "follower": _follower,
     "next-leader": lambda moment, partition: _in_sync_followers(moment, partition)[:1],
@@ -321,9 +329,9 @@ _OF_PARTITION: Mapping[str, Callable[[_Moment, PartitionView], Sequence[int]]] =
     "partition": lambda _moment, partition: partition.replicas,
 }
 
-_OF_CLUSTER: Mapping[str, Callable[[_Moment], Sequence[str]]] = {
-    "controller": _Moment.controller,
-    "most-leaders": _Moment.most_leaders,
+_OF_CLUSTER: Mapping[str, Callable[[_ClusterState], Sequence[str]]] = {
+    "controller": _ClusterState.controller,
+    "most-leaders": _ClusterState.most_leaders,
     "all": lambda moment: moment.members.brokers,
     "zookeeper": lambda moment: moment.members.zookeepers,
     QUORUM: lambda moment: moment.members.zookeepers,

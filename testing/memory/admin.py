@@ -4,7 +4,7 @@ not."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ackproof.infra.api.admin import Election, NoAnswer, NoSuchTopic
+from ackproof.infra.api.admin import AdminTimeout, Election, NoSuchTopic
 from ackproof.infra.api.interface import ClusterView, ViewUnavailable
 
 Key = tuple[str, int]
@@ -117,6 +117,6 @@ class MemoryAdmin:
             if not self.deaf:
                 carry_out()
         except ViewUnavailable as silence:
-            raise NoAnswer(order) from silence
+            raise AdminTimeout(order) from silence
         if self.silent:
-            raise NoAnswer(order)
+            raise AdminTimeout(order)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ackproof.infra.agent.impairments import CUT, Impairment
-from ackproof.infra.api.interface import Counted, Node
+from ackproof.infra.api.interface import Node, PacketCounts
 
 if TYPE_CHECKING:
     from ackproof.testing.memory.servers import MemoryBackend
@@ -48,9 +48,9 @@ class MemoryLinks:
             self.backend.calls.append(("mend", source.name, target.name))
             self.on.discard((source.name, target.name, impairment))
 
-    def counted(self, source: Node, target: Node, impairment: Impairment) -> Counted:
+    def counted(self, source: Node, target: Node, impairment: Impairment) -> PacketCounts:
         what = (source.name, target.name, impairment)
-        return Counted(seen=self.seen[what], hit=self.hits[what])
+        return PacketCounts(seen=self.seen[what], hit=self.hits[what])
 
     def tries(self, source: Node, target: Node, port: int, count: int, within: float) -> int:
         if not self.backend.reaches(source, target, port, within):

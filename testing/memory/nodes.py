@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
-from ackproof.infra.api.clocks import ClockReading, FakeClock, Told
+from ackproof.infra.api.clocks import ClockReading, FakeClock, ReportedTime
 from ackproof.infra.api.interface import (
     Command,
     InfraError,
     Process,
     ProcessState,
-    Scheduled,
+    SchedulingTimes,
     Software,
 )
-from ackproof.infra.api.limits import Scarce
-from ackproof.infra.api.storage import Damage, Witnesses
+from ackproof.infra.api.limits import LimitedResource
+from ackproof.infra.api.storage import Damage, ProbeBlocks
 
 # --- clocks ---------------------------------------------------------------------------------------
 
@@ -43,12 +43,14 @@ class MemoryClock:
         if not self.deaf:
             self.offset_ms, self.rate, self._since_ms = offset_ms, rate, self.now_ms
 
-    def told(self) -> Told:
+    def told(self) -> ReportedTime:
         if not self.answers():
             raise InfraError("no answer")
         self.now_ms += BETWEEN_MS
         gained = (self.rate - 1) * (self.now_ms - self._since_ms)
-        return Told(offset_ms=self.offset_ms + gained, bound_ms=self.bound_ms, at_ms=self.now_ms)
+        return ReportedTime(
+            offset_ms=self.offset_ms + gained, bound_ms=self.bound_ms, at_ms=self.now_ms
+        )
 
 
 # --- disks ----------------------------------------------------------------------------------------
@@ -76,8 +78,8 @@ class MemoryDisk:
         if tail != "lost":
             self.damage.append(Damage(file="orders-0/0.log", what="bytes at 7", there=True))
 
-    def witnesses(self) -> Witnesses:
-        return Witnesses(synced=self.synced, unsynced=self.unsynced)
+    def witnesses(self) -> ProbeBlocks:
+        return ProbeBlocks(synced=self.synced, unsynced=self.unsynced)
 
     def cut_off(self) -> None:
         self._refuse("EIO")
@@ -157,13 +159,13 @@ class MemoryProcess:
     stubborn: bool = False
     """Whether it does not end when it is asked to."""
     signals: frozenset[int] = frozenset()
-    times: Scheduled | None = None
+    times: SchedulingTimes | None = None
     """The times for which it ran and waited for a processor."""
 
     def state(self) -> ProcessState:
         return self.current
 
-    def scheduled(self) -> Scheduled | None:
+    def scheduled(self) -> SchedulingTimes | None:
         return self.times
 
     def exit_code(self) -> int | None:
@@ -201,7 +203,7 @@ class MemoryNode:
     """The number of files of its server on its disk."""
     full: bool = False
     """Whether nothing can be removed, like a fault without effect."""
-    limits: dict[Scarce, int] = field(default_factory=dict)
+    limits: dict[LimitedResource, int] = field(default_factory=dict)
     log: str | None = None
     """The log of its server, if it can be fetched."""
     content: bool = False
@@ -237,17 +239,17 @@ class MemoryNode:
     def entries(self, directory: PurePosixPath) -> int:  # noqa: ARG002
         return self.files
 
-    def limit(self, what: Scarce, amount: int) -> None:
+    def limit(self, what: LimitedResource, amount: int) -> None:
         self.limits[what] = amount
 
-    def lift(self, what: Scarce) -> None:
+    def lift(self, what: LimitedResource) -> None:
         self.limits.pop(what, None)
 
-    def counted(self, what: Scarce) -> Mapping[str, int]:
+    def counted(self, what: LimitedResource) -> Mapping[str, int]:
         if what not in self.limits:
             return {}
         met = 0 if self.content else 1
-        if what is Scarce.CPU:
+        if what is LimitedResource.CPU:
             return {"throttled": met, "throttled_us": 1000 * met}
         return {"hits": met, "killed": 0}
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ackproof.infra.api.interface import Capability, Distant, InfraError, Node, ProcessState
+from ackproof.infra.api.interface import Capability, ExternalView, InfraError, Node, ProcessState
 from ackproof.testing.memory.links import MemoryLinks
 from ackproof.testing.memory.nodes import MemoryClock, MemoryDisk, MemoryNode, MemoryProcess
 
@@ -17,7 +17,7 @@ class MemoryServer:
     process: MemoryProcess
     starts: int = 0
     peer_ports: tuple[int, ...] = ()
-    distant: Distant | None = None
+    distant: ExternalView | None = None
     stillborn: bool = False
     """Whether it ends as soon as it is started."""
     clock: MemoryClock = field(init=False)

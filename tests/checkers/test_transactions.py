@@ -19,7 +19,7 @@ from ackproof.history.schema import TABLES
 from ackproof.history.transactional import TRANSFORMERS
 from ackproof.history.writer import PartitionedWriter, TableWriter
 from ackproof.workloads.interface import Load, Transactions
-from ackproof.workloads.transactions.workload import Transactions as Workload
+from ackproof.workloads.transactions.workload import TransactionsWorkload as Workload
 from tests.support.builders.histories import T0, state
 
 TOPIC, PARTITIONS = "t", 2

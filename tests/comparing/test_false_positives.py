@@ -9,7 +9,7 @@ import pytest
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.comparing.differences import lines
 from ackproof.harness.comparing.measures import measures
-from ackproof.harness.comparing.sides import BINS, Pooled, Sends, Side
+from ackproof.harness.comparing.sides import BINS, PooledCell, Sends, Side
 from ackproof.harness.report import chance
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
@@ -55,7 +55,7 @@ def a_level_per_run(rng: np.random.Generator) -> np.ndarray:
     return steady(rng) * rng.normal(1, 0.05)
 
 
-def side(runs: int, lost: Losses, waits: Waits, rng: np.random.Generator) -> list[Pooled]:
+def side(runs: int, lost: Losses, waits: Waits, rng: np.random.Generator) -> list[PooledCell]:
     """One side: each of its cells, in all of its runs."""
     by_run = [lost(rng) for _ in range(runs)]
     document = VerdictDocument(verdict=Verdict.PASS, cells=())
@@ -68,7 +68,7 @@ def side(runs: int, lost: Losses, waits: Waits, rng: np.random.Generator) -> lis
         read[run] = {str(cell): told for cell in range(len(by_run[0]))}
     made.__dict__["sends"] = read  # as it is read from a history
     return [
-        Pooled(
+        PooledCell(
             side=made,
             runs=[document_of(run, cell, by_run[run][cell]) for run in range(runs)],
         )

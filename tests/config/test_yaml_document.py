@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.config.yaml_document import NotYaml, Position, dump, read
+from ackproof.config.yaml_document import InvalidYaml, Position, dump, read
 
 PLAIN = [
     ("true", True),
@@ -105,13 +105,13 @@ def test_alias_is_replaced_by_its_anchor() -> None:
 def test_aliases_of_aliases_do_not_fill_the_memory() -> None:
     lines = ["a: &x0 [1, 1]"]
     lines += [f"b{n}: &x{n} [*x{n - 1}, *x{n - 1}]" for n in range(1, 35)]
-    with pytest.raises(NotYaml, match="aliases make it unreasonably large"):
+    with pytest.raises(InvalidYaml, match="aliases make it unreasonably large"):
         read("\n".join(lines))
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_is_not_yaml(text: str) -> None:
-    with contextlib.suppress(NotYaml):
+    with contextlib.suppress(InvalidYaml):
         read(text)
 
 

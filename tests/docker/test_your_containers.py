@@ -13,7 +13,7 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.docker.engine import IMAGE, connected
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.external.control import carry_out
-from ackproof.infra.systems.external.description import Action, Handle
+from ackproof.infra.systems.external.description import Action, BrokerControl
 from tests.support.processes.deadlines import PATIENCE_S
 
 pytestmark = pytest.mark.docker
@@ -75,7 +75,11 @@ def project(client: docker.DockerClient, image: str) -> Iterator[str]:
 @pytest.mark.parametrize("by", ["compose", "container"])
 def test_a_service_is_stopped_and_started_by_its_name(client, project: str, by: str) -> None:
     name = f"{project}-kafka-1-1"
-    handle = Handle(compose=f"{project}/kafka-1") if by == "compose" else Handle(container=name)
+    handle = (
+        BrokerControl(compose=f"{project}/kafka-1")
+        if by == "compose"
+        else BrokerControl(container=name)
+    )
     mine: Container = client.containers.get(name)
     others = [client.containers.get(f"{project}-kafka-2-{n}") for n in (1, 2)]
 
@@ -108,6 +112,6 @@ def test_of_several_containers_none_is_touched(client, project: str) -> None:
         with pytest.raises(
             InfraError, match=f"{found} containers match, but exactly one is needed"
         ):
-            carry_out(Handle(compose=f"{project}/{service}"), Action.KILL)
+            carry_out(BrokerControl(compose=f"{project}/{service}"), Action.KILL)
     both = [client.containers.get(f"{project}-kafka-2-{n}") for n in (1, 2)]
     assert [container.status for container in both] == ["running", "running"]

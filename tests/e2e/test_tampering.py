@@ -15,7 +15,7 @@ import pytest
 
 from ackproof.checkers.checks import read_counts
 from ackproof.history import reader
-from ackproof.history.names import Stem
+from ackproof.history.names import FileStem
 from ackproof.history.schema import TABLES, decoded
 from ackproof.history.storage import digest
 from tests.support.builders.checked_runs import checked
@@ -81,9 +81,9 @@ class Tampered:
     def change(self, table: str, writer: str, act: Callable[[Rows], None]) -> None:
         """``act`` on the rows that ``writer`` wrote of the cell, in place."""
         partition = (self.topic, 0) if table in ("log", "polls", "sends") else None
-        self._rewrite(table, Stem(table=table, writer=writer, partition=partition), act)
+        self._rewrite(table, FileStem(table=table, writer=writer, partition=partition), act)
 
-    def _rewrite(self, table: str, stem: Stem, act: Callable[[Rows], None]) -> None:
+    def _rewrite(self, table: str, stem: FileStem, act: Callable[[Rows], None]) -> None:
         (path,) = reader.by_stem(self._history, table)[stem]
         rows = pq.read_table(path).to_pylist()
         act(rows)
@@ -92,7 +92,7 @@ class Tampered:
         if table != "closings":
             self._closed_with(stem, len(rows), digest(path))
 
-    def _closed_with(self, stem: Stem, many: int, digest: str) -> None:
+    def _closed_with(self, stem: FileStem, many: int, digest: str) -> None:
         def say(rows: Rows) -> None:
             for row in rows:
                 there = None if row["topic"] is None else (row["topic"], row["partition"])

@@ -28,7 +28,7 @@ from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Target
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
-from ackproof.workloads.interface import CATCH_UP_S, Role
+from ackproof.workloads.interface import CATCH_UP_S, ClientRole
 from tests.support.processes.deadlines import PATIENCE_S
 
 GROUPS = [
@@ -121,14 +121,14 @@ def deadline(run: Run, seconds: float = 100.0) -> Deadline:
     return Deadline.after(run.clock, seconds)
 
 
-def names(running: list[clients.ClientProcess], role: Role) -> list[str]:
+def names(running: list[clients.ClientProcess], role: ClientRole) -> list[str]:
     return [one.client.name for one in clients.of_role(role, running)]
 
 
 def test_every_client_is_started_and_waited_for(busy: Run, node: ClientNode) -> None:
     setup.start_workload(busy, deadline(busy))
-    assert len(names(busy.started, Role.PRODUCER)) == 2
-    assert len(names(busy.started, Role.CONSUMER)) == 1 + 3 + 4
+    assert len(names(busy.started, ClientRole.PRODUCER)) == 2
+    assert len(names(busy.started, ClientRole.CONSUMER)) == 1 + 3 + 4
     assert busy.running == busy.started
     assert {one.client.cell for one in busy.started} == {"acks-all.minisr-1"}
     assert len(node.processes) == 10
@@ -234,8 +234,10 @@ def test_a_consumer_that_hangs_is_a_finding_and_the_others_are_not(
     ]
 
 
-@pytest.mark.parametrize("role", Role)
-def test_crashed_client_leaves_the_others_running(busy: Run, node: ClientNode, role: Role) -> None:
+@pytest.mark.parametrize("role", ClientRole)
+def test_crashed_client_leaves_the_others_running(
+    busy: Run, node: ClientNode, role: ClientRole
+) -> None:
     """And only those whose role the fault names are drawn."""
     setup.start_workload(busy, deadline(busy))
     before = names(busy.running, role)
@@ -249,7 +251,7 @@ def test_crashed_client_leaves_the_others_running(busy: Run, node: ClientNode, r
     assert not busy.findings
 
 
-def crash(run: Run, role: Role, number: int = 1, **further: object) -> OpenFault:
+def crash(run: Run, role: ClientRole, number: int = 1, **further: object) -> OpenFault:
     fault = FAULTS["crash-client"]
     target = Target(expression="clients", nodes=("client-1",))
     parameters = fault.parameters.model_validate({"role": role.value, **further})
@@ -273,9 +275,9 @@ def crashing(number: int, role: str) -> ScheduledFault:
     )
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", ClientRole)
 def test_another_comes_in_the_place_of_one_that_crashed(
-    busy: Run, node: ClientNode, role: Role
+    busy: Run, node: ClientNode, role: ClientRole
 ) -> None:
     """Twice: then in the place of the one that came."""
     plan = [crashing(number, role.value) for number in (1, 2)]
@@ -315,7 +317,7 @@ def proven_healed(run: Run, entry: OpenFault) -> bool:
 
 def test_heal_fails_without_a_planned_replacement_client(busy: Run) -> None:
     setup.start_workload(busy, deadline(busy))
-    entry = crash(busy, Role.PRODUCER, comes_back=True)
+    entry = crash(busy, ClientRole.PRODUCER, comes_back=True)
     with pytest.raises(HealFailed, match="no replacement was planned for producer-"):
         busy.executor.heal(entry)
 

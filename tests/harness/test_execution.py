@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ackproof.harness.campaign.backends import BACKENDS, Place, Site
+from ackproof.harness.campaign.backends import BACKENDS, BackendContext, BackendKind
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.directory import create
 from ackproof.harness.exit_status import ExitStatus
@@ -39,7 +39,7 @@ def carry_out(campaign_file, tmp_path: Path, interruption, monkeypatch, capsys):
     what it says."""
 
     def carry_out(open_backend, **more: object) -> tuple[ExitStatus, str]:
-        place = Place(
+        place = BackendKind(
             capabilities=lambda _: frozenset(), obstacle=lambda: None, open=open_backend, enter=exit
         )
         monkeypatch.setitem(BACKENDS, "local", place)
@@ -59,7 +59,7 @@ def phases(out: Path, number: int) -> list[tuple[str, str, str]]:
     return [(row["phase"], row["event"], row["detail"]) for row in rows]
 
 
-def refuses(_site: Site, _scratch: Path, _results: Path) -> Backend:
+def refuses(_site: BackendContext, _scratch: Path, _results: Path) -> Backend:
     raise InfraError("there is no room for a cluster")
 
 
@@ -79,7 +79,7 @@ def test_a_backend_that_does_not_open_skips_neither_the_next_run_nor_the_check(
 
 
 def test_a_fault_of_our_own_does_not_either(carry_out, tmp_path: Path) -> None:
-    def breaks(_site: Site, _scratch: Path, _results: Path) -> Backend:
+    def breaks(_site: BackendContext, _scratch: Path, _results: Path) -> Backend:
         raise ZeroDivisionError("a slip of ours")
 
     status, said = carry_out(breaks)
@@ -100,7 +100,7 @@ def test_no_further_run_once_one_broke_a_guarantee(
     log."""
     opened: list[str] = []
 
-    def loses_in_the_second(site: Site, scratch: Path, results: Path) -> Backend:
+    def loses_in_the_second(site: BackendContext, scratch: Path, results: Path) -> Backend:
         opened.append(results.name)
         if results.name == "2":
             _record_a_loss(manifest.read(tmp_path / "out"), results / "history")
@@ -119,7 +119,7 @@ def test_no_further_run_once_one_broke_a_guarantee(
 
 
 def test_asked_to_stop_while_a_backend_opens_nothing_more_begins(carry_out, tmp_path: Path) -> None:
-    def asked(_site: Site, _scratch: Path, _results: Path) -> Backend:
+    def asked(_site: BackendContext, _scratch: Path, _results: Path) -> Backend:
         os.kill(os.getpid(), signal.SIGTERM)
         raise AssertionError("the signal was not taken")
 
@@ -131,7 +131,7 @@ def test_asked_to_stop_while_a_backend_opens_nothing_more_begins(carry_out, tmp_
 
 
 def test_asked_again_it_does_not_check(carry_out, tmp_path: Path, interruption) -> None:
-    def asked_twice(_site: Site, _scratch: Path, _results: Path) -> Backend:
+    def asked_twice(_site: BackendContext, _scratch: Path, _results: Path) -> Backend:
         interruption._times = 1
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("the signal was not taken")

@@ -17,7 +17,7 @@ from ackproof.harness.running import servers
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Cancelled, Deadline, SystemClock
 from ackproof.harness.running.recorder import RunRecorder
-from ackproof.harness.running.servers import NothingLeft
+from ackproof.harness.running.servers import AllBrokersEnded
 from ackproof.harness.running.steps import closing, injection
 from ackproof.harness.running.steps import nemesis as steps
 from ackproof.harness.running.steps.catalogue import STEPS
@@ -25,8 +25,8 @@ from ackproof.history import reader
 from ackproof.infra.api.interface import InfraError, Node, ProcessState
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.effects import Kill
-from ackproof.nemesis.execution.executor import GateClosed
+from ackproof.nemesis.effects import ProcessKill
+from ackproof.nemesis.execution.executor import HealingBegun
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.targets.bounds import Count
 from ackproof.nemesis.targets.expressions import parse
@@ -441,7 +441,7 @@ def test_an_injection_that_is_left_behind_breaks_nothing_after_the_heal(
     states = [server.process.state() for server in memory.system.brokers]
     assert states == [ProcessState.RUNNING] * 3
     assert [server.starts for server in memory.system.brokers] == [1, 0, 0]
-    assert run.ledger.done(1) == (Kill("broker-1"),)
+    assert run.ledger.done(1) == (ProcessKill("broker-1"),)
     assert events(run, "kill") == [("inject", None), ("heal", None), ("healed", True)]
     assert not events(run, "pause")
     assert run.ledger.still_open() == ()
@@ -449,7 +449,7 @@ def test_an_injection_that_is_left_behind_breaks_nothing_after_the_heal(
 
 def test_nothing_strikes_after_the_heal(run: Run, memory: Memory) -> None:
     steps.heal(run, deadline(run))
-    with pytest.raises(GateClosed):
+    with pytest.raises(HealingBegun):
         steps.faults(run, deadline(run))
     assert {row["event"] for row in rows(run)} == {"inject"}
     assert all(s.process.state() is ProcessState.RUNNING for s in memory.backend.servers.values())
@@ -538,7 +538,7 @@ def test_no_fault_waits_for_brokers_that_have_all_ended_for_good(run: Run, memor
     assert [row["event"] for row in rows(run)] == ["failed", "failed"]
     assert all("nothing is left to test" in row["evidence"] for row in rows(run))
     assert run.clock.monotonic() - began < 1
-    with pytest.raises(NothingLeft):
+    with pytest.raises(AllBrokersEnded):
         closing.final_read(run, deadline(run))
 
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from ackproof.harness.cli import cli
-from ackproof.harness.directory import CAMPAIGN_FILE, NotResults, named
+from ackproof.harness.directory import CAMPAIGN_FILE, ResultsDirectoryError, named
 from tests.support.fakes.s3_store import SECRET, Store, store
 
 
@@ -29,19 +29,22 @@ def test_results_there_are_found_and_left_as_they_were(there: Store) -> None:
 
 
 def test_no_results_there(there: Store) -> None:
-    with pytest.raises(NotResults, match="elsewhere has no results of a campaign"):
+    with pytest.raises(ResultsDirectoryError, match="elsewhere has no results of a campaign"):
         named(there.uri("elsewhere"))
 
 
 @pytest.mark.usefixtures("there")
 def test_no_such_bucket() -> None:
-    with pytest.raises(NotResults, match="s3a://nobodys-bucket does not exist"):
+    with pytest.raises(ResultsDirectoryError, match="s3a://nobodys-bucket does not exist"):
         named("s3a://nobodys-bucket/run")
 
 
 def test_access_to_a_closed_store_is_refused(there: Store) -> None:
     uri = there.uri("run")
-    with there.closed_to_all(), pytest.raises(NotResults, match=f"{uri} cannot be used") as refused:
+    with (
+        there.closed_to_all(),
+        pytest.raises(ResultsDirectoryError, match=f"{uri} cannot be used") as refused,
+    ):
         named(uri)
     assert SECRET not in str(refused.value)
 

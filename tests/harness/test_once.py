@@ -8,19 +8,19 @@ import pytest
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
-from ackproof.harness.subprocesses import Children, Once
+from ackproof.harness.subprocesses import CachedRun, ChildProcesses
 from tests.support.builders.results import cell_result
 
 
 @pytest.fixture
-def once(tmp_path: Path) -> Once:
+def once(tmp_path: Path) -> CachedRun:
     """Return one run of an invalid campaign, which yields no verdict."""
     file = tmp_path / "wrong.yaml"
     file.write_text("name: wrong\n", encoding="utf-8")
-    return Once(file=file, system="bundled", seed=1, directory=tmp_path / "results" / "1")
+    return CachedRun(file=file, system="bundled", seed=1, directory=tmp_path / "results" / "1")
 
 
-def was_run(once: Once) -> None:
+def was_run(once: CachedRun) -> None:
     once.directory.mkdir(parents=True)
     run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=False, cluster={})
     found = CampaignResult(
@@ -29,30 +29,30 @@ def was_run(once: Once) -> None:
     verdict.write(once.directory, verdict.to_document({"name": "c", "seed": 1}, found))
 
 
-def test_existing_result_is_not_run_again(once: Once) -> None:
+def test_existing_result_is_not_run_again(once: CachedRun) -> None:
     was_run(once)
-    assert once.carry_out(Children())
+    assert once.carry_out(ChildProcesses())
     assert not once.output.exists(), "nothing was started"
 
 
-def test_run_without_a_verdict_keeps_its_error_output(once: Once) -> None:
+def test_run_without_a_verdict_keeps_its_error_output(once: CachedRun) -> None:
     once.directory.mkdir(parents=True)
     (once.directory / "half").touch()
-    assert not once.carry_out(Children())
+    assert not once.carry_out(ChildProcesses())
     assert not once.directory.exists(), "what was killed halfway is no result"
     assert "wrong.yaml" in once.output.read_text(encoding="utf-8")
     assert once.result is None
 
 
-def test_metadata_quorum_is_passed_to_the_run(once: Once) -> None:
+def test_metadata_quorum_is_passed_to_the_run(once: CachedRun) -> None:
     quick = Path(__file__).parents[2] / "campaigns" / "quick.yaml"
     refused = replace(once, file=quick, metadata_quorum="combined-kraft")
-    assert not refused.carry_out(Children())
+    assert not refused.carry_out(ChildProcesses())
     assert "bundled keeps its metadata in ZooKeeper" in refused.output.read_text(encoding="utf-8")
 
 
-def test_a_verdict_that_cannot_be_read_is_not_taken_for_none(once: Once) -> None:
+def test_a_verdict_that_cannot_be_read_is_not_taken_for_none(once: CachedRun) -> None:
     once.directory.mkdir(parents=True)
     (once.directory / verdict.FILE).write_text("{", encoding="utf-8")
     with pytest.raises(DamagedResults):
-        once.carry_out(Children())
+        once.carry_out(ChildProcesses())

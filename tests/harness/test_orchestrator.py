@@ -12,14 +12,14 @@ from ackproof.harness.interruption import SIGNALS, Interruption
 from ackproof.harness.running import orchestrator
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.steps.catalogue import STEPS, Step
+from ackproof.harness.running.steps.catalogue import STEPS, RunStep
 from ackproof.history import reader
 
 Act = Callable[[Run, Deadline], None]
 
 
-def step(name: str, act: Act, needs: str | None = None, cleans_up: bool = False) -> Step:
-    return Step(name=name, act=act, limit_s=lambda _: 1.0, needs=needs, cleans_up=cleans_up)
+def step(name: str, act: Act, needs: str | None = None, cleans_up: bool = False) -> RunStep:
+    return RunStep(name=name, act=act, limit_s=lambda _: 1.0, needs=needs, cleans_up=cleans_up)
 
 
 def fine(_run: Run, _deadline: Deadline) -> None: ...
@@ -29,7 +29,7 @@ def broken(_run: Run, _deadline: Deadline) -> None:
     raise RuntimeError("it broke\nmany lines\nthe last line")
 
 
-def carry_out(run: Run, steps: Sequence[Step]) -> None:
+def carry_out(run: Run, steps: Sequence[RunStep]) -> None:
     orchestrator.carry_out(run, Interruption(), steps)
 
 
@@ -237,7 +237,7 @@ def test_a_fault_of_our_own_around_a_step_does_not_keep_the_rest_from_being_done
     def no_limit(_run: Run) -> float:
         raise ZeroDivisionError("no limit")
 
-    bad = Step(name="deploy", act=fine, limit_s=no_limit)
+    bad = RunStep(name="deploy", act=fine, limit_s=no_limit)
     carry_out(run, [bad, step("ready", fine, needs="deploy"), step("teardown", fine)])
     assert phases(run) == [("deploy", "failed"), ("teardown", "start"), ("teardown", "end")]
     assert run.findings == ["run 1, deploy: ZeroDivisionError: no limit"]

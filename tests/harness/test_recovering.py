@@ -10,9 +10,9 @@ from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.orchestrator import carry_out
-from ackproof.harness.running.servers import NothingLeft
+from ackproof.harness.running.servers import AllBrokersEnded
 from ackproof.harness.running.steps import recovery
-from ackproof.harness.running.steps.catalogue import STEPS, Step
+from ackproof.harness.running.steps.catalogue import STEPS, RunStep
 from ackproof.history import reader
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
@@ -20,7 +20,7 @@ from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryProcess
-from ackproof.workloads.interface import Client, Role
+from ackproof.workloads.interface import Client, ClientRole
 
 
 def deadline(run: Run, seconds: float = 1000.0) -> Deadline:
@@ -57,7 +57,7 @@ def end_all(memory: Memory) -> None:
 
 def test_recovering_ends_at_once_when_no_broker_is_left(run: Run, memory: Memory) -> None:
     end_all(memory)
-    with pytest.raises(NothingLeft, match="all brokers have ended permanently"):
+    with pytest.raises(AllBrokersEnded, match="all brokers have ended permanently"):
         recovery.recover(run, deadline(run))
     assert run.clock.monotonic() < 1
     assert {(row["leader"], row["whole"]) for row in rows(run)} == {(-1, False)}
@@ -66,7 +66,7 @@ def test_recovering_ends_at_once_when_no_broker_is_left(run: Run, memory: Memory
 def test_recovering_ends_when_the_last_broker_ends_meanwhile(run: Run, memory: Memory) -> None:
     acks(run)
     says(run, "member-0", lambda now: ends_at(20, now, memory), "g")
-    with pytest.raises(NothingLeft):
+    with pytest.raises(AllBrokersEnded):
         recovery.recover(run, deadline(run))
     assert run.clock.monotonic() == pytest.approx(20, abs=1.0)
     assert all(row["whole"] for row in rows(run)), "what they were when they were looked at"
@@ -86,7 +86,7 @@ def test_stale_metadata_do_not_make_a_cluster_without_brokers_whole(
     run.system.view()
     end_all(memory)
     assert all(view.leader > 0 for view in run.system.view().partitions.values())
-    with pytest.raises(NothingLeft):
+    with pytest.raises(AllBrokersEnded):
         recovery.recover(run, deadline(run))
     assert not any(row["whole"] for row in rows(run))
 
@@ -104,7 +104,7 @@ def test_after_it_failed_the_run_goes_on_to_read(run: Run, memory: Memory) -> No
     later = [name for name in ("flush", "final-read", "collect") if name]
     done: list[str] = []
     following = [
-        Step(
+        RunStep(
             name=step.name,
             act=lambda _run, _deadline, name=step.name: done.append(name),
             limit_s=lambda _: 10.0,
@@ -139,7 +139,7 @@ def says(run: Run, name: str, figures: Figures, group: str | None = None) -> Non
     client = Client(
         name=name,
         module="m",
-        role=Role.PRODUCER if group is None else Role.CONSUMER,
+        role=ClientRole.PRODUCER if group is None else ClientRole.CONSUMER,
         cell=run.cells[0].name,
         node="client-1",
         specification={} if group is None else member,

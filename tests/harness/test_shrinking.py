@@ -19,7 +19,7 @@ from ackproof.harness.campaign.model.workload import GroupSpec
 from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.validation import check, load
 from ackproof.harness.cli import cli
-from ackproof.harness.commands.shrink import Progress
+from ackproof.harness.commands.shrink import SearchProgress
 from ackproof.harness.directory import create
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
@@ -30,11 +30,11 @@ from ackproof.harness.shrinking.failures import (
     failures_of,
     first_failed_run,
 )
-from ackproof.harness.shrinking.judge import DIRECTORY, Judge, OutOfRuns
+from ackproof.harness.shrinking.judge import DIRECTORY, Judge, RunLimitReached
 from ackproof.harness.shrinking.recorded import as_recorded
 from ackproof.harness.shrinking.reductions import WAYS, Candidate
-from ackproof.harness.shrinking.search import Search, Tally, Way
-from ackproof.harness.subprocesses import Children, Interrupted
+from ackproof.harness.shrinking.search import Reduction, RunCounts, Search
+from ackproof.harness.subprocesses import ChildProcesses, Interrupted
 from ackproof.infra.api.interface import InfraError
 from ackproof.nemesis import FAULTS
 from tests.support.builders.results import cell_result, guarantee, threshold
@@ -240,7 +240,7 @@ def candidate(campaign: Campaign, *faults: tuple[str, int, int], **changes: obje
     return Candidate.of(campaign.resolved(seed=1).model_copy(update={"faults": entries, **changes}))
 
 
-def way(name: str) -> Way[Candidate]:
+def way(name: str) -> Reduction[Candidate]:
     return next(one for one in WAYS if one.name == name)
 
 
@@ -366,7 +366,7 @@ def test_a_whole_search_over_campaigns(campaign: Campaign) -> None:
 # --- the judge ---------------------------------------------------------------------------------
 
 
-class Processes(Children):
+class Processes(ChildProcesses):
     """Runs nothing, and leaves behind what a campaign would have."""
 
     asked_to_stop = False
@@ -450,7 +450,7 @@ class TestJudge:
         judge = judging(tmp_path, Processes(lambda _: result_of(())), runs_max=2)
         one = candidate(campaign, ("one", 0, 500))
         assert [judge.fails(one) for _ in range(2)] == [False, False]
-        with pytest.raises(OutOfRuns):
+        with pytest.raises(RunLimitReached):
             judge.fails(one)
 
     @pytest.mark.parametrize("answer", [None, result_of((), infrastructure_failed=True)])
@@ -470,7 +470,7 @@ class TestJudge:
         judge = judging(tmp_path, Processes(lambda _: result_of((LOST,))))
         one = candidate(campaign, ("one", 0, 500))
         assert judge.fails(one)
-        judge.keep(one, Tally(1, 3))
+        judge.keep(one, RunCounts(1, 3))
         file = tmp_path / DIRECTORY / "smallest.yaml"
         assert file.read_text().startswith(f"# Failed 1 of 3 runs: {LOST}.\n")
         assert load(file) == one.campaign
@@ -483,10 +483,10 @@ class TestJudge:
     ) -> None:
         judge = judging(tmp_path, Processes(lambda _: result_of((LOST,))))
         whole, less = (candidate(campaign, ("one", 0, gap)) for gap in (700, 500))
-        tell = Progress(judge, whole)
+        tell = SearchProgress(judge, whole)
         for tried in (whole, whole, less, less):
             assert judge.fails(tried)
-            tell(tried, Tally(1, 1), True)
+            tell(tried, RunCounts(1, 1), True)
         lines = capsys.readouterr().out.splitlines()
         announced = [line.endswith("the smallest so far") for line in lines]
         assert announced == [False, False, True, False]

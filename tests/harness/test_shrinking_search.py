@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.harness.shrinking.search import FIRST_RUNS_MAX, NotAgain, Search, Tally, Way, repeats
+from ackproof.harness.shrinking.search import (
+    FIRST_RUNS_MAX,
+    FailureNotReproduced,
+    Reduction,
+    RunCounts,
+    Search,
+    repeats,
+)
 
 Faults = tuple[int, ...]
 
@@ -18,7 +25,7 @@ def _fewer(_: Faults, parts: Sequence[object]) -> Faults:
     return tuple(part for part in parts if isinstance(part, int))
 
 
-FEWER: Way[Faults] = Way(name="faults", parts=lambda faults: faults, with_parts=_fewer)
+FEWER: Reduction[Faults] = Reduction(name="faults", parts=lambda faults: faults, with_parts=_fewer)
 
 
 class Judged:
@@ -62,8 +69,8 @@ def test_planted_cause_is_never_lost(
     search = searching(Judged(cause, p, seed))
     try:
         found = search.shrink(faults)
-    except NotAgain:
-        assert search.tallies[faults] == Tally(0, FIRST_RUNS_MAX)
+    except FailureNotReproduced:
+        assert search.tallies[faults] == RunCounts(0, FIRST_RUNS_MAX)
         return
     assert cause <= set(found) <= set(faults)
     assert search.tallies[found].failed >= 1
@@ -116,7 +123,7 @@ def test_ended_in_the_middle_it_has_the_best_so_far() -> None:
 
 def test_failure_that_does_not_recur_is_given_up() -> None:
     judge = Judged(frozenset({99}), 1.0, 0)
-    with pytest.raises(NotAgain, match=f"{FIRST_RUNS_MAX} runs"):
+    with pytest.raises(FailureNotReproduced, match=f"{FIRST_RUNS_MAX} runs"):
         searching(judge).shrink((1, 2))
     assert len(judge.asked) == FIRST_RUNS_MAX
 
@@ -140,7 +147,7 @@ def test_things_become_less_one_at_a_time_again_and_again() -> None:
         ]
         return [one for one in halved if one != lengths]
 
-    ways = [FEWER, Way(name="lengths", less=less)]
+    ways = [FEWER, Reduction(name="lengths", less=less)]
     fails = lambda lengths: sum(lengths) >= 7 and (len(lengths) >= 2 or max(lengths) < 60)  # noqa: E731
     search: Search[Faults] = Search(fails=fails, ways=ways, told=lambda *_: None)
     (found,) = search.shrink((64, 64, 64))
@@ -162,6 +169,6 @@ class TestOdds:
 
     @given(runs=st.integers(0, 50), failed=st.integers(0, 50))
     def test_odds_are_never_certain(self, runs: int, failed: int) -> None:
-        odds = Tally(min(runs, failed), runs).odds
+        odds = RunCounts(min(runs, failed), runs).odds
         assert 0 < odds < 1
         assert math.isfinite(repeats(odds, 0.05, 30))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ackproof.harness.running.client_health import SLACK_S, Silences, limit_s
+from ackproof.harness.running.client_health import SLACK_S, SilenceWatch, limit_s
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.history import reader
@@ -16,7 +16,7 @@ from ackproof.nemesis.effects import StopClient
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
-from ackproof.workloads.interface import Client, Role
+from ackproof.workloads.interface import Client, ClientRole
 
 AT_WORK = {"sent": 9, "acked": 5, "failed": 1, "indeterminate": 0, "time": 1}
 READING = {"assigned": 1, "polls": 3, "shown": 5, "committed": 0, "time": 1}
@@ -27,15 +27,15 @@ class Listening:
     """A producer and a member of its cell, of which one look is taken after another."""
 
     run: Run
-    silences: Silences
+    silences: SilenceWatch
     records: int | None = None
 
     def __post_init__(self) -> None:
         cell = self.run.cells[0]
         self.run.progress_files.mkdir(exist_ok=True)
         for role, specification in (
-            (Role.PRODUCER, {"records": self.records}),
-            (Role.CONSUMER, {"consumer_config": {"session.timeout.ms": 8000}}),
+            (ClientRole.PRODUCER, {"records": self.records}),
+            (ClientRole.CONSUMER, {"consumer_config": {"session.timeout.ms": 8000}}),
         ):
             client = Client(
                 name=role.value,
@@ -48,14 +48,14 @@ class Listening:
             file = self.run.progress_files / f"{role.value}.json"
             self.run.running.append(ClientProcess(client, MemoryProcess(role.value), file))
 
-    def says(self, role: Role, figures: Mapping[str, int]) -> None:
+    def says(self, role: ClientRole, figures: Mapping[str, int]) -> None:
         (self.run.progress_files / f"{role.value}.json").write_text(json.dumps(figures))
 
     def after(self, seconds: float) -> None:
         self.run.clock.now += seconds
         self.silences.look()
 
-    def limit_s(self, role: Role) -> float:
+    def limit_s(self, role: ClientRole) -> float:
         return limit_s(self.run, next(c for c in self.run.running if c.client.role is role))
 
     @property
@@ -70,23 +70,23 @@ def listening(run: Run) -> Listening:
 
 
 def beginning(run: Run, records: int | None = None) -> Listening:
-    there = Listening(run, Silences(run), records)
-    there.says(Role.PRODUCER, AT_WORK)
-    there.says(Role.CONSUMER, READING)
+    there = Listening(run, SilenceWatch(run), records)
+    there.says(ClientRole.PRODUCER, AT_WORK)
+    there.says(ClientRole.CONSUMER, READING)
     there.after(0)
     return there
 
 
 def test_the_limits_are_the_clients_own(listening: Listening) -> None:
-    assert listening.limit_s(Role.PRODUCER) == 20 + SLACK_S
-    assert listening.limit_s(Role.CONSUMER) == 8 + 6 * 6 + SLACK_S
+    assert listening.limit_s(ClientRole.PRODUCER) == 20 + SLACK_S
+    assert listening.limit_s(ClientRole.CONSUMER) == 8 + 6 * 6 + SLACK_S
 
 
 def test_a_producer_without_outcomes_is_silent_once(listening: Listening) -> None:
-    limit = listening.limit_s(Role.PRODUCER)
+    limit = listening.limit_s(ClientRole.PRODUCER)
     listening.after(limit - 1)
     assert listening.told == []
-    listening.says(Role.PRODUCER, {**AT_WORK, "sent": 900, "time": 2})
+    listening.says(ClientRole.PRODUCER, {**AT_WORK, "sent": 900, "time": 2})
     listening.after(2)
     words = "was silent for 31 s: none of its records was acknowledged, failed or was given up"
     assert listening.told == [("producer", None, None, words)]
@@ -97,12 +97,12 @@ def test_a_producer_without_outcomes_is_silent_once(listening: Listening) -> Non
 
 @pytest.mark.parametrize("what", ["acked", "failed", "indeterminate"])
 def test_one_reported_outcome_restarts_the_silence(listening: Listening, what: str) -> None:
-    limit = listening.limit_s(Role.PRODUCER)
+    limit = listening.limit_s(ClientRole.PRODUCER)
     listening.after(limit - 1)
-    listening.says(Role.PRODUCER, {**AT_WORK, what: 77})
+    listening.says(ClientRole.PRODUCER, {**AT_WORK, what: 77})
     listening.after(2)
     assert listening.told == []
-    listening.says(Role.CONSUMER, {**READING, "time": 2, "shown": 6})
+    listening.says(ClientRole.CONSUMER, {**READING, "time": 2, "shown": 6})
     listening.after(limit + 1)
     assert [name for name, *_ in listening.told] == ["producer"]
 
@@ -112,12 +112,12 @@ def test_a_producer_with_an_outcome_of_all_it_was_to_send_is_done(
     run: Run, records: int, silent: set[str]
 ) -> None:
     listening = beginning(run, records)
-    listening.after(listening.limit_s(Role.PRODUCER) + 1)
+    listening.after(listening.limit_s(ClientRole.PRODUCER) + 1)
     assert {name for name, *_ in listening.told} == silent
 
 
 def test_a_consumer_that_does_not_poll_is_silent(listening: Listening) -> None:
-    keeps_on(listening, 3, lambda n: listening.says(Role.PRODUCER, {**AT_WORK, "acked": n}))
+    keeps_on(listening, 3, lambda n: listening.says(ClientRole.PRODUCER, {**AT_WORK, "acked": n}))
     assert listening.told == [("consumer", None, None, "was silent for 60 s: it has not polled")]
     listening.after(20)
     assert len(listening.told) == 1, "that it is shown nothing goes without saying"
@@ -125,14 +125,14 @@ def test_a_consumer_that_does_not_poll_is_silent(listening: Listening) -> None:
 
 def test_consumer_that_polls_without_acked_records_is_not_silent(listening: Listening) -> None:
     """Test a reader without any acknowledged record to read: it has no part in the silence."""
-    keeps_on(listening, 4, lambda n: listening.says(Role.CONSUMER, {**READING, "time": n}))
+    keeps_on(listening, 4, lambda n: listening.says(ClientRole.CONSUMER, {**READING, "time": n}))
     assert {name for name, *_ in listening.told} == {"producer"}
 
 
 def both(listening: Listening, **figures: int) -> Callable[[int], None]:
     def say(n: int) -> None:
-        listening.says(Role.PRODUCER, {**AT_WORK, "acked": n})
-        listening.says(Role.CONSUMER, {**READING, "time": n, **figures})
+        listening.says(ClientRole.PRODUCER, {**AT_WORK, "acked": n})
+        listening.says(ClientRole.CONSUMER, {**READING, "time": n, **figures})
 
     return say
 

@@ -13,19 +13,19 @@ from ackproof.harness.running import clients, servers
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.processes import Watch
+from ackproof.harness.running.processes import ProcessWatch
 from ackproof.harness.running.steps import closing, setup
 from ackproof.history import reader
 from ackproof.infra.api.clocks import ClockReading
-from ackproof.infra.api.interface import DeploymentError, InfraError, ProcessState, Scheduled
+from ackproof.infra.api.interface import DeploymentError, InfraError, ProcessState, SchedulingTimes
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.effects import Crash, Kill
+from ackproof.nemesis.effects import ClientCrash, ProcessKill
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.cluster import Memory, MemorySystem
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
-from ackproof.workloads.interface import Client, Role
+from ackproof.workloads.interface import Client, ClientRole
 from tests.support.processes.deadlines import PATIENCE_S
 
 
@@ -49,7 +49,7 @@ class SilentProcess(MemoryProcess):
 @pytest.fixture
 def watched(run: Run, memory: Memory) -> Callable[[], list[tuple[str, int | None, int | None]]]:
     """Looks at broker-1 when called: what was recorded of it so far."""
-    one = servers._Watched(run, memory.system.brokers[0])
+    one = servers._WatchedServer(run, memory.system.brokers[0])
 
     def look() -> list[tuple[str, int | None, int | None]]:
         one.look()
@@ -61,7 +61,7 @@ def watched(run: Run, memory: Memory) -> Callable[[], list[tuple[str, int | None
 
 def hold(run: Run, fault_id: int) -> None:
     """A fault that is about to kill broker-1."""
-    effect = Kill("broker-1")
+    effect = ProcessKill("broker-1")
     run.ledger.open(
         OpenFault(
             fault_id=fault_id,
@@ -102,10 +102,10 @@ def test_how_long_a_server_waited_for_a_processor_is_recorded(
 ) -> None:
     process = memory.system.brokers[0].process
     for times in [(10, 5), (30, 12), None, (31, 12), (40, 10), (50, 20)]:
-        process.times = None if times is None else Scheduled(*times)
+        process.times = None if times is None else SchedulingTimes(*times)
         watched()
     memory.system.brokers[0].start()  # another process counts from 0
-    memory.system.brokers[0].process.times = Scheduled(1, 1)
+    memory.system.brokers[0].process.times = SchedulingTimes(1, 1)
     watched()
     rows = reader.read(run.history, "scheduling").to_pylist()
     assert [(row["server"], row["ran_ns"], row["waited_ns"]) for row in rows] == [
@@ -160,7 +160,7 @@ def test_end_of_a_client_quotes_the_last_error_of_its_log(run: Run) -> None:
     run = dataclasses.replace(run, client_nodes=[node])
     ended = Ended()
     run.running.append(ended.client(run))
-    run.watches[setup.CLIENTS] = Watch("none", lambda: None)
+    run.watches[setup.CLIENTS] = ProcessWatch("none", lambda: None)
     ended.process.current, ended.process.code = ProcessState.EXITED, 1
     setup._look_after_clients(run)
     path = "logs/client-1/producer-t.log"
@@ -265,7 +265,7 @@ def test_a_watch_goes_on_whatever_a_look_raises() -> None:
         looks.append(1)
         raise (InfraError("silent") if len(looks) == 1 else RuntimeError("a fault of our own"))
 
-    watch = Watch("x", look).start()
+    watch = ProcessWatch("x", look).start()
     wait_until(lambda: len(looks) >= 3, PATIENCE_S, "three looks")
     assert watch.stop(10)
 
@@ -280,7 +280,7 @@ class Ended:
         client = Client(
             name="producer-t",
             module="m",
-            role=Role.PRODUCER,
+            role=ClientRole.PRODUCER,
             cell=None,
             node="client-1",
             specification={},
@@ -291,7 +291,7 @@ class Ended:
 def test_a_client_that_ends_by_itself_is_a_finding(run: Run) -> None:
     ended = Ended()
     run.running.append(ended.client(run))
-    run.watches[setup.CLIENTS] = Watch("none", lambda: None)
+    run.watches[setup.CLIENTS] = ProcessWatch("none", lambda: None)
     setup._look_after_clients(run)
     assert not run.findings
     ended.process.current, ended.process.code = ProcessState.EXITED, 1
@@ -313,7 +313,7 @@ def test_a_client_that_a_fault_crashed_is_no_finding(run: Run, found_by: str) ->
     run.ledger.close(1)
     assert ended.process.code == -9
     if found_by == "the watch":
-        run.watches[setup.CLIENTS] = Watch("none", lambda: None)
+        run.watches[setup.CLIENTS] = ProcessWatch("none", lambda: None)
         setup._look_after_clients(run)
         assert run.cluster.members.workload == {}
         assert [client.name for client in run.cluster.workload()] == ["producer-t"]
@@ -332,7 +332,7 @@ def ends(run: Run) -> list[tuple[str, int | None, int | None]]:
 def crash(run: Run, fault_id: int, client: str) -> None:
     fault = FAULTS["crash-client"]
     target = Target(expression="clients", nodes=("client-1",))
-    plan = Plan(effects=(Crash(client),))
+    plan = Plan(effects=(ClientCrash(client),))
     entry = OpenFault(fault_id=fault_id, fault=fault, target=target, plan=plan, hold_ms=0)
     run.executor.inject(entry)
 
@@ -342,7 +342,7 @@ def test_a_silent_client_host_ends_neither_the_watching_nor_the_flush(run: Run) 
     silent, other = Ended(), Ended()
     silent.process.silent = True
     run.running.extend([other.client(run), silent.client(run)])
-    run.watches[setup.CLIENTS] = Watch("none", lambda: None)
+    run.watches[setup.CLIENTS] = ProcessWatch("none", lambda: None)
     setup._look_after_clients(run)
     del run.watches[setup.CLIENTS]
     assert not run.findings

@@ -4,34 +4,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.history.names import PARTITIONED, Stem, parse
+from ackproof.history.names import PARTITIONED, FileStem, parse
 from ackproof.history.schema import TABLES
 
 LEGAL = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True)
 STEMS = st.one_of(
     st.builds(
-        Stem,
+        FileStem,
         table=st.sampled_from(sorted(PARTITIONED)),
         writer=LEGAL,
         partition=st.tuples(LEGAL, st.integers(0, 10_000)),
     ),
-    st.builds(Stem, table=st.sampled_from(sorted(TABLES.keys() - PARTITIONED)), writer=LEGAL),
+    st.builds(FileStem, table=st.sampled_from(sorted(TABLES.keys() - PARTITIONED)), writer=LEGAL),
 )
 
 
 @given(STEMS, st.integers(1, 10_000_000))
-def test_file_names_parse_to_their_parts(stem: Stem, number: int) -> None:
+def test_file_names_parse_to_their_parts(stem: FileStem, number: int) -> None:
     assert parse(stem.closed) == (stem, None)
     assert parse(stem.part(number)) == (stem, number)
 
 
 @given(STEMS, STEMS)
-def test_different_stems_have_different_names(one: Stem, other: Stem) -> None:
+def test_different_stems_have_different_names(one: FileStem, other: FileStem) -> None:
     assert (str(one) == str(other)) == (one == other)
 
 
 def test_a_dot_in_a_topic_is_written_as_a_character_no_topic_has() -> None:
-    stem = Stem(table="sends", writer="a.b-0", partition=("orders.eu", 3))
+    stem = FileStem(table="sends", writer="a.b-0", partition=("orders.eu", 3))
     assert stem.closed == "sends.orders~eu.3.a~b-0.parquet"
     assert stem.part(1) == "sends.orders~eu.3.a~b-0.part-000001.arrows"
 
@@ -63,4 +63,4 @@ def test_other_names_are_refused(name: str) -> None:
 )
 def test_stems_are_checked(fields: dict, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        Stem(**fields)
+        FileStem(**fields)

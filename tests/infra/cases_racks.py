@@ -16,7 +16,7 @@ from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.bundled import BundledSystem
 from ackproof.infra.systems.properties import RACK_AWARE, racks_of
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.interface import Client, Load, Place
+from ackproof.workloads.interface import Client, ClientNode, Load
 from ackproof.workloads.topics import create_topics
 from tests.support.processes.deadlines import PATIENCE_S
 
@@ -63,7 +63,7 @@ def _produce(bootstrap_servers: str) -> None:
 def _readers(system: BundledSystem, scratch: Path) -> list[Client]:
     racks = racks_of([broker.name for broker in system.brokers], PROPERTIES)
     load = Load(rate=1, record_bytes=100, producers=0, readers=3, racks=racks)
-    place = Place(node="client-1", history=str(scratch / "h"), progress=str(scratch / "p"))
+    place = ClientNode(node="client-1", history=str(scratch / "h"), progress=str(scratch / "p"))
     made = WORKLOADS["produce"].clients(
         CELL, load, bootstrap_servers=system.bootstrap_servers, places=[place]
     )

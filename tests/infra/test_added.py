@@ -2,7 +2,7 @@
 
 import pytest
 
-from ackproof.infra.api.interface import InfraError, NobodyJoins
+from ackproof.infra.api.interface import InfraError, NoBrokerAdditions
 from ackproof.infra.systems.deployment import AddedBrokers, name_of
 from ackproof.testing.memory.cluster import memory_cluster
 from ackproof.testing.memory.servers import MemoryBackend, MemoryServer
@@ -42,7 +42,7 @@ def test_of_one_that_cannot_be_made_nothing_is_left() -> None:
 
 
 def test_join_without_a_deployment_is_refused() -> None:
-    no_broker = NobodyJoins("an external cluster is not deployed")
+    no_broker = NoBrokerAdditions("an external cluster is not deployed")
     with pytest.raises(
         LookupError, match="broker 4 cannot join: an external cluster is not deployed"
     ):

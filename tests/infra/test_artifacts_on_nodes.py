@@ -8,7 +8,7 @@ import pytest
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Command, InfraError
-from ackproof.infra.node.node import AgentNode, Made
+from ackproof.infra.node.node import AgentNode, NodeParts
 from ackproof.infra.systems.kafka.kraft.system import ServerProgram
 from ackproof.infra.systems.kafka.product import kafka_build, kafka_program
 
@@ -21,7 +21,7 @@ JARS, OTHERS = (
 
 def node(artifacts: Mapping[Artifact, PurePosixPath] | None) -> AgentNode:
     return AgentNode(
-        Made(
+        NodeParts(
             name="broker-1",
             addresses=["192.0.2.1"],
             directory=PurePosixPath("/node"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.infra.agent import clocks
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S
 
@@ -74,7 +74,7 @@ class TestWhatIsWritten:
 
     @pytest.mark.parametrize("name", ["a b", "a:b"])
     def test_directory_unnameable_to_the_loader_is_refused(self, tmp_path: Path, name: str) -> None:
-        with pytest.raises(Refused, match="no blanks and no colons"):
+        with pytest.raises(RefusedByNode, match="no blanks and no colons"):
             made(tmp_path, name)
 
 
@@ -134,14 +134,14 @@ class TestWhatAServerSays:
     def test_must_be_an_answer_to_us(self, log: Path, line: str) -> None:
         with (
             closing(Telling(log, 0, line)) as server,
-            pytest.raises(Refused, match="does not say"),
+            pytest.raises(RefusedByNode, match="does not say"),
         ):
             ask(server.port, log, within=0.3)
 
     def test_clock_of_an_unreachable_server_is_refused(self, log: Path) -> None:
         with closing(socket.socket()) as unanswered:
             unanswered.bind((HERE, 0))
-            with pytest.raises(Refused, match="its time could not be read"):
+            with pytest.raises(RefusedByNode, match="its time could not be read"):
                 ask(unanswered.getsockname()[1], log)
 
 

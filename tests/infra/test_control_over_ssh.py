@@ -12,7 +12,7 @@ from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.external.control import carry_out
-from ackproof.infra.systems.external.description import Action, Handle
+from ackproof.infra.systems.external.description import Action, BrokerControl
 from tests.support.processes.deadlines import PATIENCE_S
 from tests.support.ssh.server import SshHost, ssh_host
 
@@ -42,7 +42,7 @@ def host(tmp_path: Path, executable) -> Iterator[SshHost]:
         yield host
 
 
-def by(host: SshHost, **how: object) -> Handle:
+def by(host: SshHost, **how: object) -> BrokerControl:
     return handle(HandSpec.model_validate_json(json.dumps({**how, "ssh": host.login()})))
 
 

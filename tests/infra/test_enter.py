@@ -13,7 +13,7 @@ import pytest
 
 from ackproof.infra.backends.local import enter
 from ackproof.infra.backends.local.processes import mark
-from ackproof.infra.machine.registry import Kind, Registry
+from ackproof.infra.machine.registry import EntryKind, Registry
 from ackproof.infra.runs.cleanup import clean, leftovers
 from tests.support.backends.namespaces import AS_EACH_USER
 from tests.support.processes.deadlines import PATIENCE_S
@@ -213,7 +213,7 @@ def test_the_registry_tells_how_to_get_to_the_nodes(inside, wait_for) -> None:
     run = inside.start(CASES, "busy")
     _ready(inside, wait_for)
     entry = Registry(inside.state).get(inside.mark)
-    assert entry.kind is Kind.RUN
+    assert entry.kind is EntryKind.RUN
     assert entry.outer.pid == run.pid
     seen = subprocess.run(
         [*inside.prefix, *entry.nsenter, "cat", "/proc/net/dev"],

@@ -9,41 +9,41 @@ from typing import Any
 import pytest
 
 from ackproof.infra.api.interface import InfraError, ProcessState
-from ackproof.infra.machine.registry import Kind, Registry
+from ackproof.infra.machine.registry import EntryKind, Registry
 from ackproof.infra.machine.secrets import Secret, handed, read_all
 from ackproof.infra.runs import cleanup
 from ackproof.infra.systems.external.control import carry_out
-from ackproof.infra.systems.external.description import Action, Described, Handle
+from ackproof.infra.systems.external.description import Action, BrokerControl, DescribedCluster
 from ackproof.infra.systems.external.journal import FILE, Journal
 from ackproof.infra.systems.external.probes import survey
 from ackproof.infra.systems.external.restoration import restore
-from ackproof.infra.systems.external.server import OutsideServer
-from ackproof.nemesis.effects import Kill, Terminate
+from ackproof.infra.systems.external.server import ExternalServer
+from ackproof.nemesis.effects import ProcessKill, Terminate
 
 
 class Alone:
     """A cluster with one server."""
 
-    def __init__(self, server: OutsideServer) -> None:
+    def __init__(self, server: ExternalServer) -> None:
         self._server = server
 
-    def server(self, name: str) -> OutsideServer:
+    def server(self, name: str) -> ExternalServer:
         assert name == self._server.name
         return self._server
 
 
-def touching(path: Path) -> Handle:
+def touching(path: Path) -> BrokerControl:
     """Hands that leave a file for each thing they do."""
     script = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
-    return Handle(
+    return BrokerControl(
         commands={
             action: ((sys.executable, "-c", script, str(path / action)),) for action in Action
         }
     )
 
 
-def described(handle: Handle | None) -> Described:
-    return Described(
+def described(handle: BrokerControl | None) -> DescribedCluster:
+    return DescribedCluster(
         bootstrap_servers="unreachable:1",
         secrets={"sasl.password": Secret(env="NOT_SET_ANYWHERE")},
         brokers=(7,),
@@ -54,11 +54,13 @@ def described(handle: Handle | None) -> Described:
 def test_failed_command_is_reported_with_its_output(tmp_path: Path) -> None:
     failing = (sys.executable, "-c", "print('no such unit'); raise SystemExit(4)")
     with pytest.raises(InfraError, match="ended with 4: no such unit"):
-        carry_out(Handle(commands={Action.STOP: (failing,)}), Action.STOP)
+        carry_out(BrokerControl(commands={Action.STOP: (failing,)}), Action.STOP)
     with pytest.raises(InfraError, match="no command to kill it is configured"):
-        carry_out(Handle(commands={Action.STOP: (failing,)}), Action.KILL)
+        carry_out(BrokerControl(commands={Action.STOP: (failing,)}), Action.KILL)
     with pytest.raises(InfraError, match="No such file"):
-        carry_out(Handle(commands={Action.STOP: ((str(tmp_path / "absent"),),)}), Action.STOP)
+        carry_out(
+            BrokerControl(commands={Action.STOP: ((str(tmp_path / "absent"),),)}), Action.STOP
+        )
 
 
 def test_process_started_by_a_command_is_not_awaited(tmp_path: Path) -> None:
@@ -66,14 +68,15 @@ def test_process_started_by_a_command_is_not_awaited(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     script = "import os, sys; os.mkfifo(sys.argv[1])\nif not os.fork(): open(sys.argv[1]).read()"
     carry_out(
-        Handle(commands={Action.START: ((sys.executable, "-c", script, str(fifo)),)}), Action.START
+        BrokerControl(commands={Action.START: ((sys.executable, "-c", script, str(fifo)),)}),
+        Action.START,
     )
     fifo.write_text("it was there to read this")
 
 
 def test_a_broker_without_hands_is_not_touched(tmp_path: Path) -> None:
     journal = Journal.begin(tmp_path / FILE, described(None))
-    server = OutsideServer(7, None, {}, lambda: journal)
+    server = ExternalServer(7, None, {}, lambda: journal)
     with pytest.raises(InfraError, match="not in the inventory"):
         server.start()
     assert not journal.left().anything
@@ -82,9 +85,9 @@ def test_a_broker_without_hands_is_not_touched(tmp_path: Path) -> None:
 def test_action_is_journaled_before_it_is_carried_out(tmp_path: Path) -> None:
     """A command that fails half-way may have stopped it."""
     failing = (sys.executable, "-c", "raise SystemExit(1)")
-    handle = Handle(commands={Action.KILL: (failing,)})
+    handle = BrokerControl(commands={Action.KILL: (failing,)})
     journal = Journal.begin(tmp_path / FILE, described(handle))
-    server = OutsideServer(7, handle, {}, lambda: journal)
+    server = ExternalServer(7, handle, {}, lambda: journal)
     server.at("127.0.0.1", 1)
     assert server.process.state() is ProcessState.EXITED, "no server listens there"
     with pytest.raises(InfraError):
@@ -100,7 +103,7 @@ def test_action_of_a_killed_run_is_undone_once(tmp_path: Path, done: Action, bac
     run.mkdir(parents=True)
     handle = touching(tmp_path)
     journal = Journal.begin(run / FILE, described(handle))
-    OutsideServer(7, handle, {}, lambda: journal).do(done)
+    ExternalServer(7, handle, {}, lambda: journal).do(done)
     with (run / FILE).open("a") as file:
         file.write('{"down": 8, "ba')  # the harness was killed while it wrote
     told: list[str] = []
@@ -118,11 +121,11 @@ def test_results_alone_suffice_to_undo_leftovers(tmp_path: Path) -> None:
     (results / "runs" / "1").mkdir(parents=True)
     handle = touching(tmp_path)
     journal = Journal.begin(results / "runs" / "1" / FILE, described(handle))
-    OutsideServer(7, handle, {}, lambda: journal).do(Action.KILL)
+    ExternalServer(7, handle, {}, lambda: journal).do(Action.KILL)
     (tmp_path / "registry").mkdir()
     registry = Registry(tmp_path / "registry")
     told: list[str] = []
-    registry.add("mine", Kind.RUN, results=results)
+    registry.add("mine", EntryKind.RUN, results=results)
     assert cleanup.restore_results(registry, results, told.append)
     assert "is active" in told[0]
     assert not (tmp_path / "start").exists()
@@ -184,14 +187,14 @@ def test_a_command_is_the_same_from_wherever_it_is_undone(
     commands = {Action.START: ((sys.executable, "-c", script),)}
     (tmp_path / "theirs").mkdir()
     monkeypatch.chdir(tmp_path / "theirs")
-    carry_out(Handle(commands=commands, directory=str(tmp_path)), Action.START)
+    carry_out(BrokerControl(commands=commands, directory=str(tmp_path)), Action.START)
     assert (tmp_path / "here").exists()
 
 
 def test_a_container_is_one_of_the_engine_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test two engines, each of which may have a container of that name."""
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
-    handle = Handle(container="kafka", engine={"DOCKER_HOST": "tcp://127.0.0.1:2"})
+    handle = BrokerControl(container="kafka", engine={"DOCKER_HOST": "tcp://127.0.0.1:2"})
     with pytest.raises(InfraError, match=r"^docker -H tcp:.*:2 start kafka: .*port=2"):
         carry_out(handle, Action.START)
 
@@ -226,7 +229,7 @@ def test_unusable_client_settings_are_reported_and_keep_the_entry(tmp_path: Path
     run = tmp_path / "runs" / "1"
     run.mkdir(parents=True)
     tls = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "nowhere.pem")}
-    told = Described(bootstrap_servers="unreachable:1", client=tls, brokers=(7,))
+    told = DescribedCluster(bootstrap_servers="unreachable:1", client=tls, brokers=(7,))
     journal = Journal.begin(run / FILE, told)
     journal.topic("ackproof-t")
     for act in (lambda: survey(told), lambda: restore(tmp_path, lambda _line: None)):
@@ -249,9 +252,9 @@ def test_killed_broker_behind_a_proxy_is_started_when_the_fault_ends(
             update={"commands": {**handle.commands, Action.KILL: (failing,)}}
         )
     journal = Journal.begin(tmp_path / FILE, described(handle))
-    server = OutsideServer(7, handle, {"socket.timeout.ms": "100"}, lambda: journal)
+    server = ExternalServer(7, handle, {"socket.timeout.ms": "100"}, lambda: journal)
     cluster: Any = Alone(server)
-    effect = Terminate(server.name) if asked_before else Kill(server.name)
+    effect = Terminate(server.name) if asked_before else ProcessKill(server.name)
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         server.at(*proxy.getsockname())
         assert effect.apply(cluster)
@@ -266,9 +269,9 @@ def test_killed_broker_behind_a_proxy_is_started_when_the_fault_ends(
 
 def test_kill_that_fails_is_not_taken_for_done(tmp_path: Path) -> None:
     failing = (sys.executable, "-c", "raise SystemExit(1)")
-    handle = Handle(commands={Action.KILL: (failing,)})
+    handle = BrokerControl(commands={Action.KILL: (failing,)})
     journal = Journal.begin(tmp_path / FILE, described(handle))
-    server = OutsideServer(7, handle, {}, lambda: journal)
+    server = ExternalServer(7, handle, {}, lambda: journal)
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         server.at(*proxy.getsockname())
         with pytest.raises(InfraError):

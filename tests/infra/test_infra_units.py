@@ -13,6 +13,7 @@ from ackproof.history.schema import CLUSTER
 from ackproof.infra.api.interface import Capability, ClusterView, InfraError, PartitionView
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.backends.local.network import free_subnet
+from ackproof.infra.backends.ssh.login import UnknownHostKey
 from ackproof.infra.machine.software import find_java, parse_version
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.nodes import capabilities
@@ -33,6 +34,12 @@ PARTITION = PartitionView(
 VIEW = ClusterView(
     brokers={1: 100, 2: 200}, controller=1, controller_epoch=1, partitions={("t", 0): PARTITION}
 )
+
+
+def test_unknown_host_key_is_reported_once_with_the_way_to_accept_it() -> None:
+    text = str(UnknownHostKey("kafka-1", "SHA256:abc", Path("/known_hosts")))
+    assert text.count("unknown host") == 1
+    assert text.endswith("add: --accept-host-key SHA256:abc")
 
 
 def test_the_first_subnet_that_is_free_is_taken() -> None:

@@ -13,6 +13,7 @@ from ackproof.infra.systems.kafka.kraft.properties import in_force, session_as_h
 from ackproof.infra.systems.kafka.kraft.records import (
     BrokerRegistrationChange,
     Config,
+    MetadataBatch,
     Partition,
     PartitionChange,
     Record,
@@ -22,7 +23,6 @@ from ackproof.infra.systems.kafka.kraft.records import (
     Topic,
     UnknownRecord,
     UnregisterBroker,
-    Written,
 )
 from ackproof.infra.systems.kafka.kraft.system import let_go, schemas_of
 from ackproof.infra.systems.kafka.releases import Release
@@ -37,7 +37,7 @@ def image(*records: Record, epoch: int = 1) -> Image:
     """Return the image of these records, one batch each."""
     made = Image()
     for end, record in enumerate(records, start=1):
-        made.apply(Written(end, epoch, (record,)))
+        made.apply(MetadataBatch(end, epoch, (record,)))
     return made
 
 

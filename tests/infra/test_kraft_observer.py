@@ -8,7 +8,7 @@ import pytest
 from ackproof.infra.api.interface import ViewUnavailable
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.systems.kafka.kraft.image import Image
-from ackproof.infra.systems.kafka.kraft.log import Moment, log_observer
+from ackproof.infra.systems.kafka.kraft.log import ReadingOrigin, log_observer
 from tests.support.processes.deadlines import PATIENCE_S
 
 SECOND = 1_000_000_000
@@ -27,7 +27,7 @@ class Log:
     def clock(self) -> int:
         return self._now
 
-    def read(self, _timeout_s: float, on_batch: Callable[[Image, Moment], None]) -> None:
+    def read(self, _timeout_s: float, on_batch: Callable[[Image, ReadingOrigin], None]) -> None:
         if not self._answers:
             self.over.set()
             return
@@ -35,7 +35,7 @@ class Log:
         self._now += int(after_s * SECOND)
         if not answered:
             raise ViewUnavailable("silence")
-        on_batch(Image(), Moment(controller=101, epoch=1))
+        on_batch(Image(), ReadingOrigin(controller=101, epoch=1))
 
     def close(self) -> None: ...
 

@@ -7,7 +7,7 @@ import pytest
 
 from ackproof.infra.agent.impairments import Active, Impairment, Kind
 from ackproof.infra.agent.links import endpoint
-from ackproof.infra.agent.queues import Queue, asked, queueing_rate
+from ackproof.infra.agent.queues import PeerQueue, asked, queueing_rate
 from ackproof.infra.agent.rules import script, trials
 from ackproof.infra.api.interface import Capability
 
@@ -118,13 +118,13 @@ def test_queues_are_the_narrowest_and_the_slowest() -> None:
         active("slow", 50),
         active("slow", 10)._replace(addresses=("10.64.0.12",)),
     ]
-    assert asked(on) == {PEER: Queue(300, 100), ("10.64.0.12",): Queue(None, 10)}
+    assert asked(on) == {PEER: PeerQueue(300, 100), ("10.64.0.12",): PeerQueue(None, 10)}
     assert asked([]) == {}
 
 
 def test_a_standing_queue_is_never_longer_than_a_socket_s() -> None:
     for delay_ms in (20, 100, 500, 2000):
-        rate = queueing_rate(Queue(None, delay_ms))
+        rate = queueing_rate(PeerQueue(None, delay_ms))
         assert rate * delay_ms / 8 <= 200_000
-    assert queueing_rate(Queue(None, 20)) == 8_000
-    assert queueing_rate(Queue(200, 20)) == 200
+    assert queueing_rate(PeerQueue(None, 20)) == 8_000
+    assert queueing_rate(PeerQueue(200, 20)) == 200

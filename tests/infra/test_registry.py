@@ -12,7 +12,7 @@ import pytest
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.identity import ProcessIdentity
-from ackproof.infra.machine.registry import STATE_DIRECTORY, Entry, Kind, Registry
+from ackproof.infra.machine.registry import STATE_DIRECTORY, EntryKind, Registry, RegistryEntry
 from ackproof.infra.runs.cleanup import clean, leftovers, stop
 
 
@@ -30,9 +30,9 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def _dead_entry(registry: Registry, scratch: Path | None = None) -> Entry:
+def _dead_entry(registry: Registry, scratch: Path | None = None) -> RegistryEntry:
     """A run whose outer process is gone, though its id is in use."""
-    entry = registry.add("dead", Kind.RUN, scratch=scratch)
+    entry = registry.add("dead", EntryKind.RUN, scratch=scratch)
     dead = replace(entry, outer=replace(entry.outer, start=entry.outer.start - 1))
     registry._write(dead)
     return dead
@@ -40,7 +40,7 @@ def _dead_entry(registry: Registry, scratch: Path | None = None) -> Entry:
 
 def test_entries_are_read_as_written(registry: Registry, tmp_path: Path) -> None:
     scratch, results = tmp_path / "scratch", tmp_path / "results"
-    written = registry.add("r", Kind.CLUSTER, results=results, scratch=scratch, rootless=True)
+    written = registry.add("r", EntryKind.CLUSTER, results=results, scratch=scratch, rootless=True)
     registry.note_init("r", os.getppid())
     assert list(registry.entries()) == [
         replace(written, init=ProcessIdentity.of(os.getppid())),
@@ -57,7 +57,7 @@ def test_removing_takes_the_scratch_directory_and_leaves_the_results(
 ) -> None:
     scratch, results = tmp_path / "scratch", tmp_path / "results"
     results.mkdir()
-    registry.add("r", Kind.RUN, results=results, scratch=scratch)
+    registry.add("r", EntryKind.RUN, results=results, scratch=scratch)
     (scratch / "file").touch()
     registry.remove("r")
     assert registry.run_ids() == []
@@ -70,20 +70,20 @@ def test_a_scratch_directory_with_something_in_it_is_refused(
 ) -> None:
     (tmp_path / "precious").touch()
     with pytest.raises(InfraError, match="not empty"):
-        registry.add("r", Kind.RUN, scratch=tmp_path)
+        registry.add("r", EntryKind.RUN, scratch=tmp_path)
     assert registry.run_ids() == []
 
 
 def test_a_run_id_is_given_once(registry: Registry) -> None:
-    registry.add("r", Kind.RUN)
+    registry.add("r", EntryKind.RUN)
     with pytest.raises(InfraError, match="the run r already exists"):
-        registry.add("r", Kind.RUN)
+        registry.add("r", EntryKind.RUN)
 
 
 @pytest.mark.parametrize("run_id", ["", "../x", "a/b", ".hidden"])
 def test_a_run_id_is_a_file_name(registry: Registry, run_id: str) -> None:
     with pytest.raises(InfraError, match="must be a file name"):
-        registry.add(run_id, Kind.RUN)
+        registry.add(run_id, EntryKind.RUN)
 
 
 def test_the_directory_must_be_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_leftovers_are_removed_with_their_running_processes(
 ) -> None:
     dead = _dead_entry(registry, tmp_path / "scratch")
     registry.note_init("dead", sleeper.pid)
-    registry.add("alive", Kind.RUN)
+    registry.add("alive", EntryKind.RUN)
     assert [entry.run_id for entry in leftovers(registry)] == [dead.run_id]
     lines: list[str] = []
     assert clean(registry, lines.append)
@@ -137,7 +137,7 @@ def test_leftovers_are_removed_with_their_running_processes(
 
 
 def test_a_living_run_is_stopped(registry: Registry, sleeper: subprocess.Popen[bytes]) -> None:
-    entry = registry.add("r", Kind.CLUSTER)
+    entry = registry.add("r", EntryKind.CLUSTER)
     registry._write(replace(entry, outer=ProcessIdentity.of(sleeper.pid)))
     stop(registry, registry.get("r"))
     assert sleeper.wait(5) == -signal.SIGTERM

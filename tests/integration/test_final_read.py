@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.history.names import Stem
+from ackproof.history.names import FileStem
 from ackproof.history.reader import by_stem, files, read, read_files
 from ackproof.history.writer import TableWriter
 from tests.support.clients.confluent import create_topic, produce
@@ -157,7 +157,7 @@ def test_leftovers_of_the_former_reader_do_not_count(start: Start, tmp_path: Pat
     counted = Counter((r["topic"], r["partition"]) for r in read_files("log", mine).to_pylist())
     assert counted == {key: HOLDS for key in ALL if key != ("damaged", 1)}
     assert sorted(rows(history, "reads")) == sorted(ALL)
-    (path,) = whose[Stem(table="log", writer="another", partition=("sound", 0))]
+    (path,) = whose[FileStem(table="log", writer="another", partition=("sound", 0))]
     assert len(read_files("log", [path])) == 1
 
 

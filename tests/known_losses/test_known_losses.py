@@ -12,21 +12,21 @@ from click.testing import CliRunner
 
 from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
 from ackproof.harness.cli import cli
-from ackproof.harness.directory import NotResults
+from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.known_losses.page import page, words
-from ackproof.harness.known_losses.runs import Runs, Seen, Side, Tally, read
+from ackproof.harness.known_losses.runs import LossCounts, LossRun, LossRuns, LossSystem, read
 from ackproof.harness.report import verdict
 from tests.support.builders.results import cell_result
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "campaigns" / "known-losses" / "stories.yaml"
-OLD, NEW = Side(system="kafka:0.10.2.2"), Side(system="kafka:0.11.0.3")
+OLD, NEW = LossSystem(system="kafka:0.10.2.2"), LossSystem(system="kafka:0.11.0.3")
 MISREAD: Mapping[str, Any] = {"called": "where other things are lost", "shows": ["duplicated"]}
-OTHER = Side(system=NEW.system, called=MISREAD["called"], shows=("duplicated",))
+OTHER = LossSystem(system=NEW.system, called=MISREAD["called"], shows=("duplicated",))
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Runs:
+def runs(tmp_path: Path) -> LossRuns:
     """One story on two releases, and no results."""
     (tmp_path / "c.yaml").write_text("name: c\n", encoding="utf-8")
     written = {
@@ -42,12 +42,12 @@ def runs(tmp_path: Path) -> Runs:
     file = tmp_path / "stories.yaml"
     file.write_text(yaml.safe_dump(written), encoding="utf-8")
     known = read(file)
-    return Runs(stories=known, campaigns=tmp_path, results=tmp_path / "results")
+    return LossRuns(stories=known, campaigns=tmp_path, results=tmp_path / "results")
 
 
 def was_run(
-    runs: Runs,
-    side: Side,
+    runs: LossRuns,
+    side: LossSystem,
     seed: int,
     lost: int,
     found: Verdict,
@@ -76,26 +76,26 @@ def was_run(
     return place
 
 
-def test_runs_are_counted_by_their_outcome(runs: Runs) -> None:
-    assert runs.tally("told", OLD) == Tally()
+def test_runs_are_counted_by_their_outcome(runs: LossRuns) -> None:
+    assert runs.tally("told", OLD) == LossCounts()
     was_run(runs, OLD, 1, 0, Verdict.PASS)
     was_run(runs, OLD, 10, 7, Verdict.FAIL, "broker-2 led without them")
     was_run(runs, OLD, 2, 3, Verdict.INCONCLUSIVE, "broker-1 cut them")
     was_run(runs, OLD, 3, 0, Verdict.INCONCLUSIVE)
     was_run(runs, NEW, 1, 0, Verdict.NOT_GUARANTEED)
     (runs.of("told", OLD) / "seed-4").mkdir()  # of one that was killed
-    first = Seen(seed=2, records=3)
-    assert runs.tally("told", OLD) == Tally(runs=3, seen=2, untold=1, first=first)
-    assert runs.tally("told", NEW) == Tally(runs=1)
+    first = LossRun(seed=2, records=3)
+    assert runs.tally("told", OLD) == LossCounts(runs=3, seen=2, untold=1, first=first)
+    assert runs.tally("told", NEW) == LossCounts(runs=1)
 
 
-def test_failure_for_another_reason_does_not_count_unchecked_runs(runs: Runs) -> None:
+def test_failure_for_another_reason_does_not_count_unchecked_runs(runs: LossRuns) -> None:
     was_run(runs, NEW, 1, 0, Verdict.FAIL, findings=("run 1: t-0: no final read",))
     was_run(runs, NEW, 2, 0, Verdict.FAIL)
-    assert runs.tally("told", NEW) == Tally(runs=1, untold=1)
+    assert runs.tally("told", NEW) == LossCounts(runs=1, untold=1)
 
 
-def test_loss_with_another_possible_cause_is_not_counted(runs: Runs) -> None:
+def test_loss_with_another_possible_cause_is_not_counted(runs: LossRuns) -> None:
     """Test the same result on a side where a loss does not indicate the defect."""
     for side in (NEW, OTHER):
         was_run(runs, side, 1, 7, Verdict.FAIL)
@@ -104,7 +104,7 @@ def test_loss_with_another_possible_cause_is_not_counted(runs: Runs) -> None:
 
 def test_side_may_choose_its_metadata_quorum(tmp_path: Path) -> None:
     shipped = read(SHIPPED)
-    runs = Runs(stories=shipped, campaigns=SHIPPED.parent, results=tmp_path)
+    runs = LossRuns(stories=shipped, campaigns=SHIPPED.parent, results=tmp_path)
     runs.check(["kip-966"])
     planned = [(side.name, once) for _, side, once in runs.planned(["kip-966"], 1)]
     by_default, kraft = planned[:2]
@@ -113,13 +113,13 @@ def test_side_may_choose_its_metadata_quorum(tmp_path: Path) -> None:
     assert by_default[1].directory.parent != kraft[1].directory.parent
 
 
-def test_runs_of_another_campaign_are_not_counted(runs: Runs) -> None:
+def test_runs_of_another_campaign_are_not_counted(runs: LossRuns) -> None:
     was_run(runs, OLD, 1, 7, Verdict.FAIL)
     (runs.campaigns / "c.yaml").write_text("name: c\nruns: 2\n", encoding="utf-8")
-    assert runs.tally("told", OLD) == Tally()
+    assert runs.tally("told", OLD) == LossCounts()
 
 
-def test_all_are_run_once_before_any_is_run_twice(runs: Runs) -> None:
+def test_all_are_run_once_before_any_is_run_twice(runs: LossRuns) -> None:
     planned = [(name, side, one.seed) for name, side, one in runs.planned(["told"], 2)]
     assert planned == [("told", side, seed) for seed in (1, 2) for side in (OLD, NEW, OTHER)]
     places = [one.directory for _, _, one in runs.planned(["told"], 2)]
@@ -129,18 +129,18 @@ def test_all_are_run_once_before_any_is_run_twice(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (Tally(), "not run"),
-        (Tally(runs=3), "not seen in 3"),
-        (Tally(runs=3, seen=1), "**seen in 1 of 3**"),
-        (Tally(runs=3, untold=2), "not seen in 3, 2 inconclusive"),
-        (Tally(untold=2), "2 inconclusive"),
+        (LossCounts(), "not run"),
+        (LossCounts(runs=3), "not seen in 3"),
+        (LossCounts(runs=3, seen=1), "**seen in 1 of 3**"),
+        (LossCounts(runs=3, untold=2), "not seen in 3, 2 inconclusive"),
+        (LossCounts(untold=2), "2 inconclusive"),
     ],
 )
-def test_a_side_in_words(found: Tally, said: str) -> None:
+def test_a_side_in_words(found: LossCounts, said: str) -> None:
     assert words(found) == said
 
 
-def test_page_has_a_row_for_each_defect_with_its_first_sighting(runs: Runs) -> None:
+def test_page_has_a_row_for_each_defect_with_its_first_sighting(runs: LossRuns) -> None:
     was_run(runs, OLD, 4, 7, Verdict.FAIL)
     text = page(runs.stories, runs.tally)
     assert (
@@ -168,13 +168,13 @@ def test_stories_that_are_none(tmp_path: Path, changes: Mapping[str, Any], says:
     }  # fmt: skip
     file = tmp_path / "stories.yaml"
     file.write_text(json.dumps({"told": right | changes}), encoding="utf-8")
-    with pytest.raises(NotResults, match=says.replace("?", r"\?")):
+    with pytest.raises(ResultsDirectoryError, match=says.replace("?", r"\?")):
         read(file)
 
 
 @pytest.mark.parametrize("name", list(read(SHIPPED)))
 def test_shipped_defects_are_accepted_by_all_their_systems(name: str) -> None:
-    shipped = Runs(stories=read(SHIPPED), campaigns=SHIPPED.parent, results=Path("nowhere"))
+    shipped = LossRuns(stories=read(SHIPPED), campaigns=SHIPPED.parent, results=Path("nowhere"))
     shipped.check([name])
 
 
@@ -190,15 +190,15 @@ def test_page_alone_is_made_from_existing_runs(tmp_path: Path) -> None:
     assert not (tmp_path / f"kip-966-{digest}").exists(), "nothing was run"
 
 
-def test_existing_run_is_not_repeated(runs: Runs, tmp_path: Path) -> None:
+def test_existing_run_is_not_repeated(runs: LossRuns, tmp_path: Path) -> None:
     campaign = (ROOT / "campaigns" / "quick.yaml").read_text(encoding="utf-8")
     (tmp_path / "c.yaml").write_text(campaign, encoding="utf-8")
     file = tmp_path / "stories.yaml"
     written = yaml.safe_load(file.read_text(encoding="utf-8"))
     written["told"] |= {"has": [{"system": "bundled"}], "mended": []}
     file.write_text(yaml.safe_dump(written), encoding="utf-8")
-    ours = Runs(stories=read(file), campaigns=tmp_path, results=runs.results)
-    place = was_run(ours, Side(system="bundled"), 1, 7, Verdict.FAIL)
+    ours = LossRuns(stories=read(file), campaigns=tmp_path, results=runs.results)
+    place = was_run(ours, LossSystem(system="bundled"), 1, 7, Verdict.FAIL)
     arguments = ["--runs", "1", "--stories", str(file), "--results", str(runs.results)]
     told = CliRunner().invoke(cli, ["known-losses", *arguments])
     assert told.exit_code == 0, told.output

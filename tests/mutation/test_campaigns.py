@@ -9,7 +9,7 @@ import pytest
 
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.report.losses import ANOMALIES_FILE
-from ackproof.harness.subprocesses import Children
+from ackproof.harness.subprocesses import ChildProcesses
 from tests.support.builders.results import cell_result, guarantee
 from tools.mutation.campaigns import Campaigns, judge
 from tools.mutation.mutants import catalogue
@@ -104,7 +104,7 @@ class Scripted(Campaigns):
     """Campaigns with a scripted finding for each seed."""
 
     def __init__(self, file: Path, findings: list[Finding]) -> None:
-        super().__init__(Children(), [file], seeds=len(findings))
+        super().__init__(ChildProcesses(), [file], seeds=len(findings))
         self.left = findings
 
     def _run(self, *_about: object) -> Finding:
@@ -148,6 +148,6 @@ def test_campaign_that_cannot_run_is_inconclusive_with_reason(tmp_path: Path) ->
     sources, file = tmp_path / "sources", tmp_path / "elsewhere.yaml"
     copy_sound(sources)
     file.write_text(CAMPAIGN, encoding="utf-8")
-    found = Campaigns(Children(), [file], seeds=1).examine(None, sources, tmp_path / "place")
+    found = Campaigns(ChildProcesses(), [file], seeds=1).examine(None, sources, tmp_path / "place")
     assert (found.outcome, found.examined) == (Outcome.INCONCLUSIVE, "elsewhere, seed 1")
     assert "absent.yaml" in found.why

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.subprocesses import Children, Interrupted
+from ackproof.harness.subprocesses import ChildProcesses, Interrupted
 from tools.mutation import page
 from tools.mutation.display import Display
 from tools.mutation.mutants import Mutant, catalogue, digest
@@ -130,7 +130,7 @@ def test_damaged_result_file_counts_as_missing(tmp_path: Path) -> None:
 
 
 def simulator(directory: Path, seconds: float, sound_steps: int = 10) -> Simulator:
-    return Simulator(Children(), directory, seconds, sound_steps, 1)
+    return Simulator(ChildProcesses(), directory, seconds, sound_steps, 1)
 
 
 def test_longer_search_repeats_only_a_shorter_one_without_find(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.harness.subprocesses import Children
+from ackproof.harness.subprocesses import ChildProcesses
 from tools.mutation.mutants import catalogue
 from tools.mutation.results import Method, Outcome, Result
 from tools.mutation.sources import SUITES, copy_sound
 from tools.mutation.suites import Suite
 
 MUTANT = catalogue()["commits-of-any-generation"]
-SUITE = Suite(Children(), Method.CONFORMANCE, 1)
+SUITE = Suite(ChildProcesses(), Method.CONFORMANCE, 1)
 
 
 def sources(root: Path, test: str) -> Path:

@@ -7,7 +7,7 @@ import pytest
 from ackproof.infra.api.admin import OrderRefused
 from ackproof.infra.api.interface import InfraError, ProcessState, Server
 from ackproof.nemesis.execution.executor import HealFailed
-from ackproof.nemesis.interface import Attendants, Unplannable
+from ackproof.nemesis.interface import ServerObservers, Unplannable
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
 from ackproof.testing.memory.cluster import Memory, memory_cluster
@@ -247,6 +247,6 @@ def test_an_order_that_comes_too_late_for_it_is_taken_back(nemesis: Nemesis, fau
 
 def test_attendants_forward_each_event_to_all(memory: Memory) -> None:
     one, two = Noting(memory), Noting(memory)
-    attendants = Attendants([one, two])
+    attendants = ServerObservers([one, two])
     attendants.joins(memory.system.brokers[0])
     assert one.told == two.told == [("joins", "broker-1", True, True)]

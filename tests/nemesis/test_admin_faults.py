@@ -2,11 +2,11 @@
 
 import pytest
 
-from ackproof.infra.api.admin import NoAnswer, OrderRefused
+from ackproof.infra.api.admin import AdminTimeout, OrderRefused
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis.admin.orders import ADMIN
 from ackproof.nemesis.admin.topics import CHURN
-from ackproof.nemesis.effects import NotBegun
+from ackproof.nemesis.effects import EffectNotBegun
 from ackproof.nemesis.examples import ORDERS, Example
 from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.nemesis.interface import Unplannable
@@ -142,7 +142,7 @@ def test_records_that_are_still_there_were_not_deleted(nemesis: Nemesis) -> None
 
 def test_a_broker_that_keeps_its_replicas_is_not_removed(nemesis: Nemesis) -> None:
     nemesis.memory.system.admin.deaf = True
-    with pytest.raises(NotBegun, match="broker-3 still has replicas"):
+    with pytest.raises(EffectNotBegun, match="broker-3 still has replicas"):
         nemesis.strike("remove-broker", "broker-3")
     assert nemesis.memory.system.brokers[2].process.state() is ProcessState.RUNNING
     nemesis.memory.system.admin.deaf = False
@@ -197,7 +197,7 @@ class TestReassign:
 
     def test_heal_without_an_answer_is_repeated(self, nemesis: Nemesis) -> None:
         entry = nemesis.strike("reassign", "partition(orders, 0)")
-        nemesis.memory.system.admin.refusal = NoAnswer("lost")
+        nemesis.memory.system.admin.refusal = AdminTimeout("lost")
         with pytest.raises(HealFailed, match="lost"):
             nemesis.executor.heal(entry)
         assert not nemesis.healed(entry).proven

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.effects import NotBegun
+from ackproof.nemesis.effects import EffectNotBegun
 from ackproof.nemesis.execution.executor import HealFailed
 from ackproof.testing.nemesis import Nemesis
 from tests.support.fakes.remote_probe import FromOutside
@@ -47,7 +47,7 @@ def test_failed_verify_command_disproves_the_fault(nemesis: Nemesis, mark: Path)
 
 def test_program_that_is_not_there_has_changed_nothing(nemesis: Nemesis, mark: Path) -> None:
     entry = nemesis.aim("command", "broker-1", **by_file(mark, inject=["no-such-program"]))
-    with pytest.raises(NotBegun, match="no-such-program cannot be started"):
+    with pytest.raises(EffectNotBegun, match="no-such-program cannot be started"):
         nemesis.executor.inject(entry)
     assert not nemesis.bitten(entry).proven
     nemesis.executor.heal(entry)

@@ -11,7 +11,7 @@ import pytest
 
 from ackproof.infra.api.interface import InfraError, Node, ProcessState
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.nemesis.execution.executor import GateClosed, HealFailed
+from ackproof.nemesis.execution.executor import HealFailed, HealingBegun
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryProcess
@@ -284,7 +284,7 @@ class TestTheGate:
         def inject() -> None:
             try:
                 nemesis.executor.inject(entry)
-            except GateClosed as closed:
+            except HealingBegun as closed:
                 ends.append(closed)
 
         injecting = threading.Thread(target=inject)
@@ -312,7 +312,7 @@ class TestTheGate:
         entry = nemesis.aim("isolate", "broker-1")
 
         def inject() -> None:
-            with pytest.raises(GateClosed):
+            with pytest.raises(HealingBegun):
                 nemesis.executor.inject(entry)
 
         injecting = threading.Thread(target=inject)
@@ -328,7 +328,7 @@ class TestTheGate:
 
     def test_a_closed_gate_lets_nothing_in_and_opens_no_entry(self, nemesis: Nemesis) -> None:
         nemesis.executor.close()
-        with pytest.raises(GateClosed):
+        with pytest.raises(HealingBegun):
             nemesis.strike("kill", "broker-1")
         assert nemesis.ledger.still_open() == ()
         assert nemesis.memory.system.brokers[0].process.state() is ProcessState.RUNNING

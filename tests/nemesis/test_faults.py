@@ -9,7 +9,7 @@ from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.topics import CHURN
-from ackproof.nemesis.effects import Kill
+from ackproof.nemesis.effects import ProcessKill
 from ackproof.nemesis.interface import Aim, Fault, Link, Members, Parameters, Target, Unplannable
 from ackproof.nemesis.network.effects import OnLink, ResetLink
 from ackproof.nemesis.process.clients import CLIENTS
@@ -361,7 +361,7 @@ def test_every_parameter_has_a_default_and_a_description(fault: Fault) -> None:
 def test_effects_have_descriptions() -> None:
     link = Link("b1", "z1")
     words = {
-        Kill("b1"): "kill b1",
+        ProcessKill("b1"): "kill b1",
         OnLink(link, CUT): "cut b1->z1",
         OnLink(link, CUT, "quorum"): "cut b1->z1 (quorum)",
         OnLink(link, Impairment("loss", 30)): "lose 30 % of b1->z1",

@@ -7,7 +7,7 @@ import pytest
 
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.executor import GateClosed
+from ackproof.nemesis.execution.executor import HealingBegun
 from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets.expressions import parse, problems
@@ -198,7 +198,7 @@ def test_server_asked_to_end_is_ended_and_started_at_the_heal(nemesis: Nemesis) 
     nemesis.executor.heal(entry)
     assert broker.process.state() is ProcessState.RUNNING
     assert broker.starts == 1
-    with pytest.raises(GateClosed):
+    with pytest.raises(HealingBegun):
         nemesis.strike("terminate", "broker-2")
 
 

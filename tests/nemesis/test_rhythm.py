@@ -10,7 +10,7 @@ import pytest
 
 from ackproof.infra.api.interface import InfraError, Node
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.nemesis.execution.executor import GateClosed, HealFailed
+from ackproof.nemesis.execution.executor import HealFailed, HealingBegun
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Rhythm
 from ackproof.testing.memory.cluster import Memory
@@ -152,7 +152,7 @@ def test_a_closed_gate_ends_it(nemesis: Nemesis) -> None:
     nemesis.executor.close()
     wait_until(lambda: not rhythms(), PATIENCE_S, "the rhythm to end")
     assert not nemesis.memory.backend.links_cut, "it ends with a beat, or with the heal"
-    with pytest.raises(GateClosed):
+    with pytest.raises(HealingBegun):
         nemesis.executor.inject(flapping(nemesis, "broker-2 -> broker-3"))
     nemesis.executor.heal(entry)
 

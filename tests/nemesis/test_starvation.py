@@ -3,7 +3,7 @@
 import pytest
 
 from ackproof.infra.api.interface import ProcessState
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.testing.memory.servers import MemoryServer
 from ackproof.testing.nemesis import Nemesis
 
@@ -38,7 +38,7 @@ def test_server_that_needs_no_more_is_not_starved(nemesis: Nemesis, name: str) -
 def test_a_limit_that_is_still_there_is_not_healed(nemesis: Nemesis, name: str) -> None:
     entry = nemesis.strike(name, "broker-1")
     nemesis.executor.heal(entry)
-    for what in Scarce:
+    for what in LimitedResource:
         broker(nemesis).node.limit(what, 1)
     assert not nemesis.healed(entry).proven
 
@@ -46,7 +46,7 @@ def test_a_limit_that_is_still_there_is_not_healed(nemesis: Nemesis, name: str) 
 def test_starvation_sets_the_requested_limits(nemesis: Nemesis) -> None:
     nemesis.strike("starve-cpu", "broker-1", percent=5)
     nemesis.strike("starve-memory", "broker-1", kib=2)
-    assert broker(nemesis).node.limits == {Scarce.CPU: 50, Scarce.MEMORY: 2048}
+    assert broker(nemesis).node.limits == {LimitedResource.CPU: 50, LimitedResource.MEMORY: 2048}
 
 
 class TestWhoNeedsMoreMemoryIsKilled:

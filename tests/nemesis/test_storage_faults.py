@@ -4,9 +4,9 @@ import pytest
 
 from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.effects import Kill
+from ackproof.nemesis.effects import ProcessKill
 from ackproof.nemesis.interface import Effect, Unplannable
-from ackproof.nemesis.storage.effects import LosePower
+from ackproof.nemesis.storage.effects import PowerLoss
 from ackproof.nemesis.storage.faults import STORAGE
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryDisk
@@ -80,12 +80,12 @@ class TestPowerFailure:
 
     def test_all_processes_end_before_the_first_disk(self, nemesis: Nemesis) -> None:
         kinds = [type(effect) for effect in nemesis.aim("power-failure", "all").plan.effects]
-        assert kinds == [Kill] * 3 + [LosePower] * 3
+        assert kinds == [ProcessKill] * 3 + [PowerLoss] * 3
 
     def test_the_witnesses_token_is_another_one_each_time(self, nemesis: Nemesis) -> None:
         def tokens(seed: int) -> set[str]:
             plan = nemesis.aim("power-failure", "all", seed=seed).plan
-            return {effect.token for effect in plan.effects if isinstance(effect, LosePower)}
+            return {effect.token for effect in plan.effects if isinstance(effect, PowerLoss)}
 
         assert len(tokens(1) | tokens(2)) == 6
         assert tokens(1) == tokens(1)

@@ -8,7 +8,7 @@ import pytest
 
 from ackproof.infra.api.interface import Timings
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.effects import Kill, Stop
+from ackproof.nemesis.effects import ProcessKill, ProcessStop
 from ackproof.nemesis.interface import (
     Aim,
     Cluster,
@@ -51,19 +51,19 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class KillForGood(Kill):
+class KillForGood(ProcessKill):
     """It is never undone."""
 
     def undo(self, cluster: Cluster) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class StopAndForget(Stop):
+class StopAndForget(ProcessStop):
     """It stops the server beside the target's, too, and lets that one stand."""
 
     def apply(self, cluster: Cluster) -> bool:
-        Stop("broker-3").apply(cluster)
-        return Stop.apply(self, cluster)
+        ProcessStop("broker-3").apply(cluster)
+        return ProcessStop.apply(self, cluster)
 
 
 def always(claim: str) -> Look:
@@ -80,7 +80,7 @@ class DrawnByChance(Changed):
         self, members: Members, target: Target, parameters: Parameters, rng: random.Random
     ) -> Plan:
         del parameters, rng
-        return Plan(effects=(Kill(next(self._servers(members, target))),))
+        return Plan(effects=(ProcessKill(next(self._servers(members, target))),))
 
     def __init__(self) -> None:
         drawn = random.Random(1)

@@ -11,11 +11,11 @@ from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.interface import Parameters, Place, as_workload
+from ackproof.workloads.interface import ClientNode, Parameters, as_workload
 from tests.support.builders.installations import Install
 
 GROUP = "ackproof.workloads"
-PLACE = Place(node="client-1", history="history", progress="progress")
+PLACE = ClientNode(node="client-1", history="history", progress="progress")
 SOURCE = """
 from dataclasses import replace
 from pydantic import Field

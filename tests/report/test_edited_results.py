@@ -18,8 +18,8 @@ from ackproof.harness.cli import cli
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import index, verdict
-from ackproof.harness.side_by_side.members import Member, read
-from ackproof.harness.subprocesses import Once
+from ackproof.harness.side_by_side.members import MatrixSystem, read
+from ackproof.harness.subprocesses import CachedRun
 from tests.support.builders.checked_runs import WELL, checked, two_cells
 from tests.support.builders.histories import losing, write_campaign
 
@@ -86,9 +86,11 @@ def refused(directory: Path) -> Iterator[tuple[str, str]]:
     assert (entry.document, entry.occasion.square.kind) == (None, "broken")
     assert '<span class="badge pass">' not in index.render(directory.parent)
     yield "index", entry.trouble
-    once = Once(file=directory / "campaign.yaml", system="bundled", seed=1, directory=directory)
+    once = CachedRun(
+        file=directory / "campaign.yaml", system="bundled", seed=1, directory=directory
+    )
     with pytest.raises(DamagedResults) as caught:
-        read(Member(once=once))
+        read(MatrixSystem(once=once))
     yield "matrix", str(caught.value)
     with pytest.raises(DamagedResults):
         _ = once.result

@@ -20,10 +20,10 @@ from ackproof.checkers.verdict import (
 )
 from ackproof.config.documents import DocumentRefused
 from ackproof.harness.cli import cli
-from ackproof.harness.directory import NotResults
+from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report import verdict
 from ackproof.harness.side_by_side import document, page
-from ackproof.harness.side_by_side.members import Member, members, read
+from ackproof.harness.side_by_side.members import MatrixSystem, members, read
 from ackproof.harness.side_by_side.page import after_faults, side_by_side
 from tests.support.builders.results import cell_result
 from tests.support.processes.browser import Eyes
@@ -62,7 +62,7 @@ def result(lost: int, away_ms: int, found: Verdict = Verdict.PASS) -> CampaignRe
     )
 
 
-def was_run(member: Member, found: CampaignResult) -> None:
+def was_run(member: MatrixSystem, found: CampaignResult) -> None:
     """The results of a run, as checking leaves them."""
     member.once.directory.mkdir(parents=True)
     campaign = {"name": "c", "seed": SEED, "cluster": {"system": member.system}}
@@ -86,7 +86,7 @@ def place(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made(file: Path, place: Path) -> Sequence[Member]:
+def made(file: Path, place: Path) -> Sequence[MatrixSystem]:
     """Bundled lost nothing; 3.9.1 lost three records; 4.1.1 refuses it."""
     found = members(file, SYSTEMS, SEED, place)
     was_run(found[0], result(0, 1500))
@@ -94,7 +94,7 @@ def made(file: Path, place: Path) -> Sequence[Member]:
     return [read(member) for member in found]
 
 
-def lines(made: Sequence[Member]) -> dict[str, list[str]]:
+def lines(made: Sequence[MatrixSystem]) -> dict[str, list[str]]:
     return {
         line.name: [entry.text for entry in line.entries]
         for group in side_by_side(made).groups[:1]
@@ -102,7 +102,7 @@ def lines(made: Sequence[Member]) -> dict[str, list[str]]:
     }
 
 
-def test_each_figure_is_under_its_own_system(made: Sequence[Member]) -> None:
+def test_each_figure_is_under_its_own_system(made: Sequence[MatrixSystem]) -> None:
     assert side_by_side(made).clusters == SYSTEMS
     found = lines(made)
     assert found["lost"] == ["0", "3", "refused"]
@@ -112,7 +112,7 @@ def test_each_figure_is_under_its_own_system(made: Sequence[Member]) -> None:
     assert found["ack, 50 % and 99 % within"] == ["1.5 ms, 3 ms"] * 2 + ["refused"]
 
 
-def test_unavailability_is_listed_by_fault(made: Sequence[Member]) -> None:
+def test_unavailability_is_listed_by_fault(made: Sequence[MatrixSystem]) -> None:
     (group,) = after_faults(made)
     (line,) = group.lines
     assert (group.title, line.name) == (
@@ -123,13 +123,13 @@ def test_unavailability_is_listed_by_fault(made: Sequence[Member]) -> None:
 
 
 def test_the_page_is_fit_to_be_seen_in_a_browser(
-    made: Sequence[Member], file: Path, place: Path, eyes: Eyes
+    made: Sequence[MatrixSystem], file: Path, place: Path, eyes: Eyes
 ) -> None:
     assert eyes.faults(page.write(place, "c", file, SEED, made)) == []
 
 
 def test_system_without_a_verdict_is_reported(
-    made: Sequence[Member], file: Path, place: Path
+    made: Sequence[MatrixSystem], file: Path, place: Path
 ) -> None:
     gone = replace(made[1], result=None, document=None, cells=(), trouble="no Java")
     found = [made[0], gone, made[2]]
@@ -138,7 +138,7 @@ def test_system_without_a_verdict_is_reported(
 
 
 def test_why_a_system_refuses_stands_in_the_page_and_in_the_document(
-    made: Sequence[Member], file: Path, place: Path
+    made: Sequence[MatrixSystem], file: Path, place: Path
 ) -> None:
     html = page.write(place, "c", file, SEED, made).read_text(encoding="utf-8")
     assert "http" not in html.partition("<pre>")[0], "it needs nothing from elsewhere"
@@ -159,11 +159,11 @@ def test_why_a_system_refuses_stands_in_the_page_and_in_the_document(
 
 
 def test_a_document_of_later_days_is_refused(
-    made: Sequence[Member], file: Path, place: Path
+    made: Sequence[MatrixSystem], file: Path, place: Path
 ) -> None:
     later = document.made("c", file, SEED, made).model_copy(update={"version": 99})
     document.write(place, later)
-    with pytest.raises(NotResults, match="its version is 99"):
+    with pytest.raises(ResultsDirectoryError, match="its version is 99"):
         document.read(place)
 
 
@@ -196,7 +196,9 @@ def test_file_refused_by_every_system_is_an_error(file: Path, place: Path) -> No
         members(file, SYSTEMS, SEED, place)
 
 
-def test_existing_matrix_is_not_run_again(made: Sequence[Member], file: Path, place: Path) -> None:
+def test_existing_matrix_is_not_run_again(
+    made: Sequence[MatrixSystem], file: Path, place: Path
+) -> None:
     document.write(place, document.made("c", file, SEED, made))
     arguments = ["matrix", "--systems", ",".join(SYSTEMS), str(file), "--out", str(place)]
     told = CliRunner().invoke(cli, arguments)
@@ -217,7 +219,7 @@ def test_existing_matrix_is_not_run_again(made: Sequence[Member], file: Path, pl
     ],
 )
 def test_bad_usage(
-    made: Sequence[Member], file: Path, place: Path, arguments: Sequence[str], says: str
+    made: Sequence[MatrixSystem], file: Path, place: Path, arguments: Sequence[str], says: str
 ) -> None:
     document.write(place, document.made("c", file, SEED, made))
     told = CliRunner().invoke(cli, ["matrix", *arguments, str(file), "--out", str(place)])
@@ -226,7 +228,7 @@ def test_bad_usage(
 
 
 def test_another_campaign_is_not_mixed_with_it(
-    made: Sequence[Member], file: Path, place: Path
+    made: Sequence[MatrixSystem], file: Path, place: Path
 ) -> None:
     document.write(place, document.made("c", file, SEED, made))
     file.write_text(CAMPAIGN.replace("100", "200"), encoding="utf-8")

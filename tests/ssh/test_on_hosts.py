@@ -17,10 +17,10 @@ from ackproof.infra.agent.impairments import CUT, Impairment
 from ackproof.infra.api.artifacts import Artifact, program
 from ackproof.infra.api.interface import Capability, Command, InfraError, Node, ProcessState
 from ackproof.infra.backends.ssh.backend import SshBackend
-from ackproof.infra.backends.ssh.connection import Channels, Connection
+from ackproof.infra.backends.ssh.connection import Connection, SshChannels
 from ackproof.infra.backends.ssh.hosts import clean_hosts
 from ackproof.infra.backends.ssh.inventory import load
-from ackproof.infra.backends.ssh.preparation import Brought, bring_agent
+from ackproof.infra.backends.ssh.preparation import DeliveredAgent, bring_agent
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.copying import fetch
@@ -269,13 +269,13 @@ def test_a_host_has_one_run_at_a_time(backend, inventory) -> None:
         SshBackend(load(inventory(0)), ["a"])
 
 
-def run_agent(connection: Connection, brought: Brought) -> AgentClient:
+def run_agent(connection: Connection, brought: DeliveredAgent) -> AgentClient:
     """The agent of the run that has the host."""
     argv = [*brought.program, "connect", str(brought.base / "run" / "agent.sock")]
-    return AgentClient("host", Channels(connection, argv, at_once=1))
+    return AgentClient("host", SshChannels(connection, argv, at_once=1))
 
 
-def acquire(brought: Brought, lease_s: float) -> str:
+def acquire(brought: DeliveredAgent, lease_s: float) -> str:
     base = str(brought.base)
     brought.agent.ask("acquire", base=base, run="r", holder="test", lease_s=lease_s, env={})
     return base
@@ -470,7 +470,7 @@ def test_names_that_lead_elsewhere_are_refused(backend, hosts, tmp_path: Path) -
     with hosts.logged_in(0, "admin") as connection:
         for entries, refused in ((up, "../out"), (through, "in/out")):
             argv = ["python3", "-c", lying.replace("ENTRIES", repr(entries))]
-            agent = AgentClient("host", Channels(connection, argv, at_once=1))
+            agent = AgentClient("host", SshChannels(connection, argv, at_once=1))
             with pytest.raises(InfraError, match=f"refused a file named '{refused}'"):
                 fetch(agent, node.directory, tmp_path / "in")
     assert not (tmp_path / "out").is_symlink()

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from ackproof.history.reader import read
 from ackproof.workloads.configuration import member_properties
-from ackproof.workloads.consuming.commits import Committer, NoAnswer
+from ackproof.workloads.consuming.commits import CommitTimeout, RecordingCommitter
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
 from ackproof.workloads.consuming.polling import Positions
 from ackproof.workloads.interface import Delivery
@@ -52,9 +52,11 @@ def tables(spec: GroupMemberSpec) -> Iterator[ConsumptionTables]:
 
 
 @pytest.fixture
-def committer(spec: GroupMemberSpec, positions: Positions, tables: ConsumptionTables) -> Committer:
+def committer(
+    spec: GroupMemberSpec, positions: Positions, tables: ConsumptionTables
+) -> RecordingCommitter:
     recorder = ConsumptionRecorder(spec, tables, clock=lambda: 0)
-    return Committer(spec.topic, recorder, positions, answer_s=60.0)
+    return RecordingCommitter(spec.topic, recorder, positions, answer_s=60.0)
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def commits(spec: GroupMemberSpec, tables: ConsumptionTables) -> list[tuple]:
 
 
 def test_unanswered_commit_is_indeterminate_at_the_end(
-    spec, tables, committer: Committer, consumer: Consumer
+    spec, tables, committer: RecordingCommitter, consumer: Consumer
 ) -> None:
     committer.ask(consumer)
     assert committer.is_behind
@@ -80,7 +82,7 @@ def test_unanswered_commit_is_indeterminate_at_the_end(
 
 
 def test_single_commit_is_in_flight_at_a_time(
-    spec, tables, positions: Positions, committer: Committer, consumer: Consumer
+    spec, tables, positions: Positions, committer: RecordingCommitter, consumer: Consumer
 ) -> None:
     committer.ask(consumer)
     positions.shown({1: 8})
@@ -90,7 +92,7 @@ def test_single_commit_is_in_flight_at_a_time(
 
 
 def test_waiting_for_an_answer_ends_without_one(
-    spec, tables, committer: Committer, consumer: Consumer
+    spec, tables, committer: RecordingCommitter, consumer: Consumer
 ) -> None:
     committer.commit(consumer)
     assert commits(spec, tables) == [ASKED, UNKNOWN]
@@ -102,8 +104,8 @@ def test_commit_without_an_answer_is_indeterminate(
 ) -> None:
     """librdkafka would say in time what it cannot do; here it has none."""
     recorder = ConsumptionRecorder(spec, tables, clock=lambda: 0)
-    committer = Committer(spec.topic, recorder, positions, answer_s=0.0)
-    with pytest.raises(NoAnswer):
+    committer = RecordingCommitter(spec.topic, recorder, positions, answer_s=0.0)
+    with pytest.raises(CommitTimeout):
         committer.commit(consumer)
     committer.close()
     assert committer.is_behind

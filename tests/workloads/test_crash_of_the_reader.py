@@ -4,13 +4,13 @@ import signal
 
 import pytest
 
-from ackproof.workloads.interface import Client, Role
-from ackproof.workloads.reading_back.processes import Reading, apart, crashed
+from ackproof.workloads.interface import Client, ClientRole
+from ackproof.workloads.reading_back.processes import TopicReading, apart, crashed
 from ackproof.workloads.spec import TopicSpec
 
 
 def test_of_a_topic_each_partition_is_left_to_be_read_alone() -> None:
-    left = Reading(TopicSpec(topic="t", partitions=3)).after_crash()
+    left = TopicReading(TopicSpec(topic="t", partitions=3)).after_crash()
     assert [one.partitions for one in left] == [[("t", 0)], [("t", 1)], [("t", 2)]]
 
 
@@ -20,7 +20,7 @@ def test_of_a_topic_each_partition_is_left_to_be_read_alone() -> None:
 )
 def test_of_one_partition_nothing_is_left(topic: TopicSpec) -> None:
     """It would end the next process, too."""
-    assert Reading(topic).after_crash() == ()
+    assert TopicReading(topic).after_crash() == ()
 
 
 @pytest.mark.parametrize("number", [signal.SIGABRT, signal.SIGSEGV])
@@ -38,7 +38,7 @@ def test_separate_reader_has_the_same_specification_and_history() -> None:
     reader = Client(
         name="final-read",
         module="m",
-        role=Role.CONSUMER,
+        role=ClientRole.CONSUMER,
         cell=None,
         node="client-1",
         specification=specification,

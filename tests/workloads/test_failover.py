@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.workloads.failover import LOOK_EVERY_S, NotMade, Onlooker, grow
+from ackproof.workloads.failover import LOOK_EVERY_S, FailoverClients, TopicNotCreated, grow
 from tests.support.fakes.mock_cluster import MockCluster
 
 TOPIC = "failover"
@@ -15,15 +15,15 @@ WITHIN_S = 60.0
 
 
 @pytest.fixture
-def onlooker(mock_cluster: MockCluster) -> Iterator[Onlooker]:
+def onlooker(mock_cluster: MockCluster) -> Iterator[FailoverClients]:
     """At six partitions, two of which each broker leads."""
     mock_cluster.create(TOPIC, 6)
     with looking(mock_cluster, 6, WITHIN_S) as one:
         yield one
 
 
-def looking(cluster: MockCluster, partitions: int, limit_s: float) -> Onlooker:
-    return Onlooker(cluster.bootstrap_servers, TOPIC, partitions, time.time_ns, limit_s)
+def looking(cluster: MockCluster, partitions: int, limit_s: float) -> FailoverClients:
+    return FailoverClients(cluster.bootstrap_servers, TOPIC, partitions, time.time_ns, limit_s)
 
 
 def at_look(number: int, act: Callable[[], None]) -> Callable[[], None]:
@@ -32,14 +32,14 @@ def at_look(number: int, act: Callable[[], None]) -> Callable[[], None]:
     return lambda: act() if next(looks) == number else None
 
 
-def test_observer_knows_the_leaders(onlooker: Onlooker, mock_cluster: MockCluster) -> None:
+def test_observer_knows_the_leaders(onlooker: FailoverClients, mock_cluster: MockCluster) -> None:
     assert onlooker.leaders() == {0: 1, 1: 2, 2: 3, 3: 1, 4: 2, 5: 3}
     mock_cluster.lead(TOPIC, 4, -1)
     assert 4 not in onlooker.leaders()
 
 
 def test_each_partition_is_seen_to_be_led_and_to_acknowledge_again(
-    onlooker: Onlooker, mock_cluster: MockCluster
+    onlooker: FailoverClients, mock_cluster: MockCluster
 ) -> None:
     assert onlooker.warm_up(WITHIN_S)
     mock_cluster.down(1)
@@ -73,7 +73,7 @@ def test_unrecovered_partition_has_unknown_times(mock_cluster: MockCluster) -> N
 
 
 def test_a_record_of_before_is_no_ack_of_this_round(
-    onlooker: Onlooker, mock_cluster: MockCluster
+    onlooker: FailoverClients, mock_cluster: MockCluster
 ) -> None:
     """Test a partition 0 without a leader in the first round; its record is delivered later."""
     mock_cluster.lead(TOPIC, 0, -1)
@@ -94,7 +94,7 @@ def test_a_partition_that_the_brokers_do_not_know_of_ends_nothing(
         assert onlooker.leaders() == {0: 1, 1: 2, 2: 3}
 
 
-def test_an_error_is_tried_again(onlooker: Onlooker, mock_cluster: MockCluster) -> None:
+def test_an_error_is_tried_again(onlooker: FailoverClients, mock_cluster: MockCluster) -> None:
     """One that librdkafka does not try again by itself."""
     mock_cluster.fail(PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED, 3)
     assert onlooker.warm_up(WITHIN_S)
@@ -103,7 +103,7 @@ def test_an_error_is_tried_again(onlooker: Onlooker, mock_cluster: MockCluster) 
 def test_a_topic_that_is_as_asked_is_left_alone(mock_cluster: MockCluster) -> None:
     mock_cluster.create(TOPIC, 3)
     grow(mock_cluster.bootstrap_servers, TOPIC, 3, 3, WITHIN_S)
-    with pytest.raises(NotMade, match="has 3 partitions, not 2"):
+    with pytest.raises(TopicNotCreated, match="has 3 partitions, not 2"):
         grow(mock_cluster.bootstrap_servers, TOPIC, 2, 3, WITHIN_S)
 
 

@@ -17,7 +17,7 @@ from ackproof.workloads.foreign.protocol import (
     Flush,
     Flushed,
     Init,
-    Malformed,
+    MalformedLine,
     Open,
     Property,
     Protocol,
@@ -73,13 +73,13 @@ def test_encoded_message_of_a_program_is_decoded_unchanged(saying) -> None:
 def test_any_line_is_a_saying_or_malformed(line: bytes) -> None:
     """Test that an accepted line equals its encoded message, to the byte."""
     line = line.replace(b"\n", b" ")
-    with suppress(Malformed):
+    with suppress(MalformedLine):
         assert encode_saying(decode_saying(line)) == line + b"\n"
 
 
 @given(st.binary(max_size=60))
 def test_any_line_is_a_command_or_malformed(line: bytes) -> None:
-    with suppress(Malformed):
+    with suppress(MalformedLine):
         assert decode_command(line.replace(b"\n", b" "))
 
 
@@ -114,12 +114,12 @@ def test_any_line_is_a_command_or_malformed(line: bytes) -> None:
     ],
 )
 def test_malformed_message_of_a_program_is_refused(line: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedLine):
         decode_saying(line)
 
 
 def test_a_long_line_is_shown_by_its_beginning() -> None:
-    with pytest.raises(Malformed) as refused:
+    with pytest.raises(MalformedLine) as refused:
         decode_saying(b"spam" * 100)
     assert str(refused.value) == f"'{'spam' * 20}' ..."
 

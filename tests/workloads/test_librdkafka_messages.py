@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.librdkafka.consumer import BatchConsumer
-from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
+from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
 from ackproof.workloads.librdkafka.messages import (
     Pointers,
     destroy_at_once,
@@ -109,7 +109,7 @@ def test_released_messages_are_not_awaited(taker: Taker, way: str, many: int) ->
 def test_of_a_message_without_a_topic_no_epoch_is_read() -> None:
     message = np.zeros(1, MESSAGE)
     assert with_epoch(message.ctypes.data) == MESSAGE
-    assert Message.from_address(message.ctypes.data).rkt is None
+    assert RdKafkaMessage.from_address(message.ctypes.data).rkt is None
 
 
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=20), st.integers(1, 10))

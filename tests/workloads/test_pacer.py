@@ -16,7 +16,7 @@ from ackproof.workloads.producing.pacing import (
     FLAT_OUT_RECORDS,
     TURNS_MAX,
     Pacer,
-    Turns,
+    ProducerTurns,
 )
 from ackproof.workloads.producing.recorder import SendRecorder
 from ackproof.workloads.spec import ProducerSpec
@@ -99,7 +99,7 @@ class Producer:
         self.now, self.busy = 0.0, False
         self._recorder = SendRecorder(spec, writer, lambda: 0)
         self._route = np.arange(spec.partitions) if route is None else np.array(route)
-        self.turns = Turns(
+        self.turns = ProducerTurns(
             spec, self._recorder, share, lambda: self.now, lambda: self.busy, self._route
         )
 

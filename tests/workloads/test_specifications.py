@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ackproof.history.cell import Cell
-from ackproof.history.names import PARTITIONED, Stem
+from ackproof.history.names import PARTITIONED, FileStem
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import (
     CONSUMER_RESERVED,
@@ -21,7 +21,7 @@ from ackproof.workloads.configuration import (
     producer_properties,
     reader_properties,
 )
-from ackproof.workloads.interface import Client, Delivery, Group, Load, Place, Role
+from ackproof.workloads.interface import Client, ClientNode, ClientRole, Delivery, Group, Load
 from ackproof.workloads.librdkafka.keys import Keys, keys_of, partitions_of
 from ackproof.workloads.librdkafka.library import UNASSIGNED
 from ackproof.workloads.spec import (
@@ -50,7 +50,7 @@ CELL = Cell(
 )
 OTHER = Cell(name="acks-all", topic="acks-all", settings={"acks": "all"})
 PRODUCE = WORKLOADS["produce"]
-PLACE = Place(node="client-1", history="/h", progress="/p")
+PLACE = ClientNode(node="client-1", history="/h", progress="/p")
 GROUPS = (
     Group(
         name="twice",
@@ -72,7 +72,10 @@ def clients(cell: Cell, asked: Load) -> dict[str, Client]:
 
 def producer_spec(**changed: object) -> dict[str, object]:
     (client,) = clients(CELL, Load(rate=100, record_bytes=200)).values()
-    assert (client.module, client.role) == ("ackproof.workloads.producing.producer", Role.PRODUCER)
+    assert (client.module, client.role) == (
+        "ackproof.workloads.producing.producer",
+        ClientRole.PRODUCER,
+    )
     return {**client.specification, **changed}
 
 
@@ -80,7 +83,7 @@ def reader_spec(**changed: object) -> ConsumerSpec:
     client = clients(CELL, FULL)["reader-acks-all-minisr-2-0"]
     assert (client.module, client.role) == (
         "ackproof.workloads.consuming.tail_reader",
-        Role.CONSUMER,
+        ClientRole.CONSUMER,
     )
     return ConsumerSpec.model_validate({**client.specification, **changed})
 
@@ -89,7 +92,7 @@ def member_spec(group: str = "twice", **changed: object) -> GroupMemberSpec:
     client = clients(CELL, FULL)[f"member-acks-all-minisr-2-{group}-0"]
     assert (client.module, client.role) == (
         "ackproof.workloads.consuming.group_member",
-        Role.CONSUMER,
+        ClientRole.CONSUMER,
     )
     return GroupMemberSpec.model_validate({**client.specification, **changed})
 
@@ -111,9 +114,9 @@ def test_consumers_are_spread_over_racks_unless_configured() -> None:
         asked,
         bootstrap_servers="10.0.0.1:9092",
         places=[PLACE],
-        comebacks={Role.CONSUMER: 1},
+        comebacks={ClientRole.CONSUMER: 1},
     )
-    consumers = [client for client in made if client.role is Role.CONSUMER]
+    consumers = [client for client in made if client.role is ClientRole.CONSUMER]
     expected = ["broker-1", "broker-2", "broker-1"] * 2 + ["x", "x"]
     assert [rack(client) for client in consumers] == expected
     assert [rack(client.successor) for client in consumers] == expected
@@ -208,7 +211,7 @@ def test_several_producers_share_the_records_of_a_cell_and_send_flat_out_each() 
     specs = [
         ProducerSpec.model_validate(client.specification)
         for client in clients(cell, said).values()
-        if client.role is Role.PRODUCER
+        if client.role is ClientRole.PRODUCER
     ]
     assert [spec.records for spec in specs] == [2, 2, 1]
     told = {(spec.rate, spec.sync, spec.keys, spec.record_bytes_most) for spec in specs}
@@ -261,7 +264,7 @@ def test_several_producers_share_the_rate_of_a_cell() -> None:
     specs = [
         ProducerSpec.model_validate(client.specification)
         for client in clients(CELL, FULL).values()
-        if client.role is Role.PRODUCER
+        if client.role is ClientRole.PRODUCER
     ]
     assert [(spec.producer, spec.rate) for spec in specs] == [(0, 50), (1, 50)]
     assert [spec.client for spec in specs] == [
@@ -320,7 +323,7 @@ def test_properties_that_would_falsify_reads_are_refused(name: str) -> None:
 
 def test_every_cell_has_the_same_clients_on_each_node() -> None:
     """So that all cells live through it alike when a node is cut off."""
-    places = [Place(node=f"client-{n}", history=f"/h{n}", progress=f"/p{n}") for n in (1, 2)]
+    places = [ClientNode(node=f"client-{n}", history=f"/h{n}", progress=f"/p{n}") for n in (1, 2)]
     for cell in (CELL, OTHER):
         made = PRODUCE.clients(cell, FULL, bootstrap_servers="b:1", places=places)
         assert [client.node[-1] for client in made] == ["1", "2", "1", "2", "1", "2"]
@@ -336,7 +339,7 @@ def test_every_cell_has_the_same_clients_on_each_node() -> None:
 
 def test_replacement_client_is_a_client_of_its_own() -> None:
     """With the same work, at the same place; a producer by a number that was unused."""
-    comebacks = {Role.PRODUCER: 2, Role.CONSUMER: 1}
+    comebacks = {ClientRole.PRODUCER: 2, ClientRole.CONSUMER: 1}
     made = PRODUCE.clients(CELL, FULL, bootstrap_servers="b:1", places=[PLACE], comebacks=comebacks)
     lines = [tuple(line_of(client)) for client in made]
     assert [len(line) for line in lines] == [3, 3, 2, 2, 2, 2]
@@ -386,7 +389,7 @@ def test_every_file_that_clients_will_write_is_planned() -> None:
             cell.topic_partitions if writer.table in PARTITIONED else ()
         ), writer
         tables.setdefault(str(writer.client), []).append(writer.table)
-        Stem(
+        FileStem(
             table=writer.table,
             writer=writer.writer,
             partition=writer.partitions[0] if writer.partitions else None,

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 from ackproof.history.cell import LIBRARIES
 from ackproof.history.schema import SendType
 from ackproof.workloads.outcomes import DEFINITE_CALLS, OFFSETS, of_answer
-from ackproof.workloads.transactions.session import Draws, End
+from ackproof.workloads.transactions.session import ClientDraws, TransactionEnd
 from ackproof.workloads.transactions.spec import TransactionalSpec
 
 CODES = sorted(
@@ -85,8 +85,8 @@ def spec(seed: int, producer: int = 0) -> TransactionalSpec:
     )
 
 
-def drawn(of: TransactionalSpec) -> list[tuple[End, int, int]]:
-    draws = Draws(of)
+def drawn(of: TransactionalSpec) -> list[tuple[TransactionEnd, int, int]]:
+    draws = ClientDraws(of)
     return [(draws.end(), draws.records(), draws.partition()) for _ in range(300)]
 
 
@@ -101,6 +101,10 @@ def test_another_seed_and_another_client_draw_otherwise(other: TransactionalSpec
 
 def test_shares_follow_the_specification() -> None:
     ends = [end for end, _, _ in drawn(spec(1))]
-    assert set(ends) == set(End)
-    assert ends.count(End.COMMIT) > ends.count(End.ABORT) > ends.count(End.FENCE)
+    assert set(ends) == set(TransactionEnd)
+    assert (
+        ends.count(TransactionEnd.COMMIT)
+        > ends.count(TransactionEnd.ABORT)
+        > ends.count(TransactionEnd.FENCE)
+    )
     assert {records for _, records, _ in drawn(spec(1))} <= set(range(5, 16))

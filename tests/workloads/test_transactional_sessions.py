@@ -15,7 +15,7 @@ from ackproof.history.schema import SendType
 from ackproof.workloads.foreign.protocol import Remedy
 from ackproof.workloads.transactions.clients import CallFailed, Report
 from ackproof.workloads.transactions.recorder import TransactionRecorder
-from ackproof.workloads.transactions.session import Session
+from ackproof.workloads.transactions.session import ProducerSession
 from ackproof.workloads.transactions.spec import TransactionalSpec
 
 Answer = Remedy | None
@@ -88,7 +88,7 @@ def lived(directory: Path, commits: Sequence[bool], answers: Sequence[Answer]) -
         made.append(Scripted(answers, report))
         return made[-1]
 
-    session = Session(spec, 0, recorder, lambda _now: None, make)
+    session = ProducerSession(spec, 0, recorder, lambda _now: None, make)
     ends = []
     assert session.init()
     for commit in commits:

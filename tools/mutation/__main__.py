@@ -15,7 +15,7 @@ from ackproof.config.documents import DocumentRefused
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.backends import BACKENDS
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.subprocesses import Children
+from ackproof.harness.subprocesses import ChildProcesses
 from ackproof.infra.api.interface import InfraError
 from tools.mutation.campaigns import Campaigns
 from tools.mutation.detectors import Detector
@@ -150,7 +150,7 @@ def main(
     try:
         if with_campaigns:
             _check(files)
-        children = Children(die_with_us=True)
+        children = ChildProcesses(die_with_us=True)
         children.install()
         with Display(Console()) as display, opened(directory.absolute(), display) as session:
             detectors: list[Detector] = [

@@ -22,7 +22,7 @@ from ackproof.harness.campaign import validation
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import verdict
 from ackproof.harness.report.losses import ANOMALIES_FILE
-from ackproof.harness.subprocesses import Children, last_words
+from ackproof.harness.subprocesses import ChildProcesses, last_words
 from tools.mutation.mutants import Mutant
 from tools.mutation.results import Finding, Method, Outcome, Result
 from tools.mutation.sources import environment
@@ -41,7 +41,7 @@ class Campaigns:
     method = Method.CAMPAIGN
     jobs = 1
 
-    def __init__(self, children: Children, files: Sequence[Path], seeds: int) -> None:
+    def __init__(self, children: ChildProcesses, files: Sequence[Path], seeds: int) -> None:
         self.settings = f"{'; '.join(map(_identity, files))}; {seeds} seeds"
         self._children = children
         self._runs = [(file.absolute(), seed) for file in files for seed in range(1, seeds + 1)]

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ackproof.harness.subprocesses import Children, last_words
+from ackproof.harness.subprocesses import ChildProcesses, last_words
 from tools.mutation.mutants import Mutant
 from tools.mutation.results import SOUND, Finding, Method, Outcome, Result
 from tools.mutation.sources import SIMULATION, environment
@@ -40,7 +40,7 @@ class Simulator:
     method = Method.SIMULATOR
 
     def __init__(
-        self, children: Children, sound: Path, seconds: float, sound_steps: int, jobs: int
+        self, children: ChildProcesses, sound: Path, seconds: float, sound_steps: int, jobs: int
     ) -> None:
         self.jobs = jobs
         self.settings = f"{seconds:g}{_UNIT}"

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ackproof.harness.subprocesses import Children, last_words
+from ackproof.harness.subprocesses import ChildProcesses, last_words
 from tools.mutation.mutants import Mutant
 from tools.mutation.results import Finding, Method, Outcome, Result
 from tools.mutation.sources import SUITES, environment
@@ -48,7 +48,7 @@ class Suite:
 
     settings = "all tests"
 
-    def __init__(self, children: Children, method: Method, jobs: int) -> None:
+    def __init__(self, children: ChildProcesses, method: Method, jobs: int) -> None:
         self.method = method
         self.jobs = jobs
         self._children = children

@@ -20,7 +20,7 @@ from ackproof.workloads.outcomes import of_commit
 from ackproof.workloads.process import within
 
 
-class NoAnswer(Exception):
+class CommitTimeout(Exception):
     """The error of a commit from which librdkafka did not come back, so that no other thread can
     use its consumer."""
 
@@ -30,7 +30,7 @@ class _Commit(NamedTuple):
     offsets: Sequence[TopicPartition]
 
 
-class Committer:
+class RecordingCommitter:
     """A recorder of the commits that it makes.
 
     It must be closed after the consumer, which answers until then. What the consumer says later is
@@ -115,4 +115,4 @@ class Committer:
             self.answered(refusal.args[0], offsets)
         except TimeoutError:
             self.answered(KafkaError(KafkaError._TIMED_OUT), offsets)
-            raise NoAnswer from None
+            raise CommitTimeout from None

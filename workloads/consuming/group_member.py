@@ -46,7 +46,7 @@ from confluent_kafka import (
 
 from ackproof.history.sessions import NO_ANSWER, NO_BROKERS
 from ackproof.workloads.configuration import commit_s, is_cooperative, member_properties
-from ackproof.workloads.consuming.commits import Committer, NoAnswer
+from ackproof.workloads.consuming.commits import CommitTimeout, RecordingCommitter
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder
 from ackproof.workloads.consuming.polling import (
     CatchUp,
@@ -96,7 +96,7 @@ class GroupMember:
         self._over = False
         self._brokers = KnownBrokers()
         answer_s = commit_s(properties) + GRACE_S
-        self._committer = Committer(spec.topic, recorder, self._positions, answer_s)
+        self._committer = RecordingCommitter(spec.topic, recorder, self._positions, answer_s)
         heard = {"stats_cb": self._brokers.told, "on_commit": self._committer.answered}
         self._consumer = consumer_of({**properties, **self._brokers.properties}, heard)
         self._poller = Poller(partial(consume, self._consumer), recorder, self._positions)
@@ -132,7 +132,7 @@ class GroupMember:
             )
             while not catch_up.done(self._settled and not self._owes_a_commit()):
                 self._turn()
-        except NoAnswer:
+        except CommitTimeout:
             return NO_ANSWER
         return None
 

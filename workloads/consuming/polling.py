@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
 from ackproof.workloads.interface import CATCH_UP_S
 from ackproof.workloads.polled import NOTHING, Polled, polled
-from ackproof.workloads.process import ClientFailed, Progress, note_error
+from ackproof.workloads.process import ClientFailed, ProgressFile, note_error
 from ackproof.workloads.spec import Config, ConsumerSpec, SpecificationError
 
 # --- positions ------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def recording(spec: ConsumerSpec) -> Iterator[tuple[ConsumptionRecorder, Keep]]:
     """
     tables = ConsumptionTables(spec)
     recorder = ConsumptionRecorder(spec, tables, time.time_ns)
-    progress = Progress(spec.progress)
+    progress = ProgressFile(spec.progress)
 
     def keep() -> None:
         now = time.monotonic()

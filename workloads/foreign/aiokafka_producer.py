@@ -60,7 +60,7 @@ _OF_NO_CONCERN = ("max.in.flight.requests.per.connection",)
 (``Sender``: muted partitions)."""
 
 
-class CannotBegin(Exception):
+class InvalidOrder(Exception):
     """The error of a program that was told something impossible."""
 
 
@@ -107,16 +107,16 @@ class AiokafkaProgram:
                 self._set(name, value)
             case Protocol(version):
                 if version != VERSION:
-                    raise CannotBegin(f"version {version} of the protocol is not known here")
+                    raise InvalidOrder(f"version {version} of the protocol is not known here")
             case Init() | Begin() | Commit() | Abort():
-                raise CannotBegin("there are no transactions here")
+                raise InvalidOrder("there are no transactions here")
 
     def _set(self, name: str, value: str) -> None:
         if name in _PARAMETERS:
             parameter, parse = _PARAMETERS[name]
             self._parameters[parameter] = parse(value)
         elif name not in _OF_NO_CONCERN:
-            raise CannotBegin(f"aiokafka has nothing for the property {name}")
+            raise InvalidOrder(f"aiokafka has nothing for the property {name}")
 
     async def _open(self) -> None:
         producer = AIOKafkaProducer(**self._parameters)
@@ -125,7 +125,7 @@ class AiokafkaProgram:
             await producer.partitions_for(self._topic)
         except KafkaError as error:
             await producer.stop()
-            raise CannotBegin(f"{type(error).__name__}: {error}") from error
+            raise InvalidOrder(f"{type(error).__name__}: {error}") from error
         self._producer = producer
         self._say(Ready())
 
@@ -204,7 +204,7 @@ async def _main() -> int:
     )
     try:
         await AiokafkaProgram().run(lines)
-    except CannotBegin as reason:
+    except InvalidOrder as reason:
         sys.stdout.buffer.write(encode_saying(Fatal(_one_line(str(reason)))))
         sys.stdout.buffer.flush()
         return 1

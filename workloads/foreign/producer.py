@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ackproof.history.schema import SendType
-from ackproof.workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
+from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
 from ackproof.workloads.foreign.properties import delivery_timeout_ms, producer_properties
 from ackproof.workloads.foreign.protocol import (
     Acked,
@@ -44,7 +44,7 @@ from ackproof.workloads.foreign.protocol import (
 )
 from ackproof.workloads.outcomes import TIMED_OUT, of_program_refusal
 from ackproof.workloads.process import main
-from ackproof.workloads.producing.pacing import Turns
+from ackproof.workloads.producing.pacing import ProducerTurns
 from ackproof.workloads.producing.recorder import Keep, SendRecorder, encoder, recording
 from ackproof.workloads.spec import ForeignProducerSpec, load
 
@@ -75,7 +75,7 @@ class ForeignProducer:
         self._flush_s = delivery_timeout_ms(spec.producer_config) / 1000
         self._ready = self._flushed = False
         first = _greeting(spec)
-        self._program = Program(spec.program)
+        self._program = RunningProgram(spec.program)
         self._program.tell(first)
 
     def run(self, stopping: Callable[[], bool]) -> None:
@@ -102,7 +102,9 @@ class ForeignProducer:
 
     def _send_all(self, stopping: Callable[[], bool]) -> None:
         share = max(1, WAITING_MAX // self._spec.partitions)
-        turns = Turns(self._spec, self._recorder, share, time.monotonic, lambda: self._program.busy)
+        turns = ProducerTurns(
+            self._spec, self._recorder, share, time.monotonic, lambda: self._program.busy
+        )
         while not stopping():
             if lines := self._lines(*turns.take()):
                 self._program.tell(lines)

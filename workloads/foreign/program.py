@@ -22,7 +22,7 @@ from ackproof.workloads.foreign.protocol import (
     LINE_BYTES_MAX,
     VERSION,
     Command,
-    Malformed,
+    MalformedLine,
     Open,
     Property,
     Protocol,
@@ -63,7 +63,7 @@ def greeting(topic: str, properties: Mapping[str, str]) -> bytes:
         raise SpecificationError(str(error)) from None
 
 
-class Program:
+class RunningProgram:
     """A running program with the arguments ``argv``.
 
     The constructor raises ProgramFailed where it cannot be started.
@@ -172,7 +172,7 @@ class Program:
         for line in lines:
             try:
                 yield decode_saying(line)
-            except Malformed as error:
+            except MalformedLine as error:
                 raise ProgramFailed(f"the program said what is no line: {error}") from None
 
     def _ended(self) -> ProgramFailed:

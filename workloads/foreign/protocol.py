@@ -22,7 +22,7 @@ _NO_OFFSET = b"-"
 _SHOWN_BYTES = 80
 
 
-class Malformed(Exception):
+class MalformedLine(Exception):
     """The error of a line that is none of the protocol; its text shows the line."""
 
 
@@ -302,6 +302,6 @@ def _rest(text: str) -> bytes:
     return text.encode()
 
 
-def _malformed(line: bytes) -> Malformed:
+def _malformed(line: bytes) -> MalformedLine:
     shown = ascii(line[:_SHOWN_BYTES].decode(errors="backslashreplace"))
-    return Malformed(shown + (" ..." if len(line) > _SHOWN_BYTES else ""))
+    return MalformedLine(shown + (" ..." if len(line) > _SHOWN_BYTES else ""))

@@ -29,7 +29,7 @@ TEXT_BYTES = 512
 """The length of a buffer for a reason that the library writes, in bytes."""
 
 
-class Message(ctypes.Structure):
+class RdKafkaMessage(ctypes.Structure):
     """The type ``rd_kafka_message_t``.
 
     It is part of the library's ABI, which has not changed it since its first release. An
@@ -51,12 +51,12 @@ class Message(ctypes.Structure):
 
 MESSAGE = np.dtype(
     {
-        "names": [name for name, _ in Message._fields_],
+        "names": [name for name, _ in RdKafkaMessage._fields_],
         "formats": [
-            np.dtype(np.uintp if kind is c_void_p else kind) for _, kind in Message._fields_
+            np.dtype(np.uintp if kind is c_void_p else kind) for _, kind in RdKafkaMessage._fields_
         ],
-        "offsets": [getattr(Message, name).offset for name, _ in Message._fields_],
-        "itemsize": ctypes.sizeof(Message),
+        "offsets": [getattr(RdKafkaMessage, name).offset for name, _ in RdKafkaMessage._fields_],
+        "itemsize": ctypes.sizeof(RdKafkaMessage),
     }
 )
 """The same type for numpy."""

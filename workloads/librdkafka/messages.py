@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
 from ackproof.history.payload import Given
-from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
+from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
 from ackproof.workloads.polled import Failure, Polled, Records
 
 # --- memory of the library ------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def with_epoch(message: int) -> np.dtype[np.void]:
     Errors have room for an epoch, too: both are an ``rd_kafka_msg_t``. The result lacks the epoch
     where the library does more than read it.
     """
-    return _with_epoch(Message.from_address(message).rkt)
+    return _with_epoch(RdKafkaMessage.from_address(message).rkt)
 
 
 def epochs_of(told: NDArray[np.void], records: Pointers) -> NDArray[np.int32]:
@@ -104,7 +104,7 @@ def _with_epoch(topic: int | None) -> np.dtype[np.void]:
         {
             "names": [*names, "epoch"],
             "formats": [*(MESSAGE[name] for name in names), np.dtype(np.int32)],
-            "offsets": [*(getattr(Message, name).offset for name in names), 4 * place],
+            "offsets": [*(getattr(RdKafkaMessage, name).offset for name in names), 4 * place],
             "itemsize": 4 * place + 4,
         }
     )

@@ -11,7 +11,7 @@ from ackproof.history.payload import Encoder, Values
 from ackproof.workloads.librdkafka import library as lib
 from ackproof.workloads.librdkafka.client import Client
 from ackproof.workloads.librdkafka.keys import Keys
-from ackproof.workloads.librdkafka.library import MESSAGE, Message, library
+from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
 from ackproof.workloads.librdkafka.messages import Reports, reports_of
 from ackproof.workloads.spec import Config, SpecificationError
 from ackproof.workloads.unresolved import FEW
@@ -52,7 +52,7 @@ class BatchProducer:
         self._values = Values(encoder, rows)
         self._messages = np.zeros(rows, MESSAGE)
         self._encoder = encoder
-        self._one = Message()
+        self._one = RdKafkaMessage()
         self._calls = library()
         self._client = Client(
             lib.PRODUCER,

@@ -70,7 +70,7 @@ class Pacer:
         return max(0.0, self._start + (self._number + 1) / self._rate - now)
 
 
-class FlatOut:
+class UnpacedSchedule:
     """A pace without a schedule: a record is due whenever one is asked for.
 
     The client decides how fast that is, because it takes no more than it has room for.
@@ -108,7 +108,7 @@ FLAT_OUT_BYTES = 32 << 20
 records would wait longer, and none would be sent sooner."""
 
 
-class Turns:
+class ProducerTurns:
     """The turns of one producer.
 
     Args:
@@ -212,7 +212,7 @@ def _earlier(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _pace(spec: ProducerSpec, now: float) -> Pace:
     if spec.rate is None:
-        return FlatOut()
+        return UnpacedSchedule()
     return Pacer(spec.rate, now, math.inf if spec.sync else BACKLOG_SECONDS)
 
 

@@ -37,7 +37,7 @@ from ackproof.workloads.librdkafka.messages import Reports
 from ackproof.workloads.librdkafka.producer import BatchProducer
 from ackproof.workloads.outcomes import TIMED_OUT, of_refusal, of_report
 from ackproof.workloads.process import ClientFailed, main
-from ackproof.workloads.producing.pacing import Turns
+from ackproof.workloads.producing.pacing import ProducerTurns
 from ackproof.workloads.producing.recorder import Keep, SendRecorder, encoder, recording
 from ackproof.workloads.spec import Config, ProducerSpec, load
 from ackproof.workloads.unresolved import FEW
@@ -148,7 +148,7 @@ class CellProducer:
         self._flush_seconds = int(properties["message.timeout.ms"]) / 1000
         self._fatal: str | None = None
         self._client = self._new_client(spec.producer)
-        self._turns = Turns(spec, recorder, share, time.monotonic, route=self._route)
+        self._turns = ProducerTurns(spec, recorder, share, time.monotonic, route=self._route)
 
     def run(self, stopping: Callable[[], bool], keep: Keep) -> None:
         """Send until ``stopping``, then wait for the outcomes.

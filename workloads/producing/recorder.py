@@ -19,7 +19,7 @@ from ackproof.history.payload import Encoder
 from ackproof.history.schema import SendType
 from ackproof.history.sessions import LIBRARY
 from ackproof.history.writer import PartitionedWriter
-from ackproof.workloads.process import Progress
+from ackproof.workloads.process import ProgressFile
 from ackproof.workloads.spec import ProducerSpec, SpecificationError
 from ackproof.workloads.unresolved import FEW, Unresolved
 
@@ -226,7 +226,7 @@ def recording(spec: ProducerSpec) -> Iterator[tuple[SendRecorder, Keep]]:
     """Yield the recorder of its sends, and close their history at the end."""
     history = PartitionedWriter(spec.history, "sends", spec.client)
     recorder = SendRecorder(spec, history, time.time_ns)
-    progress = Progress(spec.progress)
+    progress = ProgressFile(spec.progress)
 
     def tell() -> None:
         progress.write({**recorder.figures(), "fatal": recorder.fatal})

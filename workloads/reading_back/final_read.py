@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 from ackproof.history.payload import decode
 from ackproof.history.writer import PartitionedWriter, TableWriter
 from ackproof.workloads.configuration import connection_of_environment
-from ackproof.workloads.process import Progress, main, note_error
+from ackproof.workloads.process import ProgressFile, main, note_error
 from ackproof.workloads.reading_back import processes
 from ackproof.workloads.reading_back.partition_read import PartitionRead
 from ackproof.workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load
@@ -148,7 +148,7 @@ class FinalReader:
     def run(
         self,
         reads: TableWriter,
-        progress: Progress,
+        progress: ProgressFile,
         deadline: float,
         stopping: Callable[[], bool],
     ) -> None:
@@ -252,7 +252,7 @@ def read(spec: FinalReadSpec, deadline: float, stopping: Callable[[], bool]) -> 
     """Read until the deadline (``time.monotonic``), into files of its own."""
     log = PartitionedWriter(spec.history, "log", FINAL_READ, spec.asked)
     reads = TableWriter(spec.history, "reads", FINAL_READ)
-    progress = Progress(spec.progress)
+    progress = ProgressFile(spec.progress)
     consumer = _consumer(spec)
     try:
         reader = FinalReader(spec, consumer, log)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ackproof.history import reader
-from ackproof.history.names import PARTITIONED, Stem, parse
+from ackproof.history.names import PARTITIONED, FileStem, parse
 from ackproof.history.schema import READS, TABLES
 from ackproof.history.writer import TableWriter
 from ackproof.workloads.interface import Client
@@ -82,16 +82,16 @@ def run(
     """Read as the specification says, until its deadline or ``stopping``: by ``together``, or
     apart.
 
-    Raise as that does, or as :meth:`Apart.run`.
+    Raise as that does, or as :meth:`SeparateReader.run`.
     """
     deadline = time.monotonic() + spec.deadline_s
     if spec.apart:
-        Apart(spec, tables, deadline, stopping).run()
+        SeparateReader(spec, tables, deadline, stopping).run()
     else:
         together(spec, deadline, stopping)
 
 
-class Reading(NamedTuple):
+class TopicReading(NamedTuple):
     """The topic that one process reads; ``again`` says that it was read before, and had too little
     time."""
 
@@ -102,7 +102,7 @@ class Reading(NamedTuple):
     def partitions(self) -> Sequence[Partition]:
         return [(self.topic.topic, number) for number in self.topic.numbers]
 
-    def after_crash(self) -> Sequence["Reading"]:
+    def after_crash(self) -> Sequence["TopicReading"]:
         """Return what is left to be read after librdkafka has ended this one's process.
 
         Of several partitions, each is left for a process of its own. Of one, nothing is left.
@@ -110,10 +110,10 @@ class Reading(NamedTuple):
         if len(self.topic.numbers) == 1:
             return ()
         alone = [self.topic.model_copy(update={"only": number}) for number in self.topic.numbers]
-        return [Reading(one) for one in alone]
+        return [TopicReading(one) for one in alone]
 
 
-class Apart:
+class SeparateReader:
     """A reader of the topics of a specification into its history.
 
     Args:
@@ -146,7 +146,7 @@ class Apart:
         """
         self._forget(self._spec.asked)
         # All topics come first: those that crash nothing are complete before the time is over.
-        waiting = deque(map(Reading, self._spec.topics))
+        waiting = deque(map(TopicReading, self._spec.topics))
         while waiting and not self._stopping() and (left := self._left()) > 0:
             one = waiting.popleft()
             self._forget(one.partitions)
@@ -158,7 +158,7 @@ class Apart:
     def _left(self) -> float:
         return self._deadline - time.monotonic()
 
-    def _read(self, one: Reading, seconds: float, *, last: bool) -> Sequence[Reading]:
+    def _read(self, one: TopicReading, seconds: float, *, last: bool) -> Sequence[TopicReading]:
         """Read a topic, and return what is left to be read of it."""
         status = self._process(one, seconds)
         if (why := crashed(status)) is not None:
@@ -175,7 +175,7 @@ class Apart:
             return ()
         return [one._replace(again=True)]
 
-    def _process(self, one: Reading, seconds: float) -> int:
+    def _process(self, one: TopicReading, seconds: float) -> int:
         """Run our own command with only that to read, and return its exit status.
 
         Its input may hold passwords, so it is in no file.
@@ -220,7 +220,7 @@ class Apart:
                     self._told[table, (row["topic"], row["partition"])] = row
             path.unlink()
 
-    def _files(self) -> Sequence[tuple[Path, Stem]]:
+    def _files(self) -> Sequence[tuple[Path, FileStem]]:
         """Return the files of the final read in the history."""
         names = {FINAL_READ, *(f"{table}-{FINAL_READ}" for table in TABLES)}
         found = []

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ackproof.history.schema import SendType
-from ackproof.workloads.foreign.program import READY_S, Program, ProgramFailed, greeting
+from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
 from ackproof.workloads.foreign.protocol import (
     Abort,
     Acked,
@@ -236,7 +236,7 @@ class ProgramClient:
         self._answer: Done | Undone | None = None
         first = _greeting(spec, seconds)
         self._ready_by = time.monotonic() + READY_S
-        self._program = Program(spec.program)
+        self._program = RunningProgram(spec.program)
         self._program.tell(first)
 
     @property

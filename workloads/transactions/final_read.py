@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from ackproof.history.transactional import FETCHED, NOTHING_COMMITTED
 from ackproof.history.writer import PartitionedWriter, TableWriter
-from ackproof.workloads.process import Progress, main, note_error
+from ackproof.workloads.process import ProgressFile, main, note_error
 from ackproof.workloads.reading_back import final_read, processes
 from ackproof.workloads.reading_back.final_read import (
     FinalReader,
@@ -63,7 +63,7 @@ def _read_committed(
     deadline: float,
     stopping: Callable[[], bool],
 ) -> None:
-    progress = Progress(spec.progress)
+    progress = ProgressFile(spec.progress)
     with closing(_consumer(spec, FINAL_READ)) as consumer:
         reader = CommittedReader(spec, consumer, committed)
         reader.run(reads, progress, deadline, stopping)

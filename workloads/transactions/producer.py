@@ -18,7 +18,12 @@ from ackproof.workloads.process import main
 from ackproof.workloads.producing.pacing import Pacer
 from ackproof.workloads.spec import load
 from ackproof.workloads.transactions.recorder import recording
-from ackproof.workloads.transactions.session import Draws, End, Lives, Session
+from ackproof.workloads.transactions.session import (
+    ClientDraws,
+    ProducerSession,
+    SessionSequence,
+    TransactionEnd,
+)
 from ackproof.workloads.transactions.spec import TransactionalSpec
 
 POLL_SECONDS_MIN = 0.002
@@ -28,12 +33,12 @@ POLL_SECONDS_MAX = 0.1
 class TransactionalProducer:
     """A producer that sends until it is told to stop."""
 
-    def __init__(self, draws: Draws, lives: Lives) -> None:
+    def __init__(self, draws: ClientDraws, lives: SessionSequence) -> None:
         self._draws = draws
         self._lives = lives
-        self._session: Session | None = None
+        self._session: ProducerSession | None = None
         self._due = 0
-        self._end = End.COMMIT
+        self._end = TransactionEnd.COMMIT
 
     def run(self, rate: float, stopping: Callable[[], bool]) -> None:
         """Send ``rate`` records a second until ``stopping``."""
@@ -65,18 +70,18 @@ class TransactionalProducer:
         if session.sent >= self._due:
             self._finish(session)
 
-    def _finish(self, session: Session) -> None:
-        if self._end is End.FENCE:
+    def _finish(self, session: ProducerSession) -> None:
+        if self._end is TransactionEnd.FENCE:
             self._session = self._lives.fence(session, self._draws.partition())
             return
-        if self._end is End.COMMIT:
+        if self._end is TransactionEnd.COMMIT:
             session.commit()
         else:
             session.abort()
         if session.over:
             self._replace(session)
 
-    def _replace(self, session: Session) -> None:
+    def _replace(self, session: ProducerSession) -> None:
         session.close()
         self._session = self._lives.next()
 
@@ -90,9 +95,9 @@ def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Produce as the specification file says, until ``stopping``."""
     spec = load(TransactionalSpec, specification)
     with recording(spec, time.time_ns) as (recorder, keep):
-        lives = Lives(spec, recorder, keep, stopping)
+        lives = SessionSequence(spec, recorder, keep, stopping)
         assert spec.rate is not None, "the campaign refuses flat-out"
-        TransactionalProducer(Draws(spec), lives).run(spec.rate, stopping)
+        TransactionalProducer(ClientDraws(spec), lives).run(spec.rate, stopping)
 
 
 if __name__ == "__main__":

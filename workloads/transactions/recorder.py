@@ -13,12 +13,12 @@ from ackproof.history.payload import Identity
 from ackproof.history.schema import SendType
 from ackproof.history.transactional import TransactionEvent
 from ackproof.history.writer import PartitionedWriter, TableWriter
-from ackproof.workloads.process import Progress
+from ackproof.workloads.process import ProgressFile
 from ackproof.workloads.producing.recorder import Keep, SendRecorder
 from ackproof.workloads.transactions.spec import TransactionalSpec, TransformerSpec
 
 
-class Read(NamedTuple):
+class ShownRecord(NamedTuple):
     """A record as a transformer was shown it.
 
     ``time`` is when the poll returned. ``identity`` is None where the payload is none of ours, or
@@ -86,7 +86,7 @@ class TransactionRecorder:
         self._event(producer, transaction, event, outcome, error=error)
 
     def read(
-        self, producer: int, transaction: int, made: Sequence[tuple[Read, int | None]]
+        self, producer: int, transaction: int, made: Sequence[tuple[ShownRecord, int | None]]
     ) -> None:
         """Record what a transaction read, each with the sequence number of what is made of it."""
         assert self._inputs is not None, "a producer reads nothing"
@@ -171,7 +171,7 @@ def recording(
 ) -> Iterator[tuple[TransactionRecorder, Keep]]:
     """Yield the recorder of a client's sessions, and close its history at the end."""
     recorder = TransactionRecorder(spec, clock)
-    progress = Progress(spec.progress)
+    progress = ProgressFile(spec.progress)
 
     def keep(now: float) -> None:
         recorder.keep(now)

@@ -2,8 +2,8 @@
 
 Most calls ask for at most :data:`ASK_S`, again and again until they are answered or
 :data:`DECIDE_S` have passed, so that the history is flushed meanwhile. A session is over
-(:attr:`Session.over`) if the outcome of its transaction is unknown, or if it has failed for good.
-The next one's ``init_transactions`` decides what it left open.
+(:attr:`ProducerSession.over`) if the outcome of its transaction is unknown, or if it has failed for
+good. The next one's ``init_transactions`` decides what it left open.
 """
 
 import logging
@@ -50,7 +50,7 @@ def client_of(spec: TransactionalSpec, report: Report) -> TransactionalClient:
     return ProgramClient(spec, ASK_S, report)
 
 
-class Session:
+class ProducerSession:
     """A session's producer.
 
     The constructor raises SpecificationError for properties that the client library does not take,
@@ -218,7 +218,7 @@ class Session:
 # --- the sessions of one client -------------------------------------------------------------------
 
 
-class End(Enum):
+class TransactionEnd(Enum):
     """The drawn end of a transaction."""
 
     COMMIT = auto()
@@ -226,19 +226,23 @@ class End(Enum):
     FENCE = auto()
 
 
-class Draws:
+class ClientDraws:
     """Everything that a client leaves to chance: the same for the same seed and client."""
 
     def __init__(self, spec: TransactionalSpec) -> None:
         self._random = random.Random(f"{spec.seed}/{spec.client}")
         self._spec = spec
 
-    def end(self) -> End:
+    def end(self) -> TransactionEnd:
         """Return the end of the next transaction."""
         drawn = self._random.random()
         if drawn < self._spec.fences:
-            return End.FENCE
-        return End.ABORT if drawn < self._spec.fences + self._spec.aborts else End.COMMIT
+            return TransactionEnd.FENCE
+        return (
+            TransactionEnd.ABORT
+            if drawn < self._spec.fences + self._spec.aborts
+            else TransactionEnd.COMMIT
+        )
 
     def records(self) -> int:
         """Return how many records it has: from half of the average to one and a half times the
@@ -252,7 +256,7 @@ class Draws:
         return self._random.randrange(self._spec.partitions)
 
 
-class Lives:
+class SessionSequence:
     """The client's sessions; ``stopping`` returns whether it was asked to stop."""
 
     def __init__(
@@ -268,7 +272,7 @@ class Lives:
         self._stopping = stopping
         self._begun = 0
 
-    def next(self) -> Session | None:
+    def next(self) -> ProducerSession | None:
         """Return a session that has taken over the ``transactional.id`` from its last holder.
 
         The result is None when the client was asked to stop before one had.
@@ -283,7 +287,7 @@ class Lives:
             self._keep(time.monotonic())
         return None
 
-    def fence(self, zombie: Session, partition: int) -> Session | None:
+    def fence(self, zombie: ProducerSession, partition: int) -> ProducerSession | None:
         """Have another session take over while ``zombie`` has a transaction open.
 
         The zombie goes on as if that had not happened: it sends one more record, and asks for the
@@ -296,8 +300,8 @@ class Lives:
         zombie.close()
         return successor
 
-    def _new(self) -> Session:
+    def _new(self) -> ProducerSession:
         transformer = isinstance(self._spec, TransformerSpec)
         number = producer_number(self._spec.producer, self._begun, transformer=transformer)
         self._begun += 1
-        return Session(self._spec, number, self._recorder, self._keep)
+        return ProducerSession(self._spec, number, self._recorder, self._keep)

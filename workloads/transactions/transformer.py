@@ -36,8 +36,13 @@ from ackproof.workloads.consuming.polling import consumer_of
 from ackproof.workloads.process import main, note_error
 from ackproof.workloads.producing.recorder import Keep
 from ackproof.workloads.spec import Config, load
-from ackproof.workloads.transactions.recorder import Read, TransactionRecorder, recording
-from ackproof.workloads.transactions.session import Draws, End, Lives, Session
+from ackproof.workloads.transactions.recorder import ShownRecord, TransactionRecorder, recording
+from ackproof.workloads.transactions.session import (
+    ClientDraws,
+    ProducerSession,
+    SessionSequence,
+    TransactionEnd,
+)
 from ackproof.workloads.transactions.spec import TransformerSpec
 
 WAIT_S = 0.1
@@ -55,15 +60,19 @@ class Transformer:
     """
 
     def __init__(
-        self, spec: TransformerSpec, recorder: TransactionRecorder, keep: Keep, lives: Lives
+        self,
+        spec: TransformerSpec,
+        recorder: TransactionRecorder,
+        keep: Keep,
+        lives: SessionSequence,
     ) -> None:
         self._spec = spec
         self._recorder = recorder
         self._keep = keep
         self._lives = lives
-        self._draws = Draws(spec)
-        self._session: Session | None = None
-        self._reads: list[Read] = []
+        self._draws = ClientDraws(spec)
+        self._session: ProducerSession | None = None
+        self._reads: list[ShownRecord] = []
         self._astray = False
         self._moved = False
         self._group: Any = None
@@ -84,7 +93,7 @@ class Transformer:
         if self._session is not None:
             self._session.close()
 
-    def _turn(self, session: Session) -> None:
+    def _turn(self, session: ProducerSession) -> None:
         self._keep(time.monotonic())
         if self._astray:
             self._astray = not self._rewound()
@@ -101,7 +110,7 @@ class Transformer:
             session.close()
             self._session = self._lives.next()
 
-    def _transform(self, session: Session) -> bool:
+    def _transform(self, session: ProducerSession) -> bool:
         """Run one transaction, and return whether it was committed."""
         if not session.begin():
             return False
@@ -112,12 +121,12 @@ class Transformer:
         self._recorder.read(session.number, session.transaction, made)
         positions = {read.partition: read.offset + 1 for read in self._reads}
         sent = session.send_offsets(positions, self._group)
-        if not sent or self._draws.end() is not End.COMMIT:
+        if not sent or self._draws.end() is not TransactionEnd.COMMIT:
             session.abort()
             return False
         return session.commit()
 
-    def _polled(self) -> Sequence[Read]:
+    def _polled(self) -> Sequence[ShownRecord]:
         self._moved = False
         try:
             messages = self._consumer.consume(BATCHES * self._spec.transaction_records, WAIT_S)
@@ -177,19 +186,19 @@ def member_properties(spec: TransformerSpec) -> Config:
     }
 
 
-def _to_transform(read: Read) -> bool:
+def _to_transform(read: ShownRecord) -> bool:
     return read.identity is not None and read.identity.producer < TRANSFORMERS
 
 
-def _read(message: Message, now: int) -> Read:
-    return Read(now, message.partition(), message.offset(), decode(message.value()))
+def _read(message: Message, now: int) -> ShownRecord:
+    return ShownRecord(now, message.partition(), message.offset(), decode(message.value()))
 
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:
     """Transform as the specification file says, until ``stopping``."""
     spec = load(TransformerSpec, specification)
     with recording(spec, time.time_ns) as (recorder, keep):
-        lives = Lives(spec, recorder, keep, stopping)
+        lives = SessionSequence(spec, recorder, keep, stopping)
         Transformer(spec, recorder, keep, lives).run(stopping)
 
 

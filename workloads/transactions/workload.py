@@ -8,7 +8,14 @@ from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import PARTITIONED
 from ackproof.workloads.configuration import connection_properties, producer_config
-from ackproof.workloads.interface import NO_COMEBACKS, Client, Load, Parameters, Place, Role
+from ackproof.workloads.interface import (
+    NO_COMEBACKS,
+    Client,
+    ClientNode,
+    ClientRole,
+    Load,
+    Parameters,
+)
 from ackproof.workloads.produce import Produce, written_at
 from ackproof.workloads.spec import FINAL_READ, producer_of, reader_of
 from ackproof.workloads.transactions.spec import (
@@ -21,7 +28,7 @@ from ackproof.workloads.transactions.spec import (
 _SENT = ("sends", "transactions")
 
 
-class Transactions:
+class TransactionsWorkload:
     """The producers, transformers and tail readers of each cell, and the final reads of all."""
 
     name = "transactions"
@@ -39,7 +46,7 @@ class Transactions:
         self,
         loads: Sequence[tuple[Cell, Load]],
         nodes: Sequence[str],
-        comebacks: Mapping[Role, int] = NO_COMEBACKS,  # noqa: ARG002 - no client is replaced
+        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,  # noqa: ARG002 - no client is replaced
     ) -> Sequence[PlannedWriter]:
         """Return the tables of each client, and of the final reads."""
         of_clients = [
@@ -73,8 +80,8 @@ class Transactions:
         load: Load,
         *,
         bootstrap_servers: str,
-        places: Sequence[Place],
-        comebacks: Mapping[Role, int] = NO_COMEBACKS,  # noqa: ARG002 - no client is replaced
+        places: Sequence[ClientNode],
+        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,  # noqa: ARG002 - no client is replaced
         seed: int = 0,
     ) -> Sequence[Client]:
         """Return the clients of a cell, producers first; see :mod:`workloads.transactions.spec`."""
@@ -82,8 +89,8 @@ class Transactions:
             cell, load, bootstrap_servers=bootstrap_servers, places=places, seed=seed
         )
         left = islice(cycle(places), len(plain), None)
-        producers = [one for one in plain if one.role is Role.PRODUCER]
-        readers = [one for one in plain if one.role is Role.CONSUMER]
+        producers = [one for one in plain if one.role is ClientRole.PRODUCER]
+        readers = [one for one in plain if one.role is ClientRole.CONSUMER]
         assert load.transactions is not None, "the campaign has filled it in"
         draws = drawn(load.transactions, seed)
         connection = connection_properties(producer_config(cell))
@@ -111,7 +118,7 @@ class Transactions:
         cells: Sequence[Cell],
         *,
         bootstrap_servers: str,
-        place: Place,
+        place: ClientNode,
         deadline_s: float,
     ) -> Client:
         """Return the reader of all cells; see
@@ -146,7 +153,7 @@ def _transformer(
     producer: Client,
     cell: Cell,
     number: int,
-    place: Place,
+    place: ClientNode,
     draws: Mapping[str, object],
     reading: Mapping[str, object],
 ) -> Client:

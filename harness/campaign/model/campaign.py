@@ -10,7 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from ackproof.config.documents import Worded
+from ackproof.config.documents import PatternDescription
 from ackproof.config.yaml_document import dump
 from ackproof.harness.campaign.model.cells import Cells
 from ackproof.harness.campaign.model.clusters import RUNS_MAX, ClusterSweep
@@ -66,7 +66,7 @@ class Campaign(Section):
 
     name: Annotated[
         str,
-        Worded(
+        PatternDescription(
             r"^[a-z0-9][a-z0-9._-]*$",
             "small letters, digits, dots, _ and -, a letter or digit first",
         ),

@@ -13,12 +13,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
-from ackproof.config.documents import Worded
+from ackproof.config.documents import PatternDescription
 from ackproof.harness.campaign.model.values import (
     AsWritten,
     OneOrSeveral,
     Section,
-    Short,
+    Shorthand,
     Where,
     holds_for,
     one_or_several,
@@ -46,7 +46,9 @@ class CellName(Section):
     """[The cells](#values)."""
     name: Annotated[
         str,
-        Worded(_PATTERN, "letters, digits, dots, _ and -, and settings in braces, as {acks}"),
+        PatternDescription(
+            _PATTERN, "letters, digits, dots, _ and -, and settings in braces, as {acks}"
+        ),
         Field(max_length=200),
     ]
     """The name of the cell and its topic. `{acks}` or `{producer.linger.ms}` stands for the
@@ -54,7 +56,8 @@ class CellName(Section):
 
 
 CellNames = Annotated[
-    tuple[CellName, ...], Short("name", {"type": "string", "pattern": _PATTERN, "maxLength": 200})
+    tuple[CellName, ...],
+    Shorthand("name", {"type": "string", "pattern": _PATTERN, "maxLength": 200}),
 ]
 """A pydantic field type."""
 
@@ -99,7 +102,9 @@ class Sweep(Section):
     a topic of its own; all share one cluster and its faults."""
 
     prefix: Annotated[
-        str, Worded(r"^[a-zA-Z0-9._-]*$", "letters, digits, dots, _ and -"), Field(max_length=60)
+        str,
+        PatternDescription(r"^[a-zA-Z0-9._-]*$", "letters, digits, dots, _ and -"),
+        Field(max_length=60),
     ] = ""
     """Prefix of all topic names, also in targets. Default on an external cluster: `ackproof-`, the
     seed and a dash."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ackproof.config.documents import Worded
+from ackproof.config.documents import PatternDescription
 from ackproof.harness.campaign.model.external import ExternalSpec
 from ackproof.harness.campaign.model.values import AsWritten, OneOrSeveral, Scalar, Section, Several
 from ackproof.history.cell import Value
@@ -25,7 +25,7 @@ _ZooKeepers = Annotated[int, Field(ge=1, le=9)]
 _ClientNodes = Annotated[int, Field(ge=1, le=99)]
 _Name = Annotated[
     str,
-    Worded(
+    PatternDescription(
         r"^[a-z0-9][a-z0-9._-]*$", "small letters, digits, dots, _ and -, a letter or digit first"
     ),
     Field(max_length=40),

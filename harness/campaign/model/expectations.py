@@ -22,7 +22,7 @@ from ackproof.harness.campaign.model.values import (
     AsWritten,
     Section,
     Several,
-    Short,
+    Shorthand,
     Where,
     holds_for,
     where_problems,
@@ -31,7 +31,7 @@ from ackproof.history.cell import Value
 from ackproof.history.manifest import PlannedThreshold
 
 
-class _Expected(Section):
+class _CellExpectations(Section):
     """The expectations for some cells. All keys but `where` and `verdict` are thresholds."""
 
     where: Where = {}
@@ -66,7 +66,7 @@ def _field(measure: str) -> str:
     return measure.replace(".", "_")
 
 
-def _section(measures: Mapping[str, ThresholdMeasure]) -> type[_Expected]:
+def _section(measures: Mapping[str, ThresholdMeasure]) -> type[_CellExpectations]:
     """Return the model of an expectation, with a key for each measure."""
     fields: dict[str, Any] = {
         _field(name): (
@@ -75,16 +75,20 @@ def _section(measures: Mapping[str, ThresholdMeasure]) -> type[_Expected]:
         )
         for name, measure in measures.items()
     }
-    return create_model("Expectation", __base__=_Expected, __doc__=_Expected.__doc__, **fields)
+    return create_model(
+        "Expectation", __base__=_CellExpectations, __doc__=_CellExpectations.__doc__, **fields
+    )
 
 
 class Expectation(_section(MEASURES)):  # type: ignore[misc]  # its further fields are MEASURES
-    __doc__ = _Expected.__doc__
+    __doc__ = _CellExpectations.__doc__
 
 
 Expectations = Annotated[
     tuple[Expectation, ...],
-    Short(key="verdict", text={"enum": [verdict.value for verdict in Verdict]}, needs_key=False),
+    Shorthand(
+        key="verdict", text={"enum": [verdict.value for verdict in Verdict]}, needs_key=False
+    ),
 ]
 """A pydantic field type."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ackproof.config.documents import VARIABLE, Worded
+from ackproof.config.documents import VARIABLE, PatternDescription
 from ackproof.harness.campaign.model.values import Scalar, Section
 from ackproof.history.cell import as_text
 from ackproof.infra.backends.ssh.inventory import Address, Login, User
@@ -19,8 +19,8 @@ from ackproof.infra.systems.external.description import (
     ENGINE,
     Action,
     Argv,
-    Described,
-    Handle,
+    BrokerControl,
+    DescribedCluster,
     server_name,
 )
 from ackproof.infra.systems.security import PROBE
@@ -87,7 +87,7 @@ class HandSpec(Section):
     """A unit for `systemctl` (with `sudo -n`, unless you are root)."""
     container: Word | None = None
     """A container of the Docker Engine (`DOCKER_HOST`, or this machine's)."""
-    compose: Annotated[str, Worded(r"^[^/]+/[^/]+$", "PROJECT/SERVICE")] | None = None
+    compose: Annotated[str, PatternDescription(r"^[^/]+/[^/]+$", "PROJECT/SERVICE")] | None = None
     """`PROJECT/SERVICE` of Docker Compose, with one container."""
     commands: CommandsSpec | None = None
     """Commands of your own."""
@@ -119,7 +119,10 @@ class ExternalSpec(Section):
     """Each `broker.id`, if they are not 1 to `brokers` and not named under `servers`."""
     servers: Mapping[
         Annotated[
-            str, Worded(r"^broker-[0-9]{1,9}$", "broker-ID with its broker.id, such as broker-1")
+            str,
+            PatternDescription(
+                r"^broker-[0-9]{1,9}$", "broker-ID with its broker.id, such as broker-1"
+            ),
         ],
         HandSpec,
     ] = {}
@@ -141,10 +144,10 @@ def names(spec: ExternalSpec, brokers: int) -> tuple[str, ...]:
     return tuple(map(server_name, ids(spec, brokers)))
 
 
-def described(spec: ExternalSpec, brokers: int) -> Described:
+def described(spec: ExternalSpec, brokers: int) -> DescribedCluster:
     """Return the description of the cluster for the infrastructure. Raises ValueError if an SSH
     login is invalid."""
-    return Described(
+    return DescribedCluster(
         bootstrap_servers=spec.bootstrap_servers,
         client={name: _anywhere(name, as_text(value)) for name, value in spec.client.items()},
         secrets={name: _secret(one) for name, one in spec.secrets.items()},
@@ -153,12 +156,12 @@ def described(spec: ExternalSpec, brokers: int) -> Described:
     )
 
 
-def handle(spec: HandSpec) -> Handle:
+def handle(spec: HandSpec) -> BrokerControl:
     """Return the commands or the container by which a broker is stopped and started. Raises
     ValueError if an SSH login is invalid."""
     if spec.container is not None or spec.compose is not None:
         engine = {name: os.environ[name] for name in ENGINE if name in os.environ}
-        return Handle(
+        return BrokerControl(
             container=spec.container,
             compose=spec.compose,
             engine={DOCKER_HOST: "", **engine},
@@ -169,9 +172,11 @@ def handle(spec: HandSpec) -> Handle:
     else:
         given = spec.commands.model_dump(exclude_none=True) if spec.commands else {}
         commands = {Action(name): (tuple(argv),) for name, argv in given.items()}
-    known_hosts = Handle().known_hosts if spec.ssh is None else spec.ssh.known_hosts
+    known_hosts = BrokerControl().known_hosts if spec.ssh is None else spec.ssh.known_hosts
     here = "" if login is not None else str(Path.cwd())
-    return Handle(commands=commands, ssh=login, known_hosts=_absolute(known_hosts), directory=here)
+    return BrokerControl(
+        commands=commands, ssh=login, known_hosts=_absolute(known_hosts), directory=here
+    )
 
 
 def _login(spec: SshSpec) -> Login:

@@ -58,7 +58,7 @@ def _written(values: tuple[Value, ...] | None) -> object:
 
 
 @dataclass(frozen=True, slots=True)
-class _Several:
+class _OneOrMany:
     """An annotation that lets a list field also take a single value."""
 
     def __get_pydantic_core_schema__(
@@ -83,7 +83,7 @@ def _scalar(value: object) -> object:
     return value
 
 
-Several = _Several()
+Several = _OneOrMany()
 AsWritten = PlainSerializer(_written)
 """A serializer that writes a list of one back into the file as the value alone."""
 
@@ -364,7 +364,7 @@ def _text(name: str, value: Value) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class Shorthand:
     """An annotation of a list of entries. A single entry counts as a list of one, and a single text
     as an entry for every cell.
 

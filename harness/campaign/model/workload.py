@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ackproof.config.documents import Worded
+from ackproof.config.documents import PatternDescription
 from ackproof.harness.campaign.model.values import Rate, Scalar, Section, Sizes, Where, holds_for
 from ackproof.history.cell import Cell
 from ackproof.workloads import WORKLOADS
@@ -29,7 +29,9 @@ class GroupSpec(Section):
 
     name: Annotated[
         str,
-        Worded(r"^[a-z0-9][a-z0-9-]*$", "small letters, digits and -, a letter or digit first"),
+        PatternDescription(
+            r"^[a-z0-9][a-z0-9-]*$", "small letters, digits and -, a letter or digit first"
+        ),
         Field(max_length=40),
     ]
     """Its name; `group.id` is the topic, a dash and this name."""

@@ -90,7 +90,7 @@ def group_recovery_ms(recover_ms: int, config: Mapping[str, object]) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class PlanContext:
     """The context for which a plan is made.
 
     Attributes:
@@ -140,12 +140,12 @@ def planned_members(cluster: ClusterSpec) -> Members:
     )
 
 
-def ground_of(campaign: Campaign, cluster: ClusterSpec) -> Ground:
+def ground_of(campaign: Campaign, cluster: ClusterSpec) -> PlanContext:
     """Return the context of a run of ``campaign`` on ``cluster``."""
     cells = expand(campaign.cells)
     members = planned_members(cluster)
     at_most = campaign.schedule.at_most
-    return Ground(
+    return PlanContext(
         members=members,
         partitions={cell.topic: cell.partitions for cell in cells},
         replicas={cell.topic: cell.replication_factor for cell in cells},

@@ -15,7 +15,7 @@ Event = Literal["injected", "verified", "healed"]
 proven."""
 
 
-class When(StrEnum):
+class CueCondition(StrEnum):
     """A condition on the partition of a story for which a step may wait. It is compared with the
     state at the injection of the step that the cue names."""
 
@@ -41,7 +41,7 @@ class Cue:
 
     step: str
     event: Event
-    when: When | None = None
+    when: CueCondition | None = None
     wait_ms: int = 0
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Cue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StoryPosition:
     """The role of a fault in a story.
 
     Attributes:
@@ -110,7 +110,7 @@ class ScheduledFault:
     hold_ms: int
     seed: int
     lane: int = 0
-    part: Part | None = None
+    part: StoryPosition | None = None
     befalls: Count = NOBODY
     expected_ms: int = 0
 

@@ -13,7 +13,7 @@ from ackproof.infra.api.interface import Capability
 from ackproof.infra.clients.programs import CLIENTS
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import ADD_BROKER, BrokersAdded
-from ackproof.nemesis.process.commands import COMMAND, Commands
+from ackproof.nemesis.process.commands import COMMAND, CommandParameters
 from ackproof.workloads import WORKLOADS
 
 DISKS = frozenset({Capability.LOSE_UNSYNCED_WRITES})
@@ -29,12 +29,12 @@ def struck(campaign: Campaign) -> Iterator[tuple[str, str]]:
         yield "failover", campaign.failover.kill.fault
 
 
-def commands_of(campaign: Campaign) -> Iterator[tuple[str, Commands]]:
+def commands_of(campaign: Campaign) -> Iterator[tuple[str, CommandParameters]]:
     """Yield every fault by commands of the user's own: its field, and its commands."""
     for index, entry in enumerate(campaign.faults):
         if not isinstance(entry, StoryEntry) and entry.fault == COMMAND:
             parameters = parameters_of(entry.fault, entry.parameters)
-            assert isinstance(parameters, Commands)
+            assert isinstance(parameters, CommandParameters)
             yield f"faults[{index}]", parameters
 
 

@@ -33,10 +33,10 @@ from ackproof.history.manifest import (
 from ackproof.history.schema import MEASURES
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems.product import MetadataQuorum, is_external
-from ackproof.nemesis.process.clients import Crashed
+from ackproof.nemesis.process.clients import ClientCrashParameters
 from ackproof.nemesis.targets.bounds import UNLIMITED, Count
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.interface import Role
+from ackproof.workloads.interface import ClientRole
 from ackproof.workloads.produce import group_id
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -214,11 +214,14 @@ def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
 # --- replacement clients --------------------------------------------------------------------------
 
 
-def comebacks(faults: Iterable[ScheduledFault]) -> Mapping[Role, int]:
+def comebacks(faults: Iterable[ScheduledFault]) -> Mapping[ClientRole, int]:
     """Return the largest number of replacement clients, by role. The client that a fault crashes is
     drawn when the fault is injected, so it may be any client of the role."""
-    found: Counter[Role] = Counter()
+    found: Counter[ClientRole] = Counter()
     for fault in faults:
-        if isinstance(parameters := fault.parameters, Crashed) and parameters.comes_back:
-            found.update(role for role in Role if parameters.role in ("any", role))
+        if (
+            isinstance(parameters := fault.parameters, ClientCrashParameters)
+            and parameters.comes_back
+        ):
+            found.update(role for role in ClientRole if parameters.role in ("any", role))
     return found

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
 from ackproof.harness.campaign.plan import stories
-from ackproof.harness.campaign.plan.context import Ground
-from ackproof.harness.campaign.plan.faults import Act, Part, ScheduledFault, parameters_of
+from ackproof.harness.campaign.plan.context import PlanContext
+from ackproof.harness.campaign.plan.faults import Act, ScheduledFault, StoryPosition, parameters_of
 from ackproof.nemesis.targets.bounds import UNLIMITED
 from ackproof.nemesis.targets.expressions import on_topic
 
@@ -29,7 +29,7 @@ def run_seed(seed: int, run: int) -> int:
     return random.Random(f"{seed}/run-{run}").getrandbits(53)
 
 
-def plan(campaign: Campaign, seed: int, ground: Ground) -> tuple[ScheduledFault, ...]:
+def plan(campaign: Campaign, seed: int, ground: PlanContext) -> tuple[ScheduledFault, ...]:
     """Return the faults of one run, in the order of their planned starts. A plan that is too long
     ends a few faults above :data:`FAULTS_MAX`.
 
@@ -81,11 +81,11 @@ def _numbered(planned: Sequence[Act]) -> tuple[ScheduledFault, ...]:
     return tuple(replace(fault, fault_id=number) for number, fault in enumerate(in_time, start=1))
 
 
-def _renumbered(part: Part | None, number: int) -> Part | None:
+def _renumbered(part: StoryPosition | None, number: int) -> StoryPosition | None:
     return None if part is None else replace(part, number=number)
 
 
-def _at_times(campaign: Campaign, seed: int, ground: Ground) -> Iterator[Act]:
+def _at_times(campaign: Campaign, seed: int, ground: PlanContext) -> Iterator[Act]:
     """Yield the acts that have a time. Each has a random generator of its own, so that another
     entry does not change the draws of the others."""
     timed = [entry for entry in campaign.faults if entry.at is not None]
@@ -103,7 +103,7 @@ class _Lane:
     campaign: Campaign
     seed: int
     number: int
-    ground: Ground
+    ground: PlanContext
     now_ms: int = 0
     begun: int = 0
     goes_on: bool = True
@@ -161,7 +161,7 @@ class _Lane:
             start_ms = min(ends)
 
 
-def _act(entry: Entry, rng: random.Random, ground: Ground) -> Act:
+def _act(entry: Entry, rng: random.Random, ground: PlanContext) -> Act:
     """Return an act that begins at 0, with every open choice of its entry drawn."""
     if isinstance(entry, StoryEntry):
         return Act(stories.told(entry, rng, ground))
@@ -183,11 +183,11 @@ def _act(entry: Entry, rng: random.Random, ground: Ground) -> Act:
     return Act((fault,))
 
 
-def _any_topic(seed: int, ground: Ground) -> str:
+def _any_topic(seed: int, ground: PlanContext) -> str:
     return random.Random(f"{seed}/topic").choice(sorted(ground.partitions))
 
 
-def _hold_range(entry: FaultEntry, ground: Ground) -> tuple[int, int]:
+def _hold_range(entry: FaultEntry, ground: PlanContext) -> tuple[int, int]:
     return entry.hold if entry.hold is not None else ground.hold_range(entry.fault)
 
 
@@ -203,7 +203,7 @@ def _moved(act: Act, by_ms: int, gap_ms: int | None = None, lane: int = 0) -> Ac
 # --- how many suffer at once -------------------------------------------------------------------
 
 
-def _fits(act: Act, planned: Sequence[Act], ground: Ground) -> bool:
+def _fits(act: Act, planned: Sequence[Act], ground: PlanContext) -> bool:
     """Return whether the plan leaves room for the act within the limits. An act alone always
     fits."""
     beside = _beside(act, planned)

@@ -21,16 +21,16 @@ from typing import Annotated, Any, Literal, cast, get_args
 import yaml
 from pydantic import Field, TypeAdapter, field_validator
 
-from ackproof.config.documents import Worded
+from ackproof.config.documents import PatternDescription
 from ackproof.harness.campaign.model.schedule import StoryEntry
 from ackproof.harness.campaign.model.values import DurationRange, Section
-from ackproof.harness.campaign.plan.context import Ground
+from ackproof.harness.campaign.plan.context import PlanContext
 from ackproof.harness.campaign.plan.faults import (
     Cue,
+    CueCondition,
     Event,
-    Part,
     ScheduledFault,
-    When,
+    StoryPosition,
     parameters_of,
 )
 from ackproof.nemesis import FAULTS
@@ -47,7 +47,7 @@ class CueSpec(Section):
     """The condition that a step waits for."""
 
     after: str = Field(description="a step and its event: shrunk.verified")
-    when: Annotated[When, Field(strict=False)] | None = Field(
+    when: Annotated[CueCondition, Field(strict=False)] | None = Field(
         default=None, description="the state that the partition must also have reached"
     )
     wait: DurationRange = Field(default=(0, 0), description="a time to wait after that")
@@ -68,14 +68,16 @@ class CueSpec(Section):
         return cast(Event, self.after.partition(".")[2])
 
 
-class Step(Section):
+class StoryStep(Section):
     """One fault of a story.
 
     ``times`` and ``each`` make several steps of it, one after the other. Each begins when the one
     before is healed and the condition ``between`` is true.
     """
 
-    step: Annotated[str, Worded(r"^[a-z][a-z-]*$", "small letters and -, a letter first")]
+    step: Annotated[
+        str, PatternDescription(r"^[a-z][a-z-]*$", "small letters and -, a letter first")
+    ]
     fault: str
     target: str
     parameters: Mapping[str, Any] = Field(default_factory=dict)
@@ -88,7 +90,7 @@ class Step(Section):
     until: CueSpec | None = Field(default=None, description="the step also lasts until then")
     times: Annotated[int, Field(ge=1)] = 1
     each: Literal["broker", "zookeeper"] | None = None
-    between: Annotated[When, Field(strict=False)] | None = None
+    between: Annotated[CueCondition, Field(strict=False)] | None = None
 
 
 class Story(Section):
@@ -97,7 +99,7 @@ class Story(Section):
     summary: str
     source: str = Field(description="the source of the observation")
     replicas: Annotated[int, Field(ge=1)] = Field(default=1, description="the least number needed")
-    steps: Annotated[tuple[Step, ...], Field(min_length=1)]
+    steps: Annotated[tuple[StoryStep, ...], Field(min_length=1)]
 
     @property
     def needs_topic(self) -> bool:
@@ -107,9 +109,9 @@ class Story(Section):
         )
 
 
-def _partition_conditions(step: Step) -> bool:
+def _partition_conditions(step: StoryStep) -> bool:
     conditions = [cue.when for cue in (step.begins, step.until) if cue is not None]
-    return bool({*conditions, step.between} - {None, When.WHOLE})
+    return bool({*conditions, step.between} - {None, CueCondition.WHOLE})
 
 
 @cache
@@ -123,7 +125,7 @@ def catalogue() -> Mapping[str, Story]:
     return TypeAdapter(dict[str, Story]).validate_json(json.dumps(yaml.safe_load(text)))
 
 
-def unrolled(story: Story, members: Members, seed: int) -> Iterator[Step]:
+def unrolled(story: Story, members: Members, seed: int) -> Iterator[StoryStep]:
     """Yield the steps one by one, with ``times`` and ``each`` expanded. ``seed`` decides the order
     in which ``each`` goes through the servers."""
     servers = {"broker": members.brokers, "zookeeper": members.zookeepers}
@@ -135,7 +137,7 @@ def unrolled(story: Story, members: Members, seed: int) -> Iterator[Step]:
         yield from _turns(step, turns)
 
 
-def _turns(step: Step, turns: Sequence[str]) -> Iterator[Step]:
+def _turns(step: StoryStep, turns: Sequence[str]) -> Iterator[StoryStep]:
     for number, server in enumerate(turns, start=1):
         name = step.step if len(turns) == 1 else f"{step.step}-{number}"
         before = CueSpec(after=f"{step.step}-{number - 1}.healed", when=step.between)
@@ -148,7 +150,7 @@ def _turns(step: Step, turns: Sequence[str]) -> Iterator[Step]:
         )
 
 
-def target_of(step: Step, partition: tuple[str, int] | None) -> str:
+def target_of(step: StoryStep, partition: tuple[str, int] | None) -> str:
     """Return the target of a step, with the partition filled in."""
     topic, number = partition or ("", "")
     return step.target.replace("{partition}", f"{topic}, {number}").replace("{topic}", topic)
@@ -192,7 +194,7 @@ def _waits(story: Story, cue: CueSpec, for_heal_of: str) -> bool:
 # among other faults.
 
 
-def told(entry: StoryEntry, rng: random.Random, ground: Ground) -> tuple[ScheduledFault, ...]:
+def told(entry: StoryEntry, rng: random.Random, ground: PlanContext) -> tuple[ScheduledFault, ...]:
     """Return the faults of a story that begins at 0, in the order of its steps."""
     drawn = rng.getrandbits(53)
     seed = drawn if entry.seed is None else entry.seed
@@ -202,7 +204,7 @@ def told(entry: StoryEntry, rng: random.Random, ground: Ground) -> tuple[Schedul
     return _placed(faults, ground)
 
 
-def most_at_once(entry: StoryEntry, ground: Ground) -> Count:
+def most_at_once(entry: StoryEntry, ground: PlanContext) -> Count:
     """Return the largest number of servers that a story affects at once."""
     return told(entry, random.Random(0), ground)[0].befalls
 
@@ -214,14 +216,14 @@ def partition_of(entry: StoryEntry, seed: int, count: int) -> int:
     return drawn if entry.partition == "any" else entry.partition
 
 
-def _partition(entry: StoryEntry, seed: int, ground: Ground) -> tuple[str, int] | None:
+def _partition(entry: StoryEntry, seed: int, ground: PlanContext) -> tuple[str, int] | None:
     if entry.topic is None:
         return None
     return entry.topic, partition_of(entry, seed, ground.partitions[entry.topic])
 
 
 def _fault(
-    story: str, step: Step, partition: tuple[str, int] | None, seed: int, ground: Ground
+    story: str, step: StoryStep, partition: tuple[str, int] | None, seed: int, ground: PlanContext
 ) -> ScheduledFault:
     rng = random.Random(f"{seed}/{step.step}")
     target = target_of(step, partition)
@@ -235,7 +237,7 @@ def _fault(
         hold_ms=rng.randint(*(step.hold or ground.hold_range(step.fault))),
         seed=rng.getrandbits(53),
         befalls=ground.befallen(step.fault, target),
-        part=Part(
+        part=StoryPosition(
             story=story,
             number=0,
             step=step.step,
@@ -257,8 +259,8 @@ def _cue(cue: CueSpec | None, rng: random.Random) -> Cue | None:
 # --- when the steps may be expected --------------------------------------------------------------
 
 
-def _placed(faults: Sequence[ScheduledFault], ground: Ground) -> tuple[ScheduledFault, ...]:
-    expected = _Expected({_part(fault).step: fault for fault in faults}, ground)
+def _placed(faults: Sequence[ScheduledFault], ground: PlanContext) -> tuple[ScheduledFault, ...]:
+    expected = _ExpectedTimes({_part(fault).step: fault for fault in faults}, ground)
     placed = []
     for fault in faults:
         start_ms = expected.start_ms(_part(fault).step)
@@ -268,7 +270,7 @@ def _placed(faults: Sequence[ScheduledFault], ground: Ground) -> tuple[Scheduled
     return tuple(replace(fault, befalls=_at_once(placed, ground)) for fault in placed)
 
 
-def _at_once(faults: Sequence[ScheduledFault], ground: Ground) -> Count:
+def _at_once(faults: Sequence[ScheduledFault], ground: PlanContext) -> Count:
     """Return the largest number of servers that the story is expected to affect at once."""
     moments = [
         sum((o.befalls for o in faults if o.start_ms <= one.start_ms <= o.end_ms), NOBODY)
@@ -278,18 +280,18 @@ def _at_once(faults: Sequence[ScheduledFault], ground: Ground) -> Count:
     return most.capped(everybody(ground.members))
 
 
-def _part(fault: ScheduledFault) -> Part:
+def _part(fault: ScheduledFault) -> StoryPosition:
     assert fault.part is not None
     return fault.part
 
 
 @dataclass(frozen=True, slots=True)
-class _Expected:
+class _ExpectedTimes:
     """The expected begin and end of each step, in milliseconds since the story began, if everything
     takes as long as the cluster's timeouts. Conditions never wait for each other in a circle."""
 
     faults: Mapping[str, ScheduledFault]
-    ground: Ground
+    ground: PlanContext
 
     def start_ms(self, step: str) -> int:
         cue = _part(self.faults[step]).begins
@@ -312,7 +314,7 @@ class _Expected:
         proof_ms = full_ms if cue.event == "verified" and fault.hold_ms >= full_ms else 0
         return self.start_ms(cue.step) + proof_ms
 
-    def _until_ms(self, when: When | None) -> int:
-        if when in (When.ISR_SHRUNK, When.ISR_IS_LEADER):
+    def _until_ms(self, when: CueCondition | None) -> int:
+        if when in (CueCondition.ISR_SHRUNK, CueCondition.ISR_IS_LEADER):
             return shrink_ms(self.ground.timings)
         return 0 if when is None else expiry_ms(self.ground.timings)

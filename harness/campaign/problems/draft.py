@@ -19,7 +19,7 @@ from ackproof.harness.campaign.model.expectations import Expectation
 from ackproof.harness.campaign.model.schedule import Entry, FailoverSpec, Schedule
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.context import Ground, ground_of
+from ackproof.harness.campaign.plan.context import PlanContext, ground_of
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 
 
@@ -49,7 +49,7 @@ class Draft:
         )
 
     @cached_property
-    def grounds(self) -> tuple[Ground, ...]:
+    def grounds(self) -> tuple[PlanContext, ...]:
         """Return the plan context of a run of each cluster, or nothing if a section that it needs
         is invalid."""
         if None in (self.cluster, self.cells, self.schedule, self.faults):
@@ -69,7 +69,7 @@ class Draft:
         return tuple(plans[_differs_by(ground)] for ground in self.grounds)
 
 
-def _differs_by(ground: Ground) -> tuple[object, ...]:
+def _differs_by(ground: PlanContext) -> tuple[object, ...]:
     """Return the properties of a cluster on which a plan depends."""
     timings = ground.timings
     return (

@@ -12,7 +12,7 @@ from ackproof.harness.campaign.model import schedule
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import Sweep, expand
 from ackproof.harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEntry, StoryEntry
-from ackproof.harness.campaign.plan.context import Ground, planned_members
+from ackproof.harness.campaign.plan.context import PlanContext, planned_members
 from ackproof.harness.campaign.plan.faults import parameters_of
 from ackproof.harness.campaign.plan.stories import (
     Story,
@@ -34,7 +34,7 @@ from ackproof.nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.targets import expressions
 from ackproof.nemesis.targets.bounds import Count
 from ackproof.nemesis.targets.resolution import TargetUnavailable, planned_view, resolve_planned
-from ackproof.workloads.interface import Load, Role
+from ackproof.workloads.interface import ClientRole, Load
 
 # --- faults ---------------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ def _on_nobody(draft: Draft) -> Iterator[Problem]:
         of_consumers = (
             isinstance(entry, FaultEntry)
             and entry.fault in CLIENTS
-            and entry.parameters.get("role") == Role.CONSUMER
+            and entry.parameters.get("role") == ClientRole.CONSUMER
         )
         if of_consumers:
             reason = "no cell has consumers: add workload.readers or workload.groups"
@@ -387,7 +387,7 @@ def _contradictions(campaign: Campaign) -> Iterator[Problem]:
             yield Problem(field=f"faults[{index}].weight", reason=reason)
 
 
-def _too_many(campaign: Campaign, ground: Ground) -> Iterator[Problem]:
+def _too_many(campaign: Campaign, ground: PlanContext) -> Iterator[Problem]:
     for index, entry in enumerate(campaign.faults):
         befallen, where = _befallen(entry, ground)
         for kind, found, room in _kinds(befallen, ground.room):
@@ -396,7 +396,7 @@ def _too_many(campaign: Campaign, ground: Ground) -> Iterator[Problem]:
                 yield Problem(field=f"faults[{index}].{where}", reason=reason)
 
 
-def _befallen(entry: Entry, ground: Ground) -> tuple[Count, str]:
+def _befallen(entry: Entry, ground: PlanContext) -> tuple[Count, str]:
     if isinstance(entry, StoryEntry):
         return most_at_once(entry, ground), "story"
     return ground.befallen(entry.fault, entry.target), "target"

@@ -20,7 +20,7 @@ from ackproof.infra import systems
 from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.systems import properties
 from ackproof.infra.systems.product import BUNDLED, EXTERNAL
-from ackproof.infra.systems.properties import RESERVED, Known
+from ackproof.infra.systems.properties import RESERVED, KnownProperties
 from ackproof.workloads.configuration import canonical, connection_properties
 
 _DAY_MS = 24 * 3_600_000
@@ -113,7 +113,7 @@ def _text(section: Section, name: str) -> str | None:
 
 
 def _broker_problems(
-    given: Section, where: str, known: Known | None, every: Section, least_ms: int
+    given: Section, where: str, known: KnownProperties | None, every: Section, least_ms: int
 ) -> Iterator[Problem]:
     """Yield the problems of broker properties. ``every`` holds all properties of these brokers,
     including those that are ``given`` here."""
@@ -131,7 +131,9 @@ def _broker_problems(
                 yield Problem(field=at, reason=reason)
 
 
-def _topic_problems(given: Section, known: Known | None, least_ms: int) -> Iterator[Problem]:
+def _topic_problems(
+    given: Section, known: KnownProperties | None, least_ms: int
+) -> Iterator[Problem]:
     for name, written in given.items():
         field = f"cells.topic.{name}"
         if canonical(name) in SETTINGS:
@@ -163,7 +165,7 @@ def _producer_problems(given: Section, clients: Sequence[str]) -> Iterator[Probl
 
 
 def _wrong(
-    known: Known, kind: str, name: str, written: object, field: str, every: Section
+    known: KnownProperties, kind: str, name: str, written: object, field: str, every: Section
 ) -> Iterator[Problem]:
     if (reason := known.unknown(kind, name, every.keys())) is not None:
         yield Problem(field=field, reason=reason, key=True)

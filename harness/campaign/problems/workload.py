@@ -23,11 +23,11 @@ from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import LIBRDKAFKA, Cell, Value
 from ackproof.history.manifest import PlannedWriter
-from ackproof.history.names import Stem
+from ackproof.history.names import FileStem
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, producer_config
-from ackproof.workloads.interface import Group, Place
+from ackproof.workloads.interface import ClientNode, Group
 from ackproof.workloads.librdkafka.keys import keys_of
 from ackproof.workloads.spec import SpecificationError
 
@@ -134,7 +134,7 @@ def _topics_of(target: str) -> Iterator[str | None]:
 
 # --- consumers ------------------------------------------------------------------------------------
 
-_NOWHERE = Place(node=CLIENT_NODE, history="", progress="")
+_NOWHERE = ClientNode(node=CLIENT_NODE, history="", progress="")
 _FILE_NAME_MAX = 255
 """The most bytes of a file's name, on every file system that Linux is likely to have."""
 _PARTS_MAX = 999_999
@@ -239,7 +239,7 @@ def _unwritable(writer: PlannedWriter) -> str | None:
     """Return the reason why no file can have this name, or None."""
     try:
         partition = max(writer.partitions, default=None)
-        stem = Stem(table=writer.table, writer=writer.writer, partition=partition)
+        stem = FileStem(table=writer.table, writer=writer.writer, partition=partition)
     except ValueError as refusal:
         return f"{refusal}; sweep fewer settings"
     name = f".{stem.part(_PARTS_MAX)}.part"  # as it is called while it is copied from a host

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ackproof.harness.directory import DamagedResults, NotResults, existing
+from ackproof.harness.directory import DamagedResults, ResultsDirectoryError, existing
 from ackproof.harness.report import campaign_file, verdict
 from ackproof.harness.report.trends.night import Night, night_of
 from ackproof.history.messages import in_words, printable
@@ -56,7 +56,7 @@ def night(directory: Path) -> Night:
         document = verdict.read_document(found / verdict.FILE)
     except FileNotFoundError:
         hint = f"it was never checked; run ackproof check {directory}"
-        raise NotResults(f"{directory} has no verdict: {hint}") from None
+        raise ResultsDirectoryError(f"{directory} has no verdict: {hint}") from None
     try:
         return night_of(document, campaign_file.digest(found))
     except ValueError as error:

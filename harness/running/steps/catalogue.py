@@ -10,7 +10,7 @@ from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.steps import closing, failover, nemesis, recovery, setup, story
 from ackproof.history.cell import LIBRDKAFKA
-from ackproof.nemesis.process.commands import Commands
+from ackproof.nemesis.process.commands import CommandParameters
 
 _START_CLIENTS_S = 30.0
 _START_A_CLIENT_S = 1.0
@@ -22,7 +22,7 @@ _LAST_LOOK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RunStep:
     """One step of a run.
 
     Attributes:
@@ -62,7 +62,7 @@ def _faults_s(run: Run) -> float:
 def _commands_s(run: Run, each: int) -> float:
     """Return how long the commands of the campaign's own faults may take, in seconds, with ``each``
     commands for each fault."""
-    own = (one.parameters for one in run.plan if isinstance(one.parameters, Commands))
+    own = (one.parameters for one in run.plan if isinstance(one.parameters, CommandParameters))
     return sum(each * commands.within_ms for commands in own) / 1000
 
 
@@ -84,61 +84,61 @@ def _failover_s(run: Run) -> float:
     return len(run.failovers) * (4 * (spec.limit if spec else 0) + back_ms) / 1000
 
 
-STEPS: tuple[Step, ...] = (
-    Step(name="deploy", act=setup.deploy, limit_s=lambda run: run.campaign.limits.deploy / 1000),
-    Step(
+STEPS: tuple[RunStep, ...] = (
+    RunStep(name="deploy", act=setup.deploy, limit_s=lambda run: run.campaign.limits.deploy / 1000),
+    RunStep(
         name="ready",
         act=setup.ready,
         limit_s=lambda run: run.campaign.limits.ready / 1000,
         needs="deploy",
     ),
-    Step(
+    RunStep(
         name="workload",
         act=setup.start_workload,
         limit_s=_start_s,
         needs="ready",
     ),
-    Step(name="faults", act=nemesis.faults, limit_s=_faults_s, needs="workload"),
-    Step(
+    RunStep(name="faults", act=nemesis.faults, limit_s=_faults_s, needs="workload"),
+    RunStep(
         name="heal",
         act=nemesis.heal,
         limit_s=_heal_s,
         needs="deploy",
         cleans_up=True,
     ),
-    Step(
+    RunStep(
         name="recover",
         act=recovery.recover,
         limit_s=lambda run: _LAST_LOOK_S + _recover_s(run),
         needs="ready",
     ),
-    Step(
+    RunStep(
         name="flush",
         act=closing.flush,
         limit_s=closing.flush_limit_s,
         needs="ready",
         cleans_up=True,
     ),
-    Step(
+    RunStep(
         name="final-read",
         act=closing.final_read,
         limit_s=lambda run: run.campaign.limits.final_read / 1000 + closing.CLOSE_HISTORIES_S,
         needs="ready",
     ),
-    Step(
+    RunStep(
         name="failover",
         act=failover.failover,
         limit_s=_failover_s,
         needs="ready",
         planned=lambda run: bool(run.failovers),
     ),
-    Step(
+    RunStep(
         name="collect",
         act=closing.collect,
         limit_s=lambda run: run.campaign.limits.collect / 1000,
         cleans_up=True,
     ),
-    Step(
+    RunStep(
         name="teardown",
         act=closing.teardown,
         limit_s=lambda run: run.campaign.limits.teardown / 1000,

@@ -15,7 +15,7 @@ from ackproof.harness.running.servers import check_brokers_left
 from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
 from ackproof.history import storage
 from ackproof.infra.api.interface import InfraError, Node, Server, System
-from ackproof.workloads.interface import CATCH_UP_S, Client, Role
+from ackproof.workloads.interface import CATCH_UP_S, Client, ClientRole
 from ackproof.workloads.reading_back.processes import apart, crashed
 
 # --- flush ----------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ def flush_limit_s(run: Run) -> float:
 def flush(run: Run, deadline: Deadline) -> None:
     """Let every client finish what is under way, close its history and end."""
     processes.stop_watching(run.watches, [CLIENTS, SILENCE])
-    for role in (Role.PRODUCER, Role.CONSUMER):
+    for role in (ClientRole.PRODUCER, ClientRole.CONSUMER):
         # Each role has a share of its own. Otherwise one hanging producer would leave the consumers
         # no time, and all of them would be killed for it.
         end = min(deadline.end, run.clock.monotonic() + _share_s(run, role))
@@ -49,14 +49,14 @@ def flush(run: Run, deadline: Deadline) -> None:
     client_health.note_ended_sessions(run)
 
 
-def _share_s(run: Run, role: Role) -> float:
+def _share_s(run: Run, role: ClientRole) -> float:
     """Return the seconds of a role. Producers wait at most message.timeout.ms for the records under
     way, and consumers CATCH_UP_S for the records still to be read."""
     sent_s = max(map(message_timeout_ms, run.cells)) / 1000
-    return CLOSE_HISTORIES_S + (sent_s if role is Role.PRODUCER else CATCH_UP_S)
+    return CLOSE_HISTORIES_S + (sent_s if role is ClientRole.PRODUCER else CATCH_UP_S)
 
 
-def _stop(run: Run, role: Role, deadline: Deadline) -> None:
+def _stop(run: Run, role: ClientRole, deadline: Deadline) -> None:
     for one in clients.of_role(role, run.running):
         if not one.ended():
             _tried(run, partial(clients.ask_to_stop, one))

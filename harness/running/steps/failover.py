@@ -23,7 +23,7 @@ from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Target
 from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution
-from ackproof.workloads.failover import NotMade, Onlooker, grow
+from ackproof.workloads.failover import FailoverClients, TopicNotCreated, grow
 
 _LOOK_EVERY_S = 1.0
 """The seconds between two looks. With thousands of partitions, a look is work for ZooKeeper and for
@@ -41,7 +41,7 @@ def failover(run: Run, deadline: Deadline) -> None:
     for number, planned in enumerate(run.failovers, start=last + 1):
         try:
             _measured(run, executor, planned, number, deadline)
-        except (NotMade, LookupError, TimeoutError, InfraError, HealFailed) as reason:
+        except (TopicNotCreated, LookupError, TimeoutError, InfraError, HealFailed) as reason:
             run.finding("failover", f"{planned.partitions} partitions: {reason}")
             if deadline.remaining() == 0:
                 return
@@ -107,7 +107,7 @@ def _struck(
     assert run.campaign.failover is not None
     limit_s = deadline.remaining(at_most=run.campaign.failover.limit / 1000)
     broker = _broker(run, entry.target)
-    with Onlooker(
+    with FailoverClients(
         run.system.bootstrap_servers, TOPIC, planned.partitions, run.clock.time_ns, limit_s
     ) as onlooker:
         if not onlooker.warm_up(limit_s):
@@ -130,7 +130,7 @@ def _struck(
     return not late
 
 
-def _led_by(onlooker: Onlooker, broker: int, deadline: Deadline) -> Sequence[int]:
+def _led_by(onlooker: FailoverClients, broker: int, deadline: Deadline) -> Sequence[int]:
     found: list[int] = []
 
     def look() -> bool:

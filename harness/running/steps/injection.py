@@ -18,18 +18,18 @@ from ackproof.harness.running.deadline import Cancelled, Deadline, StepTimeout
 from ackproof.harness.running.servers import check_brokers_left
 from ackproof.infra.api.interface import ViewUnavailable
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.executor import GateClosed
+from ackproof.nemesis.execution.executor import HealingBegun
 from ackproof.nemesis.execution.ledger import OpenFault
 from ackproof.nemesis.interface import Proof, Target, Unplannable
 from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution
 
-UNWANTED = (Cancelled, StepTimeout, GateClosed)
+UNWANTED = (Cancelled, StepTimeout, HealingBegun)
 """The exceptions that mean that the step itself is over. Open faults are left to the step
 ``heal``."""
 
 
-class Role(Protocol):
+class FaultRole(Protocol):
     """The role of a fault for others that depend on it. A step of a story is reported to the other
     steps, and is held for longer than its duration."""
 
@@ -46,7 +46,7 @@ class Role(Protocol):
     def healed(self, proven: bool) -> None: ...
 
 
-class Alone:
+class IndependentFault:
     """The role of a fault on which no other depends."""
 
     def strikes(self) -> None: ...
@@ -60,10 +60,12 @@ class Alone:
     def healed(self, proven: bool) -> None: ...
 
 
-def strike(run: Run, planned: ScheduledFault, deadline: Deadline, role: Role | None = None) -> None:
+def strike(
+    run: Run, planned: ScheduledFault, deadline: Deadline, role: FaultRole | None = None
+) -> None:
     """Carry out one fault. Its errors are recorded in the history. Only exceptions that say that
     the step is over are raised (:data:`UNWANTED`)."""
-    role = role or Alone()
+    role = role or IndependentFault()
     record = _Recording(run, planned.fault_id, planned.fault, deadline)
     try:
         entry = _aimed(run, planned, deadline)
@@ -172,7 +174,9 @@ class _Recording:
         self.run.progress.fault(on or None, f"{self.fault}#{self.fault_id} {event}{unproven}")
 
 
-def _hold(run: Run, entry: OpenFault, record: _Recording, role: Role, deadline: Deadline) -> None:
+def _hold(
+    run: Run, entry: OpenFault, record: _Recording, role: FaultRole, deadline: Deadline
+) -> None:
     """Inject the fault, prove that it took effect, and let it last."""
     began = run.clock.monotonic()
     run.executor.inject(entry)

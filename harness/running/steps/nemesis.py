@@ -12,7 +12,7 @@ from ackproof.harness.campaign.plan.faults import Act, lanes
 from ackproof.harness.campaign.plan.scheduler import duration_ms
 from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline
-from ackproof.harness.running.servers import NothingLeft, brokers_are_gone, check_brokers_left
+from ackproof.harness.running.servers import AllBrokersEnded, brokers_are_gone, check_brokers_left
 from ackproof.harness.running.steps import injection, story
 from ackproof.harness.running.steps.injection import not_struck, strike
 from ackproof.harness.running.steps.recovery import unwhole, whole
@@ -30,7 +30,7 @@ class NoRoom(Exception):
     affected."""
 
 
-class Room:
+class ActiveActs:
     """The active acts, with the largest number of servers that each affects. It is thread-safe.
 
     Args:
@@ -115,7 +115,7 @@ _LOOK_S = 1.0
 """The seconds between two looks at whether a broker is left."""
 
 
-class Ended(Exception):
+class ScheduleEnded(Exception):
     """The end of the schedule: the campaign asks for no more faults."""
 
 
@@ -124,7 +124,7 @@ def faults(run: Run, deadline: Deadline) -> None:
     another. So has each fault or story with a time."""
     record_zookeeper_counters(run, "faults")
     began = run.clock.monotonic()
-    room = Room(run, run.room)
+    room = ActiveActs(run, run.room)
     sequences = [partial(_lane, run, lane, room, began, deadline) for lane in lanes(run.plan)]
     _together(sequences, deadline)
     if not run.plan:
@@ -150,7 +150,7 @@ def _together(sequences: Sequence[Callable[[], None]], deadline: Deadline) -> No
     if len(sequences) == 1:
         sequences[0]()
         return
-    crew = _Crew(sequences)
+    crew = _ThreadGroup(sequences)
     for thread in crew.threads:
         while thread.is_alive():
             thread.join(_TICK_S)
@@ -158,7 +158,7 @@ def _together(sequences: Sequence[Callable[[], None]], deadline: Deadline) -> No
     crew.raise_first()
 
 
-class _Crew:
+class _ThreadGroup:
     """Threads, and the exceptions that they raise."""
 
     def __init__(self, acts: Sequence[Callable[[], None]], name: str = "faults") -> None:
@@ -183,7 +183,9 @@ class _Crew:
             self._raised.append(error)
 
 
-def _lane(run: Run, acts: Sequence[Act], room: Room, began: float, deadline: Deadline) -> None:
+def _lane(
+    run: Run, acts: Sequence[Act], room: ActiveActs, began: float, deadline: Deadline
+) -> None:
     """Carry out one act after the other. An act with a time of its own is alone in its lane."""
     for act in acts:
         until_start = act.start_ms / 1000 - (run.clock.monotonic() - began)
@@ -195,7 +197,7 @@ def _lane(run: Run, acts: Sequence[Act], room: Room, began: float, deadline: Dea
                     _settle(run, act, deadline)
                 _check_end(run)
                 _play(run, act, deadline)
-        except (Ended, NothingLeft, NoRoom) as why:
+        except (ScheduleEnded, AllBrokersEnded, NoRoom) as why:
             for planned in act.faults:
                 not_struck(run, planned, why, deadline)
 
@@ -225,7 +227,7 @@ def _play(run: Run, act: Act, deadline: Deadline) -> None:
     if act.faults[0].part is None:
         strike(run, act.faults[0], deadline)
         return
-    crew = _Crew(story.steps_of(run, act, deadline), name=f"faults-{act.label}")
+    crew = _ThreadGroup(story.steps_of(run, act, deadline), name=f"faults-{act.label}")
     deadline.until(lambda: not any(thread.is_alive() for thread in crew.threads))
     deadline.check()
     crew.raise_first()
@@ -236,7 +238,7 @@ def _check_end(run: Run) -> None:
     first broken guarantee, and a visible one is broken."""
     check_brokers_left(run)
     if run.campaign.schedule.until == "first-broken-guarantee" and run.ended_by_themselves:
-        raise Ended(
+        raise ScheduleEnded(
             f"{run.ended_by_themselves[0]} had ended by itself, and the campaign "
             "stops at that point"
         )

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from ackproof.harness.campaign.model.workload import described, idle
 from ackproof.harness.campaign.plan.runs import comebacks
 from ackproof.harness.running import client_health, clients, servers
-from ackproof.harness.running.client_health import Silences
+from ackproof.harness.running.client_health import SilenceWatch
 from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
-from ackproof.harness.running.processes import Watch, exit_status, in_words, last_words
+from ackproof.harness.running.processes import ProcessWatch, exit_status, in_words, last_words
 from ackproof.harness.running.steps.recovery import unwhole, whole
 from ackproof.infra.api.interface import DeploymentError, Node
 from ackproof.workloads.configuration import connected
-from ackproof.workloads.interface import Role
+from ackproof.workloads.interface import ClientRole
 from ackproof.workloads.topics import create_topics
 
 CLIENTS, SILENCE = "clients", "clients' silence"
@@ -69,8 +69,8 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             started = clients.start(client, node, run.progress_files, run.connection)
             run.started.append(started)
             run.running.append(started)
-    run.watches[CLIENTS] = Watch(CLIENTS, lambda: _look_after_clients(run)).start()
-    run.watches[SILENCE] = Watch(SILENCE, Silences(run).look).start()
+    run.watches[CLIENTS] = ProcessWatch(CLIENTS, lambda: _look_after_clients(run)).start()
+    run.watches[SILENCE] = ProcessWatch(SILENCE, SilenceWatch(run).look).start()
     if not deadline.until(lambda: not unready(run)):
         _leave_to_their_cells(run, unready(run))
 
@@ -79,10 +79,10 @@ def unready(run: Run) -> Mapping[str, str]:
     """Return the running clients that have not begun their work, by name, with what is missing. In
     a group, as many members may be idle as its cell has no partitions for."""
     waiting = [one for one in tuple(run.running) if not clients.ready(one)]
-    producers = clients.of_role(Role.PRODUCER, waiting)
+    producers = clients.of_role(ClientRole.PRODUCER, waiting)
     missing = {one.client.name: "nothing was acknowledged to it" for one in producers}
     for cell in run.cells:
-        consumers = clients.of_role(Role.CONSUMER, waiting)
+        consumers = clients.of_role(ClientRole.CONSUMER, waiting)
         there = [one.client.name for one in consumers if one.client.cell == cell.name]
         idlers = idle(run.campaign.workload.load_of(cell), cell)
         if len(there) > idlers:

@@ -13,7 +13,14 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ackproof.harness.campaign.plan.faults import Act, Cue, Event, Part, ScheduledFault, When
+from ackproof.harness.campaign.plan.faults import (
+    Act,
+    Cue,
+    CueCondition,
+    Event,
+    ScheduledFault,
+    StoryPosition,
+)
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.steps.injection import limit_s, not_struck, strike
@@ -36,7 +43,7 @@ def cue_limit_s(run: Run) -> float:
 
 def steps_of(run: Run, act: Act, deadline: Deadline) -> list[Callable[[], None]]:
     """Return the functions that must run at the same time to play a story."""
-    stage = _Stage(run)
+    stage = _StoryState(run)
 
     def step(planned: ScheduledFault) -> Callable[[], None]:
         return lambda: _step(run, planned, stage, deadline)
@@ -44,7 +51,7 @@ def steps_of(run: Run, act: Act, deadline: Deadline) -> list[Callable[[], None]]
     return [step(planned) for planned in act.faults]
 
 
-def _step(run: Run, planned: ScheduledFault, stage: "_Stage", deadline: Deadline) -> None:
+def _step(run: Run, planned: ScheduledFault, stage: "_StoryState", deadline: Deadline) -> None:
     assert planned.part is not None
     part = planned.part
     try:
@@ -52,7 +59,7 @@ def _step(run: Run, planned: ScheduledFault, stage: "_Stage", deadline: Deadline
             stage.assemble(part, deadline)
         else:
             stage.wait_for(part.begins, part, deadline)
-        strike(run, planned, deadline, _OnStage(stage, part))
+        strike(run, planned, deadline, _StepRole(stage, part))
     except CueMissed as missed:
         not_struck(run, planned, missed, deadline)
     finally:
@@ -60,11 +67,11 @@ def _step(run: Run, planned: ScheduledFault, stage: "_Stage", deadline: Deadline
 
 
 @dataclass(frozen=True, slots=True)
-class _OnStage:
+class _StepRole:
     """The role of a step for the other steps."""
 
-    stage: "_Stage"
-    part: Part
+    stage: "_StoryState"
+    part: StoryPosition
 
     def strikes(self) -> None:
         self.stage.look_at(self.part)
@@ -92,7 +99,7 @@ class _OnStage:
             self.stage.came(self.part.step, "healed")
 
 
-class _Stage:
+class _StoryState:
     """The state of the steps of one story. It is thread-safe."""
 
     def __init__(self, run: Run) -> None:
@@ -117,13 +124,13 @@ class _Stage:
         with self._lock:
             self._over.add(step)
 
-    def look_at(self, part: Part) -> None:
+    def look_at(self, part: StoryPosition) -> None:
         """Note the state of the partition at the injection of this step."""
         view = self._view(part)
         with self._lock:
             self._seen[part.step] = view
 
-    def assemble(self, part: Part, deadline: Deadline) -> None:
+    def assemble(self, part: StoryPosition, deadline: Deadline) -> None:
         """Wait until enough replicas are in sync, as long as for a cue. After that, the step is
         tried in any case."""
 
@@ -134,7 +141,7 @@ class _Stage:
         if part.partition is not None:
             deadline.until(enough, at_most=cue_limit_s(self.run), poll=_LOOK_S)
 
-    def wait_for(self, cue: Cue, part: Part, deadline: Deadline) -> None:
+    def wait_for(self, cue: Cue, part: StoryPosition, deadline: Deadline) -> None:
         """Wait for a cue. Raises CueMissed, and StepTimeout if the time ends before either is
         known."""
         if not deadline.until(lambda: self._known(cue) is not None, poll=_POLL_S):
@@ -150,17 +157,19 @@ class _Stage:
             come = self._come.get((cue.step, cue.event))
             return False if come is None and cue.step in self._over else come
 
-    def _wait_until(self, when: When, cue: Cue, part: Part, deadline: Deadline) -> None:
+    def _wait_until(
+        self, when: CueCondition, cue: Cue, part: StoryPosition, deadline: Deadline
+    ) -> None:
         look = self._look(when, cue, part)
         if not deadline.until(look, at_most=cue_limit_s(self.run), poll=_LOOK_S):
             raise CueMissed(f"{when} did not happen within {cue_limit_s(self.run):.0f} s")
 
-    def _look(self, when: When, cue: Cue, part: Part) -> Callable[[], bool]:
-        if when is When.WHOLE:
+    def _look(self, when: CueCondition, cue: Cue, part: StoryPosition) -> Callable[[], bool]:
+        if when is CueCondition.WHOLE:
             return lambda: whole(self.run)
         with self._lock:
             before = self._seen.get(cue.step)
-        watched = _Watched(before)
+        watched = _WatchedPartition(before)
 
         def look() -> bool:
             view = self._view(part)
@@ -168,7 +177,7 @@ class _Stage:
 
         return look
 
-    def _view(self, part: Part) -> PartitionView | None:
+    def _view(self, part: StoryPosition) -> PartitionView | None:
         try:
             return None if part.partition is None else self._asked(part.partition)
         except ViewUnavailable:
@@ -178,7 +187,7 @@ class _Stage:
         return self.run.system.view().partitions.get(partition)
 
 
-class _Watched:
+class _WatchedPartition:
     """A partition over time. ``before`` is its state at the injection of a step, or None if
     unknown, which shows no difference."""
 
@@ -186,20 +195,20 @@ class _Watched:
         self._before = before
         self._outside: frozenset[int] = frozenset() if before is None else _out_of_sync(before)
 
-    def shows(self, when: When, view: PartitionView) -> bool:
+    def shows(self, when: CueCondition, view: PartitionView) -> bool:
         """Return whether ``view`` fulfils the condition."""
         led, before = view.leader != -1, self._before
         # Members are compared, not their number. If a leader's end and a follower's return are
         # recorded shortly after each other, the looks before and after may both have two in sync.
         grown = bool(self._outside & set(view.isr))
         self._outside |= _out_of_sync(view)
-        if when is When.LED:
+        if when is CueCondition.LED:
             return led
-        if when is When.ISR_IS_LEADER:
+        if when is CueCondition.ISR_IS_LEADER:
             return led and tuple(view.isr) == (view.leader,)
-        if when is When.ISR_GROWN:
+        if when is CueCondition.ISR_GROWN:
             return led and grown
-        if when is When.ANOTHER_LEADS:
+        if when is CueCondition.ANOTHER_LEADS:
             return led and before is not None and view.leader != before.leader
         # Members are compared, not their number. A leader alone in sync is also fewer, but a step
         # that kills it then would wait for another leader without end. And a broker that joins

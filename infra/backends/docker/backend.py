@@ -16,15 +16,15 @@ from docker.types import Mount
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Capability, InfraError, Node, Software
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.backends.docker.engine import connected, limits, owned, unavailable
 from ackproof.infra.backends.docker.image import ensure_image
 from ackproof.infra.machine.identity import ProcessIdentity
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.node.agent_client import AgentClient, Sockets
 from ackproof.infra.node.capability_probes import TRIALS
-from ackproof.infra.node.copying import SeenThere
-from ackproof.infra.node.node import AgentNode, Made
+from ackproof.infra.node.copying import SamePathShares
+from ackproof.infra.node.node import AgentNode, NodeParts
 from ackproof.infra.node.nodes import AgentLinks, Nodes, capabilities
 
 _PERIOD_US = 100_000
@@ -34,34 +34,34 @@ _SWAP = 1 << 20
 
 
 class ContainerLimits:
-    """An ``infra.api.limits.Scarcity`` by the limits of a container."""
+    """An ``infra.api.limits.ResourceLimits`` by the limits of a container."""
 
     def __init__(self, container: Container, agent: AgentClient) -> None:
         self._container = container
         self._agent = agent
-        self._before: dict[Scarce, Mapping[str, int]] = {}
+        self._before: dict[LimitedResource, Mapping[str, int]] = {}
 
-    def limit(self, what: Scarce, amount: int) -> None:
+    def limit(self, what: LimitedResource, amount: int) -> None:
         self._before.setdefault(what, self._counters(what))
-        if what is Scarce.CPU:
+        if what is LimitedResource.CPU:
             self._update(cpu_period=_PERIOD_US, cpu_quota=amount * _PERIOD_US // 1000)
         else:
             self._give(self._held() + amount)
 
-    def lift(self, what: Scarce) -> None:
-        if what is Scarce.CPU:
+    def lift(self, what: LimitedResource) -> None:
+        if what is LimitedResource.CPU:
             self._update(cpu_period=_PERIOD_US, cpu_quota=_ALL_US)
         elif what in self._before:
             self._give(self._machine())
         self._before.pop(what, None)
 
-    def counted(self, what: Scarce) -> Mapping[str, int]:
+    def counted(self, what: LimitedResource) -> Mapping[str, int]:
         before = self._before.get(what)
         if before is None:
             return {}
         return {name: now - before[name] for name, now in self._counters(what).items()}
 
-    def _counters(self, what: Scarce) -> Mapping[str, int]:
+    def _counters(self, what: LimitedResource) -> Mapping[str, int]:
         found: dict[str, int] = self._agent.ask("counted", what=what, here=True)
         return found
 
@@ -124,13 +124,13 @@ def make_node(
     agent = AgentClient(name, sockets)
     networks: Mapping[str, Mapping[str, str]] = container.attrs["NetworkSettings"]["Networks"]
     return AgentNode(
-        Made(
+        NodeParts(
             name=name,
             addresses=[networks[network]["IPAddress"]],
             directory=_HOME,
             agent=agent,
             software=lambda: _software(agent),
-            shares=SeenThere(name, shared),
+            shares=SamePathShares(name, shared),
             artifacts=artifacts,
             remove=lambda: remove(container),
             limits=ContainerLimits(container, agent),

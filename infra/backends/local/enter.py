@@ -26,10 +26,10 @@ from ackproof.infra.agent import cgroups, queues, rules
 from ackproof.infra.agent.cgroups import RUN
 from ackproof.infra.agent.privilege import search_path
 from ackproof.infra.api.interface import Capability, InfraError
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.backends.local.processes import FORWARDED
 from ackproof.infra.backends.local.processes import marked as inside
-from ackproof.infra.machine.registry import STATE_DIRECTORY, Kind, Registry
+from ackproof.infra.machine.registry import STATE_DIRECTORY, EntryKind, Registry
 from ackproof.infra.node.capability_probes import AS_ROOT, OF_ROOT
 
 __all__ = ["can_enter", "enter", "host_network", "inside", "obstacles", "undoable", "unlimited"]
@@ -60,7 +60,7 @@ def enter(
     argv: Sequence[str],
     run_id: str,
     *,
-    kind: Kind = Kind.RUN,
+    kind: EntryKind = EntryKind.RUN,
     results: Path | None = None,
     scratch: Path | None = None,
 ) -> NoReturn:
@@ -131,7 +131,7 @@ def _unless(program: str, complaint: str) -> str | None:
     return f"{program} does not work on this machine ({complaint}){remedy}"
 
 
-def unlimited(what: Scarce) -> str | None:
+def unlimited(what: LimitedResource) -> str | None:
     """Return why processes cannot be limited in ``what`` here, or None if a trial succeeds."""
     if _way_in() != _AS_ROOT:
         return "only root can create control groups: use sudo"

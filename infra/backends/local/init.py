@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ackproof.infra.agent import throttle
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 from ackproof.infra.backends.local.processes import (
     FORWARDED,
     Forwarder,
@@ -49,7 +49,7 @@ def main(command: Sequence[str], scratch: str | None = None) -> int:
     forwarder.attach(child)
     code = _reap_until(child)
     if scratch is not None:
-        with suppress(Refused, OSError):
+        with suppress(RefusedByNode, OSError):
             throttle.lift_below(scratch)
     return code
 

@@ -14,16 +14,16 @@ from pathlib import PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Capability, InfraError, Node
-from ackproof.infra.backends.ssh.connection import Channels
+from ackproof.infra.backends.ssh.connection import SshChannels
 from ackproof.infra.backends.ssh.hosts import ReadyHost, held, make_ready
 from ackproof.infra.backends.ssh.inventory import Host, Inventory, place
-from ackproof.infra.backends.ssh.login import Trust
+from ackproof.infra.backends.ssh.login import TrustedHosts
 from ackproof.infra.backends.ssh.preparation import Report
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.capability_probes import TRIALS
-from ackproof.infra.node.copying import Copied
-from ackproof.infra.node.node import AgentNode, Made
+from ackproof.infra.node.copying import CopiedShares
+from ackproof.infra.node.node import AgentNode, NodeParts
 from ackproof.infra.node.nodes import AgentLinks, Nodes, Obstacles, capabilities, limits
 
 LEASE_S = 600.0
@@ -34,7 +34,7 @@ _EVERY_S = 2.0
 log = logging.getLogger(__name__)
 
 
-class Keeper:
+class ClaimKeeper:
     """A thread that renews the claim of one node's host and copies its shared files until
     :meth:`close`.
 
@@ -101,7 +101,7 @@ class SshBackend:
         artifacts: Sequence[Artifact] = (),
     ) -> None:
         self._inventory = inventory
-        self._trust = Trust(inventory.known_hosts, accepted)
+        self._trust = TrustedHosts(inventory.known_hosts, accepted)
         self._report = report
         self._artifacts = artifacts
         self._run = secrets.token_hex(8)
@@ -110,7 +110,7 @@ class SshBackend:
         self._left: dict[str, Host] = {}
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
-        self._keepers: dict[str, Keeper] = {}
+        self._keepers: dict[str, ClaimKeeper] = {}
         self._obstacles: list[Obstacles] = []
         self._limits: list[frozenset[Capability]] = []
         try:
@@ -167,7 +167,7 @@ class SshBackend:
         """
         if not self._nodes.close():
             return
-        on_all(Keeper.close, list(self._keepers.values()))
+        on_all(ClaimKeeper.close, list(self._keepers.values()))
         try:
             on_all(AgentNode.close, self._nodes.made())
         except InfraError as error:
@@ -212,7 +212,7 @@ class SshBackend:
             raise
         self._obstacles.append(prepared.obstacles)
         self._limits.append(limits(prepared.unlimited.get))
-        self._keepers[name] = Keeper(node, prepared.base, self._run)
+        self._keepers[name] = ClaimKeeper(node, prepared.base, self._run)
         return node
 
 
@@ -221,17 +221,17 @@ def _node(name: str, host: ReadyHost) -> AgentNode:
     prepared = host.prepared
     run = prepared.base / "run"
     argv = [*prepared.program, "connect", str(run / "agent.sock")]
-    way = Channels(host.connection, argv, at_once=_CHANNELS)
+    way = SshChannels(host.connection, argv, at_once=_CHANNELS)
     agent = AgentClient(str(host.connection.host), way)
     agent.ask("mkdir", path=str(run / name / "logs"))
     return AgentNode(
-        Made(
+        NodeParts(
             name=name,
             addresses=host.addresses,
             directory=run / name,
             agent=agent,
             software=lambda: prepared.software,
-            shares=Copied(agent, run / name / "shared"),
+            shares=CopiedShares(agent, run / name / "shared"),
             artifacts=prepared.artifacts,
             remove=lambda: _release(host),
         )

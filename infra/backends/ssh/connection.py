@@ -1,8 +1,8 @@
 """A connection to a host by SSH, which is opened again when it was lost.
 
 It has two users: :meth:`Connection.run` for the few programs that are needed before the agent runs,
-and :class:`Channels` for agents. What fails because of a lost connection is done once more over a
-new one. Agents recognise a repeated request, and files are copied again.
+and :class:`SshChannels` for agents. What fails because of a lost connection is done once more over
+a new one. Agents recognise a repeated request, and files are copied again.
 """
 
 import shlex
@@ -18,7 +18,7 @@ import paramiko
 from ackproof.infra.agent.wire import Wire
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.ssh.inventory import Host
-from ackproof.infra.backends.ssh.login import Trust, Unreachable, log_in
+from ackproof.infra.backends.ssh.login import TrustedHosts, Unreachable, log_in
 from ackproof.infra.machine.waiting import wait_until
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ _RUN_TIMEOUT_S = 15.0
 _LAST_WORDS_BYTES = 4096
 
 
-class _Standing(Enum):
+class _HostState(Enum):
     """The state of the host; the value is the share of the patience that it gets."""
 
     NEW = 1 / 3
@@ -39,7 +39,7 @@ class _Standing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProgramResult:
     """The result of a program."""
 
     status: int
@@ -47,7 +47,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Opened:
+class OpenConnection:
     """A connection while it lives. ``closing`` closes it and the connections on the way to it."""
 
     transport: paramiko.Transport
@@ -62,25 +62,25 @@ class Connection:
             first one. A host that was given up is tried once at each further call.
     """
 
-    def __init__(self, host: Host, trust: Trust, patience_s: float = _PATIENCE_S) -> None:
+    def __init__(self, host: Host, trust: TrustedHosts, patience_s: float = _PATIENCE_S) -> None:
         self.host = host
         self._trust = trust
         self._patience = patience_s
         self._opening = threading.RLock()
-        self._opened: Opened | None = None
-        self._standing = _Standing.NEW
+        self._opened: OpenConnection | None = None
+        self._standing = _HostState.NEW
         self._closed = False
 
     def run(
         self, argv: Sequence[str], content: bytes = b"", timeout: float = _RUN_TIMEOUT_S
-    ) -> Outcome:
+    ) -> ProgramResult:
         """Run a program with ``content`` as its input, and return its exit status and all its
         output.
 
         It is run once more if the connection is lost meanwhile.
         """
 
-        def act(opened: Opened) -> Outcome:
+        def act(opened: OpenConnection) -> ProgramResult:
             with opened.transport.open_session(timeout=timeout) as channel:
                 channel.settimeout(timeout)
                 channel.set_combine_stderr(True)
@@ -88,7 +88,7 @@ class Connection:
                 channel.sendall(content)
                 channel.shutdown_write()
                 output = channel.makefile("rb").read()
-                return Outcome(channel.recv_exit_status(), output.decode(errors="replace"))
+                return ProgramResult(channel.recv_exit_status(), output.decode(errors="replace"))
 
         return self.persist(act)
 
@@ -98,7 +98,7 @@ class Connection:
         with self._opening:
             self._drop(self._opened)
 
-    def persist(self, act: Callable[[Opened], T]) -> T:
+    def persist(self, act: Callable[[OpenConnection], T]) -> T:
         """Call ``act`` with an open connection, and return its result.
 
         After a lost connection ``act`` is called again from the start, until the patience ends.
@@ -110,7 +110,7 @@ class Connection:
         def attempt() -> bool:
             if self._closed:
                 raise InfraError(f"{self.host}: the connection is closed")
-            opened: Opened | None = None
+            opened: OpenConnection | None = None
             try:
                 opened = self._open()
                 results.append(act(opened))
@@ -125,25 +125,25 @@ class Connection:
         try:
             wait_until(attempt, self._patience_s(), str(self.host), _RETRY_EVERY_S)
         except TimeoutError:
-            self._standing = _Standing.GIVEN_UP
+            self._standing = _HostState.GIVEN_UP
             raise InfraError(f"{self.host} cannot be reached: {reasons[-1]}") from None
-        self._standing = _Standing.MET
+        self._standing = _HostState.MET
         return results[0]
 
     def _patience_s(self) -> float:
         return self._standing.value * self._patience
 
-    def _open(self) -> Opened:
+    def _open(self) -> OpenConnection:
         with self._opening:
             if self._opened is None:
                 client, closing = log_in(self.host, self._trust)
                 transport = client.get_transport()
                 if transport is None:
                     raise EOFError("not connected")
-                self._opened = Opened(transport, closing)
+                self._opened = OpenConnection(transport, closing)
             return self._opened
 
-    def _drop(self, opened: Opened | None) -> None:
+    def _drop(self, opened: OpenConnection | None) -> None:
         """Close a lost connection, but not one that another thread has opened since."""
         with self._opening:
             if opened is not None and opened is self._opened:
@@ -151,13 +151,13 @@ class Connection:
                 opened.closing.close()
 
 
-def _silent(opened: Opened, error: Exception) -> bool:
+def _silent(opened: OpenConnection, error: Exception) -> bool:
     return isinstance(error, TimeoutError) or not opened.transport.is_active()
 
 
-class Channels:
-    """A ``infra.node.agent_client.Way`` to an agent that is a program at the other end of a
-    channel.
+class SshChannels:
+    """An ``infra.node.agent_client.AgentConnection`` to an agent that is a program at the other end
+    of a channel.
 
     The program lives as long as its channel.
 
@@ -171,10 +171,10 @@ class Channels:
         self._command_line = shlex.join(argv)
         self._turn = threading.BoundedSemaphore(at_once)
         self._lock = threading.Lock()
-        self._idle: list[tuple[Opened, Wire]] = []
+        self._idle: list[tuple[OpenConnection, Wire]] = []
 
     def use(self, act: Callable[[Wire], T], timeout: float) -> T:
-        def attempt(opened: Opened) -> T:
+        def attempt(opened: OpenConnection) -> T:
             wire = self._take(opened)
             try:
                 wire.stream.settimeout(timeout)
@@ -194,7 +194,7 @@ class Channels:
             while self._idle:
                 self._idle.pop()[1].close()
 
-    def _take(self, opened: Opened) -> Wire:
+    def _take(self, opened: OpenConnection) -> Wire:
         with self._lock:
             # Channels of a lost connection are of no use.
             self._idle = [(of, wire) for of, wire in self._idle if of is opened]

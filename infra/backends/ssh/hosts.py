@@ -9,8 +9,8 @@ from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.infra.backends.ssh.connection import Connection
 from ackproof.infra.backends.ssh.inventory import Host, Inventory, place
-from ackproof.infra.backends.ssh.login import Trust
-from ackproof.infra.backends.ssh.preparation import Prepared, Report, bring_agent, prepare
+from ackproof.infra.backends.ssh.login import TrustedHosts
+from ackproof.infra.backends.ssh.preparation import PreparedHost, Report, bring_agent, prepare
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.node.nodes import capabilities, lacking, limits
 
@@ -28,12 +28,12 @@ class ReadyHost:
     """
 
     connection: Connection
-    prepared: Prepared
+    prepared: PreparedHost
     addresses: Sequence[str]
 
 
 def make_ready(
-    host: Host, directory: str, trust: Trust, report: Report, artifacts: Sequence[Artifact]
+    host: Host, directory: str, trust: TrustedHosts, report: Report, artifacts: Sequence[Artifact]
 ) -> ReadyHost:
     """Connect to a host and prepare it. Raises InfraError.
 
@@ -54,7 +54,7 @@ def make_ready(
         raise
 
 
-def held(host: Host, directory: str, trust: Trust, run: str) -> bool:
+def held(host: Host, directory: str, trust: TrustedHosts, run: str) -> bool:
     """Return whether the run holds the host. Raises InfraError if the host does not answer."""
     connection = Connection(host, trust)
     try:
@@ -85,7 +85,7 @@ def survey(
 
     Raises InfraError with every host that cannot be used, and why.
     """
-    trust = Trust(inventory.known_hosts, accepted)
+    trust = TrustedHosts(inventory.known_hosts, accepted)
     wanted = list(place(names, inventory.hosts).values())
     try:
         wanted = list(place([*names, *further], inventory.hosts).values())
@@ -156,7 +156,7 @@ def clean_hosts(
 
     Return whether everything that must go is gone.
     """
-    trust = Trust(inventory.known_hosts, accepted)
+    trust = TrustedHosts(inventory.known_hosts, accepted)
 
     def clean_one(host: Host) -> bool:
         connection = Connection(host, trust)

@@ -25,7 +25,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ackproof.config.documents import VARIABLE, DocumentRefused, Problem, Worded, problems_of, read
+from ackproof.config.documents import (
+    VARIABLE,
+    DocumentRefused,
+    PatternDescription,
+    Problem,
+    problems_of,
+    read,
+)
 
 Role = Literal["broker", "zookeeper", "client"]
 ROLES: tuple[Role, ...] = ("broker", "zookeeper", "client")
@@ -33,10 +40,16 @@ _STAND_FOR = {"controller": "zookeeper"}
 """The role of the servers that keep the metadata with KRaft."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 Address = Annotated[
-    str, Worded(r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", "a host name or an IPv4 address")
+    str,
+    PatternDescription(
+        r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$", "a host name or an IPv4 address"
+    ),
 ]
 User = Annotated[
-    str, Worded(r"^[A-Za-z_][A-Za-z0-9_.-]*$", "a user name: letters, digits, dots, _ and -")
+    str,
+    PatternDescription(
+        r"^[A-Za-z_][A-Za-z0-9_.-]*$", "a user name: letters, digits, dots, _ and -"
+    ),
 ]
 
 
@@ -111,7 +124,10 @@ class Inventory(_Section):
 
     known_hosts: Path = Path("~/.ssh/known_hosts")
     directory: Annotated[
-        str, Worded(r"^(~/|/).*[^/]$", "a directory that begins with / or ~/, without / at its end")
+        str,
+        PatternDescription(
+            r"^(~/|/).*[^/]$", "a directory that begins with / or ~/, without / at its end"
+        ),
     ] = "~/.ackproof"
     defaults: _Defaults = _Defaults()
     hosts: tuple[Host, ...]

@@ -16,7 +16,7 @@ from ackproof.infra.backends.ssh.inventory import Host, Login
 _writing = threading.Lock()
 
 
-class UnknownHost(InfraError):
+class UnknownHostKey(InfraError):
     """A host whose key is not accepted yet. ``fingerprint`` is that of the key it has shown."""
 
     def __init__(self, host: str, fingerprint: str, known_hosts: Path) -> None:
@@ -47,7 +47,7 @@ class Acceptance(paramiko.MissingHostKeyPolicy):
     ) -> None:
         del client
         if key.fingerprint not in self._accepted:
-            raise UnknownHost(hostname, key.fingerprint, self._known_hosts)
+            raise UnknownHostKey(hostname, key.fingerprint, self._known_hosts)
         with _writing:
             self._known_hosts.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._known_hosts.open("a", encoding="utf-8") as file:
@@ -76,7 +76,7 @@ class Unreachable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class TrustedHosts:
     """The hosts that are trusted.
 
     They are in the file ``known_hosts``, or their key has a fingerprint among ``accepted``.
@@ -86,7 +86,7 @@ class Trust:
     accepted: Set[str] = frozenset()
 
 
-def log_in(host: Host, trust: Trust) -> tuple[paramiko.SSHClient, ExitStack]:
+def log_in(host: Host, trust: TrustedHosts) -> tuple[paramiko.SSHClient, ExitStack]:
     """Return a client that is logged in, and a stack that closes it and the connections on the way.
 
     Raises Unreachable if it may help to try again, InfraError if it does not.
@@ -111,7 +111,7 @@ def _through(way: paramiko.Transport, host: Host) -> paramiko.Channel:
 
 
 def _client(
-    login: Login, trust: Trust, opened: ExitStack, sock: paramiko.Channel | None
+    login: Login, trust: TrustedHosts, opened: ExitStack, sock: paramiko.Channel | None
 ) -> paramiko.SSHClient:
     key = _key(login)
     client = paramiko.SSHClient()

@@ -14,9 +14,9 @@ from typing import Any
 
 from ackproof.infra.api.artifacts import Artifact, machine_of
 from ackproof.infra.api.interface import InfraError, Software
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.backends.ssh import bundle, libraries
-from ackproof.infra.backends.ssh.connection import Channels, Connection
+from ackproof.infra.backends.ssh.connection import Connection, SshChannels
 from ackproof.infra.machine.software import JAVA_VERSION_MIN, parse_version, zookeeper_jars
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.nodes import OF_LINKS, Obstacles
@@ -122,12 +122,12 @@ os.replace(aside, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedHost:
     """A host that can carry a node.
 
     Attributes:
         base: The directory of everything that belongs to the harness.
-        program, agent: The attributes of :class:`Brought`.
+        program, agent: The attributes of :class:`DeliveredAgent`.
         sources: The directory for PYTHONPATH.
         artifacts: The places of the artifacts that were copied there.
         obstacles: The reasons why its links lack a capability.
@@ -141,11 +141,11 @@ class Prepared:
     sources: PurePosixPath
     artifacts: Mapping[Artifact, PurePosixPath]
     obstacles: Obstacles
-    unlimited: Mapping[Scarce, str | None]
+    unlimited: Mapping[LimitedResource, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class DeliveredAgent:
     """The agent on a host.
 
     ``base`` is the directory of the harness. ``program`` is the agent's command line without its
@@ -157,7 +157,7 @@ class Brought:
     agent: AgentClient
 
 
-def bring_agent(connection: Connection, directory: str) -> Brought:
+def bring_agent(connection: Connection, directory: str) -> DeliveredAgent:
     """Copy the agent to the host. Raises InfraError without a suitable Python.
 
     ``directory`` is that of the inventory.
@@ -179,8 +179,8 @@ def bring_agent(connection: Connection, directory: str) -> Brought:
         if put.status != 0:
             raise InfraError(f"{connection.host}: {put.output.strip()}")
     program = [*_PYTHON, str(path)]
-    way = Channels(connection, [*program, "serve"], at_once=1)
-    return Brought(base, program, AgentClient(str(connection.host), way))
+    way = SshChannels(connection, [*program, "serve"], at_once=1)
+    return DeliveredAgent(base, program, AgentClient(str(connection.host), way))
 
 
 def _check_python(connection: Connection, version: Sequence[int]) -> None:
@@ -193,7 +193,7 @@ def _check_python(connection: Connection, version: Sequence[int]) -> None:
 
 def prepare(
     connection: Connection, directory: str, report: Report, artifacts: Sequence[Artifact]
-) -> Prepared:
+) -> PreparedHost:
     """Install what is missing and copy the software; quick if nothing is missing.
 
     Args:
@@ -216,7 +216,7 @@ def prepare(
     bring_libraries(agent, platform, installed, report)
     for one in artifacts:
         bring_artifact(agent, one, kept / one.name, facts["machine"], report)
-    return Prepared(
+    return PreparedHost(
         base=brought.base,
         program=brought.program,
         agent=agent,
@@ -228,7 +228,9 @@ def prepare(
             zookeeper_class_path=":".join(str(zookeeper / path.name) for path in zookeeper_jars()),
         ),
         obstacles=_obstacles(facts, agent),
-        unlimited={what: facts["not_root"] or agent.ask("can_limit", what=what) for what in Scarce},
+        unlimited={
+            what: facts["not_root"] or agent.ask("can_limit", what=what) for what in LimitedResource
+        },
     )
 
 

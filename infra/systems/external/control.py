@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.infra.systems.external.description import Action, Argv, Handle
+from ackproof.infra.systems.external.description import Action, Argv, BrokerControl
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -37,7 +37,7 @@ _METHODS: Mapping[Action, str] = {
 """The methods of a container."""
 
 
-def carry_out(handle: Handle, action: Action) -> None:
+def carry_out(handle: BrokerControl, action: Action) -> None:
     """Do an action, and wait until the commands have ended, or the engine has answered.
 
     Raises InfraError if that fails, or if the description does not name the action.
@@ -84,18 +84,18 @@ def _require(argv: Argv, status: int, said: str) -> None:
 # --- over SSH ---------------------------------------------------------------------------------
 
 
-def _run_over_ssh(handle: Handle, argv: Argv) -> None:
+def _run_over_ssh(handle: BrokerControl, argv: Argv) -> None:
     """Run a command on the host that ``handle`` names.
 
     Raises InfraError if it fails, does not end in time, or the host does not answer.
     """
     from ackproof.infra.backends.ssh.inventory import Host
-    from ackproof.infra.backends.ssh.login import Trust, Unreachable, log_in
+    from ackproof.infra.backends.ssh.login import TrustedHosts, Unreachable, log_in
 
     assert handle.ssh is not None
     host = Host.model_validate({**handle.ssh.model_dump(by_alias=True)}, strict=False)
     try:
-        client, opened = log_in(host, Trust(Path(handle.known_hosts).expanduser()))
+        client, opened = log_in(host, TrustedHosts(Path(handle.known_hosts).expanduser()))
     except Unreachable as silence:
         raise InfraError(f"{shlex.join(argv)}: {silence}") from silence
     with opened, closing(client):
@@ -131,7 +131,7 @@ def _ended(channel: "Channel", command: str) -> tuple[int, str]:
 # --- in Docker --------------------------------------------------------------------------------
 
 
-def _in_docker(handle: Handle, action: Action) -> None:
+def _in_docker(handle: BrokerControl, action: Action) -> None:
     """Do an action to the container that ``handle`` names. Raises InfraError if that fails."""
     import docker
     from docker.errors import DockerException
@@ -145,7 +145,7 @@ def _in_docker(handle: Handle, action: Action) -> None:
         raise InfraError(f"{handle.words(action)}: {error}") from error
 
 
-def _container(client: "DockerClient", handle: Handle) -> "Container":
+def _container(client: "DockerClient", handle: BrokerControl) -> "Container":
     if handle.container is not None:
         return client.containers.get(handle.container)
     project, _, service = (handle.compose or "").partition("/")

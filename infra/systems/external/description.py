@@ -39,11 +39,11 @@ ENGINE = (DOCKER_HOST, "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 """The environment variables that choose the Docker Engine."""
 
 
-class _Described(BaseModel):
+class _DescriptionPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Handle(_Described):
+class BrokerControl(_DescriptionPart):
     """The way to stop and start a broker.
 
     Attributes:
@@ -89,7 +89,7 @@ _DOCKER = {
 }
 
 
-class Described(_Described):
+class DescribedCluster(_DescriptionPart):
     """A cluster.
 
     Attributes:
@@ -103,7 +103,7 @@ class Described(_Described):
     client: Mapping[str, str] = {}
     secrets: Mapping[str, Secret] = {}
     brokers: tuple[int, ...]
-    handles: Mapping[int, Handle] = {}
+    handles: Mapping[int, BrokerControl] = {}
 
     def connection(self) -> Mapping[str, str]:
         """Return librdkafka's properties for a connection, with the secrets. Raises InfraError."""

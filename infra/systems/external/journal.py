@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine import own_commands
-from ackproof.infra.systems.external.description import Action, Described
+from ackproof.infra.systems.external.description import Action, DescribedCluster
 
 FILE = "external.jsonl"
 """The name of the journal in the directory of a run."""
@@ -28,7 +28,7 @@ class Left:
         groups: The groups whose offsets may be kept.
     """
 
-    described: Described
+    described: DescribedCluster
     down: dict[int, Action] = field(default_factory=dict)
     topics: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Journal:
         self._lock = threading.Lock()
 
     @classmethod
-    def begin(cls, path: Path, described: Described) -> "Journal":
+    def begin(cls, path: Path, described: DescribedCluster) -> "Journal":
         """Return a new journal."""
         journal = cls(path)
         journal._write({"cluster": described.model_dump_json(by_alias=True)})
@@ -77,7 +77,9 @@ class Journal:
         read."""
         try:
             lines = self._path.read_text(encoding="utf-8").splitlines()
-            left = Left(described=Described.model_validate_json(json.loads(lines[0])["cluster"]))
+            left = Left(
+                described=DescribedCluster.model_validate_json(json.loads(lines[0])["cluster"])
+            )
             for line in lines[1:]:
                 _take(left, line)
         except OSError as error:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ackproof.infra.api.interface import ClusterView, InfraError, PartitionView, ViewUnavailable
-from ackproof.infra.systems.external.description import Described
+from ackproof.infra.systems.external.description import DescribedCluster
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class ClusterDescription:
     brokers: Mapping[int, tuple[str, int]]
 
 
-class Looking:
+class ProbingObserver:
     """An observer of a cluster by requests. Thread-safe.
 
     Args:
@@ -192,7 +192,7 @@ _ROLES = "process.roles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surveyed:
+class SurveyedCluster:
     """The facts about a cluster.
 
     Attributes:
@@ -205,15 +205,15 @@ class Surveyed:
     in_force: Mapping[str, str]
 
 
-def survey(described: Described) -> Surveyed:
+def survey(described: DescribedCluster) -> SurveyedCluster:
     """Return the facts about a cluster.
 
     Raises ViewUnavailable without an answer, and InfraError for a missing secret or properties by
     which librdkafka does not connect.
     """
     connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
-    told = Looking(connection).cluster(_WITHIN_S)
-    return Surveyed(
+    told = ProbingObserver(connection).cluster(_WITHIN_S)
+    return SurveyedCluster(
         cluster_id=told.cluster_id,
         brokers=told.brokers,
         in_force=_in_force(connection, min(told.brokers, default=0)),

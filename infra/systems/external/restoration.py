@@ -11,7 +11,7 @@ from ackproof.infra.api.interface import InfraError, ViewUnavailable
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import server_name
 from ackproof.infra.systems.external.journal import FILE, Journal, Left
-from ackproof.infra.systems.external.probes import Looking, admin_client
+from ackproof.infra.systems.external.probes import ProbingObserver, admin_client
 
 _ANSWER_S = 10.0
 _GONE_WITHIN_S = 60.0
@@ -104,7 +104,7 @@ def _topics(client: AdminClient, connection: Mapping[str, str], left: Left) -> I
     if refusals:
         return
     try:
-        there = Looking(connection).described(left.topics)
+        there = ProbingObserver(connection).described(left.topics)
     except ViewUnavailable as silence:
         yield str(silence)
         return

@@ -9,7 +9,7 @@ from ackproof.infra.agent.measuring import accepts
 from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.external.control import carry_out
-from ackproof.infra.systems.external.description import Action, Handle, server_name
+from ackproof.infra.systems.external.description import Action, BrokerControl, server_name
 from ackproof.infra.systems.external.journal import Journal
 from ackproof.infra.systems.external.probes import answers
 
@@ -29,7 +29,7 @@ _BACK: Mapping[Action, Action] = {
 """The action that undoes each action."""
 
 
-class OutsideNode:
+class ExternalNode:
     """The place of a broker: a name and an address, and no operations.
 
     It has no more of ``infra.api.interface.Node``.
@@ -47,7 +47,7 @@ class OutsideNode:
         raise InfraError(f"{self.name} is not a node of Ackproof: no {what}")
 
 
-class OutsideProcess:
+class ExternalProcess:
     """An ``infra.api.interface.Process`` that is only visible from outside.
 
     A killed process counts as gone because of that action, even if something still accepts
@@ -57,7 +57,7 @@ class OutsideProcess:
 
     pid = 0
 
-    def __init__(self, server: "OutsideServer") -> None:
+    def __init__(self, server: "ExternalServer") -> None:
         self._server = server
         self._paused = False
         self._killed = False
@@ -106,8 +106,8 @@ class OutsideProcess:
         return 0
 
 
-class OutsideServer:
-    """An ``infra.api.interface.Server`` and ``infra.api.interface.Distant`` of an external cluster.
+class ExternalServer:
+    """A broker of an external cluster: an ``infra.api.interface.Server`` and its ``ExternalView``.
 
     Args:
         handle: The way to control it; None if it must not be touched.
@@ -122,21 +122,21 @@ class OutsideServer:
     def __init__(
         self,
         broker: int,
-        handle: Handle | None,
+        handle: BrokerControl | None,
         connection: Mapping[str, str],
         journal: Callable[[], Journal],
     ) -> None:
         self.id = broker
         self.name = server_name(broker)
-        self.node: Any = OutsideNode(self.name)
+        self.node: Any = ExternalNode(self.name)
         self.port = 0
         self._handle = handle
         self._connection = connection
         self._journal = journal
-        self.process = OutsideProcess(self)
+        self.process = ExternalProcess(self)
 
     @property
-    def distant(self) -> "OutsideServer":
+    def distant(self) -> "ExternalServer":
         return self
 
     def at(self, host: str, port: int) -> None:
@@ -149,9 +149,9 @@ class OutsideServer:
     def answers(self) -> bool:
         return answers(self._connection, (self.node.address, self.port))
 
-    def start(self) -> OutsideProcess:
+    def start(self) -> ExternalProcess:
         self.do(Action.START)
-        self.process = OutsideProcess(self)
+        self.process = ExternalProcess(self)
         return self.process
 
     def do(self, action: Action) -> None:

@@ -10,10 +10,10 @@ from confluent_kafka.admin import ConfigResource, ConfigSource
 
 from ackproof.infra.api.admin import Admin
 from ackproof.infra.api.interface import (
-    Added,
+    BrokerAdditions,
     ClusterView,
     DeploymentError,
-    NobodyJoins,
+    NoBrokerAdditions,
     Server,
     ViewUnavailable,
     ZooKeeperCounters,
@@ -21,11 +21,11 @@ from ackproof.infra.api.interface import (
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.admin import KafkaAdmin
-from ackproof.infra.systems.external.description import Described
+from ackproof.infra.systems.external.description import DescribedCluster
 from ackproof.infra.systems.external.journal import Journal
-from ackproof.infra.systems.external.probes import Looking, admin_client
+from ackproof.infra.systems.external.probes import ProbingObserver, admin_client
 from ackproof.infra.systems.external.restoration import undo
-from ackproof.infra.systems.external.server import OutsideServer
+from ackproof.infra.systems.external.server import ExternalServer
 from ackproof.infra.systems.observer import PollingObserver
 from ackproof.infra.systems.product import EXTERNAL
 
@@ -57,7 +57,7 @@ def _told(change: ClusterChange) -> ClusterChange:
 _ANSWER_S = 5.0
 
 
-class OutsideAdmin(KafkaAdmin):
+class ExternalAdmin(KafkaAdmin):
     """An ``infra.api.admin.Admin`` of an external cluster.
 
     Args:
@@ -104,7 +104,7 @@ _ANSWERS_WITHIN_S = 30.0
 _GONE_WITHIN_S = 20.0
 
 
-class Nobody:
+class UnknownEnsemble:
     """An ``infra.api.metadata.Ensemble`` without servers: clients do not learn who keeps the
     metadata."""
 
@@ -136,7 +136,7 @@ class ExternalSystem:
 
     def __init__(
         self,
-        described: Described,
+        described: DescribedCluster,
         connection: Mapping[str, str],
         *,
         topics: Sequence[str],
@@ -152,12 +152,12 @@ class ExternalSystem:
         self._journal: Journal | None = None
         self._connection = {**connection, "bootstrap.servers": described.bootstrap_servers}
         self._brokers = [
-            OutsideServer(number, described.handles.get(number), self._connection, self._written)
+            ExternalServer(number, described.handles.get(number), self._connection, self._written)
             for number in described.brokers
         ]
-        self._admin = OutsideAdmin(self._brokers, self._connection)
-        self._ensemble = Nobody()
-        self._looking = Looking(self._connection, self._all_topics)
+        self._admin = ExternalAdmin(self._brokers, self._connection)
+        self._ensemble = UnknownEnsemble()
+        self._looking = ProbingObserver(self._connection, self._all_topics)
         self.zookeeper_session_timeout_ms = session_timeout_ms
         self.replica_lag_time_max_ms = replica_lag_ms
 
@@ -166,8 +166,8 @@ class ExternalSystem:
         return self._brokers
 
     @property
-    def added(self) -> Added[Server]:
-        return NobodyJoins("an external cluster is not deployed")
+    def added(self) -> BrokerAdditions[Server]:
+        return NoBrokerAdditions("an external cluster is not deployed")
 
     @property
     def zookeepers(self) -> Sequence[Server]:
@@ -218,7 +218,7 @@ class ExternalSystem:
     ) -> Observer:
         # The observer has a client of its own: while it waits for a paused broker, no other request
         # waits.
-        own = Looking(self._connection, self._all_topics)
+        own = ProbingObserver(self._connection, self._all_topics)
         return looking_observer(own.view, on_change, clock)
 
     def zookeeper_leader(self) -> Server | None:

@@ -148,11 +148,11 @@ _NAME = re.compile(
 _HUB = "docker.io/"
 
 
-class _Absent(InfraError):
+class _ImageAbsent(InfraError):
     """The engine does not have the image."""
 
 
-class Taken(NamedTuple):
+class FetchedImage(NamedTuple):
     """An image whose jars are on this machine.
 
     Attributes:
@@ -164,7 +164,7 @@ class Taken(NamedTuple):
     directory: Path
 
 
-def taken(name: str) -> Taken:
+def taken(name: str) -> FetchedImage:
     """Return the image of that name, with its jars copied unless they were before.
 
     The name is ``apache/kafka:4.1.1`` or has a digest (``@sha256:...``). With a known digest, no
@@ -179,7 +179,7 @@ def taken(name: str) -> Taken:
     digest = read["digest"]
     if digest is None or not _place(digest).is_dir():
         digest = _looked_up(name, read["repository"], digest)
-    return Taken(f"{read['repository']}{read['tag'] or ''}@{digest}", _place(digest))
+    return FetchedImage(f"{read['repository']}{read['tag'] or ''}@{digest}", _place(digest))
 
 
 def _looked_up(name: str, repository: str, wanted: str | None) -> str:
@@ -195,7 +195,7 @@ def _looked_up(name: str, repository: str, wanted: str | None) -> str:
             try:
                 image = _image(client, name, wanted)
             except ImageNotFound:
-                raise _Absent(
+                raise _ImageAbsent(
                     f"the Docker Engine of this machine has no image {name}: docker pull {name}"
                 ) from None
             digest = wanted or _digest(image, repository)
@@ -204,7 +204,7 @@ def _looked_up(name: str, repository: str, wanted: str | None) -> str:
             _note(name, digest)
     except (InfraError, OSError) as error:
         known = _noted(name)
-        if known is None or (answers and not isinstance(error, _Absent)):
+        if known is None or (answers and not isinstance(error, _ImageAbsent)):
             raise ValueError(str(error)) from None
         return known
     except ValueError as error:

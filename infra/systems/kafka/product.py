@@ -15,7 +15,7 @@ from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
 from ackproof.infra.systems.kafka.releases import Release
 from ackproof.infra.systems.on_zookeeper import Program, SystemOnZooKeeper
 from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum, Product
-from ackproof.infra.systems.properties import Known
+from ackproof.infra.systems.properties import KnownProperties
 
 _PROPERTIES = {
     # These are Kafka's defaults since 2.5. The properties from which waits are derived are the same
@@ -33,7 +33,7 @@ _PROPERTIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Broker:
+class _BrokerCommandLine:
     """The command line of a broker, with these jars of a release."""
 
     release: Release
@@ -51,7 +51,7 @@ def kafka_program(release: Release) -> Program:
     Raises InfraError if the jars are not here, or differ from the release.
     """
     return Program(
-        command=_Broker(release, jars_of(release)),
+        command=_BrokerCommandLine(release, jars_of(release)),
         knock=knock,
         properties=_PROPERTIES,
         # A broker ends when its id is taken in ZooKeeper, by whichever session.
@@ -78,12 +78,12 @@ class KafkaBuild(Build):
 
     release: Release
 
-    def described(self, quorum: MetadataQuorum | None) -> Known | None:
+    def described(self, quorum: MetadataQuorum | None) -> KnownProperties | None:
         found = releases.described(self.release)
         if found is None:
             return None
         kraft = quorum is not None and quorum.kraft
-        return Known(
+        return KnownProperties(
             system=self.text,
             kraft=kraft,
             page=f"those that there are: Apache Kafka {self.release.version}'s own documentation",

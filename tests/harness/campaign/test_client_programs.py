@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from click.testing import CliRunner
 
-from ackproof.harness.campaign.backends import Site
+from ackproof.harness.campaign.backends import BackendContext
 from ackproof.harness.campaign.clients import message_timeout_ms
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
@@ -22,7 +22,7 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.infra.clients import builds, programs
 from ackproof.testing.memory.nodes import MemoryNode
 from ackproof.workloads.foreign.properties import DEFAULTS
-from ackproof.workloads.interface import Client, Load, Place
+from ackproof.workloads.interface import Client, ClientNode, Load
 from ackproof.workloads.produce import Produce
 
 HERE = MemoryNode("client-1", "client-1")
@@ -73,7 +73,7 @@ def producer(cell: Cell) -> Client:
         cell,
         load,
         bootstrap_servers="b:1",
-        places=[Place(node="client-1", history="history", progress="progress")],
+        places=[ClientNode(node="client-1", history="history", progress="progress")],
     )
     return client
 
@@ -170,9 +170,9 @@ def test_aiokafka_runs_in_the_python_of_any_node() -> None:
 
 def test_nodes_are_given_the_programs_of_the_cells_that_are_to_be_run(own_program: Path) -> None:
     clients_of = (str(own_program), "librdkafka", "aiokafka")
-    site = Site(cluster=ClusterSpec(), tell=pytest.fail, clients=clients_of)
+    site = BackendContext(cluster=ClusterSpec(), tell=pytest.fail, clients=clients_of)
     assert site.artifacts == [programs.artifact(str(own_program))]
-    assert Site(cluster=ClusterSpec(), tell=pytest.fail).artifacts == []
+    assert BackendContext(cluster=ClusterSpec(), tell=pytest.fail).artifacts == []
 
 
 def test_client_programs_are_named_after_their_sources(nothing_built: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ackproof.harness.campaign.backends import Site
+from ackproof.harness.campaign.backends import BackendContext
 from ackproof.harness.campaign.plan.context import planned_members
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
@@ -33,7 +33,7 @@ def test_the_quick_campaign_is_right_for_every_system(
     campaign = file.campaign.resolved(seed=1)
     (run,) = runs_of(campaign)
     assert planned_members(run.cluster).zookeepers == (keeper,)
-    site = Site(cluster=run.cluster, tell=pytest.fail)
+    site = BackendContext(cluster=run.cluster, tell=pytest.fail)
     assert sorted(site.nodes) == sorted({keeper, "broker-1", "broker-2", "broker-3", "client-1"})
     manifest = manifest_of(campaign, [run])
     (planned,) = manifest.runs

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ackproof.harness.campaign.backends import BACKENDS, Site
+from ackproof.harness.campaign.backends import BACKENDS, BackendContext
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.problems import places
 from ackproof.harness.campaign.validation import CampaignRefused, check
@@ -59,7 +59,7 @@ def test_missing_capability_of_this_machine_is_reported_with_its_reason() -> Non
     """And what is offered wherever it is, is there."""
     told: list[str] = []
     place = BACKENDS["local"]
-    site = Site(cluster=ClusterSpec(), tell=told.append, needs=frozenset(Capability))
+    site = BackendContext(cluster=ClusterSpec(), tell=told.append, needs=frozenset(Capability))
     lacking = set(Capability) - place.capabilities(site)
     assert lacking <= place.where.keys()
     assert all(any(one in line for line in told) for one in lacking), told

@@ -21,7 +21,7 @@ from ackproof.history import manifest
 from ackproof.history.schema import CONSUMPTION
 from ackproof.infra.api.interface import Capability
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.interface import Place
+from ackproof.workloads.interface import ClientNode
 
 ROOT = Path(__file__).parents[3]
 ROOMS = ("history", "config", "infra", "nemesis", "workloads", "checkers", "harness", "plugins")
@@ -233,8 +233,8 @@ def test_the_manifest_names_the_clients_that_will_be_started(campaign_file, node
     assert tables >= {"sends", *CONSUMPTION}
 
 
-def place(node: str) -> Place:
-    return Place(node=node, history="", progress="")
+def place(node: str) -> ClientNode:
+    return ClientNode(node=node, history="", progress="")
 
 
 def test_nothing_is_expected_where_nothing_is_said(campaign: Campaign) -> None:

@@ -18,7 +18,7 @@ from ackproof.harness.campaign.plan.context import ground_of
 from ackproof.harness.campaign.plan.faults import ScheduledFault, acts, lanes
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
-from ackproof.harness.campaign.plan.stories import CueSpec, Step, Story, catalogue, mistakes
+from ackproof.harness.campaign.plan.stories import CueSpec, Story, StoryStep, catalogue, mistakes
 from ackproof.harness.campaign.problems.faults import fault_problems
 from ackproof.harness.campaign.problems.places import lacking_capabilities
 from ackproof.harness.campaign.validation import load
@@ -181,7 +181,7 @@ def test_missing_capability_of_a_scenario_step_is_named(campaign: Campaign) -> N
 )
 def test_cues_that_cannot_come(steps_: list[tuple[str, Any, Any]], reason: str) -> None:
     told = (
-        Step(
+        StoryStep(
             step=name,
             fault="kill",
             target="one",
@@ -195,7 +195,7 @@ def test_cues_that_cannot_come(steps_: list[tuple[str, Any, Any]], reason: str) 
 
 
 def test_a_fault_that_there_is_not() -> None:
-    story = Story(summary="x", source="x", steps=(Step(step="a", fault="x", target="one"),))
+    story = Story(summary="x", source="x", steps=(StoryStep(step="a", fault="x", target="one"),))
     assert list(mistakes(story)) == ["a uses the fault x, which does not exist"]
 
 

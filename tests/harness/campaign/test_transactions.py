@@ -8,7 +8,7 @@ from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.validation import CampaignRefused, check
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.interface import Place
+from ackproof.workloads.interface import ClientNode
 
 SHIPPED = (Path(__file__).parents[3] / "campaigns/transactions.yaml").read_text(encoding="utf-8")
 
@@ -118,7 +118,7 @@ def test_how_large_a_transaction_is_says_nothing_of_when_its_producer_is_done(
     path = tmp_path / "campaign.yaml"
     path.write_text(SHIPPED, encoding="utf-8")
     campaign = check(path).campaign
-    place = Place(node="client-1", history="history", progress="progress")
+    place = ClientNode(node="client-1", history="history", progress="progress")
     for cell in expand(campaign.cells):
         for client in WORKLOADS["transactions"].clients(
             cell, campaign.workload.load_of(cell), bootstrap_servers="b:1", places=[place]

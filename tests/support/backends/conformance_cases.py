@@ -24,7 +24,7 @@ from ackproof.infra.api.interface import (
     Process,
     ProcessState,
 )
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.backends import disk_cases
 from tests.support.backends.limit_cases import control_groups, too_little_cpu, too_little_memory
@@ -394,7 +394,7 @@ def is_busy_until_killed(backend: Backend, scratch: Path) -> None:
     disk_cases.leave_a_busy_disk(backend, b, os.environ[MARK])
     cut(backend, a, b)
     if Capability.LIMIT_CPU in backend.capabilities:
-        a.limit(Scarce.CPU, 500)
+        a.limit(LimitedResource.CPU, 500)
     (scratch / "ready").write_text("\n".join(control_groups()))
     signal.pause()
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from ackproof.infra.api.interface import Backend, Capability, Command, InfraError, Node, Process
-from ackproof.infra.api.storage import Disk, Witnesses
+from ackproof.infra.api.storage import Disk, ProbeBlocks
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S
 
@@ -44,7 +44,7 @@ def disks_lose_what_was_not_synced(backend: Backend, _scratch: Path) -> None:
         node.disk(f"made-meanwhile-{number}", MEGABYTES)
         disk.lose_power(f"token {number}", "lost")
         assert node.read(disk.data / "f") == KEPT * number
-        assert disk.witnesses() == Witnesses(synced=f"token {number}", unsynced="")
+        assert disk.witnesses() == ProbeBlocks(synced=f"token {number}", unsynced="")
     disk.remove()
     disk.remove()
 

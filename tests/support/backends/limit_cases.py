@@ -8,7 +8,7 @@ import pytest
 
 from ackproof.infra.agent.cgroups import RUN
 from ackproof.infra.api.interface import Backend, Capability, Command, InfraError, Node
-from ackproof.infra.api.limits import Scarce
+from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S
 
@@ -26,25 +26,29 @@ def too_little_cpu(backend: Backend, _scratch: Path) -> None:
     node = backend.node("a")
     if Capability.LIMIT_CPU not in backend.capabilities:
         with pytest.raises(InfraError):
-            node.limit(Scarce.CPU, 20)
+            node.limit(LimitedResource.CPU, 20)
         return
     busy = node.start(_python(node, "busy", "while True: pass"))
-    assert node.counted(Scarce.CPU) == {}
+    assert node.counted(LimitedResource.CPU) == {}
     for _ in range(2):
-        node.limit(Scarce.CPU, 20)
+        node.limit(LimitedResource.CPU, 20)
     wait_until(
-        lambda: node.counted(Scarce.CPU)["throttled"] > 3, PATIENCE_S, "the kernel to make it wait"
+        lambda: node.counted(LimitedResource.CPU)["throttled"] > 3,
+        PATIENCE_S,
+        "the kernel to make it wait",
     )
     busy.signal(signal.SIGKILL)
     assert busy.wait(PATIENCE_S) == -signal.SIGKILL
-    before = node.counted(Scarce.CPU)["throttled"]
+    before = node.counted(LimitedResource.CPU)["throttled"]
     node.start(_python(node, "later", "while True: pass"))
     wait_until(
-        lambda: node.counted(Scarce.CPU)["throttled"] > before + 3, PATIENCE_S, "the next, too"
+        lambda: node.counted(LimitedResource.CPU)["throttled"] > before + 3,
+        PATIENCE_S,
+        "the next, too",
     )
     for _ in range(2):
-        node.lift(Scarce.CPU)
-        assert node.counted(Scarce.CPU) == {}
+        node.lift(LimitedResource.CPU)
+        assert node.counted(LimitedResource.CPU) == {}
     assert control_groups() == []
 
 
@@ -53,7 +57,7 @@ def too_little_memory(backend: Backend, _scratch: Path) -> None:
     node = backend.node("a")
     if Capability.LIMIT_MEMORY not in backend.capabilities:
         with pytest.raises(InfraError):
-            node.limit(Scarce.MEMORY, 1 << 20)
+            node.limit(LimitedResource.MEMORY, 1 << 20)
         return
     greedy = (
         "import os, sys; sys.stdin = open(sys.argv[1]); sys.stdin.read(); "
@@ -63,17 +67,17 @@ def too_little_memory(backend: Backend, _scratch: Path) -> None:
     assert node.start(Command(name="mkfifo", argv=["mkfifo", str(door)])).wait(PATIENCE_S) == 0
     argv = [node.software.python, "-c", greedy, str(door)]
     process = node.start(Command(name="greedy", argv=argv))
-    node.limit(Scarce.MEMORY, 16 << 20)
-    assert node.counted(Scarce.MEMORY)["killed"] == 0
+    node.limit(LimitedResource.MEMORY, 16 << 20)
+    assert node.counted(LimitedResource.MEMORY)["killed"] == 0
     # It waits at the door until the peer has been there.
     opens = node.start(Command(name="opens", argv=["cp", "/dev/null", str(door)]))
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
     assert opens.wait(PATIENCE_S) == 0
-    told = node.counted(Scarce.MEMORY)
+    told = node.counted(LimitedResource.MEMORY)
     assert told["killed"] >= 1
     assert told["hits"] >= 1
-    node.lift(Scarce.MEMORY)
-    assert node.counted(Scarce.MEMORY) == {}
+    node.lift(LimitedResource.MEMORY)
+    assert node.counted(LimitedResource.MEMORY) == {}
     spared = node.start(_python(node, "spared", GREEDY.format(50)))
     assert spared.wait(PATIENCE_S) == 0
     assert control_groups() == []

@@ -45,7 +45,7 @@ TIMINGS = {
 
 
 class Patiently:
-    """Implements ``nemesis.proof.Waiting``."""
+    """Implements ``nemesis.proofs.Waiter``."""
 
     def until(self, condition: Callable[[], bool], *, at_most: float, poll: float) -> bool:
         try:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import yaml
 
-from ackproof.infra.backends.ssh.connection import Connection, Outcome
+from ackproof.infra.backends.ssh.connection import Connection, ProgramResult
 from ackproof.infra.backends.ssh.inventory import load
-from ackproof.infra.backends.ssh.login import Trust
+from ackproof.infra.backends.ssh.login import TrustedHosts
 from tests.support.processes.deadlines import PATIENCE_S
 
 PROJECT = Path(__file__).parents[3]
@@ -59,13 +59,13 @@ class SshHosts:
         document = self.document([number])
         document["defaults"] = {"user": user, "key": str(self.directory / "key")}
         inventory = load(self.write(self.directory / f"aside-{user}-{number}.yaml", document))
-        connection = Connection(inventory.hosts[0], Trust(inventory.known_hosts))
+        connection = Connection(inventory.hosts[0], TrustedHosts(inventory.known_hosts))
         try:
             yield connection
         finally:
             connection.close()
 
-    def run(self, number: int, *argv: str) -> Outcome:
+    def run(self, number: int, *argv: str) -> ProgramResult:
         """Return the output of a program there, run as root."""
         with self.logged_in(number) as connection:
             return connection.run(argv)

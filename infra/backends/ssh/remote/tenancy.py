@@ -19,7 +19,7 @@ from typing import Any
 
 from ackproof.infra.agent import cgroups, children, disks, links, privilege, throttle
 from ackproof.infra.agent.children import carry_out, in_main_thread
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 from ackproof.infra.machine.identity import ProcessIdentity
 from ackproof.infra.machine.waiting import wait_until
 
@@ -116,7 +116,9 @@ def renew(base: str, run: str) -> None:
     """Renew the claim. Raises Refused if the run does not have the host any more."""
     there = tenant(base)
     if there is None or there["run"] != run:
-        raise Refused("the run has lost this host: the run was silent for too long, or was removed")
+        raise RefusedByNode(
+            "the run has lost this host: the run was silent for too long, or was removed"
+        )
     os.utime(place(base) / _LEASE)
 
 
@@ -147,7 +149,7 @@ def impair(addresses: Sequence[str], **what: Any) -> None:
     written.touch()
     try:
         links.impair(addresses, spared_port=ssh_port(), **what)
-    except Refused:
+    except RefusedByNode:
         if first:  # nothing was done
             written.unlink()
         raise
@@ -168,7 +170,7 @@ def release(base: str) -> None:
     if (claimed / _GUARD).exists():
         guard = ProcessIdentity(**json.loads((claimed / _GUARD).read_text()))
         if not guard.end(signal.SIGTERM, _ENDS_WITHIN_S):
-            raise Refused(f"a process on the host does not end (guard {guard.pid})")
+            raise RefusedByNode(f"a process on the host does not end (guard {guard.pid})")
     remove(base)
 
 
@@ -208,9 +210,9 @@ def place(base: str) -> Path:
 def _check_ours(base: str, run: str) -> None:
     there = tenant(base)
     if there is None:
-        raise Refused("another run is releasing the host: try again")
+        raise RefusedByNode("another run is releasing the host: try again")
     if there["run"] != run:
-        raise Refused(
+        raise RefusedByNode(
             f"the host is in use by {there['holder']} (run {there['run']}), last active "
             f"{there['silent_s']:.0f} s ago; ackproof clean --inventory FILE --all would end "
             "that run"

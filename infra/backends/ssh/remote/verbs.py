@@ -14,7 +14,7 @@ from pathlib import Path
 from ackproof.infra.agent.children import carry_out
 from ackproof.infra.agent.verbs import VERBS as AGENT
 from ackproof.infra.agent.verbs import Verbs
-from ackproof.infra.agent.wire import Refused
+from ackproof.infra.agent.wire import RefusedByNode
 from ackproof.infra.backends.ssh.remote import tenancy
 
 _COMPLETE = "complete"
@@ -82,7 +82,7 @@ def _fresh(directory: str) -> Path:
 def _run(argv: list[str]) -> None:
     status, output, complaint = carry_out(argv, within=_INSTALLED_WITHIN_S)
     if status != 0:
-        raise Refused(f"{' '.join(argv[:4])}: {(complaint or output).strip()[-2000:]}")
+        raise RefusedByNode(f"{' '.join(argv[:4])}: {(complaint or output).strip()[-2000:]}")
 
 
 # --- verbs ------------------------------------------------------------------------------------

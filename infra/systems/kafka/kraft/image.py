@@ -10,6 +10,7 @@ from ackproof.infra.systems.kafka.kraft.records import (
     NO_LEADER_CHANGE,
     BrokerRegistrationChange,
     Config,
+    MetadataBatch,
     Partition,
     PartitionChange,
     Record,
@@ -17,7 +18,6 @@ from ackproof.infra.systems.kafka.kraft.records import (
     RemoveTopic,
     Topic,
     UnregisterBroker,
-    Written,
 )
 
 _TOPIC_CONFIG = 2
@@ -25,7 +25,7 @@ _TOPIC_CONFIG = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Broker:
+class _BrokerRegistration:
     """The registration of a broker."""
 
     epoch: int
@@ -37,7 +37,7 @@ class _Broker:
 class Image:
     """The cluster by the log up to some offset."""
 
-    _brokers: dict[int, _Broker] = field(default_factory=dict)
+    _brokers: dict[int, _BrokerRegistration] = field(default_factory=dict)
     _topics: dict[uuid.UUID | None, str] = field(default_factory=dict)
     _partitions: dict[tuple[str, int], PartitionView] = field(default_factory=dict)
     _configs: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Image:
         """Return the topic's own settings."""
         return dict(self._configs.get(topic, {}))
 
-    def apply(self, written: Written) -> None:
+    def apply(self, written: MetadataBatch) -> None:
         """Apply one batch."""
         for record in written.records:
             self._apply(record, written.epoch)
@@ -76,7 +76,7 @@ class Image:
     def _apply(self, record: Record, epoch: int) -> None:
         match record:
             case RegisterBroker():
-                self._brokers[record.broker_id] = _Broker(
+                self._brokers[record.broker_id] = _BrokerRegistration(
                     epoch=record.broker_epoch,
                     fenced=record.fenced,
                     shutting_down=record.in_controlled_shutdown,

@@ -23,9 +23,9 @@ from ackproof.infra.api.metadata import ClusterChange
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.kafka.kraft.image import Image
 from ackproof.infra.systems.kafka.kraft.records import (
+    MetadataBatch,
     RecordSchemas,
     UnknownRecord,
-    Written,
     batches,
 )
 from ackproof.infra.systems.observer import PollingObserver, Report
@@ -41,7 +41,7 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class ReadingOrigin:
     """The origin of a reading: the ``node.id`` of the active controller, and its epoch."""
 
     controller: int
@@ -71,8 +71,8 @@ class MetadataLog:
         self._connection: socket.socket | None = None
 
     def read(
-        self, timeout_s: float, on_batch: Callable[[Image, Moment], None] = lambda *_: None
-    ) -> tuple[Image, Moment]:
+        self, timeout_s: float, on_batch: Callable[[Image, ReadingOrigin], None] = lambda *_: None
+    ) -> tuple[Image, ReadingOrigin]:
         """Read up to the present high watermark, and return the image, which is valid until the
         next reading.
 
@@ -94,7 +94,10 @@ class MetadataLog:
             self._disconnect()
 
     def _apply(
-        self, found: PartitionData, moment: Moment, on_batch: Callable[[Image, Moment], None]
+        self,
+        found: PartitionData,
+        moment: ReadingOrigin,
+        on_batch: Callable[[Image, ReadingOrigin], None],
     ) -> None:
         before = self._end
         for written in self._committed(found):
@@ -105,7 +108,7 @@ class MetadataLog:
         if self._end == before < found.high_watermark:
             raise ViewUnavailable(f"the metadata log cannot be read from offset {before} on")
 
-    def _committed(self, found: PartitionData) -> Iterator[Written]:
+    def _committed(self, found: PartitionData) -> Iterator[MetadataBatch]:
         """Yield what was fetched below the high watermark: no other leader truncates it."""
         try:
             for written in batches(bytes(found.records or b""), self._schemas):
@@ -114,7 +117,7 @@ class MetadataLog:
         except UnknownRecord as unknown:
             raise ViewUnsupported(str(unknown)) from unknown
 
-    def _fetched(self, deadline: float) -> tuple[Moment, PartitionData]:
+    def _fetched(self, deadline: float) -> tuple[ReadingOrigin, PartitionData]:
         """Fetch from the active controller, whichever it is."""
         refusals: dict[int, str] = {}
         asked = [self._active, *(n for n in self._controllers if n != self._active)]
@@ -129,7 +132,7 @@ class MetadataLog:
                 continue
             refusal = _refusal(found)
             if refusal is None:
-                return Moment(controller=controller, epoch=self._quorum_epoch), found
+                return ReadingOrigin(controller=controller, epoch=self._quorum_epoch), found
             refusals[controller] = refusal
         told = ", ".join(f"{controller}: {why}" for controller, why in refusals.items())
         raise ViewUnavailable(f"no controller answers as the active controller ({told})")
@@ -237,7 +240,7 @@ def log_observer(
     """Return an observer of ``log``, which has no other user and is closed with it."""
 
     def ask(report: Report) -> None:
-        def on_batch(image: Image, moment: Moment) -> None:
+        def on_batch(image: Image, moment: ReadingOrigin) -> None:
             report(image.view(moment.controller, moment.epoch))
 
         log.read(_ANSWER_S, on_batch)

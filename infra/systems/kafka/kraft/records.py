@@ -302,7 +302,7 @@ class RecordSchemas:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class MetadataBatch:
     """A batch of the log.
 
     Attributes:
@@ -316,7 +316,7 @@ class Written:
     records: tuple[Record, ...]
 
 
-def batches(content: bytes, schemas: RecordSchemas) -> Iterator[Written]:
+def batches(content: bytes, schemas: RecordSchemas) -> Iterator[MetadataBatch]:
     """Yield the whole batches of a fetched piece. Raises UnknownRecord."""
     start = 0
     while (size := _whole(content, start)) is not None:
@@ -328,7 +328,7 @@ def batches(content: bytes, schemas: RecordSchemas) -> Iterator[Written]:
             raise UnknownRecord(f"a batch of the metadata log is damaged: {error}") from error
         values = () if batch.attributes & _CONTROL else batch.records
         decoded = (schemas.decoded(one.value or b"") for one in values)
-        yield Written(
+        yield MetadataBatch(
             end=batch.base_offset + batch.last_offset_delta + 1,
             epoch=batch.partition_leader_epoch,
             records=tuple(record for record in decoded if record is not None),
