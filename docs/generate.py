@@ -1,8 +1,8 @@
 """``python docs/generate.py``: writes what is made of the code.
 
 - ``infra/systems/bundled.json``: the bundled broker's properties and its generations, of its
-  configuration, with their meanings from ``docs/broker-properties.md``. Nobody may import the
-  broker, which is deployed; this is how the harness knows its properties.
+  configuration, with their meanings from ``docs/broker-properties.md``. The harness may not
+  import the broker, which is deployed, and knows its properties from here.
 - ``docs/checkers.md``: the table in it, of the catalogue of checkers.
 - ``docs/verdict.schema.json``, ``docs/matrix.schema.json``: of the names in ``verdict.json`` and in
   ``matrix.json``.

@@ -1,5 +1,4 @@
-"""What the scripts beside this one have in common: pages of which parts are made, and their
-pictures."""
+"""Pages with generated parts, and their pictures, for the scripts beside this one."""
 
 import re
 from collections.abc import Iterable, Iterator
