@@ -17,8 +17,8 @@ ROWS = [
 
 
 def versions(text: str) -> range:
-    """ "3" or "3 to 9"."""
-    first, *last = (int(number) for number in text.split(" to "))
+    """Return the versions of ``3`` or ``3–9``."""
+    first, *last = (int(number) for number in text.split("–"))
     return range(first, last[0] + 1 if last else first + 1)
 
 
