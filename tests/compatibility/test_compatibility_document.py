@@ -17,8 +17,8 @@ ROWS = [
 
 
 def versions(text: str) -> range:
-    """Return the versions of ``3`` or ``3–9``."""
-    first, *last = (int(number) for number in text.split("–"))
+    """Return the versions from one number to another, or of one alone."""
+    first, *last = map(int, re.findall(r"\d+", text))
     return range(first, last[0] + 1 if last else first + 1)
 
 
