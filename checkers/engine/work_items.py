@@ -17,17 +17,16 @@ from ackproof.checkers.context.partition_guarantees import (
     ack_window_of,
     agreement_of,
     read_window_of,
-    surroundings_of,
     within_int64,
 )
 from ackproof.checkers.context.row_times import ANY, Expected
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.timeline import PartitionTimeline, timeline
+from ackproof.checkers.context.timeline import PartitionTimeline
 from ackproof.checkers.context.validity import ValidityWindow
 from ackproof.checkers.index.sequences import RANGE
 from ackproof.checkers.root_cause.partition_context import (
-    ContextSources,
     PartitionContext,
+    context_sources,
     partition_context,
 )
 from ackproof.history.manifest import PlannedCell
@@ -176,24 +175,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
     promise = ack_window_of(run, cell, partition)
     shown = read_window_of(run, cell, partition)
     compared = copies(run, cell, partition)
-    surroundings = surroundings_of(run, partition)
-    roles = run.roles.get(partition, ())
-    ensemble = run.zookeepers != 1 and len(run.planned.combined) != 1
-    known = timeline(cell, partition, surroundings, roles, ensemble=ensemble)
-    sources = ContextSources(
-        cell=cell,
-        partition=partition,
-        around=surroundings,
-        timeline=known,
-        roles=roles,
-        orders=run.orders.get(partition, {}),
-        truncations=run.truncations.get(partition, ()),
-        absences=run.absences,
-        # The logs of all replicas are included, in sync or not. Where a copy remains is another
-        # question than which logs must agree.
-        logs=(run.logs or {}).get(f"{topic}-{number}", ()),
-        readers_bound=run.clock_bound_ns(partition, "polls"),
-    )
+    sources = context_sources(run, cell, partition)
     return WorkItem(
         run=run.number,
         cell=cell.name,
@@ -227,7 +209,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         compared_to=compared.end,
         uncompared=list(compared.not_compared),
         agreement=agreement_of(run, cell, partition).standing,
-        timeline=known,
+        timeline=sources.timeline,
         context=partition_context(sources),
         transactional=planned.transactional,
         committed=_committed(run, planned, partition),

@@ -1,6 +1,6 @@
 """The narrative of missing records: what explains them, and the sentence that says it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -226,39 +226,72 @@ def _truncations(narrative: Narrative, context: PartitionContext) -> Iterator[Re
     theirs."""
     if narrative.offsets is None or not narrative.epochs:
         return
-    seen: set[int] = set()
     begun = narrative.next.epoch if narrative.next else narrative.epochs[0].epoch + 1
-    for truncation in sorted(context.truncations, key=lambda truncation: truncation.leader_epoch):
-        if (
-            truncation.broker not in seen
-            and truncation.leader_epoch >= begun
-            and _takes(truncation, narrative)
-        ):
+    yield from truncations_of_records(
+        context.truncations, narrative.offsets, begun, narrative.leaders
+    )
+
+
+def truncations_of_records(
+    truncations: Iterable[ReplicaTruncation],
+    offsets: tuple[int, int],
+    begun: int,
+    leaders: Collection[int],
+) -> Iterator[ReplicaTruncation]:
+    """Yield the first truncation of each broker that removed a record, from the epoch ``begun``
+    on.
+
+    Args:
+        truncations: All truncations of the partition.
+        offsets: The first and the last offset of the records.
+        begun: The leader epoch from which on truncations count.
+        leaders: The brokers that certainly had the records. Only these count if a truncation does
+            not say where the log ended before.
+    """
+    seen: set[int] = set()
+    first, last = offsets
+    for truncation in sorted(truncations, key=lambda truncation: truncation.leader_epoch):
+        takes = truncation.offset <= last and (
+            truncation.broker in leaders
+            if truncation.log_end is None
+            else truncation.log_end > first
+        )
+        if takes and truncation.broker not in seen and truncation.leader_epoch >= begun:
             seen.add(truncation.broker)
             yield truncation
-
-
-def _takes(truncation: ReplicaTruncation, narrative: Narrative) -> bool:
-    """Return whether a truncation removed some of them. If it does not tell the former log end,
-    only a broker that certainly had them counts."""
-    if narrative.offsets is None or truncation.offset > narrative.offsets[1]:
-        return False
-    if truncation.log_end is None:
-        return truncation.broker in narrative.leaders
-    return truncation.log_end > narrative.offsets[0]
 
 
 def _truncation_before(narrative: Narrative, context: PartitionContext) -> ReplicaTruncation | None:
     if narrative.next is None or narrative.offsets is None or not narrative.epochs:
         return None
-    begun = narrative.epochs[0].epoch
+    epochs = narrative.epochs[0].epoch, narrative.next.epoch
+    return truncation_before_leading(
+        context.truncations, narrative.offsets, epochs, narrative.next.leader
+    )
+
+
+def truncation_before_leading(
+    truncations: Iterable[ReplicaTruncation],
+    offsets: tuple[int, int],
+    epochs: tuple[int, int],
+    next_leader: int,
+) -> ReplicaTruncation | None:
+    """Return the last truncation by which the next leader removed the first record before it led,
+    or None.
+
+    Args:
+        truncations: All truncations of the partition.
+        offsets: The first and the last offset of the records.
+        epochs: The leader epoch in which they were appended, and the next leader's.
+        next_leader: The next leader.
+    """
     found = [
         truncation
-        for truncation in context.truncations
-        if truncation.broker == narrative.next.leader
-        and begun <= truncation.leader_epoch < narrative.next.epoch
+        for truncation in truncations
+        if truncation.broker == next_leader
+        and epochs[0] <= truncation.leader_epoch < epochs[1]
         and truncation.log_end is not None
-        and truncation.log_end > narrative.offsets[0] >= truncation.offset
+        and truncation.log_end > offsets[0] >= truncation.offset
     ]
     return found[-1] if found else None
 

@@ -8,8 +8,10 @@ from itertools import pairwise
 from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role
 from ackproof.checkers.context.faults import FOREVER, FaultFacts, Partition
 from ackproof.checkers.context.observed import Absence, Observed, PartitionState
+from ackproof.checkers.context.partition_guarantees import surroundings_of
+from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.surroundings import PartitionSurroundings
-from ackproof.checkers.context.timeline import PartitionTimeline
+from ackproof.checkers.context.timeline import PartitionTimeline, timeline
 from ackproof.checkers.context.validity import data_loss_span, elected_cleanly
 from ackproof.history.cell import LIBRARIES, Cell, as_text
 from ackproof.history.storage import AnyPath
@@ -171,6 +173,27 @@ class ContextSources:
     absences: Sequence[Absence]
     logs: Sequence[tuple[int, AnyPath]]
     readers_bound: int | None = None
+
+
+def context_sources(run: RunEvidence, cell: Cell, partition: Partition) -> ContextSources:
+    """Return the facts of a run about one partition."""
+    surroundings = surroundings_of(run, partition)
+    roles = run.roles.get(partition, ())
+    ensemble = run.zookeepers != 1 and len(run.planned.combined) != 1
+    return ContextSources(
+        cell=cell,
+        partition=partition,
+        around=surroundings,
+        timeline=timeline(cell, partition, surroundings, roles, ensemble=ensemble),
+        roles=roles,
+        orders=run.orders.get(partition, {}),
+        truncations=run.truncations.get(partition, ()),
+        absences=run.absences,
+        # The logs of all replicas are included, in sync or not. Where a copy remains is another
+        # question than which logs must agree.
+        logs=(run.logs or {}).get(f"{partition[0]}-{partition[1]}", ()),
+        readers_bound=run.clock_bound_ns(partition, "polls"),
+    )
 
 
 def partition_context(sources: ContextSources) -> PartitionContext:

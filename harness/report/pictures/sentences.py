@@ -1,0 +1,230 @@
+"""The sentences that read a picture aloud, and the phrases that its text and its SVG share."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from ackproof.checkers.pictures.log_picture import (
+    GIVEN,
+    GIVEN_ANOTHER,
+    Content,
+    Leader,
+    LogPicture,
+    LogRow,
+    MarkRow,
+    OpenFault,
+    Part,
+    Sign,
+    Truncation,
+)
+from ackproof.checkers.root_cause.kinds import CauseKind
+from ackproof.checkers.root_cause.narratives import truncation_phrase
+
+_NS_PER_S = 1_000_000_000
+_NAMED_MAX = 4
+
+PARTS = {Part.ACKED: "led", Part.NEXT: "led next", Part.OTHER: "led"}
+"""What each leader did, in words."""
+
+_SUBJECTS = {
+    "lost": "acknowledged and lost",
+    "vanished-read": "read and later absent",
+    "inconsistent-read": "read and later different",
+    "duplicated": "in the log more than once",
+    "divergent-replicas": "different among replicas",
+    "poll-skip": "passed over by a consumer",
+    "unseen": "never given to a consumer",
+    "skipped-by-commit": "committed but never given",
+}
+
+
+def clock(nanoseconds: int) -> str:
+    """Return the time of day (UTC) with milliseconds."""
+    moment = datetime.fromtimestamp(nanoseconds // _NS_PER_S, UTC)
+    return f"{moment:%H:%M:%S}.{nanoseconds % _NS_PER_S // 1_000_000:03d}"
+
+
+def title(picture: LogPicture) -> str:
+    """Return the title: the partition, the offsets and what became of their records."""
+    subject = picture.subject
+    where = f"{subject.topic}-{subject.partition}"
+    what = _SUBJECTS.get(subject.anomaly, f"with the anomaly {subject.anomaly}")
+    noun = "offset" if subject.anomaly == "divergent-replicas" else "record"
+    many = f"{subject.records:,} {noun}{'' if subject.records == 1 else 's'}"
+    return f"{where}, {offsets(picture)}: {many} {what}"
+
+
+def offsets(picture: LogPicture) -> str:
+    """Return the offsets of the subject: ``offsets 5 to 1,504``."""
+    subject = picture.subject
+    if subject.copies:
+        return f"offsets {_listed([f'{one:,}' for one in subject.copies])}"
+    if subject.span is None:
+        return "offsets unknown"
+    first, last = subject.span
+    if first == last:
+        return f"offset {first:,}"
+    return f"offsets {first:,} to {last:,}"
+
+
+def label(row: LogRow | MarkRow) -> str:
+    """Return the label of a row."""
+    if isinstance(row, MarkRow):
+        return row.client or str(row.sign)
+    name = "final log" if row.broker is None else f"broker-{row.broker}"
+    return f"{name} before" if row.before else name
+
+
+def leader(one: Leader) -> str:
+    """Return a leadership term in words."""
+    if one.broker is None:
+        return f"epoch {one.epoch}: the leader was not observed"
+    parts = [f"epoch {one.epoch}: broker-{one.broker}"]
+    if one.unaware:
+        parts.append("was elected but never learned of it")
+    elif one.log_start is None:
+        parts.append("led from an offset that was not observed")
+    else:
+        parts.append(f"led from offset {one.log_start:,}")
+    watermark = f"{one.high_watermark:,}" if one.high_watermark is not None else "not observed"
+    extras = [f"high watermark {watermark}", _elected(one)]
+    extras.append("time not observed" if one.seen is None else f"seen {clock(one.seen)}")
+    return f"{' '.join(parts)}; {', '.join(extras)}"
+
+
+def _elected(one: Leader) -> str:
+    isr = f" {list(one.isr)}" if one.isr else ""
+    if one.in_isr is None:
+        return "ISR before it not observed"
+    return f"elected {'from' if one.in_isr else 'OUTSIDE'} the ISR{isr}"
+
+
+def truncation(one: Truncation) -> str:
+    """Return a truncation in words. Its time is that of its epoch, because clocks of brokers were
+    not compared."""
+    when = "" if one.seen is None else f"; that epoch was seen {clock(one.seen)}"
+    return f"broker-{one.cut.broker} {truncation_phrase(one.cut)}{when}"
+
+
+def fault(one: OpenFault) -> str:
+    """Return a fault in words."""
+    servers = "unknown servers" if one.servers is None else ", ".join(one.servers) or "no server"
+    end = "never proven healed" if one.end is None else f"healed {clock(one.end)}"
+    return f"{one.label} on {servers}, from {clock(one.start)}, {end}"
+
+
+def watermarks(picture: LogPicture) -> str:
+    """Return the recorded high watermarks in words."""
+    if not picture.watermarks:
+        return "not observed: no broker's checkpoint was collected"
+    return ", ".join(f"broker-{broker} {offset:,}" for broker, offset in picture.watermarks)
+
+
+def aloud(picture: LogPicture) -> str:
+    """Return the picture in sentences."""
+    return " ".join(_sentences(picture))
+
+
+def _sentences(picture: LogPicture) -> Iterator[str]:
+    subject = picture.subject
+    yield f"This shows {title(picture)}."
+    if subject.name is not None and subject.records > 1:
+        producer, sequence = subject.name
+        yield f"The example is producer {producer} sequence {sequence}."
+    if picture.acked is None:
+        yield f"How many records were acknowledged there is not known{_why(picture)}."
+    else:
+        first, last = picture.columns[0].first, picture.columns[-1].last
+        lost = f"{picture.lost:,}" if picture.lost else "none"
+        yield (
+            f"From offset {first:,} to {last:,}, {picture.acked:,} acknowledgements were received; "
+            f"{lost} of these records are lost."
+        )
+    yield from _led(picture)
+    yield from _truncated(picture)
+    yield from _faults(picture.faults)
+    yield from _copies(picture)
+    yield from _differing(picture)
+    yield from _clients(picture)
+    yield from _unobserved(picture)
+
+
+def _why(picture: LogPicture) -> str:
+    if not picture.columns:
+        return ": no offset is known"
+    return next((f": {row.unobserved}" for row in picture.marks if row.unobserved), "")
+
+
+def _led(picture: LogPicture) -> Iterator[str]:
+    subject = picture.subject
+    acked = [one for one in picture.leaders if one.part is Part.ACKED]
+    did = "acknowledged" if subject.anomaly == "lost" else "appended"
+    if subject.is_gone and len(subject.leaders) == 1 and subject.span is not None:
+        epochs = _listed([str(one.epoch) for one in acked], "or")
+        yield f"broker-{subject.leaders[0]} {did} them as leader of epoch {epochs}."
+    elif subject.kind == CauseKind.UNANSWERED:
+        yield "No broker answered for them (acks=0)."
+    elif subject.is_gone:
+        yield f"Which broker {did} them is not known."
+    for one in picture.leaders:
+        if one.part is Part.NEXT:
+            where = "" if one.log_start is None else f" from offset {one.log_start:,}"
+            who = "The next leader" if one.broker is None else f"broker-{one.broker}"
+            yield f"{who} led next, in epoch {one.epoch}{where} ({_elected(one)})."
+
+
+def _truncated(picture: LogPicture) -> Iterator[str]:
+    for one in picture.truncations:
+        yield f"broker-{one.cut.broker} {truncation_phrase(one.cut)}."
+    if picture.subject.is_gone and picture.columns and not picture.truncations:
+        yield "No broker's log shows a truncation of these records."
+
+
+def _faults(faults: Sequence[OpenFault]) -> Iterator[str]:
+    if not faults:
+        yield "No fault was active."
+        return
+    names = _listed([one.label for one in faults])
+    yield f"{names} {'was' if len(faults) == 1 else 'were'} active."
+
+
+def _copies(picture: LogPicture) -> Iterator[str]:
+    if picture.subject.copies:
+        found = _listed([f"{offset:,}" for offset in picture.subject.copies])
+        yield f"The same record is at offsets {found}."
+
+
+def _differing(picture: LogPicture) -> Iterator[str]:
+    subject = picture.subject
+    if len(subject.brokers) == 2:
+        one, other = subject.brokers
+        yield f"broker-{one} and broker-{other} hold different records there."
+
+
+def _clients(picture: LogPicture) -> Iterator[str]:
+    passed = next((row for row in picture.marks if row.sign is Sign.PASSED_OVER), None)
+    if passed is None:
+        return
+    gap = [place for place, mark in enumerate(passed.marks) if mark.strip()]
+    for row in picture.marks:
+        if row.sign is Sign.GIVEN:
+            got = sum(row.marks[place] == GIVEN for place in gap)
+            another = sum(row.marks[place] == GIVEN_ANOTHER for place in gap)
+            others = f", and at {another} another record" if another else ""
+            yield f"Of the {len(gap)} such records that are shown, {row.client} was given {got}{others}."
+
+
+def _unobserved(picture: LogPicture) -> Iterator[str]:
+    for row in picture.logs:
+        if row.unobserved:
+            yield f"{label(row)} is not observed: {row.unobserved}."
+        elif any(slot and slot.content is Content.UNKNOWN for slot in row.slots):
+            yield f"Parts of {label(row)} are not observed."
+
+
+def _listed(names: Sequence[str], last: str = "and") -> str:
+    """Return ``a, b and c``, with at most a few of them."""
+    if len(names) > _NAMED_MAX:
+        names = [*names[: _NAMED_MAX - 1], f"{len(names) - _NAMED_MAX + 1} more"]
+    if len(names) < 2:
+        return "".join(names) or "unknown"
+    return f"{', '.join(names[:-1])} {last} {names[-1]}"

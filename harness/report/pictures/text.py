@@ -1,0 +1,144 @@
+"""A picture as monospaced text of at most 100 columns, without colours."""
+
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from ackproof.checkers.pictures.log_picture import (
+    GIVEN,
+    GIVEN_ANOTHER,
+    Content,
+    LogPicture,
+    LogRow,
+    MarkRow,
+    Slot,
+)
+from ackproof.harness.report.pictures import sentences
+from ackproof.history.messages import printable
+
+WIDTH = 100
+
+_LABEL = 17
+_CELL = 2
+_LEFT_OUT = "~"
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_DIGITS_MAX = 9
+
+_LEGEND = {
+    Content.NOTHING: (".", "no record"),
+    Content.UNKNOWN: ("?", "not observed"),
+}
+_EPOCH_UNKNOWN = "*"
+_GIVEN = {GIVEN: "the consumer was given this record", GIVEN_ANOTHER: "it was given another"}
+
+
+def text(picture: LogPicture) -> str:
+    """Return the picture, what happened, and the sentences that read it aloud."""
+    parts = [sentences.title(picture), ""]
+    if picture.columns:
+        parts += [*_grid(picture), "", *_wrapped("legend", [_legend(picture)])]
+    else:
+        parts += ["The offsets of these records are not known, so their logs cannot be drawn."]
+    parts += ["", *_events(picture), "", *textwrap.wrap(sentences.aloud(picture), WIDTH)]
+    return printable("\n".join(line.rstrip() for line in parts))
+
+
+def _grid(picture: LogPicture) -> Iterator[str]:
+    yield from _ruler(picture)
+    for row in picture.marks:
+        note = (
+            f"  ({row.unobserved})" if row.unobserved and not any(map(str.strip, row.marks)) else ""
+        )
+        yield _line(row, note or _cells(row.marks, picture))
+    marks = epoch_marks(picture)
+    for log in picture.logs:
+        if log.unobserved:
+            yield _line(log, f"not observed: {log.unobserved}"[: WIDTH - _LABEL])
+        else:
+            yield _line(log, _cells((_symbol(slot, marks) for slot in log.slots), picture))
+
+
+def _line(row: LogRow | MarkRow, content: str) -> str:
+    label = sentences.label(row)
+    if len(label) >= _LABEL:
+        label = f"{label[: _LABEL - 3]}.."
+    return f"{label:<{_LABEL}}{content}"
+
+
+def _cells(symbols: Iterable[str], picture: LogPicture) -> str:
+    return "".join(
+        f"{_LEFT_OUT if column.is_elided else symbol:<{_CELL}}"
+        for column, symbol in zip(picture.columns, symbols, strict=True)
+    )
+
+
+def _ruler(picture: LogPicture) -> Iterator[str]:
+    """Yield the offsets above their columns, and a tick for each."""
+    span = picture.subject.span or ()
+    wanted = dict.fromkeys((*picture.subject.copies, *span, picture.subject.at))
+    places = {column.first: place for place, column in enumerate(picture.columns)}
+    ends = (picture.columns[0].first, picture.columns[-1].last)
+    numbers, ticks = [" "] * (WIDTH - _LABEL), [" "] * (WIDTH - _LABEL)
+    for offset in dict.fromkeys((*wanted, *ends)):
+        if offset is None or offset not in places:
+            continue
+        start, words = places[offset] * _CELL, f"{offset:,}"
+        start_of_words = min(start, len(numbers) - len(words))
+        around = numbers[max(start_of_words - 1, 0) : start_of_words + len(words) + 1]
+        if any(map(str.strip, around)):
+            continue
+        numbers[start_of_words : start_of_words + len(words)] = words
+        ticks[start] = "|"
+    yield f"{'offset':<{_LABEL}}{''.join(numbers)}"
+    yield f"{'':<{_LABEL}}{''.join(ticks)}"
+
+
+def epoch_marks(picture: LogPicture) -> dict[int, str]:
+    """Return one character for each leader epoch: its number if all have one digit, otherwise a
+    letter."""
+    if all(epoch <= _DIGITS_MAX for epoch in picture.epochs):
+        return {epoch: str(epoch) for epoch in picture.epochs}
+    return {epoch: _LETTERS[number % len(_LETTERS)] for number, epoch in enumerate(picture.epochs)}
+
+
+def _symbol(slot: Slot | None, marks: dict[int, str]) -> str:
+    if slot is None:
+        return _LEFT_OUT
+    if slot.content is not Content.RECORD:
+        return _LEGEND[slot.content][0]
+    return _EPOCH_UNKNOWN if slot.epoch is None else marks[slot.epoch]
+
+
+def _legend(picture: LogPicture) -> str:
+    slots = [slot for row in picture.logs for slot in row.slots if slot]
+    parts = [f"{mark} = record of epoch {epoch}" for epoch, mark in epoch_marks(picture).items()]
+    if any(slot.content is Content.RECORD and slot.epoch is None for slot in slots):
+        parts.append(f"{_EPOCH_UNKNOWN} = a record, epoch not observed")
+    for content, (mark, words) in _LEGEND.items():
+        if any(slot.content is content for slot in slots):
+            parts.append(f"{mark} = {words}")
+    marks = {mark for row in picture.marks if row.client for mark in row.marks}
+    parts += [f"{mark} = {words}" for mark, words in _GIVEN.items() if mark in marks]
+    elided = [column for column in picture.columns if column.is_elided]
+    if elided:
+        left_out = sum(column.last - column.first + 1 for column in elided)
+        parts.append(f"{_LEFT_OUT} = {left_out:,} offsets left out")
+    return "; ".join(parts)
+
+
+def _events(picture: LogPicture) -> Iterator[str]:
+    for one in picture.leaders:
+        yield from _wrapped(sentences.PARTS[one.part], [sentences.leader(one)])
+    yield from _wrapped("truncated", map(sentences.truncation, picture.truncations))
+    yield from _wrapped("fault", map(sentences.fault, picture.faults))
+    if picture.columns:
+        yield from _wrapped("high watermark", [f"at collection: {sentences.watermarks(picture)}"])
+
+
+def _wrapped(label: str, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield from textwrap.wrap(
+            line,
+            WIDTH,
+            initial_indent=f"{label:<{_LABEL}}",
+            subsequent_indent=" " * _LABEL,
+        )
