@@ -293,7 +293,7 @@ class LogRow:
     unobserved: str = ""
 
 
-GIVEN, GIVEN_ANOTHER = "g", "x"
+GIVEN, GIVEN_ANOTHER = "g", "o"
 """The marks of offsets at which a consumer was given the record of the final log, or another."""
 
 
@@ -459,9 +459,9 @@ def _marks(subject: Subject, facts: Facts, columns: Sequence[Column]) -> Iterato
         return
     yield _ack_marks(Sign.ACKED, "a", facts, columns)
     if subject.anomaly in (VANISHED, INCONSISTENT):
-        yield MarkRow(sign=Sign.READ_LOST, marks=_at(columns, dict.fromkeys(subject.names, "R")))
+        yield MarkRow(sign=Sign.READ_LOST, marks=_at(columns, dict.fromkeys(subject.names, "r")))
     if subject.is_gone or facts.lost:
-        yield _ack_marks(Sign.LOST, "L", facts, columns)
+        yield _ack_marks(Sign.LOST, "x", facts, columns)
     if subject.anomaly == DUPLICATED:
         yield MarkRow(sign=Sign.COPY, marks=_copies(subject, columns))
     elif subject.anomaly == DIVERGENT:

@@ -1,6 +1,9 @@
-"""``ackproof explain``: the meaning of a word of a report."""
+"""``ackproof explain``: the meaning of a word of a report, and the picture of one of its
+anomalies."""
 
+import shlex
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 from rich.padding import Padding
@@ -11,8 +14,9 @@ from ackproof.checkers.guarantees.decisions import guarantees
 from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.checkers.interface import NO
 from ackproof.checkers.thresholds import MEASURES
-from ackproof.checkers.verdict import Verdict
+from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.config.suggestions import unknown
+from ackproof.harness import directory as places
 from ackproof.harness.commands import options
 from ackproof.harness.commands.catalogues import (
     client_entry,
@@ -20,8 +24,14 @@ from ackproof.harness.commands.catalogues import (
     system_entry,
     workload_entry,
 )
+from ackproof.harness.commands.errors import fail, told
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.report import verdict
+from ackproof.harness.report.causes import WHAT, grouped
+from ackproof.harness.report.pictures import drawn
+from ackproof.harness.report.pictures.text import text
+from ackproof.history.storage import AnyPath
 from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.systems import SYSTEMS
 from ackproof.nemesis import FAULTS
@@ -50,6 +60,9 @@ _WHERE = "To list the checkers and their guarantees: ackproof checkers"
 @click.command(
     epilog="""\b
 Examples:
+  ackproof explain results/latest           the causes of a result, with the command for each
+  ackproof explain results/latest --record 17
+  ackproof explain results/latest --record acks-1/0/4206
   ackproof explain lost                     an anomaly
   ackproof explain no-acked-record-lost     a guarantee
   ackproof explain inconclusive             a verdict
@@ -59,17 +72,111 @@ Examples:
   ackproof explain kafka                    a system
 """,
 )
-@click.argument("word")
-def explain(word: str) -> None:
-    """Explain a word of a report: an anomaly, a guarantee, a verdict, an exit status, a fault, a
-    system, a client library, a workload, or a measure that a campaign sets thresholds on."""
+@click.argument("word", metavar="WORD|DIR")
+@click.option(
+    "--record",
+    metavar="N|CELL/PRODUCER/SEQUENCE",
+    help="Draw the replicas' logs around an anomaly of DIR: row N of anomalies.parquet, from 1, or "
+    "a record.",
+)
+@click.option(
+    "--run",
+    type=click.IntRange(min=1),
+    help="The number of the run, if a record is in several runs of DIR.",
+)
+def explain(word: str, record: str | None, run: int | None) -> None:
+    """Explain a word of a report, or draw the logs around an anomaly of the results in DIR.
+
+    A word is an anomaly, a guarantee, a verdict, an exit status, a fault, a system, a client
+    library, a workload, or a measure that a campaign sets thresholds on. The picture shows offsets
+    across and replicas down: the leader epoch of each record, what was acknowledged and lost, who
+    truncated its log, who led next, and which fault was active.
+    """
+    if record is not None:
+        with told():
+            _draw(places.named(word), record, run)
+        return
+    if run is not None:
+        raise click.UsageError("--run needs --record")
     meanings = list(_meanings(word))
+    if not meanings and Path(word).is_dir():
+        with told():
+            _list_causes(places.named(word), word)
+        return
     if not meanings:
         refusals = (table.refusal(word) for table in _PLUGGABLE)
         reason = next(filter(None, refusals), None) or unknown("word", word, _known())
         raise click.BadParameter(reason, param_hint="WORD")
     for meaning in meanings:
         meaning()
+
+
+# --- pictures -------------------------------------------------------------------------------------
+
+
+def _draw(directory: AnyPath, record: str, run: int | None) -> None:
+    """Print the picture of an anomaly of these results."""
+    _checked(directory)
+    results = drawn.read(directory)
+    try:
+        click.echo(text(results.of_row(_row_of(results, record, run))))
+    except drawn.NotDrawn as error:
+        fail(f"--record {record}: {error}", ExitStatus.USAGE)
+
+
+def _row_of(results: drawn.Results, record: str, run: int | None) -> int:
+    """Return the number of the row of ``anomalies.parquet`` that ``--record`` names. Raises
+    NotDrawn."""
+    if record.isascii() and record.isdecimal():
+        return int(record)
+    cell, *name = record.rsplit("/", 2)
+    if len(name) != len(("producer", "sequence")) or not all(map(str.isdecimal, name)):
+        raise click.BadParameter(
+            f"{record!r} is neither the number of a row of anomalies.parquet, such as 17, nor a "
+            "record, such as acks-1/0/4206 (cell, producer and sequence)",
+            param_hint="--record",
+        )
+    found = results.numbers_of(cell, int(name[0]), int(name[1]), run)
+    if not found:
+        where = "" if run is None else f" in run {run}"
+        raise drawn.NotDrawn(f"no anomaly concerns this record{where}")
+    return found[0]
+
+
+def _list_causes(directory: AnyPath, name: str) -> None:
+    """Print the causes of these results, each with the command that draws it. ``name`` is the
+    directory as the user names it."""
+    groups = grouped(_checked(directory).causes)
+    if not groups:
+        click.echo("No record was lost, duplicated or read and later absent: there is no cause.")
+        return
+    results = drawn.read(directory)
+    for group in groups:
+        many = f"{group.records:,} {WHAT[group.first.anomaly]}"
+        number = results.number_of(group.first)
+        _print(
+            f"{group.place}: {many} ({group.first.kind})",
+            group.first.sentence,
+            *(
+                []
+                if number is None
+                else [shlex.join(["ackproof", "explain", name, "--record", str(number)])]
+            ),
+        )
+
+
+def _checked(directory: AnyPath) -> CampaignResult:
+    """Return the result of the check of a directory."""
+    result = verdict.read(directory)
+    if result is None:
+        fail(
+            f"{directory} has not been checked: run `ackproof check {directory}` first",
+            ExitStatus.USAGE,
+        )
+    return result
+
+
+# --- words ----------------------------------------------------------------------------------------
 
 
 def _known() -> list[str]:

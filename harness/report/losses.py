@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ackproof.checkers.root_cause.rows import ROOT_CAUSES
 from ackproof.checkers.verdict import ANOMALIES, Verdict
 from ackproof.harness.report.rows import CellRow, told
 from ackproof.history import storage
@@ -237,12 +238,25 @@ def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[L
     return [window for window in windows if (window.run, window.cell) in failed]
 
 
+def anomalies(directory: AnyPath) -> pa.Table:
+    """Return all rows of anomalies.parquet. Raises as :func:`lost`."""
+    return _rows(directory)
+
+
+def root_causes(directory: AnyPath) -> pa.Table:
+    """Return all rows of autopsies.parquet. Raises as :func:`lost`."""
+    return _read(directory / AUTOPSIES_FILE, ROOT_CAUSES)
+
+
 def _rows(directory: AnyPath, columns: Sequence[str] | None = None) -> pa.Table:
-    file = directory / ANOMALIES_FILE
+    return _read(directory / ANOMALIES_FILE, ANOMALIES, columns)
+
+
+def _read(file: AnyPath, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
     if not file.is_file():
         raise DamagedFiles({file: "is missing"})
     try:
         source = file if isinstance(file, Path) else storage.opened(file)
-        return pq.read_table(source, schema=ANOMALIES, columns=columns)
+        return pq.read_table(source, schema=schema, columns=columns)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DamagedFiles({file: str(error).splitlines()[0]}) from None

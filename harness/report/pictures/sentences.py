@@ -210,7 +210,7 @@ def _clients(picture: LogPicture) -> Iterator[str]:
             got = sum(row.marks[place] == GIVEN for place in gap)
             another = sum(row.marks[place] == GIVEN_ANOTHER for place in gap)
             others = f", and at {another} another record" if another else ""
-            yield f"Of the {len(gap)} such records that are shown, {row.client} was given {got}{others}."
+            yield f"Of {len(gap)} such records shown, {row.client} was given {got}{others}."
 
 
 def _unobserved(picture: LogPicture) -> Iterator[str]:

@@ -20,7 +20,7 @@ WIDTH = 100
 _LABEL = 17
 _CELL = 2
 _LEFT_OUT = "~"
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS_MAX = 9
 
 _LEGEND = {

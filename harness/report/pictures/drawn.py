@@ -1,0 +1,141 @@
+"""The pictures of a checked result: of one of its anomalies, and of its causes for the report."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.pictures.facts import picture
+from ackproof.checkers.pictures.log_picture import LogPicture, Subject
+from ackproof.checkers.pictures.subjects import subject_of_cause, subject_of_row
+from ackproof.checkers.root_cause.causes import MORE
+from ackproof.checkers.verdict import Cause
+from ackproof.harness.report import losses
+from ackproof.history.errors import HistoryError
+from ackproof.history.storage import AnyPath
+
+log = logging.getLogger(__name__)
+
+DRAWN_MAX = 20
+"""The most pictures of a report. ``ackproof explain`` draws the others."""
+
+OPENED_MAX = 5
+"""The most pictures of a report that are not folded."""
+
+
+class NotDrawn(ValueError):
+    """An anomaly that has no picture. The message is a sentence that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The results of a check that pictures are drawn from.
+
+    Attributes:
+        anomalies, root_causes: The rows of ``anomalies.parquet`` and ``autopsies.parquet``.
+        run: Returns the evidence of the run with a number, or None if the manifest has no such run.
+    """
+
+    anomalies: pa.Table
+    root_causes: pa.Table
+    run: Callable[[int], RunEvidence | None]
+
+    def of_row(self, number: int) -> LogPicture:
+        """Return the picture of a row of ``anomalies.parquet``, which are numbered from 1. Raises
+        NotDrawn."""
+        if not 1 <= number <= len(self.anomalies):
+            raise NotDrawn(f"there is no anomaly {number}: {self._many}")
+        return self._picture(subject_of_row(self.anomalies, self.root_causes, number))
+
+    def of_cause(self, cause: Cause) -> LogPicture:
+        """Return the picture of a cause. Raises NotDrawn."""
+        subject = self._subject(cause)
+        if subject is None:
+            raise NotDrawn("it has no row in autopsies.parquet")
+        return self._picture(subject)
+
+    def number_of(self, cause: Cause) -> int | None:
+        """Return the number of the row of a cause's first record in ``anomalies.parquet``, or None
+        if it has none."""
+        subject = self._subject(cause)
+        return None if subject is None else subject.row
+
+    def numbers_of(self, cell: str, producer: int, sequence: int, run: int | None) -> list[int]:
+        """Return the numbers of the rows of ``anomalies.parquet`` about a record, those of lost
+        records first."""
+        rows = self.anomalies
+        is_it = pc.and_(
+            pc.equal(rows["cell"], cell),
+            pc.and_(pc.equal(rows["producer"], producer), pc.equal(rows["sequence"], sequence)),
+        )
+        if run is not None:
+            is_it = pc.and_(is_it, pc.equal(rows["run"], run))
+        found = pc.indices_nonzero(pc.fill_null(is_it, False)).to_pylist()
+        names = rows["anomaly"].take(pa.array(found, pa.int64())).to_pylist()
+        ordered = sorted(zip(found, names, strict=True), key=lambda one: one[1] != losses.LOST)
+        return [number + 1 for number, _ in ordered]
+
+    @property
+    def _many(self) -> str:
+        many = len(self.anomalies)
+        return f"anomalies.parquet has the rows 1 to {many:,}" if many else "no anomaly was found"
+
+    def _subject(self, cause: Cause) -> Subject | None:
+        place = {
+            "run": cause.run,
+            "cell": cause.cell,
+            "anomaly": cause.anomaly,
+            "topic": cause.topic,
+            "partition": cause.partition,
+        }
+        return subject_of_cause(self.anomalies, self.root_causes, place, cause.number)
+
+    def _picture(self, subject: Subject) -> LogPicture:
+        if subject.partition < 0:
+            raise NotDrawn(f"{subject.anomaly} concerns no single partition: {subject.detail}")
+        run = self.run(subject.run)
+        if run is None:
+            raise NotDrawn(f"the manifest has no run {subject.run}")
+        try:
+            return picture(run, subject, self.anomalies)
+        except LookupError as error:
+            raise NotDrawn(str(error)) from error
+
+
+def read(directory: AnyPath) -> Results:
+    """Return the results of a check. The history of each run is read when it is needed first.
+    Raises DamagedFiles if they are missing or cannot be read."""
+
+    @cache
+    def run(number: int) -> RunEvidence | None:
+        from ackproof.checkers.check import evidence  # it takes long to import PySpark
+
+        runs, _ = evidence(directory, number)
+        return next(iter(runs), None)
+
+    return Results(losses.anomalies(directory), losses.root_causes(directory), run)
+
+
+def of_causes(directory: AnyPath, causes: Iterable[Cause]) -> Mapping[Cause, LogPicture | str]:
+    """Return the picture of each cause, or the reason why there is none. Those beyond
+    :data:`DRAWN_MAX` have none and no reason."""
+    chosen = [cause for cause in causes if cause.kind != MORE][:DRAWN_MAX]
+    try:
+        results = read(directory) if chosen else None
+    except (HistoryError, OSError, ValueError) as error:
+        return dict.fromkeys(chosen, str(error))
+    return {cause: _drawn(results, cause) for cause in chosen if results is not None}
+
+
+def _drawn(results: Results, cause: Cause) -> LogPicture | str:
+    try:
+        return results.of_cause(cause)
+    except NotDrawn as error:
+        return str(error)
+    except Exception as error:  # a picture must not cost a result its report
+        log.warning("no picture of %s", cause.sentence, exc_info=error)
+        return f"{type(error).__name__}: {error}"
