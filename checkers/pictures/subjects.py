@@ -121,15 +121,20 @@ def _ranges(mine: pa.Table, anomaly: str) -> Iterator[tuple[int, int]]:
 def _with_cause(subject: Subject, cause: Row, mine: pa.Table, *, is_copy: bool) -> Subject:
     return replace(
         subject,
-        epochs=tuple(cause["epochs"] or ()),
-        leaders=tuple(dict.fromkeys(cause["leaders"] or ())),
+        epochs=_known(cause["epochs"]),
+        leaders=_known(cause["leaders"]),
         next_epoch=cause["next_epoch"],
         next_leader=cause["next_leader"],
         next_offset=cause["next_offset"],
         cut_by=tuple(sorted(pc.list_flatten(mine["cut_by"]).unique().to_pylist())),
         copies=tuple(cause["offsets"] or ()) if is_copy else (),
-        brokers=tuple(cause["brokers"] or ()),
+        brokers=_known(cause["brokers"]),
     )
+
+
+def _known(numbers: Sequence[int | None] | None) -> tuple[int, ...]:
+    """Return the distinct known numbers of a list, in its order."""
+    return tuple(dict.fromkeys(one for one in numbers or () if one is not None))
 
 
 def _with_names(subject: Subject, mine: pa.Table) -> Subject:

@@ -54,6 +54,9 @@ _VERDICTS = {
     ),
 }
 
+_DIGITS_MAX = 1_000
+"""The most digits of a number, because Python refuses to parse longer ones."""
+
 _WHERE = "To list the checkers and their guarantees: ackproof checkers"
 
 
@@ -127,10 +130,10 @@ def _draw(directory: AnyPath, record: str, run: int | None) -> None:
 def _row_of(results: drawn.Results, record: str, run: int | None) -> int:
     """Return the number of the row of ``anomalies.parquet`` that ``--record`` names. Raises
     NotDrawn."""
-    if record.isascii() and record.isdecimal():
+    if _is_number(record):
         return int(record)
     cell, *name = record.rsplit("/", 2)
-    if len(name) != len(("producer", "sequence")) or not all(map(str.isdecimal, name)):
+    if len(name) != len(("producer", "sequence")) or not all(map(_is_number, name)):
         raise click.BadParameter(
             f"{record!r} is neither the number of a row of anomalies.parquet, such as 17, nor a "
             "record, such as acks-1/0/4206 (cell, producer and sequence)",
@@ -141,6 +144,10 @@ def _row_of(results: drawn.Results, record: str, run: int | None) -> int:
         where = "" if run is None else f" in run {run}"
         raise drawn.NotDrawn(f"no anomaly concerns this record{where}")
     return found[0]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
 
 
 def _list_causes(directory: AnyPath, name: str) -> None:

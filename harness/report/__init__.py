@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import about, campaign_file, ci, losses, timeline, verdict
+from ackproof.harness.report.causes import firsts
 from ackproof.harness.report.losses import LossWindow
 from ackproof.harness.report.opportunities import opportunities
+from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.rows import CellRow, rows
 from ackproof.harness.report.timeline import FaultSpan
 from ackproof.history import manifest
@@ -93,6 +95,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             order=losses.order(directory),
             opportunities=trials,
             first_rows=first_rows,
+            pictures=drawn.of_causes(directory, firsts(result)),
         )
         write_text(directory / PAGE, printable(html))
 

@@ -171,6 +171,12 @@ def causes(result: CampaignResult) -> Causes:
     return Causes(shown=listed[:at_once], folded=listed[at_once:], left=len(found) - len(listed))
 
 
+def firsts(result: CampaignResult) -> list[Cause]:
+    """Return the first cause of each group that is on the page, in its order."""
+    found = causes(result)
+    return [group.first for group in (*found.shown, *found.folded)]
+
+
 def grouped(causes: Iterable[Cause]) -> list[CauseGroup]:
     """Return the causes in groups of the same run, anomaly, kind and faults, in the order of the
     first of each. A line that stands for causes that are not listed stays by itself."""

@@ -13,7 +13,8 @@ import yaml
 from markupsafe import Markup
 
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
-from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.checkers.pictures.log_picture import LogPicture
+from ackproof.checkers.verdict import CampaignResult, Cause, Verdict
 from ackproof.harness.report import clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.causes import WHAT, by_fault_and_cell, cause_anchor, causes
@@ -21,6 +22,8 @@ from ackproof.harness.report.comparison import compare, label, seconds
 from ackproof.harness.report.losses import OutOfOrder
 from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
 from ackproof.harness.report.outcome import THRESHOLD_HEADINGS, outcome, threshold_lines
+from ackproof.harness.report.pictures.drawn import OPENED_MAX
+from ackproof.harness.report.pictures.svg import Drawing, drawing
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import (
     COUNTS,
@@ -89,6 +92,7 @@ def render(
     order: OutOfOrder | None = None,
     opportunities: Sequence[Opportunity] | None = None,
     first_rows: Mapping[tuple[int, str, str], losses.Row] | None = None,
+    pictures: Mapping[Cause, LogPicture | str] | None = None,
 ) -> str:
     """Return the page.
 
@@ -104,6 +108,7 @@ def render(
         order: The sends that were acked out of order; None if they were not checked.
         opportunities: The faults that could have lost records, by cell; None if unknown.
         first_rows: The earliest anomaly of each kind, by run, cell and anomaly.
+        pictures: The picture of the logs around each cause, or the reason why there is none.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     made = about or About()
@@ -124,6 +129,8 @@ def render(
         setting=setting,
         matrices=_matrices(result, cells),
         causes=causes(result),
+        pictures=_drawings(pictures or {}),
+        opened_max=OPENED_MAX,
         by_fault=by_fault_and_cell(losses_by_fault),
         order=order.words if order else "",
         what=WHAT,
@@ -146,6 +153,13 @@ def render(
         **_lost(windows, cells),
         **_made(made, result),
     )
+
+
+def _drawings(pictures: Mapping[Cause, LogPicture | str]) -> dict[Cause, Drawing | str]:
+    return {
+        cause: found if isinstance(found, str) else drawing(found)
+        for cause, found in pictures.items()
+    }
 
 
 def _lost(windows: Sequence[losses.LossWindow], cells: Sequence[CellRow]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ DRAWN_MAX = 20
 OPENED_MAX = 5
 """The most pictures of a report that are not folded."""
 
+_NUMBER_MAX = 1 << 63
+
 
 class NotDrawn(ValueError):
     """An anomaly that has no picture. The message is a sentence that says why."""
@@ -68,6 +70,8 @@ class Results:
         """Return the numbers of the rows of ``anomalies.parquet`` about a record, those of lost
         records first."""
         rows = self.anomalies
+        if max(producer, sequence) >= _NUMBER_MAX:
+            return []
         is_it = pc.and_(
             pc.equal(rows["cell"], cell),
             pc.and_(pc.equal(rows["producer"], producer), pc.equal(rows["sequence"], sequence)),

@@ -22,7 +22,7 @@ from ackproof.checkers.root_cause.narratives import truncation_phrase
 _NS_PER_S = 1_000_000_000
 _NAMED_MAX = 4
 
-PARTS = {Part.ACKED: "led", Part.NEXT: "led next", Part.OTHER: "led"}
+_PARTS = {Part.ACKED: "led", Part.NEXT: "led next", Part.OTHER: "led"}
 """What each leader did, in words."""
 
 _SUBJECTS = {
@@ -74,7 +74,31 @@ def label(row: LogRow | MarkRow) -> str:
     return f"{name} before" if row.before else name
 
 
-def leader(one: Leader) -> str:
+def ruler(picture: LogPicture) -> Iterator[tuple[int, str]]:
+    """Yield the places of the columns whose offsets are written above them, and these offsets. The
+    most important ones come first, because not all have room."""
+    if not picture.columns:
+        return
+    subject = picture.subject
+    places = {column.first: place for place, column in enumerate(picture.columns)}
+    ends = picture.columns[0].first, picture.columns[-1].last
+    wanted = (*subject.copies, *(() if subject.copies else subject.span or ()), subject.at, *ends)
+    for offset in dict.fromkeys(wanted):
+        if offset is not None and offset in places:
+            yield places[offset], f"{offset:,}"
+
+
+def events(picture: LogPicture) -> Iterator[tuple[str, str]]:
+    """Yield a label and a line of text for each leadership term, truncation and fault, and for the
+    recorded high watermarks."""
+    yield from ((_PARTS[one.part], _leader(one)) for one in picture.leaders)
+    yield from (("truncated", _truncation(one)) for one in picture.truncations)
+    yield from (("fault", _fault(one)) for one in picture.faults)
+    if picture.columns:
+        yield "high watermark", f"at collection: {_watermarks(picture)}"
+
+
+def _leader(one: Leader) -> str:
     """Return a leadership term in words."""
     if one.broker is None:
         return f"epoch {one.epoch}: the leader was not observed"
@@ -98,21 +122,21 @@ def _elected(one: Leader) -> str:
     return f"elected {'from' if one.in_isr else 'OUTSIDE'} the ISR{isr}"
 
 
-def truncation(one: Truncation) -> str:
+def _truncation(one: Truncation) -> str:
     """Return a truncation in words. Its time is that of its epoch, because clocks of brokers were
     not compared."""
     when = "" if one.seen is None else f"; that epoch was seen {clock(one.seen)}"
     return f"broker-{one.cut.broker} {truncation_phrase(one.cut)}{when}"
 
 
-def fault(one: OpenFault) -> str:
+def _fault(one: OpenFault) -> str:
     """Return a fault in words."""
     servers = "unknown servers" if one.servers is None else ", ".join(one.servers) or "no server"
     end = "never proven healed" if one.end is None else f"healed {clock(one.end)}"
     return f"{one.label} on {servers}, from {clock(one.start)}, {end}"
 
 
-def watermarks(picture: LogPicture) -> str:
+def _watermarks(picture: LogPicture) -> str:
     """Return the recorded high watermarks in words."""
     if not picture.watermarks:
         return "not observed: no broker's checkpoint was collected"

@@ -35,10 +35,11 @@ def text(picture: LogPicture) -> str:
     """Return the picture, what happened, and the sentences that read it aloud."""
     parts = [sentences.title(picture), ""]
     if picture.columns:
-        parts += [*_grid(picture), "", *_wrapped("legend", [_legend(picture)])]
+        parts += [*_grid(picture), "", *_wrapped("legend", _legend(picture))]
     else:
         parts += ["The offsets of these records are not known, so their logs cannot be drawn."]
-    parts += ["", *_events(picture), "", *textwrap.wrap(sentences.aloud(picture), WIDTH)]
+    events = (line for label, words in sentences.events(picture) for line in _wrapped(label, words))
+    parts += ["", *events, "", *textwrap.wrap(sentences.aloud(picture), WIDTH)]
     return printable("\n".join(line.rstrip() for line in parts))
 
 
@@ -73,21 +74,13 @@ def _cells(symbols: Iterable[str], picture: LogPicture) -> str:
 
 def _ruler(picture: LogPicture) -> Iterator[str]:
     """Yield the offsets above their columns, and a tick for each."""
-    span = picture.subject.span or ()
-    wanted = dict.fromkeys((*picture.subject.copies, *span, picture.subject.at))
-    places = {column.first: place for place, column in enumerate(picture.columns)}
-    ends = (picture.columns[0].first, picture.columns[-1].last)
     numbers, ticks = [" "] * (WIDTH - _LABEL), [" "] * (WIDTH - _LABEL)
-    for offset in dict.fromkeys((*wanted, *ends)):
-        if offset is None or offset not in places:
-            continue
-        start, words = places[offset] * _CELL, f"{offset:,}"
-        start_of_words = min(start, len(numbers) - len(words))
-        around = numbers[max(start_of_words - 1, 0) : start_of_words + len(words) + 1]
-        if any(map(str.strip, around)):
-            continue
-        numbers[start_of_words : start_of_words + len(words)] = words
-        ticks[start] = "|"
+    for place, words in sentences.ruler(picture):
+        start = min(place * _CELL, len(numbers) - len(words))
+        around = numbers[max(start - 1, 0) : start + len(words) + 1]
+        if not any(map(str.strip, around)):
+            numbers[start : start + len(words)] = words
+            ticks[place * _CELL] = "|"
     yield f"{'offset':<{_LABEL}}{''.join(numbers)}"
     yield f"{'':<{_LABEL}}{''.join(ticks)}"
 
@@ -125,20 +118,7 @@ def _legend(picture: LogPicture) -> str:
     return "; ".join(parts)
 
 
-def _events(picture: LogPicture) -> Iterator[str]:
-    for one in picture.leaders:
-        yield from _wrapped(sentences.PARTS[one.part], [sentences.leader(one)])
-    yield from _wrapped("truncated", map(sentences.truncation, picture.truncations))
-    yield from _wrapped("fault", map(sentences.fault, picture.faults))
-    if picture.columns:
-        yield from _wrapped("high watermark", [f"at collection: {sentences.watermarks(picture)}"])
-
-
-def _wrapped(label: str, lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield from textwrap.wrap(
-            line,
-            WIDTH,
-            initial_indent=f"{label:<{_LABEL}}",
-            subsequent_indent=" " * _LABEL,
-        )
+def _wrapped(label: str, words: str) -> list[str]:
+    return textwrap.wrap(
+        words, WIDTH, initial_indent=f"{label:<{_LABEL}}", subsequent_indent=" " * _LABEL
+    )

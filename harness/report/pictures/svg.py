@@ -1,0 +1,231 @@
+"""A picture as the geometry of an SVG, which the template ``log_picture.html`` writes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ackproof.checkers.pictures.log_picture import (
+    GIVEN,
+    GIVEN_ANOTHER,
+    Content,
+    LogPicture,
+    LogRow,
+    MarkRow,
+    Sign,
+    Slot,
+)
+from ackproof.harness.report.pictures import sentences
+
+_LABEL_MAX, _CELL, _ROW, _GAP, _HEAD = 150, 20, 24, 4, 34
+_CHARACTER = 6.6
+"""The width of a character of 11 pixels, at most."""
+
+_COLOURS = 6
+"""The number of colours of leader epochs. Further epochs repeat them, with their number as text."""
+
+_GLYPHS = {
+    Sign.ACKED: "\N{BULLET}",
+    Sign.LOST: "\N{MULTIPLICATION SIGN}",
+    Sign.READ_LOST: "\N{MULTIPLICATION SIGN}",
+    Sign.PASSED_OVER: "\N{EN DASH}",
+    Sign.WATERMARK: "\N{BLACK UP-POINTING TRIANGLE}",
+}
+"""The character that stands for each mark. Other marks are shown as they are."""
+
+_GLYPHS_GIVEN = {GIVEN: "\N{BULLET}", GIVEN_ANOTHER: "\N{WHITE CIRCLE}"}
+
+_CLASSES = {Sign.LOST: "bad", Sign.READ_LOST: "bad", Sign.DIFFERS: "bad", Sign.PASSED_OVER: "bad"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Neighbouring slots of a log with the same content.
+
+    Attributes:
+        x, width: Its place.
+        kind: The CSS class: ``e0`` to ``e5`` for epochs, ``record`` for a record of an unknown
+            epoch, ``nothing`` or ``unknown``.
+        lost: Whether these are the lost records.
+        text: Its text, as long as fits.
+    """
+
+    x: int
+    width: int
+    kind: str
+    lost: bool
+    text: str
+
+    @property
+    def middle(self) -> float:
+        """The middle of the block."""
+        return self.x + self.width / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text at a place. ``kind`` is the CSS class."""
+
+    x: float
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A row of the picture.
+
+    Attributes:
+        y: Its top.
+        label: Its label, and the ``name`` in full.
+        texts: Marks, or the reason why nothing is known.
+        blocks: The records of a log.
+    """
+
+    y: int
+    label: str
+    name: str
+    texts: Sequence[Text] = ()
+    blocks: Sequence[Block] = ()
+
+    @property
+    def base(self) -> int:
+        """The base line of its text."""
+        return self.y + 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A picture for the template.
+
+    Attributes:
+        title, aloud: The title, and the sentences that read the picture.
+        width, height: The size in pixels.
+        offsets: The offsets above their columns.
+        elided: The places of columns that stand for several offsets.
+        edges: The left edge of the first and the right edge of the last offset of the subject.
+        lines: The rows.
+        events: A label and a line for each event.
+        row: The number of the row in ``anomalies.parquet``.
+    """
+
+    title: str
+    aloud: str
+    width: int
+    height: int
+    offsets: Sequence[Text]
+    elided: Sequence[int]
+    edges: Sequence[int]
+    lines: Sequence[Line]
+    events: Sequence[tuple[str, str]]
+    row: int
+
+    @property
+    def row_height(self) -> int:
+        """The height of a block."""
+        return _ROW - _GAP
+
+
+def drawing(picture: LogPicture) -> Drawing:
+    """Return the geometry of a picture."""
+    rows = [*picture.marks, *picture.logs]
+    longest = max((len(sentences.label(row)) for row in rows), default=0)
+    grid = _Grid(min(round((longest + 1) * _CHARACTER), _LABEL_MAX), picture)
+    return Drawing(
+        title=sentences.title(picture),
+        aloud=sentences.aloud(picture),
+        width=grid.x(len(picture.columns)) + _CELL,
+        height=_HEAD + len(rows) * _ROW + _GAP,
+        offsets=list(grid.offsets()),
+        elided=[grid.x(place) for place, one in enumerate(picture.columns) if one.is_elided],
+        edges=list(grid.edges()),
+        lines=[grid.line(row, _HEAD + number * _ROW) for number, row in enumerate(rows)],
+        events=list(sentences.events(picture)),
+        row=picture.subject.row,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The places of the columns of a picture, to the right of labels of this width."""
+
+    label_width: int
+    picture: LogPicture
+
+    def x(self, place: int) -> int:
+        """Return the left edge of a column."""
+        return self.label_width + place * _CELL
+
+    def line(self, row: MarkRow | LogRow, y: int) -> Line:
+        """Return a row."""
+        name = sentences.label(row)
+        longest = int(self.label_width / _CHARACTER)
+        label = name if len(name) <= longest else f"{name[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+        has_marks = isinstance(row, MarkRow) and any(mark.strip() for mark in row.marks)
+        if row.unobserved and not has_marks:
+            told = Text(x=self.x(0), text=f"not observed: {row.unobserved}", kind="unobserved")
+            return Line(y=y, label=label, name=name, texts=[told])
+        if isinstance(row, MarkRow):
+            return Line(y=y, label=label, name=name, texts=list(self._marks(row)))
+        return Line(y=y, label=label, name=name, blocks=list(self._blocks(row.slots)))
+
+    def _marks(self, row: MarkRow) -> Iterator[Text]:
+        kind = f"mark {_CLASSES.get(row.sign, '')}".strip()
+        for place, mark in enumerate(row.marks):
+            if mark.strip():
+                glyph = _GLYPHS.get(row.sign) or _GLYPHS_GIVEN.get(mark, mark)
+                yield Text(x=self.x(place) + _CELL / 2, text=glyph, kind=kind)
+
+    def _blocks(self, slots: Sequence[Slot | None]) -> Iterator[Block]:
+        place = 0
+        for slot, same in groupby(slots):
+            many = len(list(same))
+            if slot is not None:
+                width = many * _CELL
+                yield Block(
+                    x=self.x(place),
+                    width=width - 1,
+                    kind=_kind(slot, self.picture.epochs),
+                    lost=slot.lost,
+                    text=_text(slot, width),
+                )
+            place += many
+
+    def offsets(self) -> Iterator[Text]:
+        """Yield the offsets above their columns that have room, the most important first."""
+        taken: list[tuple[float, float]] = []
+        for place, words in sentences.ruler(self.picture):
+            half = len(words) * _CHARACTER / 2
+            most = self.x(len(self.picture.columns)) + _CELL - half
+            x = min(self.x(place) + _CELL / 2, most)
+            if all(x + half < start or end < x - half for start, end in taken):
+                taken.append((x - half - _CHARACTER, x + half + _CHARACTER))
+                yield Text(x=x, text=words)
+
+    def edges(self) -> Iterator[int]:
+        """Yield the left edge of the first and the right edge of the last offset of the subject."""
+        span = None if self.picture.subject.copies else self.picture.subject.span
+        for place, column in enumerate(self.picture.columns):
+            if span is not None and column.first == span[0]:
+                yield self.x(place) - 1
+            if span is not None and column.last == span[1]:
+                yield self.x(place + 1) - 1
+
+
+def _kind(slot: Slot, epochs: Sequence[int]) -> str:
+    if slot.content is not Content.RECORD or slot.epoch is None:
+        return str(slot.content)
+    return f"e{epochs.index(slot.epoch) % _COLOURS}"
+
+
+def _text(slot: Slot, width: int) -> str:
+    """Return the longest text of a block that fits."""
+    if slot.content is Content.NOTHING:
+        texts = ["no record", "none", "\N{EMPTY SET}"]
+    elif slot.content is Content.UNKNOWN:
+        texts = ["not observed", "?"]
+    elif slot.epoch is None:
+        texts = ["a record, epoch not observed", "epoch not observed", "epoch ?", "?"]
+    else:
+        lost = [f"epoch {slot.epoch}, lost", f"{slot.epoch}, lost"] if slot.lost else []
+        texts = [*lost, f"epoch {slot.epoch}", f"{slot.epoch}"]
+    return next((text for text in texts if len(text) * _CHARACTER < width - 2), "")
