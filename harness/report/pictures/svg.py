@@ -127,7 +127,7 @@ class Drawing:
 
 def drawing(picture: LogPicture) -> Drawing:
     """Return the geometry of a picture."""
-    rows = [*picture.marks, *picture.logs]
+    rows: list[MarkRow | LogRow] = [*picture.marks, *picture.logs]
     longest = max((len(sentences.label(row)) for row in rows), default=0)
     grid = _Grid(min(round((longest + 1) * _CHARACTER), _LABEL_MAX), picture)
     return Drawing(
