@@ -297,6 +297,10 @@ GIVEN, GIVEN_ANOTHER = "g", "o"
 """The marks of offsets at which a consumer was given the record of the final log, or another."""
 
 
+NOT_OBSERVED = "?"
+"""The mark of an offset of which it is unknown whether it has a mark."""
+
+
 class Sign(StrEnum):
     """The meaning of a row of marks."""
 
@@ -326,6 +330,11 @@ class MarkRow:
     client: str = ""
     marks: tuple[str, ...] = ()
     unobserved: str = ""
+
+    @property
+    def is_unobserved(self) -> bool:
+        """Whether no mark is known, and some may be missing."""
+        return bool(self.unobserved) and not set(self.marks) - {" ", NOT_OBSERVED}
 
 
 class Part(StrEnum):
@@ -476,7 +485,7 @@ def _marks(subject: Subject, facts: Facts, columns: Sequence[Column]) -> Iterato
             yield MarkRow(
                 sign=Sign.GIVEN,
                 client=client,
-                marks=_at(columns, _given(given, facts.final_log)),
+                marks=_at(columns, _given(given, facts.final_log), given.unobserved),
                 unobserved=given.unobserved,
             )
 
@@ -496,7 +505,8 @@ def _ack_marks(sign: Sign, mark: str, facts: Facts, columns: Sequence[Column]) -
         for offset, names in facts.acks.items()
         if any((name in facts.lost) is lost for name in names)
     }
-    return MarkRow(sign=sign, marks=_at(columns, marked), unobserved=facts.acks_unobserved)
+    unobserved = facts.acks_unobserved
+    return MarkRow(sign=sign, marks=_at(columns, marked, unobserved), unobserved=unobserved)
 
 
 def _given(client: ClientFacts, final_log: LogFacts) -> dict[int, str]:
@@ -518,8 +528,15 @@ def _copies(subject: Subject, columns: Sequence[Column]) -> tuple[str, ...]:
     return tuple(number or mark for number, mark in zip(shown, others, strict=True))
 
 
-def _at(columns: Sequence[Column], marked: Mapping[int, str]) -> tuple[str, ...]:
-    return tuple(" " if column.is_elided else marked.get(column.first, " ") for column in columns)
+def _at(
+    columns: Sequence[Column], marked: Mapping[int, str], unobserved: str = ""
+) -> tuple[str, ...]:
+    """Return the mark of each column. Without one, a column is blank, or unknown if some marks may
+    be missing."""
+    otherwise = NOT_OBSERVED if unobserved else " "
+    return tuple(
+        " " if column.is_elided else marked.get(column.first, otherwise) for column in columns
+    )
 
 
 def _within(columns: Sequence[Column], offsets: Ranges, mark: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ackproof.checkers.pictures.log_picture import (
     COLUMNS_MAX,
+    NOT_OBSERVED,
     Content,
     Facts,
     LogFacts,
@@ -69,7 +70,7 @@ def marked(picture: LogPicture, sign: Sign) -> set[int]:
         for row in picture.marks
         if row.sign is sign
         for column, mark in zip(picture.columns, row.marks, strict=True)
-        if mark.strip()
+        if mark.strip(f" {NOT_OBSERVED}")
     }
 
 
@@ -160,6 +161,25 @@ def test_unknown_high_watermark_truncation_and_leader_are_reported_as_not_observ
     assert "high watermark not observed" in shown
     assert "No broker's log shows a truncation of these records." in aloud(picture)
     assert "at collection: not observed" in shown
+
+
+def test_acks_that_may_be_missing_are_not_drawn_as_absent() -> None:
+    subject = Subject(
+        run=1, cell="c", topic="t", partition=0, anomaly="lost", row=1, at=0, offsets=((0, 0),)
+    )
+    some = Facts(
+        final_log=LogFacts(),
+        acks={0: [(1, 0)]},
+        lost=frozenset({(1, 0)}),
+        acks_unobserved="not all sends to the partition are recorded",
+    )
+    picture = log_picture(subject, some)
+    (lost,) = (row for row in picture.marks if row.sign is Sign.LOST)
+    assert (lost.marks[0], set(lost.marks[1:])) == ("x", {NOT_OBSERVED})
+    assert picture.acked is None
+    lines = text(picture).splitlines()
+    assert "acked, kept      not observed: not all sends to the partition are recorded" in lines
+    assert "How many records were acknowledged there is not known" in aloud(picture)
 
 
 def test_loss_in_an_incomplete_final_read_shows_unknown_offsets() -> None:

@@ -205,7 +205,7 @@ def _truncated(picture: LogPicture) -> Iterator[str]:
 
 def _faults(faults: Sequence[OpenFault]) -> Iterator[str]:
     if not faults:
-        yield "No fault was active."
+        yield "No active fault is recorded."
         return
     names = _listed([one.label for one in faults])
     yield f"{names} {'was' if len(faults) == 1 else 'were'} active."
@@ -238,6 +238,9 @@ def _clients(picture: LogPicture) -> Iterator[str]:
 
 
 def _unobserved(picture: LogPicture) -> Iterator[str]:
+    for marks in picture.marks:
+        if marks.client and marks.unobserved:
+            yield f"{marks.client} may have been given more: {marks.unobserved}."
     for row in picture.logs:
         if row.unobserved:
             yield f"{label(row)} is not observed: {row.unobserved}."

@@ -7,6 +7,7 @@ from itertools import groupby
 from ackproof.checkers.pictures.log_picture import (
     GIVEN,
     GIVEN_ANOTHER,
+    NOT_OBSERVED,
     Content,
     LogPicture,
     LogRow,
@@ -160,8 +161,8 @@ class _Grid:
         name = sentences.label(row)
         longest = int(self.label_width / _CHARACTER)
         label = name if len(name) <= longest else f"{name[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
-        has_marks = isinstance(row, MarkRow) and any(mark.strip() for mark in row.marks)
-        if row.unobserved and not has_marks:
+        is_unknown = row.is_unobserved if isinstance(row, MarkRow) else row.unobserved
+        if is_unknown:
             told = Text(x=self.x(0), text=f"not observed: {row.unobserved}", kind="unobserved")
             return Line(y=y, label=label, name=name, texts=[told])
         if isinstance(row, MarkRow):
@@ -172,7 +173,8 @@ class _Grid:
         kind = f"mark {_CLASSES.get(row.sign, '')}".strip()
         for place, mark in enumerate(row.marks):
             if mark.strip():
-                glyph = _GLYPHS.get(row.sign) or _GLYPHS_GIVEN.get(mark, mark)
+                glyph = _GLYPHS_GIVEN.get(mark) or _GLYPHS.get(row.sign, mark)
+                glyph = mark if mark == NOT_OBSERVED else glyph
                 yield Text(x=self.x(place) + _CELL / 2, text=glyph, kind=kind)
 
     def _blocks(self, slots: Sequence[Slot | None]) -> Iterator[Block]:

@@ -46,10 +46,8 @@ def text(picture: LogPicture) -> str:
 def _grid(picture: LogPicture) -> Iterator[str]:
     yield from _ruler(picture)
     for row in picture.marks:
-        note = (
-            f"  ({row.unobserved})" if row.unobserved and not any(map(str.strip, row.marks)) else ""
-        )
-        yield _line(row, note or _cells(row.marks, picture))
+        told = f"not observed: {row.unobserved}" if row.is_unobserved else ""
+        yield _line(row, told or _cells(row.marks, picture))
     marks = epoch_marks(picture)
     for log in picture.logs:
         if log.unobserved:
@@ -103,11 +101,12 @@ def _symbol(slot: Slot | None, marks: dict[int, str]) -> str:
 
 def _legend(picture: LogPicture) -> str:
     slots = [slot for row in picture.logs for slot in row.slots if slot]
+    mark_rows = {mark for row in picture.marks for mark in row.marks if not row.is_unobserved}
     parts = [f"{mark} = record of epoch {epoch}" for epoch, mark in epoch_marks(picture).items()]
     if any(slot.content is Content.RECORD and slot.epoch is None for slot in slots):
         parts.append(f"{_EPOCH_UNKNOWN} = a record, epoch not observed")
     for content, (mark, words) in _LEGEND.items():
-        if any(slot.content is content for slot in slots):
+        if mark in mark_rows or any(slot.content is content for slot in slots):
             parts.append(f"{mark} = {words}")
     marks = {mark for row in picture.marks if row.client for mark in row.marks}
     parts += [f"{mark} = {words}" for mark, words in _GIVEN.items() if mark in marks]
