@@ -206,7 +206,7 @@ class LogFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFacts:
-    """What a consumer was given at the offsets of a picture.
+    """The records that a consumer was given at the offsets of a picture.
 
     Attributes:
         given: The records that it was given at each of these offsets; None for a payload that no
@@ -250,7 +250,7 @@ class Facts:
 
 
 class Content(StrEnum):
-    """What a log holds at an offset."""
+    """The content of a log at an offset."""
 
     RECORD = "record"
     NOTHING = "nothing"

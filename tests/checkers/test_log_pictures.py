@@ -289,7 +289,7 @@ def test_divergent_replica_is_drawn_with_the_offsets_that_differ(tmp_path: Path)
     assert "broker-3         0 0 1 1 . . . . . . . . . . . ." in lines
 
 
-def test_gap_of_a_consumer_shows_what_it_was_given_and_what_not(tmp_path: Path) -> None:
+def test_gap_of_a_consumer_shows_given_and_missing_offsets(tmp_path: Path) -> None:
     polls = [seen(number, e.offset, e.producer, e.sequence) for number, e in enumerate(WELL.log, 1)]
     reader = MadeConsumer(polls=[polls[0], polls[2]], assigned=[assigned(0, at(0), 0)])
     directory = with_run(tmp_path, run(consumers=(reader,)))
