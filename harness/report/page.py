@@ -129,17 +129,11 @@ def render(
         setting=setting,
         matrices=_matrices(result, cells),
         causes=causes(result),
-        pictures=_drawings(pictures or {}),
-        opened_max=OPENED_MAX,
         by_fault=by_fault_and_cell(losses_by_fault),
         order=order.words if order else "",
         what=WHAT,
         comparison=compare(result, cells),
-        consumption=clients.consumer_tables(result),
-        meanings=clients.CONSUMER_MEANINGS,
         plugin_checks=list(plugin_checks.lines(cells, first_rows or {})),
-        transactions=clients.transactions_table(result),
-        of_transactions=clients.TRANSACTION_MEANINGS,
         unknown=UNKNOWN,
         anomalies=anomalies(result),
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
@@ -150,16 +144,28 @@ def render(
         untold=[cell.name for cell in cells if cell.counts["lost"] is None],
         lost_total=lost_total,
         command=made.command,
+        **_client_tables(result),
+        **_drawn(pictures or {}),
         **_lost(windows, cells),
         **_made(made, result),
     )
 
 
-def _drawings(pictures: Mapping[Cause, LogPicture | str]) -> dict[Cause, Drawing | str]:
+def _client_tables(result: CampaignResult) -> dict[str, Any]:
     return {
+        "consumption": clients.consumer_tables(result),
+        "meanings": clients.CONSUMER_MEANINGS,
+        "transactions": clients.transactions_table(result),
+        "of_transactions": clients.TRANSACTION_MEANINGS,
+    }
+
+
+def _drawn(pictures: Mapping[Cause, LogPicture | str]) -> dict[str, Any]:
+    drawings: dict[Cause, Drawing | str] = {
         cause: found if isinstance(found, str) else drawing(found)
         for cause, found in pictures.items()
     }
+    return {"pictures": drawings, "opened_max": OPENED_MAX}
 
 
 def _lost(windows: Sequence[losses.LossWindow], cells: Sequence[CellRow]) -> dict[str, Any]:
