@@ -97,7 +97,7 @@ def _default(key: str, node: Schema, required: Sequence[str]) -> str:
     if key in required:
         return "required"
     default = node.get("default")
-    return "" if default is None or default in ({}, []) else f"`{_flow(default)}`"
+    return "" if default is None or default in ({}, [], "") else f"`{_flow(default)}`"
 
 
 def _flow(value: object) -> str:
@@ -149,14 +149,17 @@ def _either(nodes: Sequence[Schema], paths: Mapping[str, str]) -> str:
 
 
 def _number(node: Mapping[str, Any]) -> str:
+    """Return the range of a number. Integers have no other mark if they have a range."""
     low, high = node.get("minimum"), node.get("maximum")
     if low is not None and high is not None:
-        bounds = f" {low:,}–{high:,}" if low >= 0 else f" {low:,} to {high:,}"  # noqa: RUF001
+        bounds = f"{low:,}–{high:,}" if low >= 0 else f"{low:,} to {high:,}"  # noqa: RUF001
     else:
-        bounds = "" if low is None else f" ≥{low:,}"
-        bounds += f" >{node['exclusiveMinimum']}" if "exclusiveMinimum" in node else ""
-        bounds += "" if high is None else f" ≤{high:,}"
-    return f"{node['type']}{bounds}"
+        above = node.get("exclusiveMinimum")
+        ends = ((low, "≥"), (above, ">"), (high, "≤"))
+        bounds = " ".join(f"{mark}{value:,}" for value, mark in ends if value is not None)
+    if node["type"] == "integer":
+        return bounds or "integer"
+    return f"number {bounds}".strip()
 
 
 def _faults() -> Iterator[str]:
