@@ -30,7 +30,7 @@ def place(page: str, script: str, name: str, lines: Iterable[str]) -> str:
 
 def _paragraphs(lines: Iterable[str]) -> str:
     text = "\n".join(line if line[:2] in ("| ", "- ") else f"\n{line}\n" for line in lines)
-    text = re.sub(r"(\n- [^\n]*\n)(?=\|)", r"\1\n", text)
+    text = re.sub(r"(\n- [^\n]*\n)(?=\|)|(\n\| [^\n]*\n)(?=- )", r"\g<0>\n", text)
     return re.sub(r"\n{3,}", "\n\n", text).strip()
 
 
