@@ -31,7 +31,7 @@ def page() -> str:
         "{keys}": "\n".join(_keys()),
         "{faults}": "\n".join(_faults()),
         "{offers}": "\n".join(_offers()),
-        "{stories}": "\n".join(_table(("story", "effect", "needs", "source"), _stories())),
+        "{stories}": "\n".join(_table(("story", "effect", "replicas", "source"), _stories())),
         "{targets}": "\n".join(_table(("form", "meaning"), _targets())),
         "{limits}": "\n".join(_table(("total", "confirmed above", "at most"), sizes.table())),
     }
@@ -205,9 +205,8 @@ def _merged(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
 
 def _stories() -> Iterator[tuple[str, ...]]:
     for name, story in catalogue().items():
-        needs = [f"{story.replicas} replicas"] if story.replicas > 1 else []
-        needs += ["a topic"] if story.needs_topic else []
-        yield f"`{name}`", story.summary, ", ".join(needs), story.source
+        replicas = str(story.replicas) if story.needs_topic else ""
+        yield f"`{name}`", story.summary, replicas, story.source
 
 
 def _targets() -> Iterator[tuple[str, str]]:
