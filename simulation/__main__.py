@@ -22,12 +22,12 @@ from rich.progress import (
 )
 
 from simulation.plans.coverage import table
-from simulation.plans.plan import Plan, from_json, to_json
-from simulation.plans.scenarios import OF_CONTROLLERS, SCENARIOS
+from simulation.plans.plan import SimulationPlan, from_json, to_json
+from simulation.plans.scenarios import NEED_CONTROLLER, SCENARIOS
 from simulation.plans.schedule import COORDINATION, draw
-from simulation.search.search import Found, run_seed, search, story
+from simulation.search.search import SearchResult, narrative, run_seed, search
 from simulation.search.shrink import Shrinker
-from simulation.world.world import Outcome, run
+from simulation.world.world import RunOutcome, run
 
 FAILURES_MAX: Final = 3
 
@@ -99,54 +99,54 @@ def main(
     result. A second request ends it at once.
     """
     began = time.monotonic()
-    if scenario in OF_CONTROLLERS and coordination.startswith("leader"):
+    if scenario in NEED_CONTROLLER and coordination.startswith("leader"):
         raise click.UsageError(f"--scenario {scenario!r} needs a controller")
     if replay is not None:
-        found = _run(from_json(replay.read_text()))
+        result = _run(from_json(replay.read_text()))
         shrink = False
     elif seed is not None:
-        found = _run(draw(seed, scenario, coordination))
+        result = _run(draw(seed, scenario, coordination))
     else:
         span = itertools.count(first) if seeds is None else range(first, first + seeds)
         each = partial(run_seed, scenario=scenario, coordination=coordination)
-        found = _search(iter(span), jobs, seconds, each, failures, summary)
-    _write(found, summary)
-    for failure in found.failures:
-        _tell(failure, shrink, save)
+        result = _search(iter(span), jobs, seconds, each, failures, summary)
+    _write_summary(result, summary)
+    for failure in result.failures:
+        _report_failure(failure, shrink, save)
     if coverage:
-        console.print(table(found.coverage))
-    _sum_up(found, time.monotonic() - began)
-    sys.exit(1 if found.failures else 0)
+        console.print(table(result.coverage))
+    _print_summary(result, time.monotonic() - began)
+    sys.exit(1 if result.failures else 0)
 
 
-def _run(plan: Plan) -> Found:
-    found = Found()
+def _run(plan: SimulationPlan) -> SearchResult:
+    result = SearchResult()
     outcome = run(plan)
-    found.take(outcome)
+    result.add(outcome)
     if outcome.violation is None:
-        console.print("\n".join(story(outcome)), markup=False)
-    return found
+        console.print("\n".join(narrative(outcome)), markup=False)
+    return result
 
 
 def _search(
     seeds: Iterator[int],
     jobs: int,
     seconds: float | None,
-    run_seed: Callable[[int], Outcome],
+    run_seed: Callable[[int], RunOutcome],
     failures_max: int,
     summary: Path | None,
-) -> Found:
-    asked = _asked_to_stop()
+) -> SearchResult:
+    stop_requested = _stop_requests()
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=None)
 
-        def told(found: Found) -> None:
-            _write(found, summary)
+        def report(result: SearchResult) -> None:
+            _write_summary(result, summary)
             progress.update(
                 task,
-                description=f"{found.seeds:,} seeds, {found.steps:,} steps, "
-                f"{len(found.failures)} failed",
+                description=f"{result.seeds:,} seeds, {result.steps:,} steps, "
+                f"{len(result.failures)} failed",
             )
 
         return search(
@@ -155,33 +155,33 @@ def _search(
             seconds=seconds,
             run_seed=run_seed,
             failures_max=failures_max,
-            told=told,
-            stopped=asked,
+            report=report,
+            stopped=stop_requested,
         )
 
 
-def _asked_to_stop() -> Callable[[], bool]:
+def _stop_requests() -> Callable[[], bool]:
     """Return a function that says whether the user has asked to stop since this call.
 
     It also works where SIGINT was ignored, as it is in the background.
     """
-    asked = threading.Event()
+    stop_requested = threading.Event()
 
-    def ask(number: int, _frame: object) -> None:
-        asked.set()
+    def request_stop(number: int, _frame: object) -> None:
+        stop_requested.set()
         signal.signal(number, signal.SIG_DFL)  # a seed of a broken broker may run for ever
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask)
-    return asked.is_set
+        signal.signal(number, request_stop)
+    return stop_requested.is_set
 
 
-def _write(found: Found, summary: Path | None) -> None:
+def _write_summary(result: SearchResult, summary: Path | None) -> None:
     if summary is not None:
-        summary.write_text(json.dumps(_summary(found), indent=2) + "\n", encoding="utf-8")
+        summary.write_text(json.dumps(_summary_of(result), indent=2) + "\n", encoding="utf-8")
 
 
-def _tell(failure: Outcome, shrink: bool, save: Path) -> None:
+def _report_failure(failure: RunOutcome, shrink: bool, save: Path) -> None:
     """Print the narrative of a failure, of its shrunk plan if requested, and the command to replay
     it."""
     assert failure.violation is not None
@@ -189,19 +189,19 @@ def _tell(failure: Outcome, shrink: bool, save: Path) -> None:
         f"\nseed {failure.plan.seed}: {failure.violation}", markup=False, style="bold red"
     )
     plan = _shrunk(failure) if shrink else failure.plan
-    told = run(plan)
-    console.print("\n".join(story(told)), markup=False)
+    report = run(plan)
+    console.print("\n".join(narrative(report)), markup=False)
     save.mkdir(parents=True, exist_ok=True)
     path = save / f"seed-{plan.seed}.json"
     path.write_text(to_json(plan))
     console.print(f"\nreplay: python -m simulation --replay {path}", markup=False)
 
 
-def _shrunk(failure: Outcome) -> Plan:
+def _shrunk(failure: RunOutcome) -> SimulationPlan:
     broken = failure.violation
     assert broken is not None
 
-    def fails(plan: Plan) -> float | None:
+    def fails(plan: SimulationPlan) -> float | None:
         outcome = run(plan)
         same = outcome.violation is not None and outcome.violation.invariant == broken.invariant
         return outcome.broke_at_ms if same else None
@@ -210,23 +210,23 @@ def _shrunk(failure: Outcome) -> Plan:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("shrinking", total=None)
 
-        def told(runs: int, best: Plan) -> None:
+        def report(runs: int, best: SimulationPlan) -> None:
             progress.update(
                 task, description=f"shrinking: {len(best.actions)} actions after {runs} runs"
             )
 
-        return Shrinker(fails, told).shrink(failure.plan)
+        return Shrinker(fails, report).shrink(failure.plan)
 
 
-def _summary(found: Found) -> dict[str, Any]:
+def _summary_of(result: SearchResult) -> dict[str, Any]:
     """Return the summary for programs: the extent of the search, its processor time and the
     failures.
 
     ``processor_s`` covers the search only if it ran as one job.
     """
     return {
-        "seeds": found.seeds,
-        "steps": found.steps,
+        "seeds": result.seeds,
+        "steps": result.steps,
         "processor_s": round(time.process_time(), 1),
         "failures": [
             {
@@ -234,16 +234,17 @@ def _summary(found: Found) -> dict[str, Any]:
                 "invariant": failure.violation.invariant,
                 "what": failure.violation.what,
             }
-            for failure in found.failures
+            for failure in result.failures
             if failure.violation is not None
         ],
     }
 
 
-def _sum_up(found: Found, seconds: float) -> None:
+def _print_summary(result: SearchResult, seconds: float) -> None:
     console.print(
-        f"{found.seeds:,} seeds, {found.steps:,} steps, {found.virtual_s:,.0f} s of virtual time "
-        f"in {seconds:.1f} s ({found.steps / seconds:,.0f} steps/s); {len(found.failures)} failed"
+        f"{result.seeds:,} seeds, {result.steps:,} steps, {result.virtual_s:,.0f} s of virtual "
+        f"time in {seconds:.1f} s ({result.steps / seconds:,.0f} steps/s); "
+        f"{len(result.failures)} failed"
     )
 
 

@@ -37,21 +37,21 @@ from ackproof.broker.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from simulation.clients.client import PAUSE_S, Client
+from simulation.clients.client import PAUSE_S, SimulatedClient
 from simulation.plans.actions import (
-    AddPartitions,
-    AlterTopic,
-    CreateTopic,
-    DeleteRecords,
-    DeleteTopic,
-    ElectPreferred,
+    AddPartitionsOrder,
+    AlterTopicOrder,
+    CreateTopicOrder,
+    DeleteRecordsOrder,
+    DeleteTopicOrder,
+    ElectPreferredOrder,
     Order,
-    Reassign,
+    ReassignOrder,
 )
 
 TIMEOUT_MS: Final = 3_000
-PATIENCE_S: Final = 8.0
-AGAIN: Final = frozenset(
+ORDER_TIMEOUT_S: Final = 8.0
+RETRIABLE: Final = frozenset(
     {
         ErrorCode.not_controller,
         ErrorCode.not_leader_or_follower,
@@ -63,16 +63,16 @@ AGAIN: Final = frozenset(
 )
 
 
-class Administrator(Client):
+class Administrator(SimulatedClient):
     """A client that sends admin requests. ``partitions`` returns the number of partitions of a
     topic."""
 
     def bind(self, partitions: Callable[[str], int]) -> "Administrator":
         self._partitions = partitions
-        self._asked = 0
+        self._requested = 0
         return self
 
-    async def obey(self, order: Order, patience_s: float = PATIENCE_S) -> bool:
+    async def carry_out(self, order: Order, patience_s: float = ORDER_TIMEOUT_S) -> bool:
         """Send the order to one broker after the other, and return whether an answer
         confirmed it."""
         loop = asyncio.get_running_loop()
@@ -81,19 +81,19 @@ class Administrator(Client):
         while loop.time() < end:
             error = await self._try(order)
             self.history.count(f"{order.kind}: {'no answer' if error is None else error.name}")
-            if error is not None and error not in AGAIN:
+            if error is not None and error not in RETRIABLE:
                 break
             await asyncio.sleep(PAUSE_S)
         if error is ErrorCode.none:
             self.history.done.append(order)
-            if isinstance(order, AddPartitions):
-                asked = max(self.history.extended[order.topic], self._asked)
+            if isinstance(order, AddPartitionsOrder):
+                asked = max(self.history.extended[order.topic], self._requested)
                 self.history.extended[order.topic] = asked
         return error is ErrorCode.none
 
     async def _try(self, order: Order) -> ErrorCode | None:
         try:
-            if isinstance(order, DeleteRecords):
+            if isinstance(order, DeleteRecordsOrder):
                 return await self._delete_records(order)
             request = self._request(order)
             return _error(await self.ask(self._any(), request))
@@ -102,30 +102,30 @@ class Administrator(Client):
 
     def _request(self, order: Order) -> Request[Response]:
         match order:
-            case CreateTopic():
+            case CreateTopicOrder():
                 return _create(order)
-            case DeleteTopic():
+            case DeleteTopicOrder():
                 return DeleteTopicsRequest(
                     version=3, topic_names=(order.topic,), timeout_ms=TIMEOUT_MS
                 )
-            case AddPartitions():
+            case AddPartitionsOrder():
                 return self._add(order)
-            case Reassign():
+            case ReassignOrder():
                 return _reassign(order)
-            case ElectPreferred():
+            case ElectPreferredOrder():
                 return ElectLeadersRequest(
                     version=1, election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS
                 )
-            case AlterTopic():
+            case AlterTopicOrder():
                 return _alter(order)
             case _:
                 raise TypeError(f"no order: {order}")
 
-    def _add(self, order: AddPartitions) -> CreatePartitionsRequest:
-        self._asked = self._partitions(order.topic) + len(order.replicas)
+    def _add(self, order: AddPartitionsOrder) -> CreatePartitionsRequest:
+        self._requested = self._partitions(order.topic) + len(order.replicas)
         topic = CreatePartitionsTopic(
             name=order.topic,
-            count=self._asked,
+            count=self._requested,
             assignments=tuple(
                 CreatePartitionsAssignment(broker_ids=tuple(map(BrokerId, ids)))
                 for ids in order.replicas
@@ -135,7 +135,7 @@ class Administrator(Client):
             version=1, topics=(topic,), timeout_ms=TIMEOUT_MS, validate_only=False
         )
 
-    async def _delete_records(self, order: DeleteRecords) -> ErrorCode | None:
+    async def _delete_records(self, order: DeleteRecordsOrder) -> ErrorCode | None:
         tp = TopicPartition(order.topic, order.partition)
         self.forget(tp)
         leader = await self.leader(tp)
@@ -149,7 +149,7 @@ class Administrator(Client):
         return error
 
 
-def _create(order: CreateTopic) -> CreateTopicsRequest:
+def _create(order: CreateTopicOrder) -> CreateTopicsRequest:
     topic = CreatableTopic(
         name=order.topic,
         num_partitions=-1,
@@ -163,14 +163,14 @@ def _create(order: CreateTopic) -> CreateTopicsRequest:
     return CreateTopicsRequest(version=4, topics=(topic,), timeout_ms=TIMEOUT_MS)
 
 
-def _reassign(order: Reassign) -> AlterPartitionReassignmentsRequest:
+def _reassign(order: ReassignOrder) -> AlterPartitionReassignmentsRequest:
     replicas = None if order.replicas is None else tuple(map(BrokerId, order.replicas))
     part = ReassignablePartition(partition_index=order.partition, replicas=replicas)
     topic = ReassignableTopic(name=order.topic, partitions=(part,))
     return AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=(topic,))
 
 
-def _alter(order: AlterTopic) -> IncrementalAlterConfigsRequest:
+def _alter(order: AlterTopicOrder) -> IncrementalAlterConfigsRequest:
     setting = AlterableConfig(name=order.name, config_operation=0, value=order.value)
     resource = AlterConfigsResource(resource_type=2, resource_name=order.topic, configs=(setting,))
     return IncrementalAlterConfigsRequest(version=0, resources=(resource,), validate_only=False)

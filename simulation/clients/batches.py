@@ -20,7 +20,7 @@ _FIRST_TIMESTAMP_AT: Final = 27
 _NO_TIMESTAMP: Final = -1
 
 
-def encoded(
+def encode_batch(
     values: Sequence[bytes],
     producer: tuple[int, int, int] = (-1, -1, -1),
     attributes: int = 0,
@@ -58,7 +58,7 @@ def encoded(
         return buffer.getvalue()
 
 
-def patched(raw: bytes, at: int, form: str, *values: int) -> bytes:
+def patch_batch(raw: bytes, at: int, form: str, *values: int) -> bytes:
     """Return the batch with other values at ``at``, packed by the format ``form``, and with a valid
     CRC."""
     whole = bytearray(raw)
@@ -67,12 +67,12 @@ def patched(raw: bytes, at: int, form: str, *values: int) -> bytes:
     return bytes(whole)
 
 
-def untimed(raw: bytes) -> bytes:
+def without_timestamps(raw: bytes) -> bytes:
     """Return the batch as a client without timestamps sends it: the first and the greatest are -1.
 
     All records of ``raw`` must have the same timestamp.
     """
-    return patched(raw, _FIRST_TIMESTAMP_AT, ">qq", _NO_TIMESTAMP, _NO_TIMESTAMP)
+    return patch_batch(raw, _FIRST_TIMESTAMP_AT, ">qq", _NO_TIMESTAMP, _NO_TIMESTAMP)
 
 
 def wall_ms() -> int:

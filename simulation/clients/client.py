@@ -1,6 +1,6 @@
 """Clients over the real wire code: each has a host, connections and metadata.
 
-They record their requests and the answers (:class:`~simulation.model.history.History`).
+They record their requests and the answers (:class:`~simulation.model.history.ClientHistory`).
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ackproof.broker.server.network.broker_connection import BrokerConnection, D
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.message import Request, Response
 from ackproof.broker.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from simulation.model.history import History
+from simulation.model.history import ClientHistory
 
 R = TypeVar("R", bound=Response)
 
@@ -24,10 +24,10 @@ def host_of(broker: int) -> str:
     return f"broker-{broker}"
 
 
-class Client:
+class SimulatedClient:
     """A client that sends requests to brokers. ``name`` is its ``client.id``."""
 
-    def __init__(self, name: str, brokers: Sequence[int], history: History) -> None:
+    def __init__(self, name: str, brokers: Sequence[int], history: ClientHistory) -> None:
         self.name = name
         self.history = history
         self.brokers = tuple(brokers)

@@ -25,7 +25,7 @@ NO_GENERATION: Final = -1
 NO_MEMBER: Final = ""
 
 
-class Place(NamedTuple):
+class GroupMembership(NamedTuple):
     """The identity that a member sends to its coordinator."""
 
     coordinator: int
@@ -64,7 +64,7 @@ def protocols(*names: str) -> tuple[JoinGroupRequestProtocol, ...]:
     return tuple(JoinGroupRequestProtocol(name=name, metadata=name.encode()) for name in names)
 
 
-def subscribed(name: str, topic: str, user_data: bytes | None = None) -> JoinGroupRequestProtocol:
+def subscription(name: str, topic: str, user_data: bytes | None = None) -> JoinGroupRequestProtocol:
     """Return a protocol with the subscription to one topic."""
     writer = Writer()
     writer.put(bytes(SUBSCRIPTION_AT))  # version 0
@@ -73,15 +73,15 @@ def subscribed(name: str, topic: str, user_data: bytes | None = None) -> JoinGro
 
 
 def sync(
-    place: Place, assignments: Mapping[str, bytes], instance_id: str | None = None
+    membership: GroupMembership, assignments: Mapping[str, bytes], instance_id: str | None = None
 ) -> SyncGroupRequest:
     """Return the request to sync. ``assignments`` is by member, and empty unless the member
     leads."""
     return SyncGroupRequest(
         version=3,
-        group_id=place.group,
-        generation_id=place.generation,
-        member_id=place.member_id,
+        group_id=membership.group,
+        generation_id=membership.generation,
+        member_id=membership.member_id,
         group_instance_id=instance_id,
         assignments=tuple(
             SyncGroupRequestAssignment(member_id=member, assignment=assigned)
@@ -90,24 +90,24 @@ def sync(
     )
 
 
-def heartbeat(place: Place, instance_id: str | None = None) -> HeartbeatRequest:
+def heartbeat(membership: GroupMembership, instance_id: str | None = None) -> HeartbeatRequest:
     """Return a heartbeat."""
     return HeartbeatRequest(
         version=3,
-        group_id=place.group,
-        generation_id=place.generation,
-        member_id=place.member_id,
+        group_id=membership.group,
+        generation_id=membership.generation,
+        member_id=membership.member_id,
         group_instance_id=instance_id,
     )
 
 
-def from_outside(group: str) -> Place:
+def without_member(group: str) -> GroupMembership:
     """Return the identity of a tool that is no member, such as one that resets offsets."""
-    return Place(-1, group, NO_GENERATION, NO_MEMBER)
+    return GroupMembership(-1, group, NO_GENERATION, NO_MEMBER)
 
 
 def commit(
-    place: Place,
+    membership: GroupMembership,
     topic: str,
     offsets: Mapping[int, int],
     metadata: str | None = "",
@@ -122,9 +122,9 @@ def commit(
     )
     return OffsetCommitRequest(
         version=7,
-        group_id=place.group,
-        generation_id_or_member_epoch=place.generation,
-        member_id=place.member_id,
+        group_id=membership.group,
+        generation_id_or_member_epoch=membership.generation,
+        member_id=membership.member_id,
         group_instance_id=instance_id,
         topics=(OffsetCommitRequestTopic(name=topic, partitions=parts),),
     )

@@ -19,25 +19,31 @@ from ackproof.broker.wire.messages.join_group import (
 )
 from ackproof.broker.wire.messages.leave_group import LeaveGroupRequest
 from simulation.clients import group_requests
-from simulation.clients.client import CALL_S, PAUSE_S, Client
-from simulation.clients.group_requests import SESSION_MS, Place
-from simulation.clients.reading import EARLIEST, end_offset, fetch, list_offset, offsets_of
-from simulation.model.clients import Before, Consumed, Generations
-from simulation.model.history import Commit, History
-from simulation.plans.actions import CommitALot, Consume
+from simulation.clients.client import CALL_S, PAUSE_S, SimulatedClient
+from simulation.clients.consumer_requests import (
+    EARLIEST,
+    end_offset,
+    fetch,
+    list_offset,
+    offsets_of,
+)
+from simulation.clients.group_requests import SESSION_MS, GroupMembership
+from simulation.model.clients import AnswersModel, GenerationsModel, RequestContext
+from simulation.model.history import ClientHistory, SentCommit
+from simulation.plans.actions import CommitMany, Consume
 
 # --- many commits ---------------------------------------------------------------------------------
 #
 # Commits for many groups without members, as a tool that resets offsets sends them.
 
-AT_ONCE = 20
+CONCURRENT_COMMITS = 20
 
 
-JUDGED = 10
+JUDGED_EVERY = 10
 """One in so many groups has its commits judged. The others only make the log large."""
 
 
-class Committer(Client):
+class SimulatedCommitter(SimulatedClient):
     """A client that commits for many groups.
 
     ``topic_ids`` returns the id of the topic that has a name now, as far as the world knows.
@@ -47,28 +53,28 @@ class Committer(Client):
         self,
         name: str,
         brokers: Sequence[int],
-        history: History,
+        history: ClientHistory,
         topic_ids: Callable[[str], object],
     ) -> None:
         super().__init__(name, brokers, history)
         self._topic_ids = topic_ids
 
-    async def commit(self, work: CommitALot) -> None:
+    async def commit(self, work: CommitMany) -> None:
         """Commit in all rounds."""
         for round_ in range(work.rounds):
-            for first in range(0, work.groups, AT_ONCE):
-                last = min(work.groups, first + AT_ONCE)
+            for first in range(0, work.groups, CONCURRENT_COMMITS):
+                last = min(work.groups, first + CONCURRENT_COMMITS)
                 numbers = range(first, last)
                 await asyncio.gather(*(self._commit(work, n, round_) for n in numbers))
 
-    async def _commit(self, work: CommitALot, number: int, offset: int) -> None:
+    async def _commit(self, work: CommitMany, number: int, offset: int) -> None:
         group, tp = f"lots-{number}", TopicPartition(work.topic, 0)
         now = asyncio.get_running_loop().time()
-        commit = Commit(group, tp, self._topic_ids(work.topic), offset, now)
-        if number % JUDGED == 0:
+        commit = SentCommit(group, tp, self._topic_ids(work.topic), offset, now)
+        if number % JUDGED_EVERY == 0:
             self.history.commits.append(commit)
-        place, metadata = group_requests.from_outside(group), "m" * work.metadata_bytes
-        request = group_requests.commit(place, tp.topic, {tp.partition: offset}, metadata)
+        membership, metadata = group_requests.without_member(group), "m" * work.metadata_bytes
+        request = group_requests.commit(membership, tp.topic, {tp.partition: offset}, metadata)
         try:
             found = await self.ask_any(group_requests.find_coordinator(group))
             error: ErrorCode = found.error_code
@@ -97,33 +103,33 @@ class Rejoin(Exception):
     """The coordinator, the generation or the member id has changed."""
 
 
-class Member(Client):
+class SimulatedMember(SimulatedClient):
     """One member of a group.
 
     ``partitions`` returns the number of partitions of a topic, and ``topic_ids`` its id. The
-    answers that the member gets go to ``consumed`` and ``generations``.
+    answers that the member gets go to ``answers`` and ``group_answers``.
     """
 
     def __init__(
         self,
         name: str,
         brokers: Sequence[int],
-        history: History,
+        history: ClientHistory,
         work: Consume,
         *,
         partitions: Callable[[str], int],
         topic_ids: Callable[[str], object],
-        consumed: Consumed,
-        generations: Generations,
+        answers: AnswersModel,
+        group_answers: GenerationsModel,
     ) -> None:
         super().__init__(name, brokers, history)
         self._work = work
         self._partitions = partitions
         self._topic_ids = topic_ids
-        self._consumed = consumed
-        self._generations = generations
-        self._slept = not work.sleeps_ms
-        self._again_at: list[float] = []
+        self._answers = answers
+        self._group_answers = group_answers
+        self._has_slept = not work.pause_once_ms
+        self._rejoin_at: list[float] = []
         self._member_id = ""
         self._generation = -1
         self._reads: list[int] = []
@@ -134,10 +140,10 @@ class Member(Client):
         loop = asyncio.get_running_loop()
         begin = loop.time()
         end = begin + self._work.for_ms / 1000
-        self._again_at = [begin + at_ms / 1000 for at_ms in self._work.again_ms]
+        self._rejoin_at = [begin + at_ms / 1000 for at_ms in self._work.rejoin_ms]
         while loop.time() < end:
             try:
-                await self._round_after_round(end)
+                await self._run_rounds(end)
             except (Disconnected, Rejoin) as error:
                 self.history.count(f"group: {type(error).__name__}")
                 self._coordinator = None
@@ -145,29 +151,29 @@ class Member(Client):
         if self._work.leaves:
             await self.leave()
 
-    async def _round_after_round(self, end: float) -> None:
+    async def _run_rounds(self, end: float) -> None:
         loop = asyncio.get_running_loop()
         await self._find()
         positions = await self._join()
         while loop.time() < end:
             for tp in positions:
                 positions[tp] = await self._fetch(tp, positions[tp])
-                await self._look_at_end(tp)
+                await self._check_end(tp)
             await self._sleep()
             await self._commit(positions)
             await self._heartbeat()
             await asyncio.sleep(ROUND_S)
-            if self._again_at and loop.time() >= self._again_at[0]:
-                positions = await self._come_again()
+            if self._rejoin_at and loop.time() >= self._rejoin_at[0]:
+                positions = await self._rejoin()
 
-    async def _come_again(self) -> dict[TopicPartition, int]:
+    async def _rejoin(self) -> dict[TopicPartition, int]:
         """Join again. Every second time the member forgets its id first."""
-        del self._again_at[0]
-        if len(self._again_at) % 2 == 0:
+        del self._rejoin_at[0]
+        if len(self._rejoin_at) % 2 == 0:
             self._member_id = ""
         return await self._join()
 
-    async def takes_over(self, end: float) -> Place | None:
+    async def get_all_partitions(self, end: float) -> GroupMembership | None:
         """Join until this member, the only one of the group, has all partitions, and return its
         identity.
 
@@ -178,7 +184,7 @@ class Member(Client):
             try:
                 await self._find()
                 if len(await self._join()) == self._partitions(self._work.topic):
-                    return self._place
+                    return self._membership
                 while loop.time() < end:
                     await asyncio.sleep(ROUND_S)
                     await self._heartbeat()
@@ -187,9 +193,11 @@ class Member(Client):
         return None
 
     @property
-    def _place(self) -> Place:
+    def _membership(self) -> GroupMembership:
         assert self._coordinator is not None
-        return Place(self._coordinator, self._work.group, self._generation, self._member_id)
+        return GroupMembership(
+            self._coordinator, self._work.group, self._generation, self._member_id
+        )
 
     async def leave(self) -> None:
         """Leave the group."""
@@ -203,9 +211,9 @@ class Member(Client):
 
     async def _sleep(self) -> None:
         """Sleep, but only at the first call."""
-        if not self._slept:
-            self._slept = True
-            await asyncio.sleep(self._work.sleeps_ms / 1000)
+        if not self._has_slept:
+            self._has_slept = True
+            await asyncio.sleep(self._work.pause_once_ms / 1000)
 
     async def _find(self) -> None:
         response = await self.ask_any(group_requests.find_coordinator(self._work.group))
@@ -220,7 +228,7 @@ class Member(Client):
     async def _join(self) -> dict[TopicPartition, int]:
         """Join the group, and return the position of each assigned partition."""
         request = self._join_request()
-        before, now = self._before(), asyncio.get_running_loop().time()
+        context, now = self._request_context(), asyncio.get_running_loop().time()
         joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
         if joined.error_code is ErrorCode.member_id_required:
             self._member_id = joined.member_id
@@ -229,11 +237,11 @@ class Member(Client):
         if joined.error_code is not ErrorCode.none:
             raise Rejoin(joined.error_code.name)
         self._member_id, self._generation = joined.member_id, joined.generation_id
-        self._was_heard(before, now)
+        self._request_accepted(context, now)
         self.history.count("group: joined")
         shown = () if joined.skip_assignment else joined.members
         members = frozenset(member.member_id for member in shown)
-        self._generations.joined(self._work.group, self._generation, members, before)
+        self._group_answers.joined(self._work.group, self._generation, members, context)
         return await self._committed(await self._sync(joined))
 
     def _join_request(self) -> JoinGroupRequest:
@@ -242,11 +250,11 @@ class Member(Client):
         group, instance = self._work.group, self._work.instance
         request = group_requests.join(group, self._member_id, rebalance_ms=REBALANCE_MS)
         if instance is None:
-            return replace(request, protocols=self._known("share", "spare"))
-        known = self._known("spare", "share")
+            return replace(request, protocols=self._protocols("share", "spare"))
+        known = self._protocols("spare", "share")
         return replace(request, version=9, group_instance_id=instance, protocols=known)
 
-    def _known(self, *names: str) -> tuple[JoinGroupRequestProtocol, ...]:
+    def _protocols(self, *names: str) -> tuple[JoinGroupRequestProtocol, ...]:
         """Return protocols with the member's present assignment as user data.
 
         A member that wants to keep its partitions does so, which makes the metadata different each
@@ -254,31 +262,33 @@ class Member(Client):
         """
         reads = json.dumps(self._reads if self._member_id else []).encode()
         return tuple(
-            group_requests.subscribed(name, self._work.topic, name.encode() + reads)
+            group_requests.subscription(name, self._work.topic, name.encode() + reads)
             for name in names
         )
 
-    def _before(self) -> Before:
+    def _request_context(self) -> RequestContext:
         assert self._coordinator is not None
-        return self._generations.before(self._work.group, self._coordinator, self._member_id)
+        return self._group_answers.request_context(
+            self._work.group, self._coordinator, self._member_id
+        )
 
     async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         members = sorted(() if joined.skip_assignment else (m.member_id for m in joined.members))
         shares: dict[str, list[int]] = {member: [] for member in members}
         for number in range(self._partitions(self._work.topic) if members else 0):
             shares[members[number % len(members)]].append(number)
-        before, now = self._before(), asyncio.get_running_loop().time()
+        context, now = self._request_context(), asyncio.get_running_loop().time()
         assignments = {member: json.dumps(shares[member]).encode() for member in members}
         synced = await self._ask_coordinator(
-            group_requests.sync(self._place, assignments, self._work.instance)
+            group_requests.sync(self._membership, assignments, self._work.instance)
         )
-        self._believe(synced.error_code)
-        self._was_heard(before, now)
-        self._generations.synced(self._work.group, self._generation)
+        self._check_error(synced.error_code)
+        self._request_accepted(context, now)
+        self._group_answers.synced(self._work.group, self._generation)
         self._reads = json.loads(synced.assignment or b"[]")
         return [TopicPartition(self._work.topic, number) for number in self._reads]
 
-    def _believe(self, error: ErrorCode) -> None:
+    def _check_error(self, error: ErrorCode) -> None:
         if error in FORGET_ID:
             self._member_id = ""
         if error is not ErrorCode.none:
@@ -310,33 +320,33 @@ class Member(Client):
             return offset
         for batch in parse_batches(answer.records or b"", partial_tail=True):
             if batch.next_offset > offset:
-                self._consumed.read(tp, batch)
+                self._answers.read(tp, batch)
                 offset = batch.next_offset
         return offset
 
-    async def _look_at_end(self, tp: TopicPartition) -> None:
+    async def _check_end(self, tp: TopicPartition) -> None:
         leader = await self.leader(tp)
         if leader is None:
             return
-        before = self._consumed.read_end(tp)
+        read_end = self._answers.read_end(tp)
         end, epoch = await end_offset(self, leader, tp)
         if end >= 0:
-            self._consumed.told_end(tp, leader, epoch, end, before)
+            self._answers.end_answered(tp, leader, epoch, end, read_end)
 
     async def _commit(self, positions: dict[TopicPartition, int]) -> None:
         now = asyncio.get_running_loop().time()
         commits = [
-            Commit(self._work.group, tp, self._topic_ids(tp.topic), offset, now)
+            SentCommit(self._work.group, tp, self._topic_ids(tp.topic), offset, now)
             for tp, offset in positions.items()
             if offset >= 0
         ]
         if not commits:
             return
         self.history.commits.extend(commits)
-        before = self._before()
+        context = self._request_context()
         offsets = {commit.tp.partition: commit.offset for commit in commits}
         request = group_requests.commit(
-            self._place, self._work.topic, offsets, "", self._work.instance
+            self._membership, self._work.topic, offsets, "", self._work.instance
         )
         response = await self._ask_coordinator(request, CALL_S + 2)
         errors = {p.partition_index: p.error_code for t in response.topics for p in t.partitions}
@@ -344,22 +354,22 @@ class Member(Client):
             commit.answer = errors[commit.tp.partition]
             self.history.count(f"commit: {commit.answer.name}")
             if commit.answer is ErrorCode.none:
-                self._generations.committed(self._work.group, self._generation, before)
+                self._group_answers.committed(self._work.group, self._generation, context)
         for error in errors.values():
-            self._believe(error)
-        self._was_heard(before, now)
+            self._check_error(error)
+        self._request_accepted(context, now)
 
     async def _heartbeat(self) -> None:
-        request = group_requests.heartbeat(self._place, self._work.instance)
-        before, now = self._before(), asyncio.get_running_loop().time()
-        self._believe((await self._ask_coordinator(request)).error_code)
-        self._was_heard(before, now)
+        request = group_requests.heartbeat(self._membership, self._work.instance)
+        context, now = self._request_context(), asyncio.get_running_loop().time()
+        self._check_error((await self._ask_coordinator(request)).error_code)
+        self._request_accepted(context, now)
 
-    def _was_heard(self, before: Before, asked_at: float) -> None:
-        self._generations.heard(
+    def _request_accepted(self, context: RequestContext, asked_at: float) -> None:
+        self._group_answers.request_accepted(
             self._work.group,
             self._member_id,
-            before,
+            context,
             session_s=SESSION_MS / 1000,
             asked_at=asked_at,
             answered_at=asyncio.get_running_loop().time(),

@@ -16,17 +16,17 @@ from ackproof.broker.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from simulation.clients.batches import encoded, untimed, wall_ms
-from simulation.clients.client import PAUSE_S, PORT, Client, host_of
-from simulation.model.clients import Consumed
-from simulation.model.history import History, Sent
-from simulation.plans.actions import Produce
+from simulation.clients.batches import encode_batch, wall_ms, without_timestamps
+from simulation.clients.client import PAUSE_S, PORT, SimulatedClient, host_of
+from simulation.model.clients import AnswersModel
+from simulation.model.history import ClientHistory, SentBatch
+from simulation.plans.actions import ProduceBatches
 
 # --- batches in flight ----------------------------------------------------------------------------
 #
 # The batches of an idempotent producer that have a sequence number and no answer yet.
 
-Flight = tuple[Sent, RecordBatch]
+Flight = tuple[SentBatch, RecordBatch]
 
 
 class Window:
@@ -81,7 +81,7 @@ LOST_PRODUCER: Final = frozenset(
 """The errors after which an idempotent producer requests a new id."""
 
 
-class Producer(Client):
+class SimulatedProducer(SimulatedClient):
     """A producer that sends each batch until it is acked or rejected, or ``DELIVERY_S`` have
     passed.
 
@@ -99,38 +99,38 @@ class Producer(Client):
         self,
         name: str,
         brokers: Sequence[int],
-        history: History,
+        history: ClientHistory,
         topic_ids: Any,
         *,
         idempotent: bool,
-        consumed: Consumed,
-        ahead_ms: int | None = 0,
+        answers: AnswersModel,
+        clock_offset_ms: int | None = 0,
     ) -> None:
         super().__init__(name, brokers, history)
-        self._ahead_ms = ahead_ms
+        self._clock_offset_ms = clock_offset_ms
         self._topic_ids = topic_ids
         self._idempotent = idempotent
-        self._consumed = consumed
+        self._answers = answers
         self._values = 0
         self._producer = NO_PRODUCER
         self._sequences: dict[TopicPartition, int] = {}
-        self._meant: dict[TopicPartition, object] = {}
+        self._topic_of_sequences: dict[TopicPartition, object] = {}
         """The id of the topic for which the sequence numbers of a partition began."""
-        self._turns: dict[TopicPartition, asyncio.Lock] = {}
+        self._locks: dict[TopicPartition, asyncio.Lock] = {}
 
-    async def produce(self, work: Produce) -> None:
+    async def produce(self, work: ProduceBatches) -> None:
         """Send one burst."""
         tp = TopicPartition(work.topic, work.partition)
-        turn = self._turns.setdefault(tp, asyncio.Lock())
+        lock = self._locks.setdefault(tp, asyncio.Lock())
         if self._idempotent and work.in_flight > 1:
-            async with turn:
+            async with lock:
                 await self._pipeline(tp, work)
             return
         for number in range(work.batches):
             if number:
                 await asyncio.sleep(work.pause_ms / 1000)
             if self._idempotent:  # sequence numbers go up from batch to batch
-                async with turn:
+                async with lock:
                     await self._send_in_sequence(tp, work.records)
             else:
                 await self._send(self._flight(tp, work.acks, work.records, (*NO_PRODUCER, -1)))
@@ -138,20 +138,20 @@ class Producer(Client):
     # --- idempotent ---------------------------------------------------------------------------
 
     async def _send_in_sequence(self, tp: TopicPartition, count: int) -> None:
-        if self._producer == NO_PRODUCER and not await self._begin_anew():
+        if self._producer == NO_PRODUCER and not await self._request_producer_id():
             return
         producer, sequence = self._producer, self._sequences.get(tp, 0)
         sent, batch = self._flight(tp, ACKS_ALL, count, (*producer, sequence))
         error = await self._send((sent, batch))
         if error in LOST_PRODUCER:
-            self._was_refused(sent)
+            self._sequence_rejected(sent)
         if error is ErrorCode.none:
             if self._producer == producer:
                 self._sequences[tp] = sequence + count
         elif self._producer == producer:  # the outcome of the batch is unknown
             self._producer = NO_PRODUCER
 
-    async def _pipeline(self, tp: TopicPartition, work: Produce) -> None:
+    async def _pipeline(self, tp: TopicPartition, work: ProduceBatches) -> None:
         """Send several batches at once, as clients do.
 
         A batch keeps its sequence number, and unanswered batches are sent again in order
@@ -159,12 +159,12 @@ class Producer(Client):
         """
         left = work.batches
         while left:
-            if self._producer == NO_PRODUCER and not await self._begin_anew():
+            if self._producer == NO_PRODUCER and not await self._request_producer_id():
                 return
             left -= await self._pipeline_as(self._producer, tp, work, left)
 
     async def _pipeline_as(
-        self, producer: tuple[int, int], tp: TopicPartition, work: Produce, batches: int
+        self, producer: tuple[int, int], tp: TopicPartition, work: ProduceBatches, batches: int
     ) -> int:
         """Send until all batches are acked or the producer's id is lost, and return the number
         sent.
@@ -207,31 +207,31 @@ class Producer(Client):
         """
         oldest, _ = window.flights[0]
         if errors[0] in LOST_PRODUCER:
-            self._was_refused(oldest)
+            self._sequence_rejected(oldest)
             return True
         left = errors[0] is not ErrorCode.none
         return left and _now() >= oldest.sent_at + DELIVERY_S
 
-    def _was_refused(self, sent: Sent) -> None:
+    def _sequence_rejected(self, sent: SentBatch) -> None:
         """Report a rejected sequence number, unless the topic was recreated meanwhile.
 
         In a new topic, a retry of a batch that the former one has is new, and the other batches of
         the former one are missing.
         """
-        if self._meant.get(sent.tp) == sent.topic_id:
-            self._consumed.sequence_refused(sent)
+        if self._topic_of_sequences.get(sent.tp) == sent.topic_id:
+            self._answers.sequence_rejected(sent)
 
-    async def _begin_anew(self) -> bool:
+    async def _request_producer_id(self) -> bool:
         try:
             response = await self.ask_any(new_producer_id())
         except Disconnected:
             return False
         if response.error_code is not ErrorCode.none:
             return False
-        self._consumed.given(response.producer_id)
+        self._answers.id_given(response.producer_id)
         self._producer = (response.producer_id, response.producer_epoch)
         self._sequences.clear()
-        self._meant.clear()
+        self._topic_of_sequences.clear()
         return True
 
     # --- batches ------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class Producer(Client):
         self, tp: TopicPartition, acks: int, count: int, producer: tuple[int, int, int]
     ) -> Flight:
         batch = self._batch(count, producer)
-        sent = Sent(
+        sent = SentBatch(
             tp=tp,
             topic_id=self._topic_ids(tp.topic),
             acks=acks,
@@ -252,7 +252,7 @@ class Producer(Client):
             sequence=producer[2],
         )
         self.history.sent.append(sent)
-        self._meant.setdefault(tp, sent.topic_id)
+        self._topic_of_sequences.setdefault(tp, sent.topic_id)
         return sent, batch
 
     async def _send(self, flight: Flight) -> ErrorCode | None:
@@ -267,18 +267,18 @@ class Producer(Client):
             await asyncio.sleep(PAUSE_S)
         return error
 
-    async def _try(self, sent: Sent, batch: RecordBatch) -> ErrorCode | None:
+    async def _try(self, sent: SentBatch, batch: RecordBatch) -> ErrorCode | None:
         """Send once, and return the answer, or None if there was none."""
         error = await self._ask_leader(sent, batch)
         self.history.count(f"produce, acks={sent.acks}: {_name(error)}")
         return error
 
-    async def _ask_leader(self, sent: Sent, batch: RecordBatch) -> ErrorCode | None:
+    async def _ask_leader(self, sent: SentBatch, batch: RecordBatch) -> ErrorCode | None:
         leader = await self.leader(sent.tp)
         if leader is None:
             return ErrorCode.leader_not_available
-        sent.asked = leader
-        self._consumed.asked(sent)
+        sent.sent_to = leader
+        self._answers.sending(sent)
         data = PartitionProduceData(index=sent.tp.partition, records=bytes(batch.raw))
         request = ProduceRequest(
             version=8,
@@ -287,7 +287,7 @@ class Producer(Client):
             topic_data=(TopicProduceData(name=sent.tp.topic, partition_data=(data,)),),
         )
         if sent.acks == 0:
-            return await self._shoot(leader, request)
+            return await self._send_unacknowledged(leader, request)
         try:
             response = await self.ask(leader, request)
         except Disconnected:
@@ -298,7 +298,7 @@ class Producer(Client):
             sent.offset = answer.base_offset
         return error
 
-    async def _shoot(self, leader: int, request: ProduceRequest) -> ErrorCode | None:
+    async def _send_unacknowledged(self, leader: int, request: ProduceRequest) -> ErrorCode | None:
         """Send with acks=0 on a connection of its own.
 
         There will be no response. On a shared connection, the response to the next request would be
@@ -317,10 +317,10 @@ class Producer(Client):
         values = range(self._values + 1, self._values + 1 + count)
         self._values += count
         records = [f"{self.name}/{v}".encode() for v in values]
-        if self._ahead_ms is None and not self._idempotent:
-            return parse_batch(untimed(encoded(records, producer)))
-        times_ms = [wall_ms() + (self._ahead_ms or 0)] * count
-        return parse_batch(encoded(records, producer, times_ms=times_ms))
+        if self._clock_offset_ms is None and not self._idempotent:
+            return parse_batch(without_timestamps(encode_batch(records, producer)))
+        times_ms = [wall_ms() + (self._clock_offset_ms or 0)] * count
+        return parse_batch(encode_batch(records, producer, times_ms=times_ms))
 
 
 def new_producer_id() -> InitProducerIdRequest:

@@ -28,8 +28,14 @@ from contextvars import Context
 from random import Random
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar, TypeVarTuple
 
-from simulation.loop.ownership import NOBODY, PROCESS, Killed, Process, State
-from simulation.loop.tasks import SimulatedHandle, SimulatedTask, Tasks, bury, carry_out
+from simulation.loop.ownership import NO_PROCESS, PROCESS, Killed, ProcessState, SimulatedProcess
+from simulation.loop.tasks import (
+    SimulatedHandle,
+    SimulatedTask,
+    Tasks,
+    close_tasks,
+    run_and_resolve,
+)
 
 # --- connections ----------------------------------------------------------------------------------
 #
@@ -38,7 +44,7 @@ from simulation.loop.tasks import SimulatedHandle, SimulatedTask, Tasks, bury, c
 Factory = Callable[[], asyncio.BaseProtocol]
 
 
-class Connections(Protocol):
+class ConnectionFactory(Protocol):
     """A source of pairs of transport and protocol, as asyncio's own loop returns them."""
 
     def attach(self, factory: Factory, accepted: Any, /) -> tuple[Any, Any]:
@@ -60,7 +66,7 @@ EXECUTOR_S_MAX = 0.005
 PURGE_AT = 100
 """The number of cancelled timers above which they are removed, if they are also the majority."""
 
-Observer = Callable[[Process | None], None]
+StepObserver = Callable[[SimulatedProcess | None], None]
 """A function called after a step with the process that took it. An exception that it raises ends
 the run."""
 
@@ -73,11 +79,11 @@ class OutOfSteps(Exception):
     """The run took more steps than its limit."""
 
 
-class Trouble(NamedTuple):
+class UnhandledError(NamedTuple):
     """An exception raised by a callback, or a complaint of asyncio."""
 
     at: float
-    process: Process | None
+    process: SimulatedProcess | None
     message: str
     exception: BaseException | None
 
@@ -93,10 +99,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def __init__(self, random: Random, steps_max: int = 10**12) -> None:
         self.steps = 0
         """The number of handles run since the world began."""
-        self.troubles: list[Trouble] = []
+        self.unhandled_errors: list[UnhandledError] = []
         """The errors that no code handled, except those of dead processes."""
-        self.observer: Observer | None = None
-        self.network: Connections | None = None
+        self.observer: StepObserver | None = None
+        self.network: ConnectionFactory | None = None
         """The network of this loop, which sets this attribute itself."""
         self.executor_s: dict[str, float] = {}
         """The longest delay of the executor by host, in seconds, where it is not EXECUTOR_S_MAX."""
@@ -214,7 +220,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         now = self._now
         while timers and timers[0][0] <= now:
             handle = heapq.heappop(timers)[2]
-            handle.void = None
+            handle.on_cancel = None
             if handle._cancelled:
                 self._cancelled_timers -= 1
             else:
@@ -228,8 +234,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context = handle._context
         process = context.get(PROCESS)
         if process is not None and process.state:
-            if process.state == State.PAUSED:
-                process.held.append(handle)
+            if process.state == ProcessState.PAUSED:
+                process.deferred.append(handle)
             return
         self.steps += 1
         try:
@@ -237,7 +243,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001  as asyncio's loop does
-            self._trouble(process, f"{handle._callback!r} failed", error)
+            self._record_error(process, f"{handle._callback!r} failed", error)
         if self._failure is not None:
             self._raise_failure()
         if self.observer is not None:
@@ -259,7 +265,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run_until_complete(self, future: Any) -> Any:
         """Run until ``future``, which may be a coroutine, is done, and return its result."""
         task = asyncio.ensure_future(future, loop=self)
-        task.add_done_callback(self._done, context=NOBODY)
+        task.add_done_callback(self._done, context=NO_PROCESS)
         try:
             self.run_forever()
         finally:
@@ -273,7 +279,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def run_for(self, seconds: float) -> None:
         """Let ``seconds`` of virtual time pass."""
-        end = self.post(self._now + seconds, self.stop, (), NOBODY)
+        end = self.post(self._now + seconds, self.stop, (), NO_PROCESS)
         try:
             self.run_forever()
         finally:
@@ -296,7 +302,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             return
         for task in self._tasks.pending():
             if task.process is not None:
-                task.process.state = State.DEAD
+                task.process.state = ProcessState.DEAD
         self._forget(lambda _process: True)
         self._closed = True
         self._ready.clear()
@@ -338,7 +344,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         process = PROCESS.get()
         host = "" if process is None else process.host
         takes_s = self._random.random() * self.executor_s.get(host, EXECUTOR_S_MAX)
-        self.call_later(takes_s, carry_out, future, func, args)
+        self.call_later(takes_s, run_and_resolve, future, func, args)
         return future
 
     # --- connections ------------------------------------------------------------------------
@@ -361,7 +367,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     ) -> tuple[Any, Any]:
         return await self._network().connect(protocol_factory, host, port)
 
-    def _network(self) -> Connections:
+    def _network(self) -> ConnectionFactory:
         if self.network is None:
             raise OSError("this world has no network")
         return self.network
@@ -377,51 +383,53 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         task = context.get("task") or context.get("future")
         process = task.process if isinstance(task, SimulatedTask) else PROCESS.get()
-        self._trouble(process, str(context.get("message")), context.get("exception"))
+        self._record_error(process, str(context.get("message")), context.get("exception"))
 
     default_exception_handler = call_exception_handler
 
-    def _trouble(
-        self, process: Process | None, message: str, exception: BaseException | None
+    def _record_error(
+        self, process: SimulatedProcess | None, message: str, exception: BaseException | None
     ) -> None:
         # A future complains when it is garbage-collected, which may be in a step of any process.
         # Killed is no error of that process.
-        if not isinstance(exception, Killed) and (process is None or process.state != State.DEAD):
-            self.troubles.append(Trouble(self._now, process, message, exception))
+        if not isinstance(exception, Killed) and (
+            process is None or process.state != ProcessState.DEAD
+        ):
+            self.unhandled_errors.append(UnhandledError(self._now, process, message, exception))
 
     # --- life and death of processes --------------------------------------------------------
 
-    def pause(self, process: Process) -> None:
+    def pause(self, process: SimulatedProcess) -> None:
         """Pause a process (SIGSTOP). A step that is under way is finished first."""
-        if process.state == State.RUNNING:
-            process.state = State.PAUSED
+        if process.state == ProcessState.RUNNING:
+            process.state = ProcessState.PAUSED
 
-    def resume(self, process: Process) -> None:
+    def resume(self, process: SimulatedProcess) -> None:
         """Resume a process (SIGCONT). The steps that fell due in the pause run now, in their
         order."""
-        if process.state == State.PAUSED:
-            process.state = State.RUNNING
-            self._ready.extend(process.held)  # type: ignore[arg-type]
-            process.held.clear()
+        if process.state == ProcessState.PAUSED:
+            process.state = ProcessState.RUNNING
+            self._ready.extend(process.deferred)  # type: ignore[arg-type]
+            process.deferred.clear()
 
-    def kill(self, process: Process) -> None:
+    def kill(self, process: SimulatedProcess) -> None:
         """Kill a process (SIGKILL). A step of its own that is under way is finished, without
         effect."""
-        if process.state == State.DEAD:
+        if process.state == ProcessState.DEAD:
             return
-        process.state = State.DEAD
-        process.held.clear()
+        process.state = ProcessState.DEAD
+        process.deferred.clear()
         if self._running:  # the step that runs may be in the very coroutine that must be closed
-            self.call_soon(self._forget, lambda owner: owner is process, context=NOBODY)
+            self.call_soon(self._forget, lambda owner: owner is process, context=NO_PROCESS)
         else:
             self._forget(lambda owner: owner is process)
 
-    def _forget(self, dead: Callable[[Process | None], bool]) -> None:
+    def _forget(self, dead: Callable[[SimulatedProcess | None], bool]) -> None:
         """Close the coroutines of dead processes, and drop their timers."""
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
-            bury(self._tasks, dead)
+            close_tasks(self._tasks, dead)
         finally:
             events._set_running_loop(before)
         self._keep_timers(lambda handle: not dead(handle._context.get(PROCESS)))

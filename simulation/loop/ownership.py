@@ -1,6 +1,6 @@
 """Ownership of steps: each step of the simulated loop belongs to one process or to the world.
 
-A :class:`Process` is one run of one program on one host. It is found in the context
+A :class:`SimulatedProcess` is one run of one program on one host. It is found in the context
 (:mod:`contextvars`) in which a step runs. Each task, timer and connection that a step starts
 inherits it. A step without a process (None) belongs to the world itself: the network, ZooKeeper or
 the plan.
@@ -24,7 +24,7 @@ class Killed(BaseException):
     """
 
 
-class State(IntEnum):
+class ProcessState(IntEnum):
     """The state of a process. Only RUNNING is false."""
 
     RUNNING = 0
@@ -32,7 +32,7 @@ class State(IntEnum):
     DEAD = 2
 
 
-class Process:
+class SimulatedProcess:
     """One run of a program on a host.
 
     :class:`simulation.loop.loop.SimulatedLoop` pauses, resumes and kills it.
@@ -42,13 +42,13 @@ class Process:
         incarnation: The number of the run on this host, counted from 1.
     """
 
-    __slots__ = ("__weakref__", "context", "held", "host", "incarnation", "state")
+    __slots__ = ("__weakref__", "context", "deferred", "host", "incarnation", "state")
 
     def __init__(self, host: str, incarnation: int = 1) -> None:
         self.host = host
         self.incarnation = incarnation
-        self.state = State.RUNNING
-        self.held: deque[asyncio.Handle] = deque()
+        self.state = ProcessState.RUNNING
+        self.deferred: deque[asyncio.Handle] = deque()
         """The steps that fell due in a pause, in their order."""
         self.context = contextvars.Context()
         """A context that holds only this process. Tasks get copies of it."""
@@ -60,7 +60,7 @@ class Process:
     @property
     def is_dead(self) -> bool:
         """Return whether the process was killed or has ended."""
-        return self.state == State.DEAD
+        return self.state == ProcessState.DEAD
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task of this process in the running loop."""
@@ -68,8 +68,10 @@ class Process:
         return asyncio.get_running_loop().create_task(work, context=context)
 
 
-PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("PROCESS", default=None)
+PROCESS: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar(
+    "PROCESS", default=None
+)
 """The process that runs the current step, or None for the world."""
 
-NOBODY = contextvars.Context()
+NO_PROCESS = contextvars.Context()
 """The context of steps that belong to no process. No code may set a variable in it."""

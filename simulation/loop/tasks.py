@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import Context
 from typing import Any, TypeVar
 
-from simulation.loop.ownership import Process
+from simulation.loop.ownership import SimulatedProcess
 
 # --- silence --------------------------------------------------------------------------------------
 #
@@ -17,7 +17,7 @@ from simulation.loop.ownership import Process
 
 
 @contextmanager
-def silence() -> Iterator[None]:
+def without_logs() -> Iterator[None]:
     """Disable all loggers inside this context."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -28,13 +28,13 @@ def silence() -> Iterator[None]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def without_logs_and_warnings() -> Iterator[None]:
     """Disable loggers and the warnings about coroutines that were never awaited.
 
     Brokers log the faults that they meet, which the plan shows already. A killed broker leaves
     coroutines that it created and never awaited.
     """
-    with silence(), warnings.catch_warnings():
+    with without_logs(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         yield
 
@@ -53,10 +53,11 @@ PRUNE_AT = 1_000
 class SimulatedHandle(asyncio.TimerHandle):
     """A callback that is ready, or becomes ready at ``when``.
 
-    ``void`` is called when the handle is cancelled. It is None once the handle has left the timers.
+    ``on_cancel`` is called when the handle is cancelled. It is None once the handle has left the
+    timers.
     """
 
-    __slots__ = ("void",)
+    __slots__ = ("on_cancel",)
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class SimulatedHandle(asyncio.TimerHandle):
         self._context = context
         self._when = when
         self._cancelled = False
-        self.void = void
+        self.on_cancel = void
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} when={self._when} {self._callback!r} {self._args!r}>"
@@ -82,8 +83,8 @@ class SimulatedHandle(asyncio.TimerHandle):
             return
         self._cancelled = True
         self._callback, self._args = _nothing, ()
-        if self.void is not None:
-            self.void()
+        if self.on_cancel is not None:
+            self.on_cancel()
 
 
 def _nothing() -> None:
@@ -95,7 +96,9 @@ class SimulatedTask(asyncio.Task[Any]):
 
     __slots__ = ("number", "process")
 
-    def __init__(self, number: int, process: Process | None, coro: Any, **how: Any) -> None:
+    def __init__(
+        self, number: int, process: SimulatedProcess | None, coro: Any, **how: Any
+    ) -> None:
         self.number = number
         self.process = process
         super().__init__(coro, **how)
@@ -147,11 +150,11 @@ class Tasks:
         self._held = [task for task in self.pending() if task not in tasks]
 
 
-def bury(tasks: Tasks, dead: Callable[[Process | None], bool]) -> None:
+def close_tasks(tasks: Tasks, dead: Callable[[SimulatedProcess | None], bool]) -> None:
     """Close the coroutines of dead processes, including those that begin during the closing."""
     closed: set[SimulatedTask] = set()
     try:
-        with silence():
+        with without_logs():
             for _ in range(CLOSES_MAX):
                 left = [t for t in tasks.pending() if dead(t.process) and t not in closed]
                 if not left:
@@ -161,7 +164,9 @@ def bury(tasks: Tasks, dead: Callable[[Process | None], bool]) -> None:
         tasks.forget(closed)
 
 
-def carry_out(future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]) -> None:
+def run_and_resolve(
+    future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]
+) -> None:
     """Run a function that was given to the executor, and put its result into the future."""
     try:
         result = func(*args)

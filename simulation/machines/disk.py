@@ -15,9 +15,9 @@ from ackproof.broker.log.disk.file_system import Bytes
 from ackproof.broker.wire.batch import HEADER_BYTES
 from simulation.machines.inodes import MemoryDirectory, MemoryFile, Node
 
-PLENTY = 2**40
+UNLIMITED_BYTES = 2**40
 
-SHORT = 0.02
+PARTIAL_WRITE_RATE = 0.02
 """The share of partial writes, on disks that have partial writes."""
 
 WRITE = "write"
@@ -25,7 +25,7 @@ SYNC = "sync"
 READ = "read"
 
 
-class MemoryDisk:
+class SimulatedDisk:
     """The disk of one machine, with the methods of
     :class:`~broker.log.disk.file_system.FileSystem`.
 
@@ -38,7 +38,9 @@ class MemoryDisk:
         failures: The number of times that the disk has failed to store data.
     """
 
-    def __init__(self, random: Random, short: Random | None = None, capacity: int = PLENTY) -> None:
+    def __init__(
+        self, random: Random, short: Random | None = None, capacity: int = UNLIMITED_BYTES
+    ) -> None:
         """Create an empty disk.
 
         Args:
@@ -49,15 +51,15 @@ class MemoryDisk:
         self.watch: Callable[[str], None] | None = None
         self.capacity = capacity
         self.failures = 0
-        self._garbled: frozenset[MemoryFile] = frozenset()
+        self._corrupted: frozenset[MemoryFile] = frozenset()
         self._random = random
         self._short = short
         self._root = MemoryDirectory()
         self._used = 0
         self._open: dict[int, MemoryFile] = {}
         # the first of the descriptors that are duplicates of each other
-        self._first: dict[int, int] = {}
-        self._descriptors = self._dead = 2
+        self._originals: dict[int, int] = {}
+        self._descriptors = self._last_dead = 2
 
     # --- events of the machine --------------------------------------------------------------
 
@@ -66,7 +68,7 @@ class MemoryDisk:
         invisible."""
         for node in self._open.values():
             node.holders.clear()
-        self._disown()
+        self._detach_process()
         if self._random.random() < 0.5:
             for file in self._root.files():
                 file.evict()
@@ -74,13 +76,13 @@ class MemoryDisk:
     def lose_power(self) -> None:
         """Switch the machine off. No process uses the disk any more, and unsynced data may be
         lost."""
-        self._disown()
+        self._detach_process()
         self._root.lose_power(self._random)
         self._used = sum(len(file.data) for file in self._root.files())
 
     def wipe(self) -> None:
         """Replace the disk by an empty one."""
-        self._disown()
+        self._detach_process()
         self._root = MemoryDirectory()
         self._used = 0
 
@@ -95,75 +97,75 @@ class MemoryDisk:
 
         self.watch = watch if kinds else None
 
-    def garble(self, directories: Iterable[Path]) -> None:
+    def corrupt_reads(self, directories: Iterable[Path]) -> None:
         """Return a wrong byte from now on in reads of the files in these directories.
 
         It is the first byte behind the possible header of a batch. The effect ends with the
         process, because recovery would rightly truncate a log at the wrong byte.
         """
-        there = [self._directory(each) for each in directories if self.is_directory(each)]
-        self._garbled = frozenset(file for each in there for file in each.files())
+        opened = [self._directory(each) for each in directories if self.is_directory(each)]
+        self._corrupted = frozenset(file for each in opened for file in each.files())
 
-    def turn_over(self, path: Path, byte: int, bit: int) -> None:
+    def flip_bit(self, path: Path, byte: int, bit: int) -> None:
         """Flip one bit of a file permanently."""
         node = self._find(path)
         assert isinstance(node, MemoryFile)
         node.data[byte] ^= 1 << bit
 
     @property
-    def has_dropped(self) -> bool:
+    def has_dropped_data(self) -> bool:
         """Return whether data that a failed sync has dropped is still visible."""
-        return any(file.has_dropped for file in self._root.files())
+        return any(file.has_dropped_data for file in self._root.files())
 
     @property
     def free(self) -> int:
         """Return the number of bytes that can still be written."""
         return max(0, self.capacity - self._used)
 
-    def certain(self, path: Path) -> bytes:
+    def durable_bytes(self, path: Path) -> bytes:
         """Return the beginning of a file that survives any power failure."""
         node = self._find(path)
         assert isinstance(node, MemoryFile)
-        return bytes(node.data[: node.certain])
+        return bytes(node.data[: node.durable_size])
 
-    def may_return(self, path: Path) -> bool:
+    def may_reappear(self, path: Path) -> bool:
         """Return whether a removed name may be there again after a power failure."""
-        return path.name in self.may_come_back(path.parent)
+        return path.name in self.reappearing_names(path.parent)
 
-    def may_come_back(self, directory: Path) -> Set[str]:
+    def reappearing_names(self, directory: Path) -> Set[str]:
         """Return the removed names of a directory that a power failure may bring back."""
-        there = self._directory(directory)
-        return there.possible() - there.entries.keys()
+        opened = self._directory(directory)
+        return opened.possible_names() - opened.entries.keys()
 
-    def must_stay(self, path: Path) -> bool:
+    def is_durable(self, path: Path) -> bool:
         """Return whether a name survives any power failure, provided that those of its directories
         do."""
         parent, name = self._parent(path)
-        return name in parent.entries and parent.must_have(name)
+        return name in parent.entries and parent.has_durably(name)
 
-    def twin(self, directory: Path, random: Random) -> "MemoryDisk":
+    def copy_directory(self, directory: Path, random: Random) -> "SimulatedDisk":
         """Return another disk with a copy of one directory, and no process.
 
         The copy may lose the same data as the original.
         """
-        twin = MemoryDisk(random)
-        at = twin._root
+        copied = SimulatedDisk(random)
+        at = copied._root
         for name in directory.parent.relative_to(directory.anchor).parts:
             at.change({name: (inner := MemoryDirectory())})
             at.sync()
             at = inner
         at.change({directory.name: copy.deepcopy(self._directory(directory))})
         at.sync()
-        for file in twin._root.files():
+        for file in copied._root.files():
             file.holders.clear()
-        return twin
+        return copied
 
     # --- operations of processes ------------------------------------------------------------
 
     def open(self, path: Path, /) -> int:
         """Do what :class:`~broker.log.disk.file_system.FileSystem` describes, as do the methods
         below."""
-        self._watched("open")
+        self._notify("open")
         parent, name = self._parent(path)
         node = parent.entries.get(name)
         if node is None:
@@ -181,7 +183,7 @@ class MemoryDisk:
             except OSError:
                 self._append(node, data[: self._random.randint(0, len(data))])
                 raise
-        if self._short is not None and data and self._short.random() < SHORT:
+        if self._short is not None and data and self._short.random() < PARTIAL_WRITE_RATE:
             data = data[: self._short.randint(1, len(data))]
         return self._append(node, data)
 
@@ -190,12 +192,12 @@ class MemoryDisk:
             self.watch(READ)
         node = self._node(descriptor)
         data = node.data[position : position + size]
-        if node in self._garbled and len(data) > HEADER_BYTES:
+        if node in self._corrupted and len(data) > HEADER_BYTES:
             data[HEADER_BYTES] ^= 0xFF
         return bytes(data)
 
     def truncate(self, descriptor: int, size: int, /) -> None:
-        self._watched("truncate")
+        self._notify("truncate")
         node = self._node(descriptor)
         self._used += size - len(node.data)
         node.truncate(size)
@@ -206,7 +208,7 @@ class MemoryDisk:
     def sync(self, descriptor: int, /) -> None:
         node = self._node(descriptor)
         try:
-            self._watched(SYNC)
+            self._notify(SYNC)
         except OSError:
             if self._random.random() < 0.5:
                 node.drop_dirty_pages()
@@ -219,27 +221,27 @@ class MemoryDisk:
     def duplicate(self, descriptor: int, /) -> int:
         node = self._node(descriptor)
         duplicate = self._opened(node)
-        self._first[duplicate] = self._first[descriptor]
+        self._originals[duplicate] = self._originals[descriptor]
         if descriptor in node.holders:
             node.holders.add(duplicate)
         return duplicate
 
     def close(self, descriptor: int, /) -> None:
-        if descriptor <= self._dead:
+        if descriptor <= self._last_dead:
             return  # the rest of a dead process is tidied up, such as a generator
         self._node(descriptor).holders.discard(descriptor)
-        del self._open[descriptor], self._first[descriptor]
+        del self._open[descriptor], self._originals[descriptor]
 
     def lock(self, descriptor: int, /) -> None:
         node = self._node(descriptor)
-        first = self._first[descriptor]
-        one = {other for other in self._first if self._first[other] == first}
-        if node.holders and not node.holders & one:
+        first = self._originals[descriptor]
+        duplicates = {other for other in self._originals if self._originals[other] == first}
+        if node.holders and not node.holders & duplicates:
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-        node.holders |= one
+        node.holders |= duplicates
 
     def read(self, path: Path, /) -> bytes:
-        self._watched(READ)
+        self._notify(READ)
         node = self._find(path)
         if isinstance(node, MemoryDirectory):
             raise _error(errno.EISDIR, path)
@@ -255,7 +257,7 @@ class MemoryDisk:
             return False
 
     def make_directory(self, path: Path, /) -> None:
-        self._watched("make_directory")
+        self._notify("make_directory")
         parent, name = self._parent(path)
         if name in parent.entries:
             raise _error(errno.EEXIST, path)
@@ -263,7 +265,7 @@ class MemoryDisk:
 
     def rename(self, source: Path, target: Path, /) -> None:
         """Rename within one directory. No caller needs more."""
-        self._watched("rename")
+        self._notify("rename")
         parent, name = self._parent(source)
         node = self._find(source)
         replaced = parent.entries.get(target.name)
@@ -279,7 +281,7 @@ class MemoryDisk:
         parent.change({name: None, target.name: node})
 
     def remove(self, path: Path, /) -> None:
-        self._watched("remove")
+        self._notify("remove")
         parent, name = self._parent(path)
         node = self._find(path)
         if isinstance(node, MemoryDirectory):
@@ -293,12 +295,12 @@ class MemoryDisk:
                 self.remove_tree(directory / name)
             else:
                 self.remove(directory / name)
-        self._watched("remove")
+        self._notify("remove")
         parent, name = self._parent(directory)
         parent.change({name: None})
 
     def sync_directory(self, directory: Path, /) -> None:
-        self._watched("sync_directory")
+        self._notify("sync_directory")
         self._directory(directory).sync()
 
     def disk_usage(self, directory: Path, /) -> tuple[int, int]:
@@ -307,13 +309,13 @@ class MemoryDisk:
 
     # ---------------------------------------------------------------------------------------
 
-    def _disown(self) -> None:
-        self._garbled = frozenset()
+    def _detach_process(self) -> None:
+        self._corrupted = frozenset()
         self._open.clear()
-        self._first.clear()
-        self._dead = self._descriptors
+        self._originals.clear()
+        self._last_dead = self._descriptors
 
-    def _watched(self, kind: str) -> None:
+    def _notify(self, kind: str) -> None:
         if self.watch is not None:
             self.watch(kind)
 
@@ -336,7 +338,7 @@ class MemoryDisk:
     def _opened(self, node: MemoryFile) -> int:
         self._descriptors += 1
         self._open[self._descriptors] = node
-        self._first[self._descriptors] = self._descriptors
+        self._originals[self._descriptors] = self._descriptors
         return self._descriptors
 
     def _node(self, descriptor: int) -> MemoryFile:

@@ -29,13 +29,13 @@ class MemoryFile:
         holders: The descriptors that hold its lock.
     """
 
-    __slots__ = ("_cuts", "_lost", "_synced", "data", "holders")
+    __slots__ = ("_lost", "_synced", "_truncations", "data", "holders")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.holders: set[int] = set()
         self._synced = 0
-        self._cuts: list[tuple[int, bytes]] = []
+        self._truncations: list[tuple[int, bytes]] = []
         self._lost: list[tuple[int, int]] = []
 
     def truncate(self, size: int) -> None:
@@ -43,29 +43,29 @@ class MemoryFile:
         if size >= len(self.data):
             self.data += bytes(size - len(self.data))
             return
-        self._cuts.append((size, bytes(self.data[size:])))
+        self._truncations.append((size, bytes(self.data[size:])))
         self._lost = [(start, min(end, size)) for start, end in self._lost if start < size]
         del self.data[size:]
 
     def sync(self) -> None:
         """Make the visible data durable, except what an earlier failed sync has dropped."""
         self._synced = len(self.data)
-        self._cuts.clear()
+        self._truncations.clear()
 
     def drop_dirty_pages(self) -> None:
         """Fail a sync: data that was not on the disk never gets there, and counts as synced."""
-        self._lost.append((self._certain(len(self._cuts)), len(self.data)))
+        self._lost.append((self._durable_size(len(self._truncations)), len(self.data)))
         self.sync()
 
     @property
-    def has_dropped(self) -> bool:
+    def has_dropped_data(self) -> bool:
         """Return whether data that a failed sync has dropped is still visible."""
         return bool(self._lost)
 
     @property
-    def certain(self) -> int:
+    def durable_size(self) -> int:
         """Return the number of bytes that survive any power failure."""
-        return self._certain(len(self._cuts))
+        return self._durable_size(len(self._truncations))
 
     def evict(self) -> None:
         """Empty the page cache: dropped data becomes invisible."""
@@ -75,21 +75,20 @@ class MemoryFile:
 
     def lose_power(self, random: Random) -> None:
         """Replace the visible data by a state that a power failure may leave."""
-        if self._cuts or self._synced < len(self.data):
-            happened = random.randint(0, len(self._cuts))
-            for size, behind in reversed(self._cuts[happened:]):
+        if self._truncations or self._synced < len(self.data):
+            happened = random.randint(0, len(self._truncations))
+            for size, behind in reversed(self._truncations[happened:]):
                 self.data[size:] = behind
-            self._tear(self._certain(happened), random)
+            self._lose_tail(self._durable_size(happened), random)
         self.evict()
         self.holders.clear()
         self.sync()
 
-    def _certain(self, cuts: int) -> int:
-        """Return the number of bytes on the disk since the last sync, after the first ``cuts``
-        truncations."""
-        return min([self._synced, *(size for size, _ in self._cuts[:cuts])])
+    def _durable_size(self, truncations: int) -> int:
+        """Return the number of bytes that stay if so many ``truncations`` have happened."""
+        return min([self._synced, *(size for size, _ in self._truncations[:truncations])])
 
-    def _tear(self, start: int, random: Random) -> None:
+    def _lose_tail(self, start: int, random: Random) -> None:
         """Keep nothing, everything or some of the data from ``start`` on."""
         end = random.choice((start, len(self.data), random.randint(start, len(self.data))))
         longer = random.randint(end, len(self.data)) - end
@@ -127,12 +126,12 @@ class MemoryDirectory:
         self._synced = dict(self.entries)
         self._changes.clear()
 
-    def possible(self) -> Set[str]:
+    def possible_names(self) -> Set[str]:
         """Return the names that may be there after a power failure."""
         changed = (name for names in self._changes for name, node in names.items() if node)
         return self._synced.keys() | set(changed)
 
-    def must_have(self, name: str) -> bool:
+    def has_durably(self, name: str) -> bool:
         """Return whether a name survives any power failure."""
         gone = any(name in names and names[name] is None for names in self._changes)
         return name in self._synced and not gone
@@ -140,7 +139,7 @@ class MemoryDirectory:
     def lose_power(self, random: Random) -> None:
         """Replace the visible names, and all content below, by a state that a power failure may
         leave."""
-        for names in self._happened(random):
+        for names in self._durable_changes(random):
             _apply(self._synced, names)
         self.entries = self._synced
         self.sync()
@@ -155,7 +154,7 @@ class MemoryDirectory:
             else:
                 yield from node.files()
 
-    def _happened(self, random: Random) -> list[dict[str, Node | None]]:
+    def _durable_changes(self, random: Random) -> list[dict[str, Node | None]]:
         match random.randrange(4):
             case 0:
                 return []

@@ -1,10 +1,10 @@
 """Brokers as programs on machines: started, killed, paused, and deprived of power.
 
-A :class:`Node` is a machine with a disk. Each start of the broker on it is a
-:class:`~simulation.loop.ownership.Process`. The program is :class:`broker.server.app.App` itself,
-in an :class:`~broker.server.environment.Environment` made of the simulated parts. A process that
-ended, from any cause, no longer reaches the disk or the network, though Python may still run the
-rest of its coroutines (:mod:`simulation.loop.loop`).
+A :class:`BrokerNode` is a machine with a disk. Each start of the broker on it is a
+:class:`~simulation.loop.ownership.SimulatedProcess`. The program is
+:class:`broker.server.app.App` itself, in an :class:`~broker.server.environment.Environment` made of
+the simulated parts. A process that ended, from any cause, no longer reaches the disk or the
+network, though Python may still run the rest of its coroutines (:mod:`simulation.loop.loop`).
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from ackproof.broker.server.environment import Environment
 from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import Millis
 from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import NOBODY, Killed, Process
-from simulation.network.network import Network
-from simulation.zookeeper.client import clients_on
-from simulation.zookeeper.ensemble import ZooKeeper
+from simulation.loop.ownership import NO_PROCESS, Killed, SimulatedProcess
+from simulation.network.network import SimulatedNetwork
+from simulation.zookeeper.client import client_factory
+from simulation.zookeeper.ensemble import SimulatedZooKeeper
 
 PORT = 9092
 LOG_DIR = "/data"
@@ -37,7 +37,7 @@ BEGINNING_WALL_MS = 1_700_000_000_000
 """The wall clock at the beginning of a world, in milliseconds."""
 
 
-class Disk(FileSystem, Protocol):
+class MachineDisk(FileSystem, Protocol):
     """A file system that survives processes, and of which only the synced part survives a power
     failure."""
 
@@ -52,24 +52,24 @@ class Disk(FileSystem, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SharedParts:
     """The parts of a world that all machines share."""
 
     loop: SimulatedLoop
-    network: Network
-    zookeeper: ZooKeeper
+    network: SimulatedNetwork
+    zookeeper: SimulatedZooKeeper
     random: Random
-    probe: "Callable[[Node, Process], Probe]" = lambda _node, _process: NO_PROBE
+    probe: "Callable[[BrokerNode, SimulatedProcess], Probe]" = lambda _node, _process: NO_PROBE
     """A function that returns the probe for a new process of a broker."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ProcessExit:
     """The end of a process that was not killed: it was asked to stop, or it failed."""
 
     at: float
     incarnation: int
-    was_asked: bool
+    was_requested: bool
     error: BaseException | None
 
     @property
@@ -87,17 +87,17 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 class SimulatedClock(Clock):
-    """The loop's time. ``ahead_ms`` is how far this machine's wall clock is ahead of the others."""
+    """The loop's time. ``clock_offset_ms`` is the lead of this machine's wall clock over others."""
 
-    def __init__(self, loop: SimulatedLoop, ahead_ms: int = 0) -> None:
-        self.ahead_ms = ahead_ms
+    def __init__(self, loop: SimulatedLoop, clock_offset_ms: int = 0) -> None:
+        self.clock_offset_ms = clock_offset_ms
         self._loop = loop
 
     def now(self) -> Millis:
         return Millis(int(self._loop.time() * 1000))
 
     def wall_ms(self) -> int:
-        return BEGINNING_WALL_MS + int(self._loop.time() * 1000) + self.ahead_ms
+        return BEGINNING_WALL_MS + int(self._loop.time() * 1000) + self.clock_offset_ms
 
 
 def broker_name(broker_id: int) -> str:
@@ -105,7 +105,7 @@ def broker_name(broker_id: int) -> str:
     return f"broker-{broker_id}"
 
 
-class Node:
+class BrokerNode:
     """A machine with one broker.
 
     Args:
@@ -113,39 +113,39 @@ class Node:
     """
 
     def __init__(
-        self, around: Surroundings, broker_id: int, disk: Disk, properties: Mapping[str, str]
+        self, shared: SharedParts, broker_id: int, disk: MachineDisk, properties: Mapping[str, str]
     ) -> None:
         self.id = broker_id
         self.host = broker_name(broker_id)
         self.disk = disk
-        self.clock = SimulatedClock(around.loop)
+        self.clock = SimulatedClock(shared.loop)
         self.config = BrokerConfig.model_validate(
             {
                 "broker.id": str(broker_id),
                 "listeners": f"PLAINTEXT://{self.host}:{PORT}",
                 "log.dirs": LOG_DIR,
-                "zookeeper.connect": f"{around.zookeeper.host}:2181",
+                "zookeeper.connect": f"{shared.zookeeper.host}:2181",
                 **properties,
             }
         )
         """The configuration of this process and, except for the advertised address, of the next
         ones."""
         self.has_power = True
-        self.process: Process | None = None
+        self.process: SimulatedProcess | None = None
         """The current process, or the last one."""
         self.app: App | None = None
         """The application that the process runs or ran; None until it has begun."""
-        self.endings: list[Ending] = []
+        self.exits: list[ProcessExit] = []
         """The ends of processes that were not caused by ``kill`` or ``lose_power``."""
         self.after_operation: Callable[[str], None] | None = None
         """A function called with the name of each successful operation on the disk, in the middle
         of the step that asked for it. It may kill the process."""
-        self._around = around
+        self._shared = shared
         self._incarnations = 0
         self._machines = 0
-        self._ended_at = around.loop.time()
+        self._down_since = shared.loop.time()
         self._stop: asyncio.Event | None = None
-        around.network.add_host(self.host)
+        shared.network.add_host(self.host)
 
     @property
     def is_alive(self) -> bool:
@@ -155,7 +155,7 @@ class Node:
     @property
     def listens(self) -> bool:
         """Return whether clients and other brokers can connect."""
-        return self._around.network.listens(self.host, PORT)
+        return self._shared.network.listens(self.host, PORT)
 
     # --- events of the machine --------------------------------------------------------------
 
@@ -165,115 +165,123 @@ class Node:
             raise ValueError(f"{self.process} runs already")
         if not self.has_power:
             self.has_power = True
-            self._around.network.power_restored(self.host)
+            self._shared.network.power_restored(self.host)
         self._incarnations += 1
-        self._take_place()
-        process = self.process = Process(self.host, self._incarnations)
+        self._replace_machine()
+        process = self.process = SimulatedProcess(self.host, self._incarnations)
         self.app = None
         self._stop = stop = asyncio.Event()
-        task = self._around.loop.create_task(
-            self._live(process, stop), context=process.context.copy()
+        task = self._shared.loop.create_task(
+            self._run_broker(process, stop), context=process.context.copy()
         )
-        task.add_done_callback(functools.partial(self._ended, process, stop), context=NOBODY)
+        task.add_done_callback(
+            functools.partial(self._process_ended, process, stop), context=NO_PROCESS
+        )
 
-    def _take_place(self) -> None:
+    def _replace_machine(self) -> None:
         """Return as another machine after a long absence, with the former disk and a new name.
 
         The former name is no longer known. Clients use a name that always leads to this machine.
         The name changes only after the session is over. A broker that finds its id registered under
         another address stops, as Kafka's does.
         """
-        away_s = self._around.loop.time() - self._ended_at
-        if away_s > REPLACED_AFTER_SESSIONS * self.config.zookeeper_session_timeout_ms / 1000:
+        absence_s = self._shared.loop.time() - self._down_since
+        if absence_s > REPLACED_AFTER_SESSIONS * self.config.zookeeper_session_timeout_ms / 1000:
             self._machines += 1
         name = f"{self.host}-{self._machines}"
-        self._around.network.rename(self.host, name)
+        self._shared.network.rename(self.host, name)
         self.config = self.config.model_copy(update={"advertised_listeners": Listener(name, PORT)})
 
-    async def _live(self, process: Process, stop: asyncio.Event) -> None:
+    async def _run_broker(self, process: SimulatedProcess, stop: asyncio.Event) -> None:
         self.app = App(self.config, self._environment(process))
         await self.app.run(stop)
 
     def stop(self) -> None:
         """Ask the broker to stop (SIGTERM). It ends after it has handed over its leaderships; see
-        ``endings``."""
+        ``exits``."""
         if self.is_alive and self._stop is not None:
             self._stop.set()
 
     def kill(self) -> None:
         """Kill the broker (SIGKILL). What was written stays, synced or not."""
         if self.is_alive:
-            self._leave(self._current)
+            self._end_process(self._current)
 
     def lose_power(self) -> None:
         """Switch the machine off until the next start."""
         if self.is_alive:
-            self._around.loop.kill(self._current)
-            self._ended_at = self._around.loop.time()
+            self._shared.loop.kill(self._current)
+            self._down_since = self._shared.loop.time()
         self.has_power = False
-        self._around.network.power_lost(self.host)
+        self._shared.network.power_lost(self.host)
         self.disk.lose_power()
 
     def pause(self) -> None:
         """Pause the broker (SIGSTOP)."""
         if self.is_alive:
-            self._around.loop.pause(self._current)
+            self._shared.loop.pause(self._current)
 
     def resume(self) -> None:
         """Resume the broker (SIGCONT)."""
         if self.is_alive:
-            self._around.loop.resume(self._current)
+            self._shared.loop.resume(self._current)
 
     @property
-    def _current(self) -> Process:
+    def _current(self) -> SimulatedProcess:
         assert self.process is not None
         return self.process
 
-    def _ended(self, process: Process, stop: asyncio.Event, task: asyncio.Task[None]) -> None:
+    def _process_ended(
+        self, process: SimulatedProcess, stop: asyncio.Event, task: asyncio.Task[None]
+    ) -> None:
         error = None if task.cancelled() else task.exception()
         if process.is_dead:  # the process was killed in the middle of its last step
             return
-        now = self._around.loop.time()
-        self.endings.append(Ending(now, process.incarnation, stop.is_set(), error))
-        self._leave(process)
+        now = self._shared.loop.time()
+        self.exits.append(ProcessExit(now, process.incarnation, stop.is_set(), error))
+        self._end_process(process)
 
-    def _leave(self, process: Process) -> None:
-        self._ended_at = self._around.loop.time()
-        self._around.loop.kill(process)
-        self._around.network.process_died(process)
+    def _end_process(self, process: SimulatedProcess) -> None:
+        self._down_since = self._shared.loop.time()
+        self._shared.loop.kill(process)
+        self._shared.network.process_died(process)
         self.disk.kill()
 
-    def _operated(self, operation: str) -> None:
+    def _operation_done(self, operation: str) -> None:
         if self.after_operation is not None:
             self.after_operation(operation)
 
-    def _environment(self, process: Process) -> Environment:
-        around = self._around
+    def _environment(self, process: SimulatedProcess) -> Environment:
+        shared = self._shared
 
         def listen(listener: Listener, backlog: int) -> Any:
-            return around.network.listen(listener.host, listener.port, backlog)
+            return shared.network.listen(listener.host, listener.port, backlog)
 
         return Environment(
             clock=self.clock,
-            files=mortal(self.disk, process, self._operated),
-            random=Random(around.random.getrandbits(64)),
-            zookeeper=clients_on(around.zookeeper, self.host, around.loop),
+            files=process_files(self.disk, process, self._operation_done),
+            random=Random(shared.random.getrandbits(64)),
+            zookeeper=client_factory(shared.zookeeper, self.host, shared.loop),
             listen=listen,
-            probe=around.probe(self, process),
+            probe=shared.probe(self, process),
         )
 
 
-def mortal(files: FileSystem, process: Process, after: Callable[[str], None]) -> FileSystem:
+def process_files(
+    files: FileSystem, process: SimulatedProcess, after: Callable[[str], None]
+) -> FileSystem:
     """Return ``files`` for one process, usable only while that process lives.
 
     After its death each operation raises Killed, including the operation in which it died.
     ``after`` is called with the name of each successful operation.
     """
-    return cast(FileSystem, _Mortal(files, process, after))
+    return cast(FileSystem, _ProcessFiles(files, process, after))
 
 
-class _Mortal:
-    def __init__(self, files: FileSystem, process: Process, after: Callable[[str], None]) -> None:
+class _ProcessFiles:
+    def __init__(
+        self, files: FileSystem, process: SimulatedProcess, after: Callable[[str], None]
+    ) -> None:
         for name in vars(FileSystem):
             if not name.startswith("_"):
                 operation = getattr(files, name)
@@ -281,7 +289,10 @@ class _Mortal:
 
 
 def _until_killed(
-    name: str, operation: Callable[..., Any], process: Process, after: Callable[[str], None]
+    name: str,
+    operation: Callable[..., Any],
+    process: SimulatedProcess,
+    after: Callable[[str], None],
 ) -> Callable[..., Any]:
     def guarded(*args: Any) -> Any:
         if process.is_dead:

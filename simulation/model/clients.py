@@ -23,28 +23,28 @@ from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import RecordBatch
-from simulation.model.history import Sent
-from simulation.model.log import Extent
-from simulation.model.observer import Observer
+from simulation.model.history import SentBatch
+from simulation.model.log import BatchExtent
+from simulation.model.observer import ClusterObserver
 from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
 
-TICKS_S: Final = 1.0
+EXPIRY_DELAY_S: Final = 1.0
 """The largest delay with which a coordinator may notice the end of a session, in seconds."""
 
 Fail = Callable[[BaseException], None]
 """A function that ends the run with a violation."""
 
 
-class Consumed:
+class AnswersModel:
     """Judges each answer to producers and consumers when it comes."""
 
-    def __init__(self, observer: Observer, fail: Fail) -> None:
+    def __init__(self, observer: ClusterObserver, fail: Fail) -> None:
         self._observer = observer
         self._fail = fail
         self._ids: set[int] = set()
 
-    def given(self, producer: int) -> None:
+    def id_given(self, producer: int) -> None:
         """Judge an id that a producer was given."""
         if producer in self._ids:
             self._fail(
@@ -57,12 +57,12 @@ class Consumed:
 
     def read(self, tp: TopicPartition, batch: RecordBatch) -> None:
         """Judge a batch that a consumer has read."""
-        partition = self._promised(tp)
+        partition = self._guaranteed(tp)
         if partition is None:
             return
-        read = Extent.of(batch)
+        read = BatchExtent.of(batch)
         right = partition.committed.get(read.base)
-        if read.base >= partition.given_up and right != read:
+        if read.base >= partition.deleted_below and right != read:
             self._fail(
                 Violation(
                     "Fetch/uncommitted-record-read", f"{tp}: {read} was read, committed is {right}"
@@ -72,10 +72,10 @@ class Consumed:
 
     def read_end(self, tp: TopicPartition) -> int:
         """Return the end of what consumers have read; 0 where nothing is guaranteed."""
-        partition = self._promised(tp)
+        partition = self._guaranteed(tp)
         return 0 if partition is None else partition.read_end
 
-    def told_end(
+    def end_answered(
         self, tp: TopicPartition, leader: int, epoch: int, end: int, read_end: int
     ) -> None:
         """Judge the ``end`` of ``tp`` in a leader's answer, of that epoch.
@@ -83,7 +83,7 @@ class Consumed:
         ``read_end``: the end of what had been read when the consumer asked. A leader that was
         deposed and has not heard of it may be behind.
         """
-        partition = self._promised(tp)
+        partition = self._guaranteed(tp)
         if partition is None or not _leads(partition, leader) or end >= read_end:
             return
         assert partition.state is not None
@@ -91,30 +91,30 @@ class Consumed:
             what = f"{tp}: consumers have read up to {read_end}, and leader {leader} says {end}"
             self._fail(Violation("ListOffsets/end-went-back", what))
 
-    def asked(self, sent: Sent) -> None:
+    def sending(self, sent: SentBatch) -> None:
         """Note that a batch is about to be sent to ``sent.asked``."""
-        sent.asked_epoch = self._observer.epoch_led_by(sent.asked, sent.tp)
+        sent.sent_to_epoch = self._observer.epoch_led_by(sent.sent_to, sent.tp)
 
-    def sequence_refused(self, sent: Sent) -> None:
+    def sequence_rejected(self, sent: SentBatch) -> None:
         """Judge the rejection of a batch whose predecessors were all acknowledged. Deletion of
         records also deletes a log's state of producers."""
-        partition, epoch = self._promised(sent.tp), sent.asked_epoch
-        if partition is None or partition.given_up or epoch is None:
+        partition, epoch = self._guaranteed(sent.tp), sent.sent_to_epoch
+        if partition is None or partition.deleted_below or epoch is None:
             return
-        if self._observer.epoch_led_by(sent.asked, sent.tp) != epoch:
+        if self._observer.epoch_led_by(sent.sent_to, sent.tp) != epoch:
             return
         if self._observer.topics[sent.tp.topic].topic_id == sent.topic_id:
-            what = f"{sent.tp}: leader {sent.asked} misses what comes before {sent.sequence}"
+            what = f"{sent.tp}: leader {sent.sent_to} misses what comes before {sent.sequence}"
             self._fail(
                 Violation(
                     "ProducerState/false-sequence-error", f"{what} of producer {sent.producer}"
                 )
             )
 
-    def _promised(self, tp: TopicPartition) -> PartitionModel | None:
+    def _guaranteed(self, tp: TopicPartition) -> PartitionModel | None:
         """Return the partition, or None if nothing is guaranteed, or not everything any more."""
         partition = self._observer.find(tp)
-        if partition is None or partition.unpromised or not partition.checks_data:
+        if partition is None or partition.ended_guarantees or not partition.checks_data:
             return None
         return partition
 
@@ -125,13 +125,13 @@ def _leads(partition: PartitionModel, broker: int) -> bool:
 
 @dataclass(slots=True)
 class _Group:
-    given: int = -1
+    assigned: int = -1
     """The highest generation in which a member was given an assignment."""
     members: dict[int, frozenset[str]] = field(default_factory=dict)
     """The members of each generation, as its leader learned them."""
 
 
-class _Heard(NamedTuple):
+class _Contact(NamedTuple):
     """The latest time at which a member was heard from, by which replica, and in which epoch."""
 
     at: float
@@ -139,51 +139,53 @@ class _Heard(NamedTuple):
     epoch: int | None
 
 
-class Before(NamedTuple):
+class RequestContext(NamedTuple):
     """The knowledge at the time when a member sent a request."""
 
-    given: int
+    assigned: int
     """The highest generation with assignments."""
     coordinator: int
     epoch: int | None
     """The epoch in which the coordinator led the group's partition. None means that it did not
     lead, or had not learned that it does."""
-    ended: int = 0
+    deletions: int = 0
     """The number of times the group had been deleted."""
-    heard: _Heard | None = None
+    last_contact: _Contact | None = None
     """The time when the member was last heard from. None means that an earlier request had no
     answer, or an error, and may have counted."""
 
 
-class Generations:
+class GenerationsModel:
     """A judge of each answer of a group's coordinator when it comes. A coordinator stores what it
     gives out, so its successor knows it."""
 
-    def __init__(self, observer: Observer, fail: Fail) -> None:
+    def __init__(self, observer: ClusterObserver, fail: Fail) -> None:
         self._observer = observer
         self._fail = fail
         self._groups: dict[tuple[str, int], _Group] = {}
         """The groups, by name and by the number of times that they had been deleted."""
-        self._heard: dict[tuple[str, str], _Heard] = {}
+        self._contacts: dict[tuple[str, str], _Contact] = {}
 
-    def before(self, group: str, coordinator: int, member: str = "") -> Before:
+    def request_context(self, group: str, coordinator: int, member: str = "") -> RequestContext:
         """Return what is known before a request is sent to ``coordinator``."""
         home = self._home(group)
         epoch = None if home is None else self._observer.epoch_led_by(coordinator, home)
-        heard = self._heard.pop((group, member), None)
-        ended = self._observer.group_ends[group]
-        return Before(self._of(group).given, coordinator, epoch, ended, heard)
+        contact = self._contacts.pop((group, member), None)
+        deletions = self._observer.group_ends[group]
+        return RequestContext(self._of(group).assigned, coordinator, epoch, deletions, contact)
 
-    def joined(self, group: str, generation: int, members: frozenset[str], before: Before) -> None:
+    def joined(
+        self, group: str, generation: int, members: frozenset[str], context: RequestContext
+    ) -> None:
         """Judge an answer to JoinGroup; ``members``: all members, if it went to their leader."""
         known = self._of(group).members
-        if self._is_judged(group, before):
+        if self._is_judged(group, context):
             self._require(
-                generation >= before.given,
+                generation >= context.assigned,
                 "Groups/generation-went-back",
-                f"group {group}: generation {generation} begins after {before.given}",
+                f"group {group}: generation {generation} begins after {context.assigned}",
             )
-            former = known.get(generation, members) if generation == before.given else members
+            former = known.get(generation, members) if generation == context.assigned else members
             self._require(
                 not members or former == members,
                 "Groups/generation-went-back",
@@ -196,21 +198,21 @@ class Generations:
     def synced(self, group: str, generation: int) -> None:
         """Note that a member was given its assignment."""
         known = self._of(group)
-        known.given = max(known.given, generation)
+        known.assigned = max(known.assigned, generation)
 
-    def committed(self, group: str, generation: int, before: Before) -> None:
+    def committed(self, group: str, generation: int, context: RequestContext) -> None:
         """Judge a commit that was accepted."""
         self._require(
-            generation >= before.given or not self._is_judged(group, before),
+            generation >= context.assigned or not self._is_judged(group, context),
             "Groups/former-generation-commits",
-            f"group {group}: generation {generation} commits, {before.given} had begun",
+            f"group {group}: generation {generation} commits, {context.assigned} had begun",
         )
 
-    def heard(
+    def request_accepted(
         self,
         group: str,
         member: str,
-        before: Before,
+        context: RequestContext,
         *,
         session_s: float,
         asked_at: float,
@@ -220,22 +222,22 @@ class Generations:
         home = self._home(group)
         if home is None:
             return
-        by, last = self._observer.hosted(before.coordinator, home), before.heard
-        if last is not None and last.by is by and last.epoch == before.epoch:
-            ran_on = self._observer.held_at.get(before.coordinator, -1.0) < last.at
+        by, last = self._observer.hosted(context.coordinator, home), context.last_contact
+        if last is not None and last.by is by and last.epoch == context.epoch:
+            ran_since = self._observer.pause_changed_at.get(context.coordinator, -1.0) < last.at
             self._require(
-                asked_at <= last.at + session_s + TICKS_S
-                or not ran_on
-                or not self._is_judged(group, before),
+                asked_at <= last.at + session_s + EXPIRY_DELAY_S
+                or not ran_since
+                or not self._is_judged(group, context),
                 "Groups/expired-member-kept",
-                f"group {group}: broker {before.coordinator} accepts member {member}, which was "
+                f"group {group}: broker {context.coordinator} accepts member {member}, which was "
                 f"silent for {asked_at - last.at:.1f} s",
             )
-        self._heard[group, member] = _Heard(answered_at, by, before.epoch)
+        self._contacts[group, member] = _Contact(answered_at, by, context.epoch)
 
     def _of(self, group: str) -> _Group:
-        life = group, self._observer.group_ends[group]
-        return self._groups.setdefault(life, _Group())
+        key = group, self._observer.group_ends[group]
+        return self._groups.setdefault(key, _Group())
 
     def _home(self, group: str) -> TopicPartition | None:
         topic = self._observer.topics.get(OFFSETS_TOPIC)
@@ -243,17 +245,17 @@ class Generations:
             return None
         return TopicPartition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
 
-    def _is_judged(self, group: str, before: Before) -> bool:
+    def _is_judged(self, group: str, context: RequestContext) -> bool:
         """Return whether the answer counts: not after a permitted loss in ``__consumer_offsets``,
         not from a deposed coordinator, and not if the group was deleted meanwhile."""
         home = self._home(group)
         partition = None if home is None else self._observer.find(home)
-        if home is None or partition is None or before.epoch is None:
+        if home is None or partition is None or context.epoch is None:
             return False
-        if before.ended != self._observer.group_ends[group]:
+        if context.deletions != self._observer.group_ends[group]:
             return False
-        leads_on = self._observer.epoch_led_by(before.coordinator, home) == before.epoch
-        return leads_on and partition.checks_data and not partition.unpromised
+        leads_still = self._observer.epoch_led_by(context.coordinator, home) == context.epoch
+        return leads_still and partition.checks_data and not partition.ended_guarantees
 
     def _require(self, condition: bool, invariant: str, what: str) -> None:
         if not condition:

@@ -56,12 +56,12 @@ class ControllerModel:
 
     def stepped(self, context: Context, effects: Sequence[Effect]) -> None:
         """Judge a step; raises Violation."""
-        self.check_bounced(context, effects)
+        self.check_bounced_brokers(context, effects)
         check_leaders(context, effects)
 
     # --- brokers that registered again --------------------------------------------------------
 
-    def check_bounced(self, context: Context, effects: Sequence[Effect]) -> None:
+    def check_bounced_brokers(self, context: Context, effects: Sequence[Effect]) -> None:
         """Judge brokers that registered again and lead or are in sync. Raises Violation."""
         for tp, state in context.states.items():
             self._note_joined(context, tp, state)
@@ -74,9 +74,9 @@ class ControllerModel:
                 )
         for effect in effects:
             if type(effect) is Send and isinstance(effect.request, LeaderAndIsrRequest):
-                self._bounced_do_not_lead(context, effect.broker, effect.request)
+                self._check_sent_leaders(context, effect.broker, effect.request)
 
-    def _bounced_do_not_lead(
+    def _check_sent_leaders(
         self, context: Context, broker: BrokerId, request: LeaderAndIsrRequest
     ) -> None:
         for topic in request.topic_states:
@@ -128,9 +128,9 @@ def check_leaders(context: Context, effects: Sequence[Effect]) -> None:
     for effect in effects:
         if type(effect) is WriteStates:
             for write in effect.writes:
-                _leaders_stay(context, write)
+                _check_state_write(context, write)
         elif type(effect) is AnswerShutdown:
-            _hands_over(context, effect)
+            _check_shutdown(context, effect)
     for tp, state, assignment in settled(context):
         able = _trusted(context, tp, state) & context.online & set(assignment.replicas)
         if able and state.leader not in context.live:
@@ -138,7 +138,7 @@ def check_leaders(context: Context, effects: Sequence[Effect]) -> None:
             raise Violation("Election/eligible-leader-not-elected", what)
 
 
-def _leaders_stay(context: Context, write: StateWrite) -> None:
+def _check_state_write(context: Context, write: StateWrite) -> None:
     tp = write.partition
     state, assignment = context.states.get(tp), context.assignment(tp)
     dead = sorted(set(write.isr) - context.live.keys())
@@ -167,7 +167,7 @@ def _leaders_stay(context: Context, write: StateWrite) -> None:
         )
 
 
-def _hands_over(context: Context, answer: AnswerShutdown) -> None:
+def _check_shutdown(context: Context, answer: AnswerShutdown) -> None:
     for tp in answer.remaining:
         state = context.states[tp]
         others = context.live.keys() - context.stopping - {state.leader}

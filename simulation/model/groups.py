@@ -58,15 +58,15 @@ from ackproof.broker.wire.group_records import (
     decode,
 )
 from ackproof.broker.wire.records import records
-from simulation.model.history import Commit as SentCommit
+from simulation.model.history import SentCommit as SentCommit
 from simulation.model.log import batches_of
 from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
 
-TICKS_MS: Final = 1_500
+TICK_DELAY_MS: Final = 1_500
 """The largest delay with which a coordinator may notice that a time is over, including the wait for
 new members."""
-GROUPS_ARE_LOG: Final = "Groups/differ-from-log"
+DIFFERS_FROM_LOG: Final = "Groups/differ-from-log"
 
 
 class Generation(NamedTuple):
@@ -90,13 +90,13 @@ class _Loaded:
     log_start: int
     generations: dict[str, Generation]
     """The time of the last accepted request of each member, in ms, by group and member id."""
-    heard: dict[tuple[str, str], float]
+    last_contact: dict[tuple[str, str], float]
     """The time in ms of the last accepted word of each member, by group and member id."""
     stable: Mapping[str, Mapping[str, int]]
     """The groups that were stable before the step: their members' session timeouts in ms."""
-    asked: dict[int, Request] = field(default_factory=dict)
+    requests: dict[int, Request] = field(default_factory=dict)
     storing: dict[int, Records] = field(default_factory=dict)
-    in_doubt: set[str] = field(default_factory=set)
+    undetermined: set[str] = field(default_factory=set)
     """Groups with a record that could not be stored in time, and may be in the log."""
 
 
@@ -131,7 +131,7 @@ class GroupsModel:
                 )
                 for name, group in known.items()
             },
-            heard={(name, m.member_id): now for name in known for m in known[name].members},
+            last_contact={(name, m.member_id): now for name in known for m in known[name].members},
             stable=_stable(shard.groups),
         )
         stored = stored_in(partition.log)
@@ -144,8 +144,8 @@ class GroupsModel:
         if loaded is None:
             return
         if isinstance(event, Request):
-            _leads_on(shard, loaded)
-            loaded.asked[event.request] = event
+            _check_epoch(shard, loaded)
+            loaded.requests[event.request] = event
         if isinstance(event, Stored):
             self._stored(shard, loaded, event)
         for effect in effects:
@@ -154,18 +154,18 @@ class GroupsModel:
             elif isinstance(effect, Respond):
                 self._answered(shard.groups, loaded, event, effect)
         if isinstance(event, Tick):
-            _sessions_last(shard.groups, loaded, event)
-            _joins_end(loaded, event)
-            _nothing_is_dropped(shard, loaded)
+            _check_sessions(shard.groups, loaded, event)
+            _check_joins(loaded, event)
+            _check_log_start(shard, loaded)
         if isinstance(event, Tick | Leave):
-            _leavers_are_replaced(shard.groups, loaded)
+            _check_rebalances(shard.groups, loaded)
         loaded.stable = _stable(shard.groups)
 
     def _stored(self, shard: GroupShard, loaded: _Loaded, event: Stored) -> None:
         stored = loaded.storing.pop(event.token)
         if event.error is not ErrorCode.none:
-            _is_not_known(shard.groups, stored)
-            loaded.in_doubt.update(_groups_of(stored))
+            _check_failed_store(shard.groups, stored)
+            loaded.undetermined.update(_groups_of(stored))
             return
         replica = shard.partition.replica
         led = replica.role is Role.LEADER and replica.leader_epoch == loaded.epoch
@@ -181,21 +181,21 @@ class GroupsModel:
                 loaded.generations.pop(key.group, None)
 
     def _answered(self, groups: Groups, loaded: _Loaded, event: Event, effect: Respond) -> None:
-        asked, answer = loaded.asked.pop(effect.request, None), effect.answer
-        if isinstance(asked, Heartbeat | Sync | Commit) and _is_accepted(answer):
+        request, answer = loaded.requests.pop(effect.request, None), effect.answer
+        if isinstance(request, Heartbeat | Sync | Commit) and _is_accepted(answer):
             # A request that had to wait counts from when it was sent.
-            loaded.heard[asked.group, asked.member_id] = asked.at.now
-        if isinstance(asked, Commit) and isinstance(answer, OffsetsAnswer):
+            loaded.last_contact[request.group, request.member_id] = request.at.now
+        if isinstance(request, Commit) and isinstance(answer, OffsetsAnswer):
             kept = [tp for tp, error in answer.partitions.items() if error is ErrorCode.none]
             if kept and not (isinstance(event, Stored) and event.error is ErrorCode.none):
-                what = f"group {asked.group}: the commit of {kept} is confirmed, at"
+                what = f"group {request.group}: the commit of {kept} is confirmed, at"
                 raise Violation(
                     "Groups/answered-before-stored", f"{what} the step {type(event).__name__}"
                 )
         given = answer.error is ErrorCode.none
-        if isinstance(asked, Sync) and isinstance(answer, SyncAnswer) and given:
-            number = groups.by_id[asked.group].generation
-            _assignment_is_stored(number, asked, answer, loaded.generations.get(asked.group))
+        if isinstance(request, Sync) and isinstance(answer, SyncAnswer) and given:
+            number = groups.by_id[request.group].generation
+            _check_assignment(number, request, answer, loaded.generations.get(request.group))
 
 
 def _stable(groups: Groups) -> Mapping[str, Mapping[str, int]]:
@@ -206,7 +206,7 @@ def _stable(groups: Groups) -> Mapping[str, Mapping[str, int]]:
     }
 
 
-def _leads_on(shard: GroupShard, loaded: _Loaded) -> None:
+def _check_epoch(shard: GroupShard, loaded: _Loaded) -> None:
     replica = shard.partition.replica
     if replica.role is not Role.LEADER or replica.leader_epoch != loaded.epoch:
         what = f"{shard.partition.tp}: groups that were loaded in leader epoch {loaded.epoch} are"
@@ -214,18 +214,18 @@ def _leads_on(shard: GroupShard, loaded: _Loaded) -> None:
         raise Violation("Groups/not-loaded-in-epoch", f"{what} {replica.leader_epoch}")
 
 
-def _assignment_is_stored(
-    number: int, asked: Sync, given: SyncAnswer, stored: Generation | None
+def _check_assignment(
+    number: int, request: Sync, given: SyncAnswer, stored: Generation | None
 ) -> None:
     """Check that the assignment is stored under this member id, because the next coordinator knows
     no other."""
     if stored is None or number != stored.number:
         what = f"gives out generation {number}, stored is {stored and stored.number}"
-        raise Violation("Groups/answered-before-stored", f"group {asked.group} {what}")
-    part = stored.assignments.get(asked.member_id)
+        raise Violation("Groups/answered-before-stored", f"group {request.group} {what}")
+    part = stored.assignments.get(request.member_id)
     if part != given.assignment:
-        what = f"{asked.member_id} is given {given.assignment!r}, stored is {part!r}"
-        raise Violation("Groups/answered-before-stored", f"group {asked.group}: {what}")
+        what = f"{request.member_id} is given {given.assignment!r}, stored is {part!r}"
+        raise Violation("Groups/answered-before-stored", f"group {request.group}: {what}")
 
 
 def _is_accepted(answer: Answer) -> bool:
@@ -234,15 +234,15 @@ def _is_accepted(answer: Answer) -> bool:
     return answer.error is ErrorCode.none
 
 
-def _sessions_last(groups: Groups, loaded: _Loaded, event: Tick) -> None:
+def _check_sessions(groups: Groups, loaded: _Loaded, event: Tick) -> None:
     """Check that at a tick a member leaves a stable group only because its session is over."""
     for name, sessions in loaded.stable.items():
         group = groups.by_id.get(name)
         for member_id, session_ms in sessions.items():
-            heard = loaded.heard.get((name, member_id))
-            if heard is None or (group is not None and member_id in group.members):
+            last_contact = loaded.last_contact.get((name, member_id))
+            if last_contact is None or (group is not None and member_id in group.members):
                 continue
-            silent_ms = event.at.now - heard
+            silent_ms = event.at.now - last_contact
             if silent_ms < session_ms:
                 what = f"{member_id} was silent for {silent_ms:.0f} of {session_ms} ms"
                 raise Violation(
@@ -250,7 +250,7 @@ def _sessions_last(groups: Groups, loaded: _Loaded, event: Tick) -> None:
                 )
 
 
-def _leavers_are_replaced(groups: Groups, loaded: _Loaded) -> None:
+def _check_rebalances(groups: Groups, loaded: _Loaded) -> None:
     for name, sessions in loaded.stable.items():
         group = groups.by_id.get(name)
         if group is None or group.state is not GroupState.STABLE:
@@ -261,17 +261,17 @@ def _leavers_are_replaced(groups: Groups, loaded: _Loaded) -> None:
             raise Violation("Groups/no-rebalance-after-leave", f"group {name} is stable: {what}")
 
 
-def _joins_end(loaded: _Loaded, event: Tick) -> None:
-    joins = [asked for asked in loaded.asked.values() if isinstance(asked, Join)]
-    limit_ms = max((join.rebalance_timeout_ms for join in joins), default=0) + TICKS_MS
-    for asked in joins:
-        waited_ms = event.at.now - asked.at.now
+def _check_joins(loaded: _Loaded, event: Tick) -> None:
+    joins = [request for request in loaded.requests.values() if isinstance(request, Join)]
+    limit_ms = max((join.rebalance_timeout_ms for join in joins), default=0) + TICK_DELAY_MS
+    for request in joins:
+        waited_ms = event.at.now - request.at.now
         if waited_ms > limit_ms:
-            what = f"group {asked.group}: a JoinGroup has waited for {waited_ms:.0f} ms"
+            what = f"group {request.group}: a JoinGroup has waited for {waited_ms:.0f} ms"
             raise Violation("Groups/join-not-answered", f"{what}, the limit is {limit_ms}")
 
 
-def _is_not_known(groups: Groups, stored: Records) -> None:
+def _check_failed_store(groups: Groups, stored: Records) -> None:
     for key, _ in stored:
         group = groups.by_id.get(key.group)
         if isinstance(key, OffsetCommitKey) and group is not None:
@@ -338,25 +338,25 @@ def check_loaded(
 ) -> None:
     """Judge what a coordinator has loaded from a log. Raises Violation."""
     if loaded.keys() != stored.keys():
-        strange = sorted(loaded.keys() ^ stored.keys())
-        what = f"groups {strange} are known to the coordinator or stand in the log, and not both"
-        raise Violation(GROUPS_ARE_LOG, f"{where}: {what}")
+        unmatched = sorted(loaded.keys() ^ stored.keys())
+        what = f"groups {unmatched} are known to the coordinator or stand in the log, and not both"
+        raise Violation(DIFFERS_FROM_LOG, f"{where}: {what}")
     for name, group in loaded.items():
         in_log = stored[name]
         known = {tp: (o.value.offset, o.stored_at) for tp, o in group.offsets.committed.items()}
         if known != in_log.offsets:
             what = f"of group {name} the offsets {known} are known, in the log are"
-            raise Violation(GROUPS_ARE_LOG, f"{where}: {what} {in_log.offsets}")
-        if _as_known(group) != _as_written(in_log.generation):
-            what = f"group {name} is {_as_known(group)}, in the log it is"
-            raise Violation(GROUPS_ARE_LOG, f"{where}: {what} {_as_written(in_log.generation)}")
+            raise Violation(DIFFERS_FROM_LOG, f"{where}: {what} {in_log.offsets}")
+        if _known_state(group) != _stored_state(in_log.generation):
+            what = f"group {name} is {_known_state(group)}, in the log it is"
+            raise Violation(DIFFERS_FROM_LOG, f"{where}: {what} {_stored_state(in_log.generation)}")
 
 
-def _nothing_is_dropped(shard: GroupShard, loaded: _Loaded) -> None:
+def _check_log_start(shard: GroupShard, loaded: _Loaded) -> None:
     """Judge the contents of the log after its start moved, and after a move that could happen now
     (:mod:`broker.server.groups.group_coordinator`)."""
     log, where = shard.partition.log, f"{shard.partition.tp}"
-    unsettled = loaded.in_doubt.union(*map(_groups_of, loaded.storing.values()))
+    unsettled = loaded.undetermined.union(*map(_groups_of, loaded.storing.values()))
     generations = {
         name: generation.number
         for name, generation in loaded.generations.items()
@@ -367,9 +367,9 @@ def _nothing_is_dropped(shard: GroupShard, loaded: _Loaded) -> None:
         stored = stored_in(log)
         if stored is not None:
             check_kept(where, shard.groups.by_id, generations, stored)
-    again = shard.groups.snapshot()
-    check_on_their_way(where, loaded.storing.values(), again)
-    check_kept(where, shard.groups.by_id, generations, stored_by(again))
+    rewritten = shard.groups.snapshot()
+    check_pending(where, loaded.storing.values(), rewritten)
+    check_kept(where, shard.groups.by_id, generations, stored_by(rewritten))
 
 
 def check_kept(
@@ -387,30 +387,30 @@ def check_kept(
         latest = 0 if there.generation is None else there.generation.generation
         if latest < generations.get(name, 0):
             what = f"group {name} has generation {generations[name]}, in the log is {latest}"
-            raise Violation(GROUPS_ARE_LOG, f"{where}, which begins later: {what}")
+            raise Violation(DIFFERS_FROM_LOG, f"{where}, which begins later: {what}")
         for tp in sorted(group.offsets.settled()):
             offset = group.offsets.committed[tp].value.offset
             if tp not in there.offsets or there.offsets[tp][0] != offset:
                 in_log = there.offsets.get(tp)
                 what = f"group {name} has committed {offset} of {tp}, in the log is {in_log}"
-                raise Violation(GROUPS_ARE_LOG, f"{where}, which begins later: {what}")
+                raise Violation(DIFFERS_FROM_LOG, f"{where}, which begins later: {what}")
 
 
-def check_on_their_way(where: str, storing: Iterable[Records], again: Records) -> None:
-    """Judge a log that would begin with ``again``: records that are being written must be in it.
+def check_pending(where: str, storing: Iterable[Records], rewritten: Records) -> None:
+    """Judge a log that would begin with ``rewritten``: records being written must be in it.
 
     A commit that is appended before them, and committed later, would be deleted when the log start
     moves. Raises Violation.
     """
     due = {key: value for written in storing for key, value in written}
-    there = dict(again)
+    there = dict(rewritten)
     for key, value in due.items():
         if there.get(key) != value:
             what = f"{value} is on its way to {key}, and would be {there.get(key)}"
-            raise Violation(GROUPS_ARE_LOG, f"{where}, written again: {what}")
+            raise Violation(DIFFERS_FROM_LOG, f"{where}, written again: {what}")
 
 
-def _as_known(group: Group) -> tuple[object, ...]:
+def _known_state(group: Group) -> tuple[object, ...]:
     members = {
         member.member_id: (
             member.instance_id, member.client_id, member.client_host, member.rebalance_timeout_ms,
@@ -423,7 +423,7 @@ def _as_known(group: Group) -> tuple[object, ...]:
     return group.state, since, group.generation, leads, kind, group.protocol, members
 
 
-def _as_written(value: GroupMetadataValue | None) -> tuple[object, ...]:
+def _stored_state(value: GroupMetadataValue | None) -> tuple[object, ...]:
     if value is None:
         return GroupState.EMPTY, None, 0, None, None, None, {}
     members = {
@@ -442,7 +442,7 @@ def _as_written(value: GroupMetadataValue | None) -> tuple[object, ...]:
 # --- stored commits -----------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class CommitLocation(NamedTuple):
     """A batch that holds a committed offset, and the time of its append."""
 
     base: int
@@ -455,19 +455,19 @@ class StoredCommits:
     rewrite what they know (:mod:`broker.server.groups.group_coordinator`)."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, TopicPartition, int], list[Place]] = {}
+        self._locations: dict[tuple[str, TopicPartition, int], list[CommitLocation]] = {}
 
     def appended(self, effect: Append, now: float) -> None:
         """Note a leader's append of one batch, as coordinators make it."""
         for batch in cast(tuple[RecordBatch, ...], effect.batches):
-            place = Place(int(effect.base_offset), batch.crc, now)
+            location = CommitLocation(int(effect.base_offset), batch.crc, now)
             for record in records(batch):
                 key, value = decode(record.key, record.value)
                 if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
                     tp = TopicPartition(key.topic, key.partition)
-                    self._places.setdefault((key.group, tp, value.offset), []).append(place)
+                    self._locations.setdefault((key.group, tp, value.offset), []).append(location)
 
-    def is_promised(self, commit: SentCommit, home: PartitionModel) -> bool:
+    def is_guaranteed(self, commit: SentCommit, home: PartitionModel) -> bool:
         """Return whether an acknowledged commit must still be remembered.
 
         It must if no guarantee of its partition has ended since, or if a record of it is
@@ -475,9 +475,10 @@ class StoredCommits:
         committed, then 7, then 5 again, and the second 5 is lost. Then 7 must be remembered, though
         the first 5 is kept.
         """
-        if all(when < commit.sent_at for when, _ in home.unpromised):
+        if all(when < commit.sent_at for when, _ in home.ended_guarantees):
             return True
-        places = self._places.get((commit.group, commit.tp, commit.offset), ())
+        locations = self._locations.get((commit.group, commit.tp, commit.offset), ())
         return any(
-            place.at >= commit.sent_at and home.holds(place.base, place.crc) for place in places
+            location.at >= commit.sent_at and home.holds(location.base, location.crc)
+            for location in locations
         )

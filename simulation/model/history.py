@@ -15,7 +15,7 @@ from simulation.plans.coverage import CLIENT, Coverage
 
 
 @dataclass(slots=True)
-class Sent:
+class SentBatch:
     """A batch that a producer sent, once or several times."""
 
     tp: TopicPartition
@@ -33,9 +33,9 @@ class Sent:
     """The sequence number of its first record, or -1 if its producer is not idempotent."""
     offset: int | None = None
     """The acknowledged offset. None means that it was not acknowledged, or was sent with acks=0."""
-    asked: int = -1
+    sent_to: int = -1
     """The broker to which it was sent last."""
-    asked_epoch: int | None = None
+    sent_to_epoch: int | None = None
     """The epoch in which that broker led. None means that it did not lead, or had not learned that
     it does."""
 
@@ -46,7 +46,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Commit:
+class SentCommit:
     """An offset that a member of a group committed."""
 
     group: str
@@ -59,11 +59,11 @@ class Commit:
 
 
 @dataclass(slots=True)
-class History:
+class ClientHistory:
     """The requests of the clients of one run, and the answers that they got."""
 
-    sent: list[Sent] = field(default_factory=list)
-    commits: list[Commit] = field(default_factory=list)
+    sent: list[SentBatch] = field(default_factory=list)
+    commits: list[SentCommit] = field(default_factory=list)
     done: list[Order] = field(default_factory=list)
     """The orders of administrators that were confirmed."""
     extended: Counter[str] = field(default_factory=Counter)

@@ -35,9 +35,9 @@ def check_before(
     model = partition.replica(broker)
     if replica.role is Role.LEADER:
         if type(event) is LeaderAndIsr:
-            model.began.setdefault(replica.leader_epoch, model.log.end)
-        _joiners_have_all(broker, replica, partition, effects)
-    _one_isr_at_a_time(broker, replica, partition, event, effects)
+            model.epoch_starts.setdefault(replica.leader_epoch, model.log.end)
+        _check_joining_members(broker, replica, partition, effects)
+    _check_single_proposal(broker, replica, partition, event, effects)
 
 
 def check_after(broker: int, replica: Replica, partition: PartitionModel) -> None:
@@ -51,37 +51,39 @@ def check_after(broker: int, replica: Replica, partition: PartitionModel) -> Non
     )
 
 
-def _joiners_have_all(
+def _check_joining_members(
     broker: int, replica: Replica, partition: PartitionModel, effects: Effects
 ) -> None:
-    model, began = partition.replica(broker), replica.leader_epoch
-    if not partition.checks_data or not model.is_sure or began not in model.began:
+    model, epoch = partition.replica(broker), replica.leader_epoch
+    if not partition.checks_data or not model.is_certain or epoch not in model.epoch_starts:
         return
     state = partition.state
-    if state is None or (state.leader, state.leader_epoch) != (broker, began):
+    if state is None or (state.leader, state.leader_epoch) != (broker, epoch):
         return  # deposed: its followers follow another leader, and have truncated their logs
-    needed = max(model.began[began], replica.high_watermark)
+    needed = max(model.epoch_starts[epoch], replica.high_watermark)
     for effect in effects:
         for joining in set(effect.isr) - set(replica.isr) if type(effect) is WriteIsr else ():
             joiner = partition.replica(joining)
             partition.require(
-                not joiner.is_sure or joiner.log.end >= needed,
+                not joiner.is_certain or joiner.log.end >= needed,
                 "Isr/joined-before-epoch-start",
-                f"leader {broker}, whose epoch begins at {model.began[began]} and whose high "
-                f"watermark is {replica.high_watermark}, lets broker {joining} into the ISR, whose "
-                f"log is {joiner.log}",
+                f"leader {broker}, whose epoch begins at {model.epoch_starts[epoch]} and whose "
+                f"high watermark is {replica.high_watermark}, lets broker {joining} into the ISR, "
+                f"whose log is {joiner.log}",
             )
 
 
-def _one_isr_at_a_time(
+def _check_single_proposal(
     broker: int, replica: Replica, partition: PartitionModel, event: Event, effects: Effects
 ) -> None:
     model = partition.replica(broker)
-    if model.under_way is not None and _is_heard_of(model.under_way, replica, event):
-        model.under_way = None
+    if model.pending_proposal is not None and _is_outcome_known(
+        model.pending_proposal, replica, event
+    ):
+        model.pending_proposal = None
     for effect in effects:
         if type(effect) is WriteIsr:
-            before, model.under_way = model.under_way, effect
+            before, model.pending_proposal = model.pending_proposal, effect
             partition.require(
                 before is None,
                 "Isr/two-proposals-at-once",
@@ -90,7 +92,7 @@ def _one_isr_at_a_time(
             )
 
 
-def _is_heard_of(proposal: WriteIsr, replica: Replica, event: Event) -> bool:
+def _is_outcome_known(proposal: WriteIsr, replica: Replica, event: Event) -> bool:
     """Return whether the leader knows that the proposal is written, refused, to be retried, or
     void."""
     if replica.role is not Role.LEADER or replica.leader_epoch != proposal.leader_epoch:

@@ -16,13 +16,13 @@ from ackproof.broker.replication.events import (
     TruncateFully,
 )
 from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batches
-from simulation.machines.disk import MemoryDisk
+from simulation.machines.disk import SimulatedDisk
 from simulation.violation import Violation
 
 READ_BYTES = 2**31 - 1
 
 
-class Extent(NamedTuple):
+class BatchExtent(NamedTuple):
     """A batch without its bytes.
 
     The CRC covers neither base offset nor epoch. Since every record that a client sends is
@@ -42,7 +42,7 @@ class Extent(NamedTuple):
     """The sequence number of its first record."""
 
     @classmethod
-    def of(cls, batch: RecordBatch) -> "Extent":
+    def of(cls, batch: RecordBatch) -> "BatchExtent":
         """Describe a batch as it stands in a log."""
         return cls(
             batch.base_offset,
@@ -62,7 +62,7 @@ class Extent(NamedTuple):
 class ModelLog:
     """The batches of a log, in the order of their offsets, as a replica's effects made it."""
 
-    def __init__(self, start: int = 0, extents: Iterable[Extent] = ()) -> None:
+    def __init__(self, start: int = 0, extents: Iterable[BatchExtent] = ()) -> None:
         self.start = start
         self._extents = list(extents)
         self._bases = [extent.base for extent in self._extents]
@@ -92,7 +92,7 @@ class ModelLog:
             if effect.leader_epoch is None:
                 base = batch.base_offset
             epoch = batch.leader_epoch if effect.leader_epoch is None else effect.leader_epoch
-            extent = Extent.of(batch)._replace(base=base, next=base + size, epoch=int(epoch))
+            extent = BatchExtent.of(batch)._replace(base=base, next=base + size, epoch=int(epoch))
             self._extents.append(extent)
             self._bases.append(base)
             base += size
@@ -118,7 +118,7 @@ class ModelLog:
         """Give up the records below ``offset``; their batches may still be on the disk."""
         self.start = max(self.start, offset)
 
-    def between(self, start: int, end: int) -> Iterator[Extent]:
+    def between(self, start: int, end: int) -> Iterator[BatchExtent]:
         """Return the batches that hold an offset at or above ``start``, and none at or above
         ``end``."""
         first = max(0, bisect_right(self._bases, start) - 1)
@@ -152,7 +152,7 @@ def read_log(log: PartitionLog) -> ModelLog | None:
         Violation: The broker has opened the log although a batch is missing or damaged.
     """
     try:
-        return ModelLog(log.log_start_offset, [Extent.of(batch) for batch in batches_of(log)])
+        return ModelLog(log.log_start_offset, [BatchExtent.of(batch) for batch in batches_of(log)])
     except OSError:
         return None
 
@@ -179,11 +179,11 @@ def batches_of(log: PartitionLog) -> Iterator[RecordBatch]:
             at = batch.next_offset
 
 
-def certain_batches(disk: MemoryDisk, log: Path, end: int) -> Iterator[RecordBatch]:
+def durable_batches(disk: SimulatedDisk, log: Path, end: int) -> Iterator[RecordBatch]:
     """Yield the batches below ``end`` that survive any power failure, and none of a deleted log."""
     names = disk.names(log) if disk.is_directory(log) else []
     for name in sorted(name for name in names if name.endswith(LOG_SUFFIX)):
-        data = disk.certain(log / name)
+        data = disk.durable_bytes(log / name)
         for batch in parse_batches(data, verify_crc=False, partial_tail=True):
             if batch.next_offset > end:
                 return

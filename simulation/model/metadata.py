@@ -23,7 +23,7 @@ CONTROLLER: Final = "/controller"
 BROKERS: Final = "/config/brokers/"
 ALL: Final = "<default>"
 
-Led = tuple[TopicPartition, int, int]
+LeaderTerm = tuple[TopicPartition, int, int]
 """A partition, its leader and the epoch."""
 
 
@@ -47,7 +47,7 @@ class BrokerSettings:
         return self.properties[broker].overridden(dynamic).topic_defaults()
 
 
-def leaders(answer: MetadataResponse, ever_led: Container[Led]) -> None:
+def check_reported_leaders(answer: MetadataResponse, ever_led: Container[LeaderTerm]) -> None:
     """Judge the leaders in an answer to Metadata. Raises Violation.
 
     ``ever_led`` has all leaders and epochs that were ever in ZooKeeper.

@@ -31,23 +31,23 @@ from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.types import NO_LEADER, ControllerEpoch, TopicPartition
-from simulation.machines.disk import MemoryDisk
+from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import BEGINNING_WALL_MS
 from simulation.model import isr, producers, storage
 from simulation.model.controller import ControllersModel
 from simulation.model.groups import GroupsModel, StoredCommits
 from simulation.model.log import ModelLog, read_log
-from simulation.model.metadata import BrokerSettings, Led
-from simulation.model.partition import PartitionModel, Topic
+from simulation.model.metadata import BrokerSettings, LeaderTerm
+from simulation.model.partition import PartitionModel, TopicModel
 from simulation.model.replica import Lag
 from simulation.plans.coverage import Coverage
 from simulation.violation import Violation
 
-NOT_STEPPED = (Role.OFFLINE, -1)
+NO_ROLE = (Role.OFFLINE, -1)
 UNREAD = (None, 0)
 
 
-class Observer:
+class ClusterObserver:
     """The state of one world, as observed.
 
     Args:
@@ -70,11 +70,11 @@ class Observer:
         self.coverage: Coverage = Coverage()
         self.notes: list[tuple[float, str]] = []
         """The events of the run, for its narrative."""
-        self.topics: dict[str, Topic] = {}
+        self.topics: dict[str, TopicModel] = {}
         self.configs: dict[str, dict[str, str]] = {}
         """The settings of each topic, as last written."""
         self.settings = BrokerSettings()
-        self.ever_led: set[Led] = set()
+        self.ever_led: set[LeaderTerm] = set()
         """Every leader and epoch, including those of deleted topics."""
         self.stored_commits: defaultdict[int, StoredCommits] = defaultdict(StoredCommits)
         """The stored commits by partition of ``__consumer_offsets``."""
@@ -84,7 +84,7 @@ class Observer:
         """The transaction of each broker's last registration, which is its epoch."""
         self.group_ends: Counter[str] = Counter()
         """The number of times each group was deleted."""
-        self.held_at: dict[int, float] = {}
+        self.pause_changed_at: dict[int, float] = {}
         """The time at which each broker was last paused or resumed."""
         self.unclean: set[str] = set()  # topics that allow elections outside the ISR
         self.flushes = storage.FlushTracker()
@@ -96,7 +96,9 @@ class Observer:
         self._unclean_everywhere = unclean
         self._lag_max = lag_max
         self._hosted: dict[tuple[int, TopicPartition], Partition] = {}
-        self._found: WeakKeyDictionary[Partition, tuple[ModelLog | None, int]] = WeakKeyDictionary()
+        self._unobserved: WeakKeyDictionary[Partition, tuple[ModelLog | None, int]] = (
+            WeakKeyDictionary()
+        )
         """The log and high watermark of replicas that were hosted before the model knew their
         topic. Without a controller, a broker may host a partition before the topic has an id."""
         self._stopped: WeakSet[Partition] = WeakSet()
@@ -112,12 +114,12 @@ class Observer:
         """Add a line to the narrative."""
         self.notes.append((self._now(), what))
 
-    def held(self, broker: int) -> None:
+    def pause_changed(self, broker: int) -> None:
         """Note that a broker was paused or resumed. Its timers did not run until now."""
-        self.held_at[broker] = self._now()
+        self.pause_changed_at[broker] = self._now()
 
     @contextlib.contextmanager
-    def failing(self) -> Iterator[None]:
+    def violations_end_run(self) -> Iterator[None]:
         """Let a violation inside this context end the run."""
         try:
             yield
@@ -127,7 +129,7 @@ class Observer:
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionModel]]:
         """Yield all partitions that are not being deleted."""
         for name, topic in self.topics.items():
-            if not topic.is_doomed:
+            if not topic.is_being_deleted:
                 for number, partition in topic.partitions.items():
                     yield TopicPartition(name, number), partition
 
@@ -152,7 +154,9 @@ class Observer:
     def find(self, tp: TopicPartition) -> PartitionModel | None:
         """Return a partition, or None if it does not exist or is being deleted."""
         topic = self.topics.get(tp.topic)
-        return None if topic is None or topic.is_doomed else topic.partitions.get(tp.partition)
+        return (
+            None if topic is None or topic.is_being_deleted else topic.partitions.get(tp.partition)
+        )
 
     # --- ZooKeeper --------------------------------------------------------------------------
 
@@ -161,10 +165,10 @@ class Observer:
         deleted."""
         match path.split("/")[1:]:
             case ["brokers", "topics", topic]:
-                with self.failing():
+                with self.violations_end_run():
                     self._topic_changed(topic, data)
             case ["brokers", "topics", topic, "partitions", number, "state"] if data is not None:
-                with self.failing():
+                with self.violations_end_run():
                     self._state_changed(TopicPartition(topic, int(number)), data, version)
             case ["brokers", "ids", broker]:
                 self._broker_changed(int(broker), zxid, came=data is not None)
@@ -176,11 +180,11 @@ class Observer:
                     else f"broker {self.controller} becomes the controller"
                 )
             case ["controller_epoch"] if data is not None:
-                with self.failing():
+                with self.violations_end_run():
                     self._controller_epoch_changed(znodes.decode_controller_epoch(data))
             case ["admin", "delete_topics", topic] if data is not None:
                 if topic in self.topics:
-                    self.topics[topic].is_doomed = True
+                    self.topics[topic].is_being_deleted = True
                     self.note(f"the deletion of topic {topic} is ordered")
             case ["config", "topics", topic] if data is not None:
                 self._configured(topic, dict(znodes.decode_config(path, data)))
@@ -204,24 +208,24 @@ class Observer:
         if data is None:
             former = self.topics.pop(topic, None)
             if former is not None:
-                former.gone(topic, self._hosts(topic, former))
+                former.deleted(topic, self._hosts(topic, former))
             self.configs.pop(topic, None)
             self.unclean.discard(topic)
             return
         written = znodes.decode_topic(topic, data)
         known = self.topics.get(topic)
         if known is None or known.topic_id != written.topic_id:
-            known = self.topics[topic] = Topic(written.topic_id, written)
+            known = self.topics[topic] = TopicModel(written.topic_id, written)
         known.assigned(topic, written)
         for number in written.partitions:
             self.add_partition(known, TopicPartition(topic, number))
 
-    def _hosts(self, name: str, topic: Topic) -> Iterator[tuple[int, TopicPartition]]:
+    def _hosts(self, name: str, topic: TopicModel) -> Iterator[tuple[int, TopicPartition]]:
         for (broker, tp), hosted in self._hosted.items():
             if tp.topic == name and hosted.log.metadata.topic_id == topic.topic_id:
                 yield broker, tp
 
-    def add_partition(self, topic: Topic, tp: TopicPartition) -> None:
+    def add_partition(self, topic: TopicModel, tp: TopicPartition) -> None:
         """Add a partition unless it is known."""
         if tp.partition not in topic.partitions:
             added = PartitionModel(str(tp), checks_data=self._checks_data, note=self.note)
@@ -244,13 +248,13 @@ class Observer:
                 f"{tp}: elected in controller epoch {state.controller_epoch}, "
                 f"the current one is {self.controller_epoch}",
             )
-        self.state_is(tp, partition, state)
+        self.state_changed(tp, partition, state)
 
     def _note_state(self, tp: TopicPartition, state: PartitionState) -> None:
         led = "no broker leads" if state.leader == NO_LEADER else f"{state.leader} leads"
         self.note(f"{tp}: {led} in epoch {state.leader_epoch}, the ISR is {list(state.isr)}")
 
-    def state_is(
+    def state_changed(
         self, tp: TopicPartition, partition: PartitionModel, state: PartitionState
     ) -> None:
         """Process the state of a partition in ZooKeeper."""
@@ -273,15 +277,15 @@ class Observer:
         for tp, partition in self.partitions():
             hosted = self._hosted.get((broker, tp))
             synced = hosted.log.recovery_point if hosted is not None else 0
-            with self.failing():
+            with self.violations_end_run():
                 partition.damaged(broker, 0 if disk_too else synced, now=self._now())
         if disk_too:
             self._hosted = {key: h for key, h in self._hosted.items() if key[0] != broker}
 
-    def cut_short(self, broker: int) -> None:
+    def ended_abruptly(self, broker: int) -> None:
         """Note that a broker was killed, or did not end in order."""
         for _, partition in self.partitions():
-            partition.cut_short(broker)
+            partition.ended_abruptly(broker)
 
     def ended_in_order(self, broker: int) -> None:
         """Note that a broker stopped as it was asked to, and has closed its logs."""
@@ -290,25 +294,25 @@ class Observer:
 
     # --- replicas ---------------------------------------------------------------------------
 
-    def replica_hosted(self, broker: int, hosted: Partition, disk: MemoryDisk) -> None:
+    def replica_hosted(self, broker: int, hosted: Partition, disk: SimulatedDisk) -> None:
         """Judge the log that a new replica has found; raises Violation."""
         tp = hosted.tp
         self._hosted[broker, tp] = hosted
         partition, read = self._observed(hosted), read_log(hosted.log)
         if partition is None:
-            self._found[hosted] = read, hosted.replica.high_watermark
+            self._unobserved[hosted] = read, hosted.replica.high_watermark
             return
         config = self.configs.get(tp.topic, {})
         if partition.checks_data and read is not None:
             model, now = partition.replica(broker), self._wall_ms()
-            storage.retention_found(hosted, partition, model, read.start, config, wall_ms=now)
+            storage.excuse_retention(hosted, partition, model, read.start, config, wall_ms=now)
         partition.hosted(broker, read, hosted.replica.high_watermark)
         if partition.checks_data and read is not None:
             where = f"{tp}, broker {broker}"
-            storage.epochs_found(where, hosted.log, read, deleted=partition.given_up)
+            storage.check_epochs(where, hosted.log, read, deleted=partition.deleted_below)
             producers.check(where, hosted.log, read)
             producers.check_snapshots(where, hosted.log, disk, read)
-            storage.times_agree(where, hosted.log, read)
+            storage.check_timestamps(where, hosted.log, read)
 
     def replica_stepped(
         self,
@@ -316,26 +320,26 @@ class Observer:
         hosted: Partition,
         event: Event,
         effects: Sequence[Effect],
-        disk: MemoryDisk,
+        disk: SimulatedDisk,
     ) -> None:
         """Judge a step whose effects were carried out; raises Violation."""
         if hosted in self._stopped:
             return
-        self._role_follows(broker, hosted, event)
+        self._check_role(broker, hosted, event)
         partition = self._observed(hosted)
-        if partition is None and hosted in self._found and effects:
-            self._found[hosted] = UNREAD
+        if partition is None and hosted in self._unobserved and effects:
+            self._unobserved[hosted] = UNREAD
         if type(event) is Stopped:
             self._stopped.add(hosted)
             self._hosted.pop((broker, hosted.tp), None)
             if partition is not None:
                 partition.removed(broker)
         elif partition is not None:
-            if hosted in self._found:
-                partition.hosted(broker, *self._found.pop(hosted))
+            if hosted in self._unobserved:
+                partition.hosted(broker, *self._unobserved.pop(hosted))
             self._judge(broker, hosted, partition, event, effects)
             if effects:
-                self._log_agrees(broker, hosted, partition, effects, disk)
+                self._check_log(broker, hosted, partition, effects, disk)
 
     def _judge(
         self,
@@ -369,9 +373,9 @@ class Observer:
         if partition is not None:
             partition.removed(broker)
 
-    def _role_follows(self, broker: int, hosted: Partition, event: Event) -> None:
+    def _check_role(self, broker: int, hosted: Partition, event: Event) -> None:
         replica, tp = hosted.replica, hosted.tp
-        _, epoch = self._roles.get(hosted, NOT_STEPPED)
+        _, epoch = self._roles.get(hosted, NO_ROLE)
         as_printed = isinstance(event, LeaderAndIsr) and event.as_printed
         if replica.leader_epoch < epoch and not as_printed:
             what = f"{tp}: broker {broker} was in leader epoch {epoch}, and obeys an order of"
@@ -383,7 +387,7 @@ class Observer:
 
     def role_before(self, hosted: Partition) -> Role:
         """Return the role that a replica had before its present step."""
-        return self._roles.get(hosted, NOT_STEPPED)[0]
+        return self._roles.get(hosted, NO_ROLE)[0]
 
     def _note_effects(self, broker: int, hosted: Partition, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -398,43 +402,43 @@ class Observer:
         model, config = partition.replica(broker), self.configs.get(hosted.tp.topic, {})
         if partition.checks_data and model.readable:
             committed, now = model.high_watermark, self._wall_ms()
-            storage.retention_taken(
+            storage.check_own_retention(
                 hosted, model, event.offset, config, committed=committed, wall_ms=now
             )
 
-    def _log_agrees(
+    def _check_log(
         self,
         broker: int,
         hosted: Partition,
         partition: PartitionModel,
         effects: Sequence[Effect],
-        disk: MemoryDisk,
+        disk: SimulatedDisk,
     ) -> None:
         """Compare a replica with its log, and after a truncation the log with what is in it."""
         log, replica, where = hosted.log, hosted.replica, f"{hosted.tp}, broker {broker}"
-        check_itself(replica)
-        check_itself(log)
-        there = (log.log_start_offset, log.log_end_offset)
-        believed = (replica.log_start_offset, replica.log_end_offset)
-        if there != believed:
+        assert_invariants(replica)
+        assert_invariants(log)
+        log_offsets = (log.log_start_offset, log.log_end_offset)
+        state_offsets = (replica.log_start_offset, replica.log_end_offset)
+        if log_offsets != state_offsets:
             raise Violation(
                 "Replica/state-differs-from-log",
-                f"{where}: it believes in {believed}, the log is {there}",
+                f"{where}: it believes in {state_offsets}, the log is {log_offsets}",
             )
         if not partition.checks_data:
             return
-        storage.epochs_agree(where, log, replica)
+        storage.check_replica_epochs(where, log, replica)
         truncations = [each for each in effects if isinstance(each, Truncate | TruncateFully)]
         if not truncations:
             return
         for each in truncations:
             if isinstance(each, TruncateFully):
-                producers.check_begun_anew(where, log, each.offset)
+                producers.check_restarted(where, log, each.offset)
         read = read_log(log)
         if read is not None:
             producers.check(where, log, read)
             producers.check_snapshots(where, log, disk, read)
-            storage.times_agree(where, log, read)
+            storage.check_timestamps(where, log, read)
 
     def _wall_ms(self) -> int:
         return BEGINNING_WALL_MS + int(self._now() * 1000)
@@ -448,7 +452,11 @@ class Observer:
         """Return the partition, or None if the replica is of a former topic of that name, or is
         being deleted."""
         topic = self.topics.get(hosted.tp.topic)
-        if topic is None or topic.is_doomed or topic.topic_id != hosted.log.metadata.topic_id:
+        if (
+            topic is None
+            or topic.is_being_deleted
+            or topic.topic_id != hosted.log.metadata.topic_id
+        ):
             return None
         return topic.partitions.get(hosted.tp.partition)
 
@@ -468,14 +476,14 @@ class Observer:
             raise Violation("Isr/suspicion-forgotten", f"{what} {event.result.name}")
 
 
-class Checked(Protocol):
+class SelfChecking(Protocol):
     """A state machine or log of the broker that can assert its own invariants."""
 
     def check(self) -> None:
         """Raise BrokenInvariant unless the invariants hold."""
 
 
-def check_itself(part: Checked) -> None:
+def assert_invariants(part: SelfChecking) -> None:
     """Let a part of the broker assert its own invariants. Raises Violation.
 
     **Broker/assertion-failed**: the invariants are in each ``check`` of the broker.

@@ -44,7 +44,7 @@ it has one:
 Guarantees end as ``docs/guarantees.md`` says. A broker that lost power or disk is *damaged* from
 the offset that it may have lost, until a leader has let it into the ISR again. When all members of
 the ISR are damaged, only what they all have is guaranteed, and the rest of what was committed is
-forgotten here (:meth:`PartitionModel.unpromise`). Records of later epochs are guaranteed again.
+forgotten here (:meth:`PartitionModel.end_guarantee`). Records of later epochs are guaranteed again.
 """
 
 from collections import defaultdict
@@ -76,11 +76,11 @@ from ackproof.broker.replication.events import (
 )
 from ackproof.broker.replication.replica import Replica, Role
 from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
-from simulation.model.log import Extent, ModelLog
-from simulation.model.replica import NODE_IS_FINE, Lag, ReplicaModel
+from simulation.model.log import BatchExtent, ModelLog
+from simulation.model.replica import UNDAMAGED, Lag, ReplicaModel
 from simulation.violation import Violation
 
-NOT_ASKED: Final = (0, 0, 0)
+NO_REQUEST: Final = (0, 0, 0)
 
 
 class PartitionModel:
@@ -98,14 +98,14 @@ class PartitionModel:
         learns of a change late."""
         self.been_in_sync: set[int] = set()
         """The brokers that were in the ISR since the partition was assigned to them."""
-        self.committed: dict[int, Extent] = {}
+        self.committed: dict[int, BatchExtent] = {}
         """The guaranteed batches that any leader had below its high watermark, by base offset."""
         self.committed_end = 0
-        self.given_up = 0
+        self.deleted_below = 0
         """The offset below which retention or DeleteRecords may have deleted records."""
-        self.unpromised: list[tuple[float, int]] = []
+        self.ended_guarantees: list[tuple[float, int]] = []
         """The times at which a guarantee ended, each with the offset from which on it ended."""
-        self.only_leader: dict[int, Extent] = {}
+        self.only_leader: dict[int, BatchExtent] = {}
         """The batches that the present leader has acknowledged with acks=1."""
         self.read_end = 0
         """The end of what any consumer has read."""
@@ -183,29 +183,29 @@ class PartitionModel:
             self.require(
                 unclean, "Election/unclean-leader", f"{leader} leads, the ISR was {before.isr}"
             )
-            self.unpromise(0, epoch=before.leader_epoch, now=now)
+            self.end_guarantee(0, epoch=before.leader_epoch, now=now)
         registered = {broker: replica.registered for broker, replica in self.replicas.items()}
-        anew = _begins_anew(before, state, registered)
-        away = _awaited(before, registered) if anew and not unclean else ()
+        returned = _elects_returned_member(before, state, registered)
+        away = _members_not_back(before, registered) if returned and not unclean else ()
         self.require(
             not away,
             "Election/did-not-wait-for-isr",
             f"{leader} leads, and {away} may have records that it lost",
         )
-        others = sorted(set(isr) - {leader}) if anew else ()
+        others = sorted(set(isr) - {leader}) if returned else ()
         self.require(
             not others,
             "Election/leader-not-alone-in-isr",
             f"{leader} leads again, in the ISR are {others}",
         )
-        self._weigh_damage(now)
-        if anew and not self.replica(leader).is_whole:
-            self._all_have_bounced(now)
+        self._check_undamaged_member(now)
+        if returned and not self.replica(leader).is_whole:
+            self._whole_isr_bounced(now)
         if leader not in (NO_LEADER, before.leader):
-            self._no_better_member(leader, isr)
+            self._check_better_member(leader, isr)
         self._check_members(isr, "Isr/member-lacks-committed-record")
 
-    def _all_have_bounced(self, now: float) -> None:
+    def _whole_isr_bounced(self, now: float) -> None:
         """End guarantees after the whole ISR came back from a kill or a power failure.
 
         A controller cannot tell the two apart. Any member may lead, and with a damaged leader,
@@ -215,22 +215,22 @@ class PartitionModel:
         assert self.state is not None
         self._note(f"{self.name}: the whole ISR had restarted, and a damaged replica was elected")
         members = [self.replica(broker) for broker in self.isr]
-        self.unpromise(
-            int(min(replica.kept_from_damage for replica in members)),
+        self.end_guarantee(
+            int(min(replica.undamaged_end for replica in members)),
             epoch=self.state.leader_epoch - 1,
             now=now,
         )
         for replica in members:
-            replica.kept_from_damage = NODE_IS_FINE
+            replica.undamaged_end = UNDAMAGED
 
-    def _no_better_member(self, leader: int, isr: Iterable[int]) -> None:
+    def _check_better_member(self, leader: int, isr: Iterable[int]) -> None:
         replica = self.replica(leader)
-        fine = [b for b in isr if self.replica(b).is_whole]
+        undamaged = [b for b in isr if self.replica(b).is_whole]
         self.require(
-            not replica.known or replica.log.end >= self.committed_end or not fine,
+            not replica.known or replica.log.end >= self.committed_end or not undamaged,
             "Isr/damaged-replica-stays",
             f"{self.committed_end} are committed, broker {leader} has {replica.log} and is elected "
-            f"instead of one of {fine}",
+            f"instead of one of {undamaged}",
         )
 
     def _leads(self, epoch: int, broker: int) -> None:
@@ -246,12 +246,12 @@ class PartitionModel:
     def holds(self, base: int, crc: int) -> bool:
         """Return whether this batch is committed and guaranteed."""
         extent = self.committed.get(base)
-        return base >= self.given_up and extent is not None and extent.crc == crc
+        return base >= self.deleted_below and extent is not None and extent.crc == crc
 
-    def is_promised(self, offset: int, sent_at: float) -> bool:
+    def is_guaranteed(self, offset: int, sent_at: float) -> bool:
         """Return whether a record sent at that time and acknowledged at ``offset`` must be kept."""
-        return offset >= self.given_up and not any(
-            when >= sent_at and start <= offset for when, start in self.unpromised
+        return offset >= self.deleted_below and not any(
+            when >= sent_at and start <= offset for when, start in self.ended_guarantees
         )
 
     def _check_members(self, members: Iterable[int], invariant: str) -> None:
@@ -275,7 +275,7 @@ class PartitionModel:
         if end <= replica.verified:
             return
         for extent in replica.log.between(replica.verified, end):
-            if extent.base >= self.given_up:
+            if extent.base >= self.deleted_below:
                 right = self.committed.get(extent.base)
                 self.require(
                     right == extent,
@@ -291,38 +291,40 @@ class PartitionModel:
         replica = self.replicas.get(broker)
         if replica is None:
             return
-        replica.unsure_from(kept)
+        replica.uncertain_from(kept)
         replica.closed = False
         if kept >= replica.log.end:
             return
-        replica.had = replica.log.end if replica.is_whole else max(replica.had, replica.log.end)
-        replica.kept_from_damage = min(replica.kept_from_damage, kept)
+        replica.end_before_damage = (
+            replica.log.end if replica.is_whole else max(replica.end_before_damage, replica.log.end)
+        )
+        replica.undamaged_end = min(replica.undamaged_end, kept)
         replica.lost_committed = None
         if self.state is not None and self.state.leader == broker:
             self.only_leader = {o: e for o, e in self.only_leader.items() if e.next <= kept}
-        self._weigh_damage(now)
+        self._check_undamaged_member(now)
 
-    def _weigh_damage(self, now: float) -> None:
+    def _check_undamaged_member(self, now: float) -> None:
         """End guarantees when no member of the ISR is undamaged.
 
         What comes later is guaranteed again, so the members count as whole from here on.
         """
         members = [self.replica(broker) for broker in self.isr]
-        kept = [member.kept_from_damage for member in members]
-        if not kept or NODE_IS_FINE in kept:
+        kept = [member.undamaged_end for member in members]
+        if not kept or UNDAMAGED in kept:
             return
         assert self.state is not None
-        self.unpromise(int(min(kept)), epoch=self.state.leader_epoch, now=now)
+        self.end_guarantee(int(min(kept)), epoch=self.state.leader_epoch, now=now)
         for member in members:
-            member.kept_from_damage = NODE_IS_FINE
+            member.undamaged_end = UNDAMAGED
 
-    def unpromise(self, offset: int, *, epoch: int, now: float) -> None:
+    def end_guarantee(self, offset: int, *, epoch: int, now: float) -> None:
         """End the guarantee of what was committed at ``offset`` and above in ``epoch`` or before.
 
         Replicas may still hold it, with a high watermark above it, until they have followed or led
         in a later epoch. Until then, what they hold or lack does not count.
         """
-        self.unpromised.append((now, offset))
+        self.ended_guarantees.append((now, offset))
         self.only_leader.clear()
         self.committed = {o: e for o, e in self.committed.items() if e.next <= offset}
         self.committed_end = min(self.committed_end, offset)
@@ -332,14 +334,14 @@ class PartitionModel:
             replica.verified = min(replica.verified, offset)
         self._note(f"{self.name} has no guarantee from offset {offset} on any more")
 
-    def damaged_left_isr(self) -> None:
+    def check_damaged_left_isr(self) -> None:
         """Judge at the end: a replica that lacked committed records has left the ISR since."""
         for broker in self.isr:
             replica = self.replica(broker)
             self.require(
                 not replica.lost_committed or replica.is_whole,
                 "Isr/damaged-replica-stays",
-                f"broker {broker} came back with nothing above {replica.kept_from_damage:.0f}, and "
+                f"broker {broker} came back with nothing above {replica.undamaged_end:.0f}, and "
                 "was never taken out of the ISR",
             )
 
@@ -350,7 +352,7 @@ class PartitionModel:
         read."""
         replica = self.replica(broker)
         was_closed = replica.closed
-        replica.begins_anew(readable=log is not None)
+        replica.process_started(readable=log is not None)
         if log is None:
             return
         self.require(
@@ -365,7 +367,7 @@ class PartitionModel:
             f"order, and is {high_watermark}",
         )
         kept, as_it_was = log.agrees_up_to(replica.log), replica.known and self.checks_data
-        certain = replica.log.end if as_it_was else min(replica.certain, replica.log.end)
+        certain = replica.log.end if as_it_was else min(replica.durable_end, replica.log.end)
         self.require(
             kept >= certain and (not as_it_was or log.end == replica.log.end),
             "Log/records-lost-on-disk",
@@ -373,8 +375,8 @@ class PartitionModel:
             f"is the same up to {kept}",
         )
         if not as_it_was:
-            replica.keeps(log, kept)
-        replica.has_again(log, high_watermark)
+            replica.log_found(log, kept)
+        replica.log_read(log, high_watermark)
 
     def closed(self, broker: int) -> None:
         """Note that ``broker`` has ended in order.
@@ -385,7 +387,7 @@ class PartitionModel:
         if broker in self.replicas:
             self.replicas[broker].closed = self.replicas[broker].known
 
-    def cut_short(self, broker: int) -> None:
+    def ended_abruptly(self, broker: int) -> None:
         """Note that ``broker`` has not ended in order: the high watermark on its disk is older.
 
         Its next process may be asked to stop before it has opened this log again.
@@ -400,7 +402,7 @@ class PartitionModel:
 
     def failed(self, broker: int) -> None:
         """Note that ``broker`` could not carry out its replica's decision, and halts."""
-        self.replica(broker).unsure_from(0)
+        self.replica(broker).uncertain_from(0)
 
     # --- steps ------------------------------------------------------------------------------
 
@@ -411,31 +413,33 @@ class PartitionModel:
         model = self.replica(broker)
         if not model.readable:
             return
-        self._heard(broker, model, replica, event)
+        self._process_event(broker, model, replica, event)
         for effect in effects:
-            self._follow(broker, model, effect, replica.isr)
-        self._lagging_are_dropped(broker, model, replica, event)
+            self._apply(broker, model, effect, replica.isr)
+        self._check_laggards(broker, model, replica, event)
         if self.checks_data:
             model.verified = min(model.verified, model.log.end)
-            self._look(broker, model, replica, event)
+            self._check_view(broker, model, replica, event)
             for answer in (effect for effect in effects if type(effect) is Respond):
-                self._answered(broker, model, replica, answer)
-            self._waiting_producers(broker, model, replica, event)
+                self._check_answer(broker, model, replica, answer)
+            self._check_waiting_producers(broker, model, replica, event)
 
-    def _heard(self, broker: int, model: ReplicaModel, replica: Replica, event: Event) -> None:
+    def _process_event(
+        self, broker: int, model: ReplicaModel, replica: Replica, event: Event
+    ) -> None:
         match event:
             case Produce():
-                model.asked(event)
+                model.produce_received(event)
             case LeaderAndIsr() if replica.role is Role.LEADER:
                 self._leads(replica.leader_epoch, broker)
                 model.trusted = model.trusted or replica.leader_epoch > self._disturbed
             case FollowerFetch():
-                self._leader_knows_what_is_left(event.replica)
+                self._leader_learns_end(event.replica)
             case LogStartMoved():
                 model.log.start_at(event.offset)
-                self.given_up = max(self.given_up, event.offset)
+                self.deleted_below = max(self.deleted_below, event.offset)
 
-    def _leader_knows_what_is_left(self, follower: int) -> None:
+    def _leader_learns_end(self, follower: int) -> None:
         """Count a damaged follower as whole once its leader knows its end, if it lost nothing
         committed."""
         model = self.replicas.get(follower)
@@ -443,9 +447,9 @@ class PartitionModel:
             if model.lost_committed is None:
                 model.lost_committed = model.log.end < self.committed_end
             if not model.lost_committed:
-                model.kept_from_damage = NODE_IS_FINE
+                model.undamaged_end = UNDAMAGED
 
-    def _follow(self, broker: int, model: ReplicaModel, effect: Effect, isr: Iterable[int]) -> None:
+    def _apply(self, broker: int, model: ReplicaModel, effect: Effect, isr: Iterable[int]) -> None:
         model.log.follow(effect)
         match effect:
             case Append() if effect.leader_epoch is not None:
@@ -456,7 +460,7 @@ class PartitionModel:
                     f"{first} and {broker} both append in epoch {effect.leader_epoch}",
                 )
             case AdvanceLogStart():
-                self.given_up = max(self.given_up, effect.offset)
+                self.deleted_below = max(self.deleted_below, effect.offset)
             case WriteIsr():
                 model.proposal = effect
                 self._proposed(effect, isr)
@@ -470,9 +474,9 @@ class PartitionModel:
         """
         for broker in effect.isr:
             if broker not in self.isr and broker not in isr:
-                self.replica(broker).kept_from_damage = NODE_IS_FINE
+                self.replica(broker).undamaged_end = UNDAMAGED
 
-    def _look(self, broker: int, model: ReplicaModel, replica: Replica, event: Event) -> None:
+    def _check_view(self, broker: int, model: ReplicaModel, replica: Replica, event: Event) -> None:
         watermark = model.high_watermark = replica.high_watermark
         view = (replica.log_start_offset, replica.log_end_offset)
         self.require(
@@ -490,8 +494,8 @@ class PartitionModel:
         if not model.is_whole or not model.trusted:
             return
         if replica.role is Role.LEADER and epoch > self._disturbed:
-            self._leader_has(broker, model, replica, watermark)
-        elif self._is_looked_at(replica) and watermark > self.committed_end >= self.given_up:
+            self._check_leader_watermark(broker, model, replica, watermark)
+        elif self._is_tracked(replica) and watermark > self.committed_end >= self.deleted_below:
             self.require(
                 watermark <= max(self.committed_end, model.log.start),
                 "HighWatermark/out-of-range",
@@ -501,7 +505,7 @@ class PartitionModel:
         if broker in self.isr:
             self._check_members((broker,), "Isr/member-lacks-committed-record")
 
-    def _is_looked_at(self, replica: Replica) -> bool:
+    def _is_tracked(self, replica: Replica) -> bool:
         """Return whether the model tracks what the replica's leader commits.
 
         A leader whose disk rejected a sync is damaged, and may continue to lead since it sees what
@@ -510,16 +514,16 @@ class PartitionModel:
         leader = self.replicas.get(replica.leader)
         return leader is None or leader.is_whole
 
-    def _leader_has(
+    def _check_leader_watermark(
         self, broker: int, model: ReplicaModel, replica: Replica, watermark: int
     ) -> None:
-        before = model.leads_from.get(replica.leader_epoch, 0)
+        before = model.epoch_watermarks.get(replica.leader_epoch, 0)
         self.require(
             watermark >= before,
             "HighWatermark/went-back",
             f"leader {broker}, epoch {replica.leader_epoch}: from {before} to {watermark}",
         )
-        model.leads_from[replica.leader_epoch] = watermark
+        model.epoch_watermarks[replica.leader_epoch] = watermark
         if watermark <= self.committed_end:
             return
         self._verify(broker, model, self.committed_end)
@@ -535,7 +539,7 @@ class PartitionModel:
 
     # --- answers to producers ---------------------------------------------------------------
 
-    def _lagging_are_dropped(
+    def _check_laggards(
         self, broker: int, model: ReplicaModel, replica: Replica, event: Event
     ) -> None:
         """Judge the ISR every half ``replica.lag.time.max.ms``, as a leader does
@@ -546,7 +550,7 @@ class PartitionModel:
         model.lags.stepped(replica, event)
         if type(event) is not Tick:
             return
-        self._watermark_follows(broker, model, replica, event.now)
+        self._check_high_watermark(broker, model, replica, event.now)
         if _proposed(model.proposal, replica):
             return
         follower, lag_ms = model.lags.longest(event.now)
@@ -563,7 +567,7 @@ class PartitionModel:
             f"{broker} for {lag_ms} ms, and in the ISR",
         )
 
-    def _watermark_follows(
+    def _check_high_watermark(
         self, broker: int, model: ReplicaModel, replica: Replica, now: int
     ) -> None:
         """Judge the high watermark at a tick, also when a replica stops counting only because time
@@ -584,7 +588,7 @@ class PartitionModel:
             f"the high watermark is {replica.high_watermark}",
         )
 
-    def _waiting_producers(
+    def _check_waiting_producers(
         self, broker: int, model: ReplicaModel, replica: Replica, event: Event
     ) -> None:
         """Judge the producers that still wait (``request.timeout.ms``, ``DelayedProduce``)."""
@@ -604,14 +608,14 @@ class PartitionModel:
                 f"a producer waits at leader {broker} until {deadline} ms, and it is {now} ms",
             )
 
-    def _answered(
+    def _check_answer(
         self, broker: int, model: ReplicaModel, replica: Replica, answer: Respond
     ) -> None:
-        acks, end, _ = model.waiting.pop(answer.request, NOT_ASKED)
+        acks, end, _ = model.waiting.pop(answer.request, NO_REQUEST)
         if answer.error is not ErrorCode.none:
             return
         if acks == -1:
-            self._enough_in_sync(broker, model, replica)
+            self._check_min_isr(broker, model, replica)
         if replica.leader_epoch <= self._disturbed:
             if not self._leads_now(broker, replica):
                 acked = model.log.between(answer.base_offset, end)
@@ -628,15 +632,15 @@ class PartitionModel:
             for extent in model.log.between(answer.base_offset, end):
                 self.only_leader[extent.base] = extent
 
-    def _enough_in_sync(self, broker: int, model: ReplicaModel, replica: Replica) -> None:
+    def _check_min_isr(self, broker: int, model: ReplicaModel, replica: Replica) -> None:
         """Judge an answer to acks=all (``Partition.checkEnoughReplicasReachOffset``).
 
         ZooKeeper's ISR of this moment does not decide. Suppose 1 and 2 hold the record, 2 is being
         removed, and ZooKeeper has {1} already. The ISR that the leader knows counts, if ZooKeeper
         had it in this epoch. The replicas that it is about to let in count, too (KIP-497).
         """
-        heard = self._in_sync[replica.leader_epoch].intersection(replica.isr)
-        counted = heard.union(_proposed(model.proposal, replica))
+        known_isr = self._in_sync[replica.leader_epoch].intersection(replica.isr)
+        counted = known_isr.union(_proposed(model.proposal, replica))
         self.require(
             len(counted) >= self.min_isr,
             "Isr/acknowledged-below-minimum",
@@ -659,7 +663,7 @@ def _proposed(proposal: WriteIsr | None, replica: Replica) -> tuple[int, ...]:
     return proposal.isr if basis == (replica.leader_epoch, replica.zk_version) else ()
 
 
-def _begins_anew(
+def _elects_returned_member(
     before: PartitionState, state: PartitionState, registered: Mapping[int, int]
 ) -> bool:
     """Return whether a controller elects a member of the ISR although it knows that the member was
@@ -674,19 +678,19 @@ def _begins_anew(
     return before.trusted_up_to(leader) < epoch == state.trusted_up_to(leader)
 
 
-def _awaited(before: PartitionState, registered: Mapping[int, int]) -> list[BrokerId]:
+def _members_not_back(before: PartitionState, registered: Mapping[int, int]) -> list[BrokerId]:
     """Return the members of the ISR that have not come back or never were away."""
     return [b for b in before.isr if registered.get(b, NEVER_READ) <= before.trusted_up_to(b)]
 
 
 @dataclass(slots=True)
-class Topic:
+class TopicModel:
     """A topic and its partitions, as ZooKeeper has them."""
 
     topic_id: object
     assignment: TopicAssignment
     partitions: dict[int, PartitionModel] = field(default_factory=dict)
-    is_doomed: bool = False
+    is_being_deleted: bool = False
     """Whether it is being deleted. Nothing is guaranteed then."""
 
     def replicas(self, number: int) -> tuple[int, ...] | None:
@@ -699,14 +703,14 @@ class Topic:
         lost = sorted(self.partitions.keys() - written.partitions.keys())
         if lost:
             raise Violation("Partition/disappeared", f"{name} has lost its partitions {lost}")
-        for number, partition in self.partitions.items() if not self.is_doomed else ():
+        for number, partition in self.partitions.items() if not self.is_being_deleted else ():
             was, now = self.assignment.partitions[number], written.partitions[number]
             if (was.adding or was.removing) and not (now.adding or now.removing):
-                _move_ends(partition, was, now)
+                _check_move_end(partition, was, now)
             partition.added(set(now.adding) - set(was.adding))
         self.assignment = written
 
-    def gone(self, name: str, hosts: Iterable[tuple[int, TopicPartition]]) -> None:
+    def deleted(self, name: str, hosts: Iterable[tuple[int, TopicPartition]]) -> None:
         """Judge the end of the topic, whose replicas are at ``hosts``; raises Violation."""
         for broker, tp in hosts:
             placed = self.assignment.partitions.get(tp.partition)
@@ -715,7 +719,9 @@ class Topic:
                 raise Violation("Deletion/replica-left", what)
 
 
-def _move_ends(partition: PartitionModel, was: ReplicaAssignment, now: ReplicaAssignment) -> None:
+def _check_move_end(
+    partition: PartitionModel, was: ReplicaAssignment, now: ReplicaAssignment
+) -> None:
     if partition.state is None:
         return
     over = f"it counts as moved to {list(now.replicas)}, and"
@@ -725,8 +731,8 @@ def _move_ends(partition: PartitionModel, was: ReplicaAssignment, now: ReplicaAs
         "Reassignment/ended-out-of-sync",
         f"{over} the ISR is {list(isr)}",
     )
-    been = partition.been_in_sync
-    never = [b for b in was.adding if b in now.replicas and b not in been]
+    were_in_sync = partition.been_in_sync
+    never = [b for b in was.adding if b in now.replicas and b not in were_in_sync]
     partition.require(
         not never, "Reassignment/ended-out-of-sync", f"{over} {never} were never in the ISR"
     )

@@ -23,14 +23,14 @@ from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import RecordBatch
 from ackproof.broker.wire.message import Request, Response
 from ackproof.broker.wire.messages.metadata import MetadataResponse
-from simulation.loop.ownership import Process
-from simulation.machines.disk import MemoryDisk
-from simulation.machines.node import Node
+from simulation.loop.ownership import SimulatedProcess
+from simulation.machines.disk import SimulatedDisk
+from simulation.machines.node import BrokerNode
 from simulation.model import producers, storage
 from simulation.model.groups import deleted_groups
-from simulation.model.metadata import leaders
-from simulation.model.observer import Observer, check_itself
-from simulation.model.storage import CleanEnds
+from simulation.model.metadata import check_reported_leaders
+from simulation.model.observer import ClusterObserver, assert_invariants
+from simulation.model.storage import CleanShutdowns
 from simulation.plans.coverage import (
     CONTROLLER_EFFECT,
     CONTROLLER_EVENT,
@@ -44,33 +44,40 @@ from simulation.plans.coverage import (
 from simulation.violation import Violation
 
 
-class Probes:
+class ProbeFactory:
     """The factory of probes for each process of each broker."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: ClusterObserver) -> None:
         self._observer = observer
-        self._ends: dict[int, CleanEnds] = {}
+        self._shutdowns: dict[int, CleanShutdowns] = {}
 
-    def __call__(self, node: Node, process: Process) -> Probe:
+    def __call__(self, node: BrokerNode, process: SimulatedProcess) -> Probe:
         """Return the probe of a new process."""
         disk = node.disk
-        assert isinstance(disk, MemoryDisk), "the model looks at what a power failure would leave"
-        ends = self._ends.setdefault(node.id, CleanEnds(node, disk))
+        assert isinstance(disk, SimulatedDisk), (
+            "the model looks at what a power failure would leave"
+        )
+        shutdowns = self._shutdowns.setdefault(node.id, CleanShutdowns(node, disk))
         self._observer.settings.properties[node.id] = node.config
-        return BrokerProbe(self._observer, node, process, disk, ends)
+        return BrokerProbe(self._observer, node, process, disk, shutdowns)
 
 
 class BrokerProbe(Probe):
     """The probe of one process."""
 
     def __init__(
-        self, observer: Observer, node: Node, process: Process, disk: MemoryDisk, ends: CleanEnds
+        self,
+        observer: ClusterObserver,
+        node: BrokerNode,
+        process: SimulatedProcess,
+        disk: SimulatedDisk,
+        shutdowns: CleanShutdowns,
     ) -> None:
         self._observer = observer
         self._node = node
         self._process = process
         self._disk = disk
-        self._ends = ends
+        self._shutdowns = shutdowns
 
     def _judge(self, check: Callable[..., None], *reported: Any) -> None:
         if self._process.is_dead:
@@ -92,7 +99,7 @@ class BrokerProbe(Probe):
         """Judge the end of the previous process, and what a power failure may bring back of it."""
 
         def check() -> None:
-            self._ends.opened(self._process.incarnation, logs)
+            self._shutdowns.check_opened(self._process.incarnation, logs)
             for log in logs.logs.values():
                 producers.check_removed(log.directory, self._disk)
 
@@ -100,18 +107,18 @@ class BrokerProbe(Probe):
 
     def log_created(self, logs: LogManager, tp: TopicPartition, log: PartitionLog) -> None:
         """Judge a new log."""
-        self._judge(storage.made_of_nothing, self._disk, logs, tp, log)
+        self._judge(storage.check_new_log, self._disk, logs, tp, log)
 
     def log_appended(
         self, log: PartitionLog, begin: int, batches: Sequence[RecordBatch], now_ms: int
     ) -> None:
         """Judge an append."""
-        self._judge(storage.taken_is_whole, log, batches)
+        self._judge(storage.check_appended_batches, log, batches)
         self._judge(self._observer.flushes.appended, log, begin, now_ms)
 
     def log_begun_anew(self, log: PartitionLog) -> None:
         """Judge a log that was deleted and started again."""
-        self._judge(storage.begun_anew_stays, self._disk, log)
+        self._judge(storage.check_restarted_log, self._disk, log)
 
     def flushes_started(self, logs: LogManager, now_ms: int) -> None:
         """Judge the records that still wait for the disk."""
@@ -125,7 +132,7 @@ class BrokerProbe(Probe):
         for tp, offset in offsets.items() if path.name == RECOVERY_POINTS else ():
             log = logs.get(tp)
             if log is not None:
-                self._judge(storage.recovery_point_noted, self._disk, log, offset)
+                self._judge(storage.check_recovery_point, self._disk, log, offset)
 
     def shutdown_marked(self, logs: LogManager, directory: Path) -> None:
         """Judge the checkpoints of an orderly end."""
@@ -137,7 +144,7 @@ class BrokerProbe(Probe):
             return logs.high_watermark(tp)
 
         incarnation = self._process.incarnation
-        self._judge(self._ends.marked, incarnation, logs, directory, watermark_of)
+        self._judge(self._shutdowns.check_mark, incarnation, logs, directory, watermark_of)
 
     # --- replicas ---------------------------------------------------------------------------
 
@@ -173,7 +180,7 @@ class BrokerProbe(Probe):
         """Judge a step of the controller."""
         self._count((CONTROLLER_EVENT, CONTROLLER_EFFECT), event, effects)
         if controller.context is not None:
-            self._judge(check_itself, controller.context)
+            self._judge(assert_invariants, controller.context)
             self._judge(self._observer.controllers.stepped, controller.context, effects)
 
     def coordinator_stepped(
@@ -197,10 +204,10 @@ class BrokerProbe(Probe):
         """Judge a step of a coordinator of groups."""
         self._count((GROUP_EVENT, GROUP_EFFECT), event, effects)
         self._observer.group_ends.update(deleted_groups(effects))
-        self._judge(check_itself, shard.groups)
+        self._judge(assert_invariants, shard.groups)
         self._judge(self._observer.groups.stepped, shard, event, effects)
 
     def request_answered(self, _request: Request[Any], response: Response | None) -> None:
         """Judge the leaders in an answer to a client."""
         if isinstance(response, MetadataResponse):
-            self._judge(leaders, response, self._observer.ever_led)
+            self._judge(check_reported_leaders, response, self._observer.ever_led)

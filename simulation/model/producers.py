@@ -21,13 +21,13 @@ from ackproof.broker.log.producer_state import (
     decode,
 )
 from ackproof.broker.types import Offset, ProducerId
-from simulation.machines.disk import MemoryDisk
-from simulation.model.log import Extent, ModelLog
+from simulation.machines.disk import SimulatedDisk
+from simulation.model.log import BatchExtent, ModelLog
 from simulation.violation import Violation
 
-LOGS: Final = "ProducerState/differs-from-log"
+DIFFERS_FROM_LOG: Final = "ProducerState/differs-from-log"
 NO_PRODUCER: Final = -1
-REMEMBERED: Final = 5
+BATCHES_MAX: Final = 5
 
 
 def check(where: str, log: PartitionLog, read: ModelLog) -> None:
@@ -38,7 +38,7 @@ def check(where: str, log: PartitionLog, read: ModelLog) -> None:
     _agree(where, log.producers.state, read, log.log_start_offset, log.log_end_offset)
 
 
-def check_snapshots(where: str, log: PartitionLog, disk: MemoryDisk, read: ModelLog) -> None:
+def check_snapshots(where: str, log: PartitionLog, disk: SimulatedDisk, read: ModelLog) -> None:
     """Judge the snapshots on the disk, and those that a power failure may bring back.
 
     Suppose a truncation to 10 removed the snapshot of offset 20, and a power failure brings it
@@ -48,26 +48,28 @@ def check_snapshots(where: str, log: PartitionLog, disk: MemoryDisk, read: Model
     for name in sorted(name for name in names if name.endswith(SNAPSHOT_SUFFIX)):
         offset = int(name.removesuffix(SNAPSHOT_SUFFIX))
         if offset > log.log_end_offset:
-            raise Violation(LOGS, f"{where}: {name}, and the log ends at {log.log_end_offset}")
+            raise Violation(
+                DIFFERS_FROM_LOG, f"{where}: {name}, and the log ends at {log.log_end_offset}"
+            )
         with contextlib.suppress(CorruptSnapshot):
-            state = decode(disk.certain(log.directory / name))
+            state = decode(disk.durable_bytes(log.directory / name))
             _agree(f"{where}, {name}", state, read, log.log_start_offset, offset)
     check_removed(log.directory, disk)
 
 
-def check_removed(log: Path, disk: MemoryDisk) -> None:
+def check_removed(log: Path, disk: SimulatedDisk) -> None:
     """Judge that no removed snapshot can come back. Raises Violation.
 
     A process that removed one may have died before it synced the directory, and its successor sees
     nothing to remove.
     """
-    for name in sorted(disk.may_come_back(log)) if disk.is_directory(log) else ():
+    for name in sorted(disk.reappearing_names(log)) if disk.is_directory(log) else ():
         if name.endswith(SNAPSHOT_SUFFIX):
             what = f"{log.name}: {name} was removed, and a power failure may bring it back"
-            raise Violation(LOGS, what)
+            raise Violation(DIFFERS_FROM_LOG, what)
 
 
-def check_begun_anew(where: str, log: PartitionLog, begins: int) -> None:
+def check_restarted(where: str, log: PartitionLog, begins: int) -> None:
     """Judge that a log which was deleted and started again remembers nothing below its new start.
 
     Such batches may never have been committed. As leader, this replica would acknowledge their
@@ -78,7 +80,7 @@ def check_begun_anew(where: str, log: PartitionLog, begins: int) -> None:
             if batch.base_offset < begins:
                 what = f"{where}: the log was thrown away up to {begins}, and of producer"
                 what = f"{what} {producer} offsets {batch.base_offset} to {batch.last_offset} are"
-                raise Violation(LOGS, f"{what} remembered")
+                raise Violation(DIFFERS_FROM_LOG, f"{what} remembered")
 
 
 def _agree(where: str, state: ProducerState, read: ModelLog, start: int, end: int) -> None:
@@ -92,7 +94,7 @@ def _agree(where: str, state: ProducerState, read: ModelLog, start: int, end: in
         known, in_log = remembered.get(producer), written.get(producer)
         if known != in_log:
             what = f"of producer {producer}, {_named(known)} is remembered, in the log is"
-            raise Violation(LOGS, f"{where}: {what} {_named(in_log)}")
+            raise Violation(DIFFERS_FROM_LOG, f"{where}: {what} {_named(in_log)}")
 
 
 def _named(producer: Producer | None) -> str:
@@ -105,7 +107,7 @@ def _named(producer: Producer | None) -> str:
     return f"epoch {producer.epoch}, {', '.join(sent)}"
 
 
-def _written(extents: Iterable[Extent], start: int) -> Mapping[ProducerId, Producer]:
+def _written(extents: Iterable[BatchExtent], start: int) -> Mapping[ProducerId, Producer]:
     """Return each producer's last five batches of its last epoch."""
     found: dict[ProducerId, Producer] = {}
     for producer, extent in _sent(extents, start):
@@ -119,11 +121,11 @@ def _written(extents: Iterable[Extent], start: int) -> Mapping[ProducerId, Produ
             last_offset=Offset(extent.next - 1),
             timestamp=extent.timestamp,
         )
-        found[producer] = Producer(extent.producer_epoch, (*kept, appended)[-REMEMBERED:])
+        found[producer] = Producer(extent.producer_epoch, (*kept, appended)[-BATCHES_MAX:])
     return found
 
 
-def _sent(extents: Iterable[Extent], start: int) -> Iterator[tuple[ProducerId, Extent]]:
+def _sent(extents: Iterable[BatchExtent], start: int) -> Iterator[tuple[ProducerId, BatchExtent]]:
     for extent in extents:
         if extent.producer != NO_PRODUCER and extent.base >= start:
             yield ProducerId(extent.producer), extent

@@ -13,7 +13,7 @@ from simulation.model.log import ModelLog
 
 NEVER: Final = -(2**62)
 """A time in ms that is longer ago than any lag."""
-NODE_IS_FINE: Final = math.inf
+UNDAMAGED: Final = math.inf
 
 
 class Lag(NamedTuple):
@@ -29,7 +29,7 @@ class Lag(NamedTuple):
 class _Follower:
     since: int
     """The time since which it is not level with the leader, in ms."""
-    far_since: int
+    too_far_since: int
     """The time since which it is too many messages behind, in ms."""
     fetched: tuple[int, int] | None = None
     """The time of its last fetch, and the end of the leader's log then."""
@@ -74,14 +74,14 @@ class LagTracker:
                 follower.since = now
             near = ends[broker] < 0 or end - ends[broker] <= self.messages_max
             if near or not replica.serves:
-                follower.far_since = now
+                follower.too_far_since = now
 
     def _known(self, broker: BrokerId, now: int, *, is_member: bool) -> _Follower:
-        known, began = self._followers.get(broker), now if is_member else NEVER
+        known, start = self._followers.get(broker), now if is_member else NEVER
         if known is None:
-            return _Follower(began, now, is_member=is_member, fetched_level=began)
+            return _Follower(start, now, is_member=is_member, fetched_level=start)
         if is_member and not known.is_member:
-            known.since, known.far_since = now, now
+            known.since, known.too_far_since = now, now
         known.is_member = is_member
         return known
 
@@ -105,7 +105,9 @@ class LagTracker:
     def farthest(self, now: int) -> tuple[int, int]:
         """Return the member of the ISR that is too many messages behind for the longest time, and
         that time in ms."""
-        return _longest({b: now - f.far_since for b, f in self._followers.items() if f.is_member})
+        return _longest(
+            {b: now - f.too_far_since for b, f in self._followers.items() if f.is_member}
+        )
 
 
 def _longest(lags: Mapping[int, int]) -> tuple[int, int]:
@@ -121,10 +123,10 @@ class ReplicaModel:
     high_watermark: int = 0
     verified: int = 0
     """The offset below which its log was compared with what is committed."""
-    kept_from_damage: float = NODE_IS_FINE
+    undamaged_end: float = UNDAMAGED
     """The offset below which nothing can have been lost. The replica is damaged unless it is
     infinite."""
-    had: int = 0
+    end_before_damage: int = 0
     """The log end of a damaged replica when it was whole, or since, if greater."""
     lost_committed: bool | None = None
     """Whether a damaged replica lacked committed records at its first contact with its leader. None
@@ -133,78 +135,78 @@ class ReplicaModel:
     """The transaction of its broker's last registration, which is the broker epoch."""
     trusted: bool = True
     """Whether its log and watermark are from a time that counts; see
-    ``PartitionModel.unpromise``."""
+    ``PartitionModel.end_guarantee``."""
     known: bool = True
     """Whether ``log`` is what is on the disk."""
-    certain: int = 0
+    durable_end: int = 0
     """The offset below which the disk certainly has the log, if ``log`` is not known."""
     readable: bool = True
     """Whether the disk let the model read the log when this process began."""
     closed: bool = False
     """Whether its broker has ended in order since its last event."""
-    leads_from: dict[int, int] = field(default_factory=dict)
+    epoch_watermarks: dict[int, int] = field(default_factory=dict)
     """The high watermark of this process as leader, by epoch."""
-    began: dict[int, int] = field(default_factory=dict)
+    epoch_starts: dict[int, int] = field(default_factory=dict)
     """The log end when this process began to lead, by epoch."""
     waiting: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """The waiting produce requests by token: acks, the offset after the batch, the deadline."""
     lags: LagTracker = field(default_factory=LagTracker)
     proposal: WriteIsr | None = None
     """The last ISR that this process proposed, written or not."""
-    under_way: WriteIsr | None = None
+    pending_proposal: WriteIsr | None = None
     """The proposed ISR whose outcome it does not know yet."""
 
     @property
     def is_whole(self) -> bool:
         """Return whether it has everything that it ever had."""
-        return self.kept_from_damage == NODE_IS_FINE
+        return self.undamaged_end == UNDAMAGED
 
     @property
-    def is_sure(self) -> bool:
+    def is_certain(self) -> bool:
         """Return whether ``log`` is certainly what the replica has."""
         return self.readable and self.known and self.is_whole
 
-    def unsure_from(self, offset: int) -> None:
+    def uncertain_from(self, offset: int) -> None:
         """Note that records at ``offset`` and above may be lost, or truncated ones may be back.
 
         A log of 15 records that was truncated to 10, and lost power before that was synced, may
         have 15 again.
         """
-        self.certain = offset if self.known else min(self.certain, offset)
+        self.durable_end = offset if self.known else min(self.durable_end, offset)
         self.known = False
 
-    def begins_anew(self, *, readable: bool) -> None:
+    def process_started(self, *, readable: bool) -> None:
         """Note that a new process of its broker has opened the log."""
-        self.leads_from.clear()
-        self.began.clear()
+        self.epoch_watermarks.clear()
+        self.epoch_starts.clear()
         self.waiting.clear()
-        self.proposal = self.under_way = None
+        self.proposal = self.pending_proposal = None
         self.lags = LagTracker()
         self.readable = readable
         self.closed = False
         if not readable:
-            self.unsure_from(0)
+            self.uncertain_from(0)
 
-    def keeps(self, log: ModelLog, kept: int) -> None:
+    def log_found(self, log: ModelLog, kept: int) -> None:
         """Note that ``log`` was found, which is the same as the old one below ``kept``.
 
         A replica that lost everything at its first power failure loses nothing at the second. It is
         as damaged as before.
         """
-        if kept >= (self.log.end if self.is_whole else self.had):
-            self.kept_from_damage = NODE_IS_FINE
+        if kept >= (self.log.end if self.is_whole else self.end_before_damage):
+            self.undamaged_end = UNDAMAGED
         elif not self.is_whole:
-            self.kept_from_damage = max(self.kept_from_damage, kept)
+            self.undamaged_end = max(self.undamaged_end, kept)
         self.verified = min(self.verified, kept)
         self.trusted = self.trusted and log.end == kept  # otherwise truncated records are back
 
-    def has_again(self, log: ModelLog, high_watermark: int) -> None:
+    def log_read(self, log: ModelLog, high_watermark: int) -> None:
         """Note that ``log`` is what is on the disk."""
         self.log, self.known = log, True
         self.high_watermark = high_watermark
         self.verified = min(self.verified, log.end)
 
-    def asked(self, event: Produce) -> None:
+    def produce_received(self, event: Produce) -> None:
         """Note that a produce request begins to wait."""
         size = sum(batch.next_offset - batch.base_offset for batch in event.batches)
         end = event.appended[1] if event.appended else self.log.end + size

@@ -44,9 +44,9 @@ from ackproof.broker.replication.replica import Replica
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batch, parse_batches
-from simulation.machines.disk import MemoryDisk
-from simulation.machines.node import Node
-from simulation.model.log import Extent, ModelLog, certain_batches
+from simulation.machines.disk import SimulatedDisk
+from simulation.machines.node import BrokerNode
+from simulation.model.log import BatchExtent, ModelLog, durable_batches
 from simulation.model.partition import PartitionModel
 from simulation.model.replica import ReplicaModel
 from simulation.violation import Violation
@@ -58,9 +58,9 @@ UNLIMITED: Final = -1
 # --- flushes ------------------------------------------------------------------------------------
 
 
-def recovery_point_noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
+def check_recovery_point(disk: SimulatedDisk, log: PartitionLog, offset: int) -> None:
     """Judge a recovery point that is about to be written; raises Violation."""
-    name, kept = log.directory.name, _synced(disk, log.directory, offset)
+    name, kept = log.directory.name, _synced_end(disk, log.directory, offset)
     if kept < offset:
         what = f"{name}: everything below {offset} is noted as synced; a power failure may"
         raise Violation(
@@ -69,18 +69,18 @@ def recovery_point_noted(disk: MemoryDisk, log: PartitionLog, offset: int) -> No
     if (vouched := log.flushing.vouched_for) < offset:
         what = f"{name}: everything below {offset} is noted as synced, the log knows only of"
         raise Violation("Log/recovery-point-unsynced", f"{what} {vouched}")
-    _epochs_are_synced(disk, log, offset)
+    _check_synced_epochs(disk, log, offset)
 
 
-def _synced(disk: MemoryDisk, log: Path, offset: int) -> int:
+def _synced_end(disk: SimulatedDisk, log: Path, offset: int) -> int:
     """Return the offset up to which records are certainly on the disk, at most ``offset``."""
     if not disk.is_directory(log):
         return offset  # just deleted
     names = sorted(name for name in disk.names(log) if name.endswith(LOG_SUFFIX))
     bases = [int(name.removesuffix(LOG_SUFFIX)) for name in names]
     for name, base, end in zip(names, bases, [*bases[1:], offset], strict=True):
-        is_there = disk.must_stay(log) and disk.must_stay(log / name)
-        *_, kept = (base, *_ends(disk.certain(log / name))) if is_there else (base,)
+        is_there = disk.is_durable(log) and disk.is_durable(log / name)
+        *_, kept = (base, *_ends(disk.durable_bytes(log / name))) if is_there else (base,)
         if base < offset and kept < min(end, offset):
             return kept
     return offset
@@ -139,7 +139,7 @@ def _drop_from(waiting: deque[_Append], end: int) -> None:
 # --- epochs, times, batches ---------------------------------------------------------------------
 
 
-def epochs_found(where: str, log: PartitionLog, read: ModelLog, *, deleted: int) -> None:
+def check_epochs(where: str, log: PartitionLog, read: ModelLog, *, deleted: int) -> None:
     """Judge the epochs of a log that was opened, by what was ``read`` in it. Raises Violation.
 
     Records below ``deleted`` do not count. Suppose everything up to 1 was deleted.
@@ -155,20 +155,20 @@ def epochs_found(where: str, log: PartitionLog, read: ModelLog, *, deleted: int)
             raise Violation("Log/epochs-differ-from-batches", f"{where}: {what} {extent}")
 
 
-def epochs_agree(where: str, log: PartitionLog, replica: Replica) -> None:
+def check_replica_epochs(where: str, log: PartitionLog, replica: Replica) -> None:
     """Judge the epochs of a replica by those of its log; raises Violation."""
     if log.epochs.entries != replica.epochs:
         what = f"the replica has the epochs {replica.epochs}, its log {log.epochs.entries}"
         raise Violation("Log/epochs-differ-from-batches", f"{where}: {what}")
 
 
-def _epochs_are_synced(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
+def _check_synced_epochs(disk: SimulatedDisk, log: PartitionLog, offset: int) -> None:
     """Check the epochs on the disk below the recovery point ``offset``, which a start trusts."""
     path = log.directory / EPOCHS
-    there = disk.is_directory(log.directory) and disk.must_stay(path)
-    lines = disk.certain(path).decode().splitlines()[2:] if there else []
+    there = disk.is_directory(log.directory) and disk.is_durable(path)
+    lines = disk.durable_bytes(path).decode().splitlines()[2:] if there else []
     begin = {int(start): int(epoch) for epoch, start in map(str.split, lines)}
-    for batch in certain_batches(disk, log.directory, offset):
+    for batch in durable_batches(disk, log.directory, offset):
         at = max(batch.base_offset, log.log_start_offset)
         epoch = begin.get(max((start for start in begin if start <= at), default=-1))
         if at < batch.next_offset and epoch != batch.leader_epoch:
@@ -177,7 +177,7 @@ def _epochs_are_synced(disk: MemoryDisk, log: PartitionLog, offset: int) -> None
             raise Violation("Log/epochs-differ-from-batches", f"{log.directory.name}: {what}")
 
 
-def times_agree(where: str, log: PartitionLog, read: ModelLog) -> None:
+def check_timestamps(where: str, log: PartitionLog, read: ModelLog) -> None:
     """Judge the greatest timestamp of a log by what was ``read`` in it. Raises Violation.
 
     If the log begins inside a segment, older batches of that segment still count.
@@ -189,7 +189,7 @@ def times_agree(where: str, log: PartitionLog, read: ModelLog) -> None:
         raise Violation("Log/timestamp-of-no-batch", f"{where}: {what} {youngest} ms")
 
 
-def taken_is_whole(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
+def check_appended_batches(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
     """Judge appended batches; raises Violation."""
     for batch in batches:
         try:
@@ -203,20 +203,20 @@ def taken_is_whole(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
 # --- beginnings and ends ------------------------------------------------------------------------
 
 
-def begun_anew_stays(disk: MemoryDisk, log: PartitionLog) -> None:
+def check_restarted_log(disk: SimulatedDisk, log: PartitionLog) -> None:
     """Judge a log that was just deleted and started again. Raises Violation."""
     name = f"{log.log_end_offset:020d}{LOG_SUFFIX}"
-    if not disk.must_stay(log.directory / name):
+    if not disk.is_durable(log.directory / name):
         what = f"{log.directory.name} was restarted at {log.log_end_offset}, and after a power"
         raise Violation("Log/new-start-unsynced", f"{what} failure it may have no {name}")
 
 
-def made_of_nothing(
-    disk: MemoryDisk, logs: LogManager, tp: TopicPartition, log: PartitionLog
+def check_new_log(
+    disk: SimulatedDisk, logs: LogManager, tp: TopicPartition, log: PartitionLog
 ) -> None:
     """Judge a log that was just created. Raises Violation."""
     directory = log.directory.parent
-    known = {name: _noted(disk, directory / name).get(tp, 0) for name in CHECKPOINTS}
+    known = {name: _durable_offsets(disk, directory / name).get(tp, 0) for name in CHECKPOINTS}
     known["log start"], known["log end"] = log.log_start_offset, log.log_end_offset
     known["recovery point"] = log.recovery_point
     known["high watermark"] = logs.high_watermark(tp)
@@ -233,41 +233,41 @@ def made_of_nothing(
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 
 
-def _noted(disk: MemoryDisk, path: Path) -> Mapping[TopicPartition, int]:
-    there = disk.is_directory(path.parent) and disk.must_stay(path)
-    return offsets_in(disk.certain(path), path) if there else {}
+def _durable_offsets(disk: SimulatedDisk, path: Path) -> Mapping[TopicPartition, int]:
+    there = disk.is_directory(path.parent) and disk.is_durable(path)
+    return offsets_in(disk.durable_bytes(path), path) if there else {}
 
 
-class _Life(NamedTuple):
+class _ProcessRun(NamedTuple):
     incarnation: int
     disk_failures: int
 
 
-class CleanEnds:
+class CleanShutdowns:
     """The processes of one broker that have opened its logs, and whether they closed them in
     order."""
 
-    def __init__(self, node: Node, disk: MemoryDisk) -> None:
+    def __init__(self, node: BrokerNode, disk: SimulatedDisk) -> None:
         self._node = node
         self._disk = disk
-        self._last: _Life | None = None
-        self._closed: _Life | None = None
+        self._last: _ProcessRun | None = None
+        self._closed: _ProcessRun | None = None
 
-    def opened(self, incarnation: int, logs: LogManager) -> None:
+    def check_opened(self, incarnation: int, logs: LogManager) -> None:
         """Judge what a new process found. Raises Violation."""
-        if logs.clean and not self._ended_in_order():
+        if logs.clean and not self._was_closed_in_order():
             what = "finds the mark of an orderly end, and its last end was not orderly"
             raise Violation("Log/false-clean-shutdown-mark", f"broker {self._node.id} {what}")
-        self._last = self._life(incarnation)
+        self._last = self._run(incarnation)
         for directory in self._node.config.log_dirs:
-            if self._disk.may_return(directory / CLEAN_SHUTDOWN):
+            if self._disk.may_reappear(directory / CLEAN_SHUTDOWN):
                 what = f"begins, and after a power failure {directory.name} may still say that the"
                 raise Violation(
                     "Log/false-clean-shutdown-mark",
                     f"broker {self._node.id} {what} end was orderly",
                 )
 
-    def marked(
+    def check_mark(
         self,
         incarnation: int,
         logs: LogManager,
@@ -276,18 +276,18 @@ class CleanEnds:
     ) -> None:
         """Judge the checkpoints of a log directory that is about to be marked as closed in order;
         raises Violation."""
-        self._closed = self._life(incarnation)
+        self._closed = self._run(incarnation)
         for tp, log in logs.logs.items():
             due = (log.log_end_offset, log.log_start_offset, watermark_of(tp, log))
             for name, offset in zip(CHECKPOINTS, due, strict=True):
-                noted = _noted(self._disk, directory / name).get(tp)
+                noted = _durable_offsets(self._disk, directory / name).get(tp)
                 if log.directory.parent == directory and noted != offset:
                     what = f"is marked as closed in order; {name} has {noted} of {tp}, not {offset}"
                     raise Violation(
                         "Log/false-clean-shutdown-mark", f"broker {self._node.id} {what}"
                     )
 
-    def _ended_in_order(self) -> bool:
+    def _was_closed_in_order(self) -> bool:
         """Return whether the last process that had opened the logs closed them in order.
 
         The disk must have stored everything, and afterwards the process must have ended on request
@@ -297,20 +297,20 @@ class CleanEnds:
         return last is None or (
             self._closed == last
             and all(
-                ending.was_asked and ending.error is None
-                for ending in self._node.endings
-                if ending.incarnation == last.incarnation
+                process_exit.was_requested and process_exit.error is None
+                for process_exit in self._node.exits
+                if process_exit.incarnation == last.incarnation
             )
         )
 
-    def _life(self, incarnation: int) -> _Life:
-        return _Life(incarnation, self._disk.failures)
+    def _run(self, incarnation: int) -> _ProcessRun:
+        return _ProcessRun(incarnation, self._disk.failures)
 
 
 # --- retention ------------------------------------------------------------------------------------
 
 
-def retention_taken(
+def check_own_retention(
     hosted: Partition, model: ReplicaModel, start: int, config: Mapping[str, str],
     *, committed: int, wall_ms: int,
 ) -> None:  # fmt: skip
@@ -325,7 +325,7 @@ def retention_taken(
     )
 
 
-def retention_found(
+def excuse_retention(
     hosted: Partition, partition: PartitionModel, model: ReplicaModel, start: int,
     config: Mapping[str, str], *, wall_ms: int,
 ) -> None:  # fmt: skip
@@ -334,16 +334,16 @@ def retention_found(
 
     The previous process was killed directly after that, before its replica knew of it.
     """
-    if model.readable and partition.given_up < start <= model.log.end:
+    if model.readable and partition.deleted_below < start <= model.log.end:
         committed = partition.committed_end
         with suppress(Violation):
-            retention_taken(hosted, model, start, config, committed=committed, wall_ms=wall_ms)
-            partition.given_up = start
+            check_own_retention(hosted, model, start, config, committed=committed, wall_ms=wall_ms)
+            partition.deleted_below = start
 
 
 def check_retention(
     tp: TopicPartition,
-    deleted: Iterable[Extent],
+    deleted: Iterable[BatchExtent],
     config: Mapping[str, str],
     *,
     high_watermark: int,
@@ -351,16 +351,16 @@ def check_retention(
     wall_ms: int,
 ) -> None:
     """Judge deleted batches; raises Violation."""
-    keeps_ms = int(config.get("retention.ms", UNLIMITED))
-    keeps_bytes = int(config.get("retention.bytes", UNLIMITED))
+    retention_ms = int(config.get("retention.ms", UNLIMITED))
+    retention_bytes = int(config.get("retention.bytes", UNLIMITED))
     for extent in deleted:
         what = f"{tp}: retention deletes {extent}"
         if extent.next > high_watermark:
             raise Violation(
                 "Log/retention-violated", f"{what}, the high watermark is {high_watermark}"
             )
-        too_old = keeps_ms >= 0 and wall_ms - extent.timestamp > keeps_ms
-        too_much = keeps_bytes >= 0 and bytes_left >= keeps_bytes
+        too_old = retention_ms >= 0 and wall_ms - extent.timestamp > retention_ms
+        too_much = retention_bytes >= 0 and bytes_left >= retention_bytes
         if not too_old and not too_much:
             age = f"{wall_ms - extent.timestamp} ms old"
             raise Violation(

@@ -28,10 +28,10 @@ from ackproof.broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from simulation.model.observer import Observer
-from simulation.model.partition import Topic
+from simulation.model.observer import ClusterObserver
+from simulation.model.partition import TopicModel
 from simulation.violation import Violation
-from simulation.zookeeper.ensemble import ZooKeeper
+from simulation.zookeeper.ensemble import SimulatedZooKeeper
 from simulation.zookeeper.znodes import Txn
 
 ANY_VERSION: Final = -1
@@ -41,25 +41,29 @@ Change = tuple[str, bytes | None, int]
 """The path, the data (None if the node was deleted) and the version."""
 
 
-def watch_commits(zookeeper: ZooKeeper, observer: Observer, led: "LedTree | None") -> None:
+def watch_commits(
+    zookeeper: SimulatedZooKeeper,
+    observer: ClusterObserver,
+    translator: "LeaderCoordinatedTree | None",
+) -> None:
     """Report ZooKeeper's commits to the observer.
 
-    ``led``: translates the nodes of a cluster without a controller.
+    ``translator``: translates the nodes of a cluster without a controller.
     """
     leader = zookeeper.leader
     tree = leader.tree
 
     def before(request: Any) -> None:
-        with observer.failing():
-            check_compared(request)
+        with observer.violations_end_run():
+            check_conditional(request)
             check_announced(request, tree.peek)
 
     def after(changes: Iterable[tuple[int, str]], txn: Txn) -> None:
         seen: list[Change] = [(path, *tree.peek(path)) for _, path in changes]
         for path, data, _ in seen:
             observer.settings.written(path, data)
-        if led is not None:
-            led.changed(seen, txn.zxid)
+        if translator is not None:
+            translator.changed(seen, txn.zxid)
             return
         for path, data, version in seen:
             observer.znode_changed(path, data, version, txn.zxid)
@@ -75,7 +79,7 @@ def _operations(request: Any) -> tuple[Any, ...]:
     return tuple(request.operations) if type(request) is Transaction else (request,)
 
 
-def check_compared(request: Any) -> None:
+def check_conditional(request: Any) -> None:
     """Judge a write before it is carried out; raises Violation."""
     for operation in _operations(request):
         if type(operation) in (SetData, CheckVersion) and operation.version == ANY_VERSION:
@@ -119,15 +123,15 @@ def check_announced(request: Any, peek: Callable[[str], tuple[bytes | None, int]
 # --- a cluster without a controller ---------------------------------------------------------------
 
 
-class Order(NamedTuple):
+class ReassignmentNode(NamedTuple):
     """The ``partitions_reassigned`` node of a partition."""
 
     target: tuple[BrokerId, ...]
     removing: tuple[BrokerId, ...]
 
 
-def check_replaced(
-    partition: object, former: Order, now: Order, assigned: Iterable[BrokerId]
+def check_replacement(
+    partition: object, former: ReassignmentNode, now: ReassignmentNode, assigned: Iterable[BrokerId]
 ) -> None:
     """Judge an order that replaces another one in one transaction. Raises Violation."""
     named = {*former.target, *former.removing} - {*assigned, *now.target}
@@ -140,48 +144,48 @@ def check_replaced(
         )
 
 
-def check_ended(tp: TopicPartition, target: tuple[int, ...], replicas: tuple[int, ...]) -> None:
+def check_removal(tp: TopicPartition, target: tuple[int, ...], replicas: tuple[int, ...]) -> None:
     """Judge a reassignment that was removed and not replaced. Raises Violation."""
     if target != replicas:
         what = f"{tp} is no longer to move to {list(target)}, and is on {list(replicas)}"
         raise Violation("Reassignment/ended-before-target", what)
 
 
-class LedTree:
+class LeaderCoordinatedTree:
     """A translator of the nodes of a cluster without a controller into states of partitions.
 
     There is one node for the leader and one for the ISR. Together they say what the one state node
     of a controller says. A transaction is processed as a whole, because no invariant holds between
     a claim and the ISR that is written with it.
 
-    ``life_of`` returns the number of a broker's present process. A ``leader`` node that was written
-    by a former process counts as none. Its session has not ended yet, and the broker itself waits
-    for that.
+    ``incarnation_of`` returns the number of a broker's present process. A ``leader`` node that was
+    written by a former process counts as none. Its session has not ended yet, and the broker itself
+    waits for that.
     """
 
-    def __init__(self, observer: Observer, life_of: Callable[[int], int]) -> None:
+    def __init__(self, observer: ClusterObserver, incarnation_of: Callable[[int], int]) -> None:
         self._observer = observer
-        self._life_of = life_of
+        self._incarnation_of = incarnation_of
         self._ids: dict[str, uuid.UUID | None] = {}
         self._leaders: dict[TopicPartition, tuple[BrokerId, LeaderEpoch, int]] = {}
         self._isrs: dict[TopicPartition, tuple[bytes, int]] = {}
-        self._orders: dict[TopicPartition, Order] = {}
+        self._orders: dict[TopicPartition, ReassignmentNode] = {}
 
     def changed(self, changes: Iterable[Change], zxid: int) -> None:
         """Process the changes of transaction ``zxid``."""
         touched: dict[TopicPartition, None] = {}
         orders = dict(self._orders)
         for path, data, version in changes:
-            tp = self._take_in(path, data, version, zxid)
+            tp = self._process(path, data, version, zxid)
             if tp is not None:
                 touched[tp] = None
-        with self._observer.failing():
+        with self._observer.violations_end_run():
             for tp in touched:
                 self._report(tp)
             for tp, order in orders.items():
-                self._was_ordered(tp, order)
+                self._check_order(tp, order)
 
-    def _take_in(
+    def _process(
         self, path: str, data: bytes | None, version: int, zxid: int
     ) -> TopicPartition | None:
         match path.split("/")[1:]:
@@ -191,11 +195,11 @@ class LedTree:
                 else:
                     self._ids[topic] = nodes.decode_topic_id(path, data)
             case ["brokers", "topics", topic, number, "replicas"]:
-                self._placed(TopicPartition(topic, int(number)), path, data)
+                self._replicas_changed(TopicPartition(topic, int(number)), path, data)
             case ["brokers", "partitions_reassigned", topic, number]:
-                self._moved(TopicPartition(topic, int(number)), path, data)
+                self._order_changed(TopicPartition(topic, int(number)), path, data)
             case ["brokers", "topics", topic, number, "leader"]:
-                return self._led(TopicPartition(topic, int(number)), data)
+                return self._leader_changed(TopicPartition(topic, int(number)), data)
             case ["brokers", "topics", topic, number, "ISR"]:
                 tp = TopicPartition(topic, int(number))
                 if data is None:
@@ -207,24 +211,24 @@ class LedTree:
                 self._observer.znode_changed(path, data, version, zxid)
         return None
 
-    def _led(self, tp: TopicPartition, data: bytes | None) -> TopicPartition:
+    def _leader_changed(self, tp: TopicPartition, data: bytes | None) -> TopicPartition:
         if data is None:
             self._leaders.pop(tp, None)
         else:
             leader, epoch = nodes.decode_leader(f"leader of {tp}", data)
-            self._leaders[tp] = leader, epoch, self._life_of(leader)
+            self._leaders[tp] = leader, epoch, self._incarnation_of(leader)
             self._observer.ever_led.add((tp, leader, epoch))
         return tp
 
-    def _topic(self, name: str) -> Topic:
+    def _topic(self, name: str) -> TopicModel:
         known = self._observer.topics.get(name)
         if known is None:
             topic_id = self._ids.get(name)
             nothing = TopicAssignment(topic_id=topic_id, partitions={})
-            known = self._observer.topics[name] = Topic(topic_id, nothing)
+            known = self._observer.topics[name] = TopicModel(topic_id, nothing)
         return known
 
-    def _placed(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
+    def _replicas_changed(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
         if data is None:
             known = self._observer.topics.get(tp.topic)
             if known is not None:
@@ -235,31 +239,31 @@ class LedTree:
         self._assign(tp, replicas, None if order is None else order.target)
         self._observer.add_partition(self._topic(tp.topic), tp)
 
-    def _moved(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
+    def _order_changed(self, tp: TopicPartition, path: str, data: bytes | None) -> None:
         """Process ``partitions_reassigned``, which is also the first node written of a new
         partition."""
         target = None if data is None else nodes.decode_ids(path, data)
         if data is None or target is None:
             self._orders.pop(tp, None)
         else:
-            self._orders[tp] = Order(target, nodes.decode_removing(path, data))
+            self._orders[tp] = ReassignmentNode(target, nodes.decode_removing(path, data))
         known = self._observer.topics.get(tp.topic)
         if known is None or tp.partition not in known.partitions:
             return
         replicas = known.assignment.partitions[tp.partition].replicas
         if target == ():
-            known.is_doomed = True
+            known.is_being_deleted = True
         self._assign(tp, replicas, target)
 
-    def _was_ordered(self, tp: TopicPartition, order: Order) -> None:
+    def _check_order(self, tp: TopicPartition, order: ReassignmentNode) -> None:
         topic = self._observer.topics.get(tp.topic)
-        if topic is None or topic.is_doomed or tp.partition not in topic.partitions:
+        if topic is None or topic.is_being_deleted or tp.partition not in topic.partitions:
             return
         now, assigned = self._orders.get(tp), topic.assignment.partitions[tp.partition].replicas
         if now is not None:
-            check_replaced(tp, order, now, assigned)
+            check_replacement(tp, order, now, assigned)
         elif order.target:
-            check_ended(tp, order.target, assigned)
+            check_removal(tp, order.target, assigned)
 
     def _assign(
         self,
@@ -282,11 +286,11 @@ class LedTree:
         isr, epoch = nodes.decode_isr(f"ISR of {tp}", stored[0])
         leader = NO_LEADER
         if tp in self._leaders:
-            claimant, claimed, life = self._leaders[tp]
-            if life == self._life_of(claimant):
+            claimant, claimed, incarnation = self._leaders[tp]
+            if incarnation == self._incarnation_of(claimant):
                 leader = claimant
             epoch = max(epoch, claimed)
-        self._observer.state_is(
+        self._observer.state_changed(
             tp,
             partition,
             PartitionState(

@@ -17,8 +17,8 @@ from random import Random
 from typing import Any
 
 from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import NOBODY, PROCESS, Killed, Process
-from simulation.network.tcp import EPHEMERAL_PORTS, Address, Endpoint, Link
+from simulation.loop.ownership import NO_PROCESS, PROCESS, Killed, SimulatedProcess
+from simulation.network.tcp import EPHEMERAL_PORTS, Address, NetworkLink, TcpEndpoint
 
 # --- sockets --------------------------------------------------------------------------------------
 #
@@ -39,15 +39,15 @@ class ListeningSocket:
         self._address = address
         self._backlog = backlog
         self._closed = closed
-        self._queue: deque[Endpoint] = deque()
+        self._queue: deque[TcpEndpoint] = deque()
         self._waiter: asyncio.Future[None] | None = None
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Return whether one more client may connect."""
         return len(self._queue) <= self._backlog
 
-    def connected(self, endpoint: Endpoint) -> None:
+    def connected(self, endpoint: TcpEndpoint) -> None:
         """Queue a new connection until it is accepted."""
         self._queue.append(endpoint)
         waiter, self._waiter = self._waiter, None
@@ -77,7 +77,7 @@ class AcceptedSocket:
 
     __slots__ = ("endpoint",)
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: TcpEndpoint) -> None:
         self.endpoint = endpoint
 
     def close(self) -> None:
@@ -97,21 +97,21 @@ RETRANSMISSION_S_MAX = 1.0
 """The longest time until TCP notices that a link is up again, in seconds."""
 
 
-class UnknownHost(OSError):
+class NoSuchHost(OSError):
     """No host has that name."""
 
 
-class Network:
+class SimulatedNetwork:
     """All hosts, the links between them, and the listening sockets."""
 
     def __init__(self, loop: SimulatedLoop, random: Random) -> None:
         self._loop = loop
         self._random = random
         self._up: dict[str, bool] = {}
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links: dict[tuple[str, str], NetworkLink] = {}
         self._names: dict[str, str] = {}
         self._listening: dict[Address, ListeningSocket] = {}
-        self._endpoints: dict[Endpoint, None] = {}
+        self._endpoints: dict[TcpEndpoint, None] = {}
         self._next_port = EPHEMERAL_PORTS
         loop.network = self
 
@@ -127,15 +127,15 @@ class Network:
         self._names = {each: of for each, of in self._names.items() if of != host}
         self._names[name] = host
 
-    def link(self, source: str, target: str) -> Link:
+    def link(self, source: str, target: str) -> NetworkLink:
         """Return the link from ``source`` to ``target``. Raises UnknownHost."""
         link = self._links.get((source, target))
         if link is None:
             for host in (source, target):
                 if host not in self._up:
-                    raise UnknownHost(f"no host is called {host!r}")
+                    raise NoSuchHost(f"no host is called {host!r}")
             base_s, jitter_s = (LOOPBACK_S, 0.0) if source == target else (BASE_S, JITTER_S)
-            link = Link(self._loop, self._random, base_s, jitter_s)
+            link = NetworkLink(self._loop, self._random, base_s, jitter_s)
             link.up = self._up[source] and self._up[target]
             self._links[source, target] = link
         return link
@@ -175,12 +175,12 @@ class Network:
                 self._loop.time() + self._random.random() * RETRANSMISSION_S_MAX,
                 link.send_again,
                 (),
-                NOBODY,
+                NO_PROCESS,
             )
 
     # --- life and death ---------------------------------------------------------------------
 
-    def process_died(self, process: Process) -> None:
+    def process_died(self, process: SimulatedProcess) -> None:
         """Close the sockets of a dead process as its kernel does, and inform the other ends."""
         for endpoint in self._endpoints_of(process):
             endpoint.close_by_kernel()
@@ -205,7 +205,7 @@ class Network:
             if host in (source, target):
                 self._restore(source, target)
 
-    def _endpoints_of(self, process: Process) -> Iterator[Endpoint]:
+    def _endpoints_of(self, process: SimulatedProcess) -> Iterator[TcpEndpoint]:
         return iter([e for e in self._endpoints if e.process is process])
 
     def _close_listening(self, host: str) -> None:
@@ -221,7 +221,7 @@ class Network:
         Raises:
             OSError: The address is in use, or belongs to another host.
         """
-        process = _who()
+        process = _current_process()
         if host not in ("", "0.0.0.0", process.host):
             raise OSError(f"{host} is no address of {process.host}")
         address = (process.host, port or self._free_port())
@@ -240,7 +240,7 @@ class Network:
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
-    ) -> tuple[Endpoint, Any]:
+    ) -> tuple[TcpEndpoint, Any]:
         """Do what ``loop.create_connection`` does.
 
         Raises:
@@ -248,7 +248,7 @@ class Network:
             TimeoutError: No answer came within ``CONNECT_TIMEOUT_S``.
             UnknownHost: No host has that name.
         """
-        process = _who()
+        process = _current_process()
         host = self._names.get(host, host)
         local = (process.host, self._free_port())
         there, back = self.link(process.host, host), self.link(host, process.host)
@@ -257,7 +257,7 @@ class Network:
             if there.up:
                 await asyncio.sleep(there.latency())
                 listening = self._listening.get((host, port))
-                if back.up and (listening is None or listening.has_room):
+                if back.up and (listening is None or listening.has_capacity):
                     return await self._handshake(factory, process, local, listening, (host, port))
             await asyncio.sleep(pause_s)
             pause_s *= 2
@@ -266,17 +266,17 @@ class Network:
     async def _handshake(
         self,
         factory: Callable[[], asyncio.BaseProtocol],
-        process: Process,
+        process: SimulatedProcess,
         local: Address,
         listening: ListeningSocket | None,
         remote: Address,
-    ) -> tuple[Endpoint, Any]:
+    ) -> tuple[TcpEndpoint, Any]:
         there, back = self.link(local[0], remote[0]), self.link(remote[0], local[0])
         if listening is None:
             await asyncio.sleep(back.latency())
             raise ConnectionRefusedError(f"no process listens at {remote[0]}:{remote[1]}")
-        ours = Endpoint(self._loop, local, remote, there, self._endpoints)
-        theirs = Endpoint(self._loop, remote, local, back, self._endpoints)
+        ours = TcpEndpoint(self._loop, local, remote, there, self._endpoints)
+        theirs = TcpEndpoint(self._loop, remote, local, back, self._endpoints)
         ours.join(theirs)
         ours.process = process
         listening.connected(theirs)
@@ -291,7 +291,7 @@ class Network:
 
     def attach(
         self, factory: Callable[[], asyncio.BaseProtocol], accepted: AcceptedSocket
-    ) -> tuple[Endpoint, Any]:
+    ) -> tuple[TcpEndpoint, Any]:
         """Do what ``loop.connect_accepted_socket`` does.
 
         Raises:
@@ -302,7 +302,7 @@ class Network:
         if accepted.endpoint.was_reset:
             raise ConnectionResetError("connection reset by peer")
         protocol = factory()
-        accepted.endpoint.attach(protocol, copy_context(), _who())
+        accepted.endpoint.attach(protocol, copy_context(), _current_process())
         return accepted.endpoint, protocol
 
     def _free_port(self) -> int:
@@ -329,10 +329,10 @@ class Network:
                 process.
         """
         link = self.link(source, target)
-        link.message(callback, args, NOBODY if context is None else context)
+        link.message(callback, args, NO_PROCESS if context is None else context)
 
 
-def _who() -> Process:
+def _current_process() -> SimulatedProcess:
     process = PROCESS.get()
     if process is None:
         raise RuntimeError("only processes have an address: see Process.spawn")

@@ -17,21 +17,21 @@ from random import Random
 from typing import Any, Protocol, TypeAlias, cast
 
 from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import NOBODY, Process
+from simulation.loop.ownership import NO_PROCESS, SimulatedProcess
 
 # --- links ----------------------------------------------------------------------------------------
 #
 # One direction between two hosts, and the data that waits while it is down.
 
 
-class Waiting(Protocol):
+class WaitingSender(Protocol):
     """An end of a connection that has data to send on a link that is down."""
 
     def send_again(self) -> None:
         """Send the waiting data: the link is up."""
 
 
-class Link:
+class NetworkLink:
     """One direction between two hosts."""
 
     __slots__ = (
@@ -54,7 +54,7 @@ class Link:
         self.cut = False
         self._loop = loop
         self._random = random
-        self._waiting: dict[Waiting, None] = {}
+        self._waiting: dict[WaitingSender, None] = {}
         self._held: list[tuple[Callable[..., object], tuple[Any, ...], Context]] = []
         self._last_message = 0.0
 
@@ -62,14 +62,14 @@ class Link:
         """Return the seconds that the next packet takes."""
         return self.base_s + self.jitter_s * self._random.random()
 
-    def wait(self, endpoint: Waiting) -> None:
+    def wait(self, endpoint: WaitingSender) -> None:
         """Remember that ``endpoint`` has data to send when the link is up again."""
         self._waiting[endpoint] = None
 
     def message(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context
     ) -> None:
-        """Do what :meth:`simulation.network.network.Network.delay` describes."""
+        """Do what :meth:`simulation.network.network.SimulatedNetwork.delay` describes."""
         if not self.up or self._held:
             self._held.append((callback, args, context))
             return
@@ -109,29 +109,29 @@ Segment: TypeAlias = bytes | None
 """None marks the end of the stream (FIN)."""
 
 
-class Endpoint(asyncio.Transport):
+class TcpEndpoint(asyncio.Transport):
     """One end of a connection. It sends on one link, which it belongs to."""
 
     __slots__ = (
-        "_all",
         "_arrival",
         "_buffered",
         "_closing",
         "_context",
         "_end_sent",
-        "_gone",
+        "_endpoints",
         "_inbox",
+        "_is_forgotten",
         "_link",
         "_loop",
-        "_owed",
         "_paused",
         "_peer",
         "_protocol",
         "_reading",
         "_reset",
-        "_stuck",
         "_timeout",
         "_unacked",
+        "_unsent",
+        "_unsent_acks",
         "active_at",
         "local",
         "process",
@@ -143,33 +143,33 @@ class Endpoint(asyncio.Transport):
         loop: SimulatedLoop,
         local: Address,
         remote: Address,
-        link: Link,
-        everyone: MutableMapping["Endpoint", None],
+        link: NetworkLink,
+        endpoints: MutableMapping["TcpEndpoint", None],
     ) -> None:
         super().__init__({"sockname": local, "peername": remote})
         self.local = local
         self.remote = remote
-        self.process: Process | None = None
+        self.process: SimulatedProcess | None = None
         self._loop = loop
         self._link = link
-        self._all = everyone
-        everyone[self] = None
+        self._endpoints = endpoints
+        endpoints[self] = None
         self._peer = self
         self._protocol: Any = None
         self._buffered = False
-        self._context = NOBODY
+        self._context = NO_PROCESS
         self._inbox: collections.deque[Segment] = collections.deque()
         self._reading = True
         self._closing = False  # no more reads or writes
-        self._gone = False  # the kernel has forgotten the connection
+        self._is_forgotten = False  # the kernel has forgotten the connection
         self._reset = False
         self._end_sent = False
         self._arrival = 0.0  # when the last segment arrives
         # segments that wait for the link
-        self._stuck: collections.deque[Segment] = collections.deque()
+        self._unsent: collections.deque[Segment] = collections.deque()
         self._timeout: asyncio.TimerHandle | None = None
         self._unacked = 0
-        self._owed = 0  # acknowledgements that wait for the link
+        self._unsent_acks = 0  # acknowledgements that wait for the link
         self._paused = False
         self.active_at = loop.time()
         """The last time at which the protocol received bytes, wrote bytes, or had its buffer
@@ -185,12 +185,12 @@ class Endpoint(asyncio.Transport):
         """Return whether the other end has reset the connection."""
         return self._reset
 
-    def join(self, peer: "Endpoint") -> None:
+    def join(self, peer: "TcpEndpoint") -> None:
         """Make the two ends of one connection known to each other."""
         self._peer, peer._peer = peer, self
 
     def attach(
-        self, protocol: asyncio.BaseProtocol, context: Context, process: Process | None
+        self, protocol: asyncio.BaseProtocol, context: Context, process: SimulatedProcess | None
     ) -> None:
         """Deliver what arrives to ``protocol`` from now on, as steps in ``context``."""
         self.process = process
@@ -262,7 +262,7 @@ class Endpoint(asyncio.Transport):
         self._close_now()
 
     def _close_now(self) -> None:
-        if not self._gone:
+        if not self._is_forgotten:
             self._send_end(as_reset=bool(self._inbox))
             self._loop.call_soon(self._end, None, context=self._context)
 
@@ -270,14 +270,14 @@ class Endpoint(asyncio.Transport):
 
     def _send(self, segment: Segment) -> None:
         link, peer = self._link, self._peer
-        if not link.up or self._stuck:
-            self._stuck.append(segment)
+        if not link.up or self._unsent:
+            self._unsent.append(segment)
             self._wait_for_link()
             return
         when = max(self._loop.time() + link.latency(), self._arrival)
         self._arrival = when
         if peer._protocol is None:
-            self._loop.post(when, peer._arrive_early, (segment,), NOBODY)
+            self._loop.post(when, peer._arrive_early, (segment,), NO_PROCESS)
         else:
             self._loop.post(when, peer._arrive, (segment,), peer._context)
 
@@ -288,10 +288,10 @@ class Endpoint(asyncio.Transport):
             self._send(None)
         self._end_sent = True
 
-    def break_off(self) -> None:
+    def close_with_reset(self) -> None:
         """Close the connection as ``SO_LINGER`` with a time of 0 does: the other end is reset."""
         self._closing = True
-        if not self._gone:
+        if not self._is_forgotten:
             self._send_end(as_reset=True)
             self._loop.call_soon(self._end, None, context=self._context)
 
@@ -299,16 +299,16 @@ class Endpoint(asyncio.Transport):
         """Send a reset once. It is not sent again, because resets are not acknowledged."""
         if self._link.up:
             when = max(self._loop.time() + self._link.latency(), self._arrival)
-            self._loop.post(when, self._peer.reset, (_reset_by_peer(),), NOBODY)
+            self._loop.post(when, self._peer.reset, (_reset_by_peer(),), NO_PROCESS)
 
     def _wait_for_link(self) -> None:
         self._link.wait(self)
         if self._timeout is None:
             when = self._loop.time() + RESET_AFTER_S
-            self._timeout = self._loop.post(when, self._timed_out, (), NOBODY)
+            self._timeout = self._loop.post(when, self._timed_out, (), NO_PROCESS)
 
     def _timed_out(self) -> None:
-        self._stuck.clear()
+        self._unsent.clear()
         self.reset(TimeoutError("connection timed out"))
 
     def _stop_waiting(self) -> None:
@@ -320,21 +320,23 @@ class Endpoint(asyncio.Transport):
         """Send what waited: the link is up again, or the peer's host is."""
         self._stop_waiting()
         peer = self._peer
-        if peer._gone and not peer._end_sent:  # the peer's host does not know this connection
-            self._stuck.clear()
+        if (
+            peer._is_forgotten and not peer._end_sent
+        ):  # the peer's host does not know this connection
+            self._unsent.clear()
             peer._send_reset()
             return
-        owed, self._owed = self._owed, 0
-        if owed:
-            peer._acked(owed)
-        stuck, self._stuck = self._stuck, collections.deque()
-        for segment in stuck:
+        unsent_acks, self._unsent_acks = self._unsent_acks, 0
+        if unsent_acks:
+            peer._acked(unsent_acks)
+        unsent, self._unsent = self._unsent, collections.deque()
+        for segment in unsent:
             self._send(segment)
 
     def _acked(self, count: int) -> None:
         self._unacked -= count
         self._stop_waiting()
-        if self._gone:
+        if self._is_forgotten:
             return
         if self._closing:
             if self._unacked <= HIGH_BYTES and not self._end_sent:
@@ -352,7 +354,7 @@ class Endpoint(asyncio.Transport):
 
     def _arrive_early(self, segment: Segment) -> None:
         """Queue a segment that arrives before there is a protocol, in a step of no process."""
-        if self._gone:
+        if self._is_forgotten:
             self._send_reset()
             return
         self._inbox.append(segment)
@@ -360,7 +362,7 @@ class Endpoint(asyncio.Transport):
             self._loop.call_soon(self._drain, context=self._context)
 
     def _arrive(self, segment: Segment) -> None:
-        if self._gone:
+        if self._is_forgotten:
             if segment is not None:
                 self._send_reset()
         elif self._inbox or not self._reading:
@@ -416,7 +418,7 @@ class Endpoint(asyncio.Transport):
         if self._link.up:
             self._peer._acked(count)
         else:
-            self._owed += count
+            self._unsent_acks += count
             self._link.wait(self)
             self._peer._wait_for_link()
 
@@ -425,26 +427,26 @@ class Endpoint(asyncio.Transport):
     def reset(self, error: OSError) -> None:
         """Mark the connection as broken. The protocol learns it in a step of its own."""
         self._reset = True
-        if self._protocol is not None and not self._gone:
+        if self._protocol is not None and not self._is_forgotten:
             self._loop.call_soon(self._end, error, context=self._context)
 
     def _end(self, error: Exception | None) -> None:
-        if not self._gone:
+        if not self._is_forgotten:
             protocol = self._protocol
             self._forget()
             protocol.connection_lost(error)
 
     def _forget(self) -> None:
-        self._gone = self._closing = True
-        self._all.pop(self, None)
+        self._is_forgotten = self._closing = True
+        self._endpoints.pop(self, None)
         self._inbox.clear()
-        self._context = NOBODY
-        if not self._stuck:
+        self._context = NO_PROCESS
+        if not self._unsent:
             self._stop_waiting()
 
     def close_by_kernel(self) -> None:
         """Close the connection as a kernel does whose process is dead or never accepted it."""
-        if not self._gone:
+        if not self._is_forgotten:
             unread = bool(self._inbox)
             self._forget()
             self._protocol = None
@@ -454,15 +456,15 @@ class Endpoint(asyncio.Transport):
         """Remove this end: its host lost power."""
         self._forget()
         self._stop_waiting()
-        self._stuck.clear()
-        self._owed = 0
+        self._unsent.clear()
+        self._unsent_acks = 0
         self._protocol = None
-        self._peer.lost_sight()
+        self._peer.peer_vanished()
 
-    def lost_sight(self) -> None:
+    def peer_vanished(self) -> None:
         """Start the timeout for unacknowledged data: the other end has vanished and will not
         answer."""
-        if not self._gone and self._unacked:
+        if not self._is_forgotten and self._unacked:
             self._wait_for_link()
 
 

@@ -1,4 +1,4 @@
-"""The actions of a plan, as data. :mod:`simulation.world.strike` carries them out.
+"""The actions of a plan, as data. :mod:`simulation.world.injection` carries them out.
 
 A fault that lasts carries its own end (``for_ms``, ``down_ms``). A shrinker that drops an action
 therefore drops its heal, too. The target of a fault is a number or a role. "The leader of t0-0"
@@ -17,7 +17,7 @@ from pydantic import Discriminator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
+class Target:
     """A broker, by its number or by its role at the moment of the action."""
 
     role: Literal["broker", "controller", "leader", "follower", "straggler"] = "broker"
@@ -44,20 +44,20 @@ class Who:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
+class KillBroker:
     """SIGKILL. Everything written stays (page cache), and the session lasts until its timeout."""
 
     kind: Literal["kill"] = "kill"
-    who: Who
+    target: Target
     down_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LosePower:
+class LoseBrokerPower:
     """The machine is switched off, and unsynced data may be lost."""
 
     kind: Literal["lose-power"] = "lose-power"
-    who: Who
+    target: Target
     down_ms: int
 
 
@@ -67,7 +67,7 @@ class LosePowerAfter:
     a kind on its disk. Nothing happens if there are fewer within ``for_ms``."""
 
     kind: Literal["lose-power-after"] = "lose-power-after"
-    who: Who
+    target: Target
     operation: Literal["write", "cut", "names", "sync"]
     nth: int
     for_ms: int
@@ -79,7 +79,7 @@ class LoseDisk:
     """The machine is switched off and returns with an empty disk."""
 
     kind: Literal["lose-disk"] = "lose-disk"
-    who: Who
+    target: Target
     down_ms: int
 
 
@@ -92,33 +92,33 @@ class Blackout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class StopBroker:
     """SIGTERM, a controlled shutdown."""
 
     kind: Literal["stop"] = "stop"
-    who: Who
+    target: Target
     down_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class PauseBroker:
     """SIGSTOP, and SIGCONT after a while."""
 
     kind: Literal["pause"] = "pause"
-    who: Who
+    target: Target
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Isolate:
-    """Cut links from ``who``, to ``who`` or both, with one peer or (None) with all brokers.
+    """Cut links from ``target``, to ``target`` or both, with one peer or (None) with all brokers.
 
     A leader that is cut from brokers and ZooKeeper but not from clients continues to serve them.
     """
 
     kind: Literal["isolate"] = "isolate"
-    who: Who
-    peer: Who | None
+    target: Target
+    peer: Target | None
     direction: Literal["in", "out", "both"]
     clients: bool
     """Whether the links with clients are cut as well."""
@@ -129,56 +129,56 @@ class Isolate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutFromClients:
-    """Cut links between ``who`` and the clients, while the servers reach each other.
+    """Cut links between ``target`` and the clients, while the servers reach each other.
 
     Clients repeat unanswered requests. These were carried out if only answers are lost (``out``).
     """
 
     kind: Literal["cut-from-clients"] = "cut-from-clients"
-    who: Who
+    target: Target
     direction: Literal["in", "out", "both"]
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolateFromZooKeeper:
-    """Cut links between ``who`` and ZooKeeper, while brokers and clients reach each other."""
+    """Cut links between ``target`` and ZooKeeper, while brokers and clients reach each other."""
 
     kind: Literal["isolate-from-zookeeper"] = "isolate-from-zookeeper"
-    who: Who
+    target: Target
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowZooKeeper:
-    """A delay of ``delay_ms`` for every message between ``who`` and ZooKeeper for a while."""
+    """A delay of ``delay_ms`` for every message between ``target`` and ZooKeeper for a while."""
 
     kind: Literal["slow-zookeeper"] = "slow-zookeeper"
-    who: Who
+    target: Target
     delay_ms: int
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowLink:
-    """A delay of ``delay_ms`` for everything that ``who`` sends to ``peer`` in the next ``for_ms``.
+    """A delay of ``delay_ms`` for everything that ``target`` sends to ``peer`` for a while.
 
     Later bytes of a connection wait for the earlier ones. Other connections do not.
     """
 
     kind: Literal["slow-link"] = "slow-link"
-    who: Who
-    peer: Who
+    target: Target
+    peer: Target
     delay_ms: int
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSession:
-    """The end of the ZooKeeper session of ``who``, as if it had been silent for long."""
+    """The end of the ZooKeeper session of ``target``, as if it had been silent for long."""
 
     kind: Literal["expire-session"] = "expire-session"
-    who: Who
+    target: Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,12 +186,12 @@ class DropZooKeeperConnection:
     """A broken connection to ZooKeeper, with lost answers. The session stays."""
 
     kind: Literal["drop-zookeeper-connection"] = "drop-zookeeper-connection"
-    who: Who
+    target: Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoseAnswer:
-    """A connection that breaks before ZooKeeper answers the ``nth`` write of ``who`` to a node
+    """A connection that breaks before ZooKeeper answers the ``nth`` write of ``target`` to a node
     whose path begins with ``path``.
 
     The write is carried out or not. Nothing happens if there are fewer writes within ``for_ms``.
@@ -199,7 +199,7 @@ class LoseAnswer:
     """
 
     kind: Literal["lose-answer"] = "lose-answer"
-    who: Who
+    target: Target
     path: str
     nth: int
     expires: bool
@@ -216,23 +216,23 @@ class DeposeController:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillDisk:
-    """A full disk of ``who`` for a while. Its broker halts when it needs space, and is started
+    """A full disk of ``target`` for a while. Its broker halts when it needs space, and is started
     again."""
 
     kind: Literal["fill-disk"] = "fill-disk"
-    who: Who
+    target: Target
     for_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakDisk:
-    """A disk of ``who`` on which ``operation`` fails with EIO for a while.
+    """A disk of ``target`` on which ``operation`` fails with EIO for a while.
 
     With "garble", reads of the files of a ``directory`` return wrong bytes instead.
     """
 
     kind: Literal["break-disk"] = "break-disk"
-    who: Who
+    target: Target
     operation: Literal["read", "write", "fsync", "garble"]
     for_ms: int
     directory: str | None = None
@@ -245,19 +245,19 @@ class SlowDisk:
     ``delay_ms`` for a while. Other work continues meanwhile."""
 
     kind: Literal["slow-disk"] = "slow-disk"
-    who: Who
+    target: Target
     delay_ms: int
     for_ms: int
 
 
 Fault = (
-    Kill
-    | LosePower
+    KillBroker
+    | LoseBrokerPower
     | LosePowerAfter
     | LoseDisk
     | Blackout
-    | Stop
-    | Pause
+    | StopBroker
+    | PauseBroker
     | Isolate
     | CutFromClients
     | IsolateFromZooKeeper
@@ -277,7 +277,7 @@ Fault = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopic:
+class CreateTopicOrder:
     """An order for a topic with these replicas. The first replica of each partition is the
     preferred leader."""
 
@@ -288,13 +288,13 @@ class CreateTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteTopic:
+class DeleteTopicOrder:
     kind: Literal["delete-topic"] = "delete-topic"
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitions:
+class AddPartitionsOrder:
     """An order for as many more partitions of the topic as there are ``replicas``."""
 
     kind: Literal["add-partitions"] = "add-partitions"
@@ -303,7 +303,7 @@ class AddPartitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reassign:
+class ReassignOrder:
     """An order to move a partition to other replicas. None cancels a reassignment."""
 
     kind: Literal["reassign"] = "reassign"
@@ -313,14 +313,14 @@ class Reassign:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElectPreferred:
+class ElectPreferredOrder:
     """An order to elect all preferred leaders."""
 
     kind: Literal["elect-preferred"] = "elect-preferred"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterTopic:
+class AlterTopicOrder:
     """An order to change a setting of a topic."""
 
     kind: Literal["alter-topic"] = "alter-topic"
@@ -330,7 +330,7 @@ class AlterTopic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRecords:
+class DeleteRecordsOrder:
     """An order to delete the records below the high watermark."""
 
     kind: Literal["delete-records"] = "delete-records"
@@ -339,13 +339,13 @@ class DeleteRecords:
 
 
 Order = (
-    CreateTopic
-    | DeleteTopic
-    | AddPartitions
-    | Reassign
-    | ElectPreferred
-    | AlterTopic
-    | DeleteRecords
+    CreateTopicOrder
+    | DeleteTopicOrder
+    | AddPartitionsOrder
+    | ReassignOrder
+    | ElectPreferredOrder
+    | AlterTopicOrder
+    | DeleteRecordsOrder
 )
 
 
@@ -353,7 +353,7 @@ Order = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Produce:
+class ProduceBatches:
     """A burst of ``batches`` batches with ``records`` records each, one after the other,
     ``pause_ms`` apart."""
 
@@ -383,28 +383,28 @@ class Consume:
     topic: str
     for_ms: int
     leaves: bool
-    sleeps_ms: int = 0
+    pause_once_ms: int = 0
     """The length of one pause between reading and committing, such as a garbage collection."""
     instance: str | None = None
     """The instance id of a static member (KIP-345)."""
-    again_ms: tuple[int, ...] = ()
+    rejoin_ms: tuple[int, ...] = ()
     """The times at which it joins again. It alternates between a restarted member that has
     forgotten its id and a member whose topics have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitALot:
+class CommitMany:
     """Commits of ``groups`` groups without members, ``rounds`` times each, with ``metadata_bytes``
     of metadata."""
 
-    kind: Literal["commit-a-lot"] = "commit-a-lot"
+    kind: Literal["commit-many"] = "commit-many"
     topic: str
     groups: int
     rounds: int
     metadata_bytes: int
 
 
-ClientWork = Produce | Consume | CommitALot
+ClientWork = ProduceBatches | Consume | CommitMany
 
 Action = Annotated[Fault | Order | ClientWork, Discriminator("kind")]
 

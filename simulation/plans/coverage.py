@@ -35,8 +35,8 @@ ZOOKEEPER: Final = "zookeeper"
 ENDING: Final = "run"
 
 
-def _names(room: str, union: object) -> list[tuple[str, str]]:
-    return [(room, kind.__name__) for kind in get_args(union)]
+def _names(category: str, union: object) -> list[tuple[str, str]]:
+    return [(category, kind.__name__) for kind in get_args(union)]
 
 
 _ALWAYS: Final = (
@@ -63,8 +63,8 @@ _BY_LEADERS: Final = (
 def expected(coverage: Coverage) -> tuple[tuple[str, str], ...]:
     """Return the events that a search should see, for the kinds of coordination that it has
     seen."""
-    led = any(room == COORDINATION_EVENT for room, _ in coverage)
-    controlled = not led or any(room == CONTROLLER_EVENT for room, _ in coverage)
+    led = any(category == COORDINATION_EVENT for category, _ in coverage)
+    controlled = not led or any(category == CONTROLLER_EVENT for category, _ in coverage)
     return (*_ALWAYS, *(_BY_CONTROLLER if controlled else ()), *(_BY_LEADERS if led else ()))
 
 
@@ -73,22 +73,22 @@ def table(coverage: Coverage) -> Table:
     shown = Table("what", "", "times", title="Coverage")
     shown.columns[2].justify = "right"
     last = ""
-    for (room, name), count in _lines(coverage):
+    for (category, name), count in _lines(coverage):
         style = "bold red" if count == 0 else None
-        shown.add_row("" if room == last else room, name, f"{count:,}", style=style)
-        last = room
+        shown.add_row("" if category == last else category, name, f"{count:,}", style=style)
+        last = category
     return shown
 
 
-def never_met(coverage: Coverage) -> list[tuple[str, str]]:
+def never_seen(coverage: Coverage) -> list[tuple[str, str]]:
     """Return the expected events that never happened."""
     return [what for what in expected(coverage) if not coverage[what]]
 
 
 def _lines(coverage: Coverage) -> Iterator[tuple[tuple[str, str], int]]:
-    awaited = expected(coverage)
-    rooms = list(dict.fromkeys(room for room, _ in (*awaited, *sorted(coverage))))
-    for room in rooms:
-        names = {name for where, name in (*awaited, *coverage) if where == room}
+    wanted = expected(coverage)
+    categories = list(dict.fromkeys(category for category, _ in (*wanted, *sorted(coverage))))
+    for category in categories:
+        names = {name for where, name in (*wanted, *coverage) if where == category}
         for name in sorted(names):
-            yield (room, name), coverage[room, name]
+            yield (category, name), coverage[category, name]

@@ -6,13 +6,13 @@ from random import Random
 
 from pydantic import TypeAdapter
 
-from simulation.plans.actions import CreateTopic, Timed
+from simulation.plans.actions import CreateTopicOrder, Timed
 
 Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SimulationPlan:
     """One whole run. ``topics`` are created before the clock of the actions starts."""
 
     seed: int
@@ -22,7 +22,7 @@ class Plan:
     """The properties of every broker."""
     producers: tuple[bool, ...]
     """For each producer, whether it is idempotent."""
-    topics: tuple[CreateTopic, ...]
+    topics: tuple[CreateTopicOrder, ...]
     zookeeper_servers: int = 1
     zookeeper_lag_ms: int = 0
     """The largest lag of ZooKeeper's followers behind its leader."""
@@ -32,7 +32,7 @@ class Plan:
     """The time at which every fault is healed, in virtual milliseconds after the plan began."""
 
     @property
-    def promises(self) -> bool:
+    def guarantees_records(self) -> bool:
         """Return whether records are guaranteed anything.
 
         With truncation by high watermark they are not: it loses records by design (KIP-101).
@@ -62,25 +62,25 @@ class Plan:
         """Return whether there is no controller (``ackproof.coordination=leader``)."""
         return ("ackproof.coordination", "leader") in self.settings
 
-    def with_actions(self, actions: tuple[Timed, ...]) -> "Plan":
+    def with_actions(self, actions: tuple[Timed, ...]) -> "SimulationPlan":
         """Return the plan with other actions."""
         return replace(self, actions=actions)
 
-    def with_more(self, more: Iterable[Timed]) -> "Plan":
+    def with_more(self, more: Iterable[Timed]) -> "SimulationPlan":
         """Return the plan with further actions."""
         actions = sorted((*self.actions, *more), key=lambda each: each.at_ms)
         return self.with_actions(tuple(actions))
 
 
-_PLANS = TypeAdapter(Plan)
+_PLANS = TypeAdapter(SimulationPlan)
 
 
-def to_json(plan: Plan) -> str:
+def to_json(plan: SimulationPlan) -> str:
     """Return the plan as text for ``--replay``."""
     return _PLANS.dump_json(plan, indent=1).decode()
 
 
-def from_json(text: str) -> Plan:
+def from_json(text: str) -> SimulationPlan:
     """Return the plan of a text from :func:`to_json`. Raises pydantic's ValidationError."""
     return _PLANS.validate_json(text)
 

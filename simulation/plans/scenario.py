@@ -13,20 +13,20 @@ from typing import Any, Final, Literal
 from simulation.plans.actions import (
     Action,
     Consume,
-    CreateTopic,
+    CreateTopicOrder,
     DeposeController,
     Isolate,
-    Produce,
-    Reassign,
+    ProduceBatches,
+    ReassignOrder,
     SlowZooKeeper,
+    Target,
     Timed,
-    Who,
 )
-from simulation.plans.plan import Plan
+from simulation.plans.plan import SimulationPlan
 
 TOPIC: Final = "k0"
 """The topic of the scenarios, which no other action of a plan changes."""
-UNTIL_LED_MS: Final = 1_500
+CONTROLLER_START_MS: Final = 1_500
 """The time until a new controller has announced the state of the cluster."""
 
 Steps = tuple[Any, ...]
@@ -79,7 +79,7 @@ class Drawing:
         beside: The number of the producer beside the first one.
     """
 
-    def __init__(self, plan: Plan, rng: Random, brokers: int) -> None:
+    def __init__(self, plan: SimulationPlan, rng: Random, brokers: int) -> None:
         self.rng = rng
         self.brokers = range(1, max(plan.brokers, brokers) + 1)
         chosen = rng.sample(self.brokers, min(3, len(self.brokers)))
@@ -138,14 +138,14 @@ def _placed(number: int) -> Any:
 
 ONE, TWO, THREE, FOUR, FIVE = (_placed(number) for number in range(5))
 """The numbers of brokers. The topic has its replicas on the first three."""
-FIRST, SECOND, LAST, SPARE, OTHER = (Who(broker=each) for each in (ONE, TWO, THREE, FOUR, FIVE))
+FIRST, SECOND, LAST, SPARE, OTHER = (Target(broker=each) for each in (ONE, TWO, THREE, FOUR, FIVE))
 LEADER, FOLLOWER, STRAGGLER = (
-    Who(role="leader", topic=TOPIC),
-    Who(role="follower", topic=TOPIC),
-    Who(role="straggler", topic=TOPIC),
+    Target(role="leader", topic=TOPIC),
+    Target(role="follower", topic=TOPIC),
+    Target(role="straggler", topic=TOPIC),
 )
-CONTROLLER: Final = Who(role="controller")
-ANY_REPLICA: Final = Who(broker=one_of(ONE, TWO, THREE))
+CONTROLLER: Final = Target(role="controller")
+ANY_REPLICA: Final = Target(broker=one_of(ONE, TWO, THREE))
 BESIDE: Any = Drawn(lambda drawing: drawing.beside)
 """The producer beside a numbered one."""
 
@@ -153,19 +153,19 @@ BESIDE: Any = Drawn(lambda drawing: drawing.beside)
 # --- actions --------------------------------------------------------------------------------------
 
 
-def topic(*replicas: tuple[Any, ...], name: str = TOPIC, **config: str) -> CreateTopic:
+def topic(*replicas: tuple[Any, ...], name: str = TOPIC, **config: str) -> CreateTopicOrder:
     """Return a topic, with one partition on the first three brokers unless they are given."""
     given = tuple((key.replace("_", "."), value) for key, value in config.items())
-    return CreateTopic(topic=name, replicas=replicas or ((ONE, TWO, THREE),), config=given)
+    return CreateTopicOrder(topic=name, replicas=replicas or ((ONE, TWO, THREE),), config=given)
 
 
-def produce(acks: Any, batches: Any = 1, **others: Any) -> Produce:
+def produce(acks: Any, batches: Any = 1, **others: Any) -> ProduceBatches:
     """Return batches of one record by the first producer, unless said otherwise."""
-    said = {"producer": 0, "partition": 0, "records": 1, "pause_ms": 0, **others}
-    return Produce(topic=TOPIC, acks=acks, batches=batches, **said)
+    defaults = {"producer": 0, "partition": 0, "records": 1, "pause_ms": 0, **others}
+    return ProduceBatches(topic=TOPIC, acks=acks, batches=batches, **defaults)
 
 
-def burst(batches: int, pause_ms: int) -> Produce:
+def burst(batches: int, pause_ms: int) -> ProduceBatches:
     """Return batches of a numbered producer with five in flight, the maximum of Kafka's clients
     (``max.in.flight.requests.per.connection``)."""
     return produce(-1, batches, pause_ms=pause_ms, in_flight=5)
@@ -176,27 +176,29 @@ def every(at_ms: Any, pause_ms: int, count: int, action: Action) -> Steps:
     return tuple((at_ms + pause_ms * number, action) for number in range(count))
 
 
-def cut(who: Who, peer: Who | None, direction: str, for_ms: Any, **others: bool) -> Isolate:
+def cut(
+    target: Target, peer: Target | None, direction: str, for_ms: Any, **others: bool
+) -> Isolate:
     """Return a cut between brokers alone, unless said otherwise."""
-    way: Any = direction
-    beyond: Any = {"clients": False, "zookeeper": False, **others}
-    return Isolate(who=who, peer=peer, direction=way, for_ms=for_ms, **beyond)
+    cut_direction: Any = direction
+    links: Any = {"clients": False, "zookeeper": False, **others}
+    return Isolate(target=target, peer=peer, direction=cut_direction, for_ms=for_ms, **links)
 
 
-def apart(who: Who, peer: Who, for_ms: Any) -> Isolate:
+def cut_apart(target: Target, peer: Target, for_ms: Any) -> Isolate:
     """Return a cut of two brokers from each other for a while."""
-    return cut(who, peer, "both", for_ms)
+    return cut(target, peer, "both", for_ms)
 
 
-def moved(*replicas: Any, name: str = TOPIC) -> Reassign:
+def move(*replicas: Any, name: str = TOPIC) -> ReassignOrder:
     """Return an order to move the partition. The first broker becomes the preferred leader."""
-    return Reassign(topic=name, partition=0, replicas=replicas)
+    return ReassignOrder(topic=name, partition=0, replicas=replicas)
 
 
 # --- a row in a plan ------------------------------------------------------------------------------
 
 
-def extended(plan: Plan, rng: Random, scenario: Scenario) -> Plan:
+def with_scenario(plan: SimulationPlan, rng: Random, scenario: Scenario) -> SimulationPlan:
     """Return the plan with the scenario."""
     drawing = Drawing(plan, rng, scenario.brokers)
     begins = scenario.begins_ms
@@ -204,8 +206,8 @@ def extended(plan: Plan, rng: Random, scenario: Scenario) -> Plan:
         begins = rng.randrange(500, max(1_000, plan.run_ms - 8_000))
     steps = scenario.steps
     if scenario.outside:
-        begins += UNTIL_LED_MS
-        steps = (*_led_from_outside(scenario.outside), *steps)
+        begins += CONTROLLER_START_MS
+        steps = (*_controller_elsewhere(scenario.outside), *steps)
     plan = _with_producer(plan, scenario)
     if scenario.zookeeper_lag_ms:
         lag_ms = scenario.zookeeper_lag_ms
@@ -231,14 +233,17 @@ def _flat(steps: Steps) -> Iterable[tuple[int, Action]]:
             yield step
 
 
-def _led_from_outside(brokers: Iterable[Any]) -> Steps:
+def _controller_elsewhere(brokers: Iterable[Any]) -> Steps:
     """Return steps that replace the controller, in which these brokers learn late that there is
     none."""
-    far = (SlowZooKeeper(who=Who(broker=each), delay_ms=300, for_ms=500) for each in brokers)
-    return (*((-UNTIL_LED_MS, each) for each in far), (20 - UNTIL_LED_MS, DeposeController()))
+    far = (SlowZooKeeper(target=Target(broker=each), delay_ms=300, for_ms=500) for each in brokers)
+    return (
+        *((-CONTROLLER_START_MS, each) for each in far),
+        (20 - CONTROLLER_START_MS, DeposeController()),
+    )
 
 
-def _with_producer(plan: Plan, scenario: Scenario) -> Plan:
+def _with_producer(plan: SimulationPlan, scenario: Scenario) -> SimulationPlan:
     """Return the plan with the kind of producer that the scenario needs.
 
     A numbered producer always waits for all replicas, one batch after the other. Therefore most
@@ -248,11 +253,11 @@ def _with_producer(plan: Plan, scenario: Scenario) -> Plan:
         case "plain":
             return replace(plan, producers=(False, *plan.producers[1:]))
         case "numbered":
-            kept = tuple(timed for timed in plan.actions if not _is_of_first(timed.action))
+            kept = tuple(timed for timed in plan.actions if not _is_first_producer(timed.action))
             return replace(plan, producers=(True, *plan.producers[1:], False), actions=kept)
         case "any":
             return plan
 
 
-def _is_of_first(action: Action) -> bool:
-    return isinstance(action, Produce) and action.producer == 0
+def _is_first_producer(action: Action) -> bool:
+    return isinstance(action, ProduceBatches) and action.producer == 0

@@ -12,31 +12,31 @@ from typing import Any, Final
 
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from simulation.plans.actions import (
-    AddPartitions,
+    AddPartitionsOrder,
     BreakDisk,
     ClientWork,
-    CommitALot,
+    CommitMany,
     Consume,
     CutFromClients,
-    DeleteRecords,
-    DeleteTopic,
+    DeleteRecordsOrder,
+    DeleteTopicOrder,
     DeposeController,
     DropZooKeeperConnection,
-    ElectPreferred,
+    ElectPreferredOrder,
     ExpireSession,
-    Kill,
+    KillBroker,
     LoseAnswer,
-    LosePower,
+    LoseBrokerPower,
     LosePowerAfter,
-    Pause,
-    Reassign,
+    PauseBroker,
+    ReassignOrder,
     SlowDisk,
     SlowLink,
     SlowZooKeeper,
-    Stop,
-    Who,
+    StopBroker,
+    Target,
 )
-from simulation.plans.plan import Plan, stream
+from simulation.plans.plan import SimulationPlan, stream
 from simulation.plans.scenario import (
     BESIDE,
     CONTROLLER,
@@ -55,20 +55,20 @@ from simulation.plans.scenario import (
     Drawn,
     Scenario,
     Steps,
-    apart,
     between,
     burst,
     cut,
+    cut_apart,
     every,
-    extended,
-    moved,
+    move,
     once,
     one_of,
     produce,
     topic,
+    with_scenario,
 )
 
-PATIENT = (
+STABLE_SETTINGS = (
     ("auto.leader.rebalance.enable", "false"),
     ("replica.fetch.backoff.ms", "100"),
     ("replica.fetch.wait.max.ms", "500"),
@@ -82,7 +82,7 @@ LONG_LAG = ("replica.lag.time.max.ms", "10000")
 SHORT_LAG = ("replica.lag.time.max.ms", "3000")
 BACKOFF = ("replica.fetch.backoff.ms", "100")
 SHORT_WAIT = ("replica.fetch.wait.max.ms", "100")
-STAYS = ("auto.leader.rebalance.enable", "false")
+NO_REBALANCE = ("auto.leader.rebalance.enable", "false")
 ALONE_TOPIC = topic(min_insync_replicas="1")
 """A topic on which a leader without followers may acknowledge."""
 SOME: Any = one_of(1, 3, 10)
@@ -90,17 +90,17 @@ ANY_ACKS: Any = one_of(-1, 1)
 MOSTLY_ALL: Any = one_of(-1, -1, 1)
 
 
-def to_and_fro(sent: Any, apart_ms: Any) -> Steps:
+def alternate_leaders(sent: Any, apart_ms: Any) -> Steps:
     """Return steps in which two brokers lead in turn, and neither learns what the other appends."""
     return (
         (0, produce(-1, sent)),
-        (600, apart(FIRST, SECOND, apart_ms)),
+        (600, cut_apart(FIRST, SECOND, apart_ms)),
         (700, produce(1, sent)),
-        (900, moved(TWO, ONE, THREE)),
-        (1_700, ElectPreferred()),
+        (900, move(TWO, ONE, THREE)),
+        (1_700, ElectPreferredOrder()),
         (2_300, produce(1, SOME)),
-        (2_500, moved(ONE, TWO, THREE)),
-        (3_100, ElectPreferred()),
+        (2_500, move(ONE, TWO, THREE)),
+        (3_100, ElectPreferredOrder()),
     )
 
 
@@ -113,17 +113,17 @@ FLUSHED: Any = one_of(
 both."""
 
 
-def unanswered(who: Who, path: str, for_ms: int = 3_000) -> LoseAnswer:
+def lose_answer(target: Target, path: str, for_ms: int = 3_000) -> LoseAnswer:
     """Return a fault that loses the answer to the first write at a path."""
-    return LoseAnswer(who=who, path=path, nth=1, expires=False, for_ms=for_ms)
+    return LoseAnswer(target=target, path=path, nth=1, expires=False, for_ms=for_ms)
 
 
 # --- groups ---------------------------------------------------------------------------------------
 
-COORDINATOR = Who(role="leader", topic=OFFSETS_TOPIC)
+COORDINATOR = Target(role="leader", topic=OFFSETS_TOPIC)
 """The coordinator of all groups, if ``__consumer_offsets`` has one partition."""
 ONE_COORDINATOR = (
-    STAYS,
+    NO_REBALANCE,
     ("group.initial.rebalance.delay.ms", "0"),
     ("offsets.topic.num.partitions", "1"),
     ("offsets.topic.replication.factor", "3"),
@@ -134,17 +134,19 @@ TWO_PARTITIONS = topic((ONE, TWO, THREE), (ONE, TWO, THREE))
 
 def member(for_ms: Any, *, leaves: bool = False) -> Consume:
     """Return a member of the scenario's own group."""
-    return Consume(group="k", topic=TOPIC, for_ms=for_ms, leaves=leaves, sleeps_ms=0)
+    return Consume(group="k", topic=TOPIC, for_ms=for_ms, leaves=leaves, pause_once_ms=0)
 
 
 AWAY: Any = once(between(4_000, 6_000))
 BACK: Any = once(AWAY + between(3_000, 5_000))
 JOINS: Any = once(between(3_000, 5_000))
-ITS_FOLLOWER: Final = Who(role="follower", topic=OFFSETS_TOPIC)
-LOSS: Any = one_of(Kill(who=COORDINATOR, down_ms=3_000), Pause(who=COORDINATOR, for_ms=9_000))
+ITS_FOLLOWER: Final = Target(role="follower", topic=OFFSETS_TOPIC)
+LOSS: Any = one_of(
+    KillBroker(target=COORDINATOR, down_ms=3_000), PauseBroker(target=COORDINATOR, for_ms=9_000)
+)
 COORDINATOR_LOST: Final = (
     (JOINS + 500, LOSS),
-    (JOINS + 510, ExpireSession(who=COORDINATOR)),
+    (JOINS + 510, ExpireSession(target=COORDINATOR)),
 )
 
 # --- others ---------------------------------------------------------------------------------------
@@ -159,37 +161,40 @@ DOWN_MS: Any = once(between(2_300, 3_000))
 BACK_MS: Any = once(between(2_500, 3_000))
 SIZE: Any = once(one_of(1, 10))
 FAILS_MS: Any = between(1_000, 2_000)
-STRUCK: Final = Who(broker=once(one_of(ONE, TWO, THREE)))
+CHOSEN: Final = Target(broker=once(one_of(ONE, TWO, THREE)))
 """One of the replicas, the same in all steps."""
-RESIGNS: Final = ((between(5_400, 5_750), ElectPreferred()),)
-SLOW_SECOND: Final = SlowDisk(who=SECOND, delay_ms=one_of(500, 1_000, 2_000), for_ms=10_000)
+RESIGNS: Final = ((between(5_400, 5_750), ElectPreferredOrder()),)
+SLOW_SECOND: Final = SlowDisk(target=SECOND, delay_ms=one_of(500, 1_000, 2_000), for_ms=10_000)
 PARTITION: Final = f"/brokers/topics/{TOPIC}/partitions/0"
 DEPOSED_MEANWHILE: Final = (
-    (2_400, SlowDisk(who=STRUCK, delay_ms=200, for_ms=1_000)),
+    (2_400, SlowDisk(target=CHOSEN, delay_ms=200, for_ms=1_000)),
     (between(2_550, 2_950), DeposeController()),
 )
-EVERY_BROKER_UNANSWERED: Any = Drawn(
+LOSE_EVERY_ANSWER: Any = Drawn(
     lambda drawing: tuple(
-        (-100, unanswered(Who(broker=each), "/controller")) for each in drawing.brokers
+        (-100, lose_answer(Target(broker=each), "/controller")) for each in drawing.brokers
     )
 )
-SENT_AT: Any = once(WAY_MS + WAY_MS + between(800, 1_900))
-SENT_ON: Final = ((SENT_AT, moved(ONE, TWO, FIVE)), (SENT_AT + 500, moved(ONE, THREE)))
+LATER_MOVES_AT: Any = once(WAY_MS + WAY_MS + between(800, 1_900))
+LATER_MOVES: Final = (
+    (LATER_MOVES_AT, move(ONE, TWO, FIVE)),
+    (LATER_MOVES_AT + 500, move(ONE, THREE)),
+)
 
 
-def _taken_back() -> Steps:
+def _cancelled_moves() -> Steps:
     """Return steps that cancel a reassignment and order another one to the other spare broker,
     several times."""
-    steps, at = [], SENT_AT
-    for beyond in (FIVE, FOUR, FIVE):
-        steps.append((at, Reassign(topic=TOPIC, partition=0, replicas=None)))
+    steps, at = [], LATER_MOVES_AT
+    for links in (FIVE, FOUR, FIVE):
+        steps.append((at, ReassignOrder(topic=TOPIC, partition=0, replicas=None)))
         at = once(at + between(200, 1_400))
-        steps.append((at, moved(ONE, beyond, THREE)))
+        steps.append((at, move(ONE, links, THREE)))
         at = once(at + between(400, 800))
     return tuple(steps)
 
 
-TAKEN_BACK: Final = _taken_back()
+CANCELLED_MOVES: Final = _cancelled_moves()
 
 
 def _moved_and_extended() -> Steps:
@@ -201,8 +206,11 @@ def _moved_and_extended() -> Steps:
         step
         for number, target in enumerate(targets)
         for step in (
-            (1_200 * number, Reassign(topic=TOPIC, partition=0, replicas=target)),
-            (1_200 * number + between(-50, 300), AddPartitions(topic=TOPIC, replicas=(target,))),
+            (1_200 * number, ReassignOrder(topic=TOPIC, partition=0, replicas=target)),
+            (
+                1_200 * number + between(-50, 300),
+                AddPartitionsOrder(topic=TOPIC, replicas=(target,)),
+            ),
         )
     )
 
@@ -210,7 +218,7 @@ def _moved_and_extended() -> Steps:
 def _failing() -> LosePowerAfter:
     """Return a power failure directly after an operation on the disk."""
     return LosePowerAfter(
-        who=STRUCK,
+        target=CHOSEN,
         operation=one_of("write", "cut", "names", "sync"),
         nth=between(1, 8),
         for_ms=1_000,
@@ -222,19 +230,19 @@ def _bounced(count: int) -> Steps:
     """Return steps in which ``count`` replicas lose power and register again."""
     return tuple(
         step
-        for who in (FIRST, SECOND, LAST)[:count]
+        for target in (FIRST, SECOND, LAST)[:count]
         for step in (
-            (between(20, 60), LosePower(who=who, down_ms=100)),
-            (70, ExpireSession(who=who)),
+            (between(20, 60), LoseBrokerPower(target=target, down_ms=100)),
+            (70, ExpireSession(target=target)),
         )
     )
 
 
 def _failed_handing_over(at_ms: int) -> Steps:
-    broken = BreakDisk(who=STRUCK, operation="fsync", for_ms=between(200, 400))
+    broken = BreakDisk(target=CHOSEN, operation="fsync", for_ms=between(200, 400))
     return (
-        (at_ms - 10, cut(STRUCK, CONTROLLER, "both", 800)),
-        (at_ms, Stop(who=STRUCK, down_ms=500)),
+        (at_ms - 10, cut(CHOSEN, CONTROLLER, "both", 800)),
+        (at_ms, StopBroker(target=CHOSEN, down_ms=500)),
         (at_ms + between(50, 300), broken),
     )
 
@@ -249,18 +257,18 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(ALONE_TOPIC,),
         producer="plain",
         steps=(
-            (0, moved(TWO, ONE, THREE)),
+            (0, move(TWO, ONE, THREE)),
             (100, produce(-1, one_of(1, 3))),
-            (1_200, apart(LAST, FIRST, 4_500)),
-            (1_300, ExpireSession(who=LAST)),
-            (2_500, SlowLink(who=SECOND, peer=LAST, delay_ms=200, for_ms=2_000)),
+            (1_200, cut_apart(LAST, FIRST, 4_500)),
+            (1_300, ExpireSession(target=LAST)),
+            (2_500, SlowLink(target=SECOND, peer=LAST, delay_ms=200, for_ms=2_000)),
             (2_500, produce(1)),
-            (between(2_510, 2_540), apart(FIRST, SECOND, 1_500)),
-            (between(2_550, 2_700), ElectPreferred()),
+            (between(2_510, 2_540), cut_apart(FIRST, SECOND, 1_500)),
+            (between(2_550, 2_700), ElectPreferredOrder()),
             *every(4_000, 100, 20, produce(ANY_ACKS)),
         ),
         settings=(
-            *PATIENT,
+            *STABLE_SETTINGS,
             ("replica.lag.time.max.ms", "1500"),
             ("replica.socket.timeout.ms", "5000"),
         ),
@@ -275,13 +283,13 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(ALONE_TOPIC,),
         producer="plain",
         steps=(
-            *to_and_fro(SOME, between(4_300, 4_500)),
+            *alternate_leaders(SOME, between(4_300, 4_500)),
             (3_700, produce(1, SOME)),
-            (3_900, moved(TWO, ONE, THREE)),
-            (4_700, ElectPreferred()),
+            (3_900, move(TWO, ONE, THREE)),
+            (4_700, ElectPreferredOrder()),
             *every(5_700, 100, 20, produce(ANY_ACKS)),
         ),
-        settings=PATIENT,
+        settings=STABLE_SETTINGS,
         length_ms=9_700,
     ),
     "unheard of": Scenario(
@@ -296,17 +304,17 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         producer="plain",
         steps=(
             (-300, produce(-1)),
-            (0, Pause(who=SECOND, for_ms=3_500)),
+            (0, PauseBroker(target=SECOND, for_ms=3_500)),
             (50, produce(1)),
-            (3_400, SlowZooKeeper(who=FIRST, delay_ms=300, for_ms=3_500)),
+            (3_400, SlowZooKeeper(target=FIRST, delay_ms=300, for_ms=3_500)),
             (4_500, cut(FIRST, CONTROLLER, "in", 7_000)),
             (4_500, cut(LAST, CONTROLLER, "in", 7_000)),
-            (LOST, DropZooKeeperConnection(who=FIRST)),
-            (LOST + 20, ExpireSession(who=FIRST)),
+            (LOST, DropZooKeeperConnection(target=FIRST)),
+            (LOST + 20, ExpireSession(target=FIRST)),
             *every(5_500, 60, 60, produce(-1)),
         ),
         settings=(
-            *PATIENT,
+            *STABLE_SETTINGS,
             ("replica.lag.time.max.ms", "1500"),
             ("replica.socket.timeout.ms", "5000"),
             SLOW_SESSIONS,
@@ -322,9 +330,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         producer="plain",
         steps=(
             *every(2_000, 50, 120, produce(MOSTLY_ALL)),
-            (0, Pause(who=LAST, for_ms=BACK_MS)),
-            (BACK_MS + -100, SlowZooKeeper(who=FIRST, delay_ms=between(500, 700), for_ms=6_000)),
-            (BACK_MS + between(150, 1_300), apart(LAST, FIRST, 4_000)),
+            (0, PauseBroker(target=LAST, for_ms=BACK_MS)),
+            (BACK_MS + -100, SlowZooKeeper(target=FIRST, delay_ms=between(500, 700), for_ms=6_000)),
+            (BACK_MS + between(150, 1_300), cut_apart(LAST, FIRST, 4_000)),
             (BACK_MS + between(250, 500), DeposeController()),
         ),
         settings=(BACKOFF, ("replica.lag.time.max.ms", "1000"), SLOW_SESSIONS),
@@ -340,17 +348,17 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(ALONE_TOPIC,),
         producer="plain",
         steps=(
-            (0, moved(TWO, ONE, THREE)),
+            (0, move(TWO, ONE, THREE)),
             (600, cut(CONTROLLER, LAST, "out", between(3_500, 5_500))),
-            (600, apart(FIRST, SECOND, 700)),
+            (600, cut_apart(FIRST, SECOND, 700)),
             (650, produce(1, GIVEN_UP)),
-            (750, ElectPreferred()),
+            (750, ElectPreferredOrder()),
             (1_450, produce(1, GIVEN_UP + 2)),
-            (1_700, moved(ONE, TWO, THREE)),
-            (2_300, ElectPreferred()),
+            (1_700, move(ONE, TWO, THREE)),
+            (2_300, ElectPreferredOrder()),
             *every(2_900, 100, 20, produce(ANY_ACKS)),
         ),
-        settings=(*PATIENT, ("controller.socket.timeout.ms", "10000")),
+        settings=(*STABLE_SETTINGS, ("controller.socket.timeout.ms", "10000")),
         length_ms=10_000,
     ),
     "too few left": Scenario(
@@ -359,7 +367,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(topic(min_insync_replicas="3"),),
         producer="plain",
         steps=(
-            (0, apart(LAST, FIRST, between(2_500, 4_000))),
+            (0, cut_apart(LAST, FIRST, between(2_500, 4_000))),
             *every(0, 100, 30, produce(-1)),
         ),
         settings=(
@@ -377,9 +385,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         producer="plain",
         steps=(
             *every(0, 100, 80, produce(-1)),
-            (0, SlowZooKeeper(who=LAST, delay_ms=between(600, 900), for_ms=7_000)),
-            (100, moved(ONE, TWO, FOUR)),
-            (between(1_000, 1_800), moved(ONE, TWO, THREE)),
+            (0, SlowZooKeeper(target=LAST, delay_ms=between(600, 900), for_ms=7_000)),
+            (100, move(ONE, TWO, FOUR)),
+            (between(1_000, 1_800), move(ONE, TWO, THREE)),
         ),
         settings=(BACKOFF, LONG_LAG, SLOW_SESSIONS),
         length_ms=12_000,
@@ -395,8 +403,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
             *every(0, 100, 160, produce(1)),
             (0, member(BACK + 6_000)),
             (200, member(one_of(AWAY + 500, BACK + 6_000))),
-            (AWAY, ExpireSession(who=COORDINATOR)),
-            *every(BACK, 700, 3, ElectPreferred()),
+            (AWAY, ExpireSession(target=COORDINATOR)),
+            *every(BACK, 700, 3, ElectPreferredOrder()),
             (BACK + 2_500, member(5_000, leaves=True)),
         ),
         settings=ONE_COORDINATOR,
@@ -411,14 +419,14 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(ALONE_TOPIC, replace(ALONE_TOPIC, topic=f"{TOPIC}-beside")),
         producer="plain",
         steps=(
-            (0, SlowLink(who=LAST, peer=FIRST, delay_ms=between(3_500, 5_000), for_ms=150)),
+            (0, SlowLink(target=LAST, peer=FIRST, delay_ms=between(3_500, 5_000), for_ms=150)),
             (30, produce(1, one_of(1, 3))),
-            (400, DeleteTopic(topic=TOPIC)),
+            (400, DeleteTopicOrder(topic=TOPIC)),
             *every(1_500, 500, 2, ALONE_TOPIC),
             *every(2_600, 50, 30, produce(-1)),
             *every(2_625, 50, 30, produce(1)),
         ),
-        settings=(*PATIENT, ("replica.fetch.backoff.ms", "1000")),
+        settings=(*STABLE_SETTINGS, ("replica.fetch.backoff.ms", "1000")),
         length_ms=10_000,
     ),
     "cut and repeated": Scenario(
@@ -431,11 +439,11 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
             (-400, burst(3, 50)),
             (0, cut(LEADER, None, "both", 3_500, zookeeper=True)),
             (between(20, 200), burst(10, 100)),
-            (0, CutFromClients(who=SECOND, direction="in", for_ms=9_000)),
-            *every(5_000, 500, 8, ElectPreferred()),
+            (0, CutFromClients(target=SECOND, direction="in", for_ms=9_000)),
+            *every(5_000, 500, 8, ElectPreferredOrder()),
             *every(4_000, 100, 60, produce(1, producer=BESIDE)),
         ),
-        settings=(STAYS, BACKOFF, LONG_LAG, FAST_SESSIONS),
+        settings=(NO_REBALANCE, BACKOFF, LONG_LAG, FAST_SESSIONS),
         length_ms=16_000,
     ),
     "joined unseen": Scenario(
@@ -444,8 +452,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(topic(),),
         steps=(
             *every(0, 300, 40, produce(-1, 3)),
-            (0, Kill(who=LAST, down_ms=DOWN_MS)),
-            (DOWN_MS + between(400, 3_000), LosePower(who=LAST, down_ms=between(50, 300))),
+            (0, KillBroker(target=LAST, down_ms=DOWN_MS)),
+            (DOWN_MS + between(400, 3_000), LoseBrokerPower(target=LAST, down_ms=between(50, 300))),
         ),
         settings=(FAST_SESSIONS, SHORT_LAG),
         length_ms=20_000,
@@ -459,9 +467,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(ALONE_TOPIC,),
         steps=(
             *every(0, 100, 40, produce(-1)),
-            (0, apart(LAST, FIRST, 4_500)),
-            (500, SlowZooKeeper(who=FIRST, delay_ms=800, for_ms=4_000)),
-            (between(3_250, 3_500), DeleteTopic(topic=TOPIC)),
+            (0, cut_apart(LAST, FIRST, 4_500)),
+            (500, SlowZooKeeper(target=FIRST, delay_ms=800, for_ms=4_000)),
+            (between(3_250, 3_500), DeleteTopicOrder(topic=TOPIC)),
         ),
         settings=(SHORT_WAIT, ("replica.lag.time.max.ms", "600"), SLOW_SESSIONS),
         length_ms=8_000,
@@ -476,20 +484,20 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(ALONE_TOPIC,),
         producer="plain",
         steps=(
-            (0, moved(TWO, ONE, THREE)),
+            (0, move(TWO, ONE, THREE)),
             (600, produce(-1, records=2)),
-            (between(620, 700), apart(LAST, FIRST, 2_200)),
-            (700, apart(LAST, SECOND, 2_200)),
-            (1_300, ElectPreferred()),
-            (1_500, moved(THREE, TWO, ONE)),
-            (2_000, ElectPreferred()),
+            (between(620, 700), cut_apart(LAST, FIRST, 2_200)),
+            (700, cut_apart(LAST, SECOND, 2_200)),
+            (1_300, ElectPreferredOrder()),
+            (1_500, move(THREE, TWO, ONE)),
+            (2_000, ElectPreferredOrder()),
             *every(2_500, 20, 5, produce(1, records=5)),
-            (2_000, SlowLink(who=LAST, peer=FIRST, delay_ms=1_000, for_ms=4_000)),
-            (2_000, SlowLink(who=LAST, peer=SECOND, delay_ms=1_000, for_ms=4_000)),
-            (2_600, moved(TWO, ONE, THREE)),
+            (2_000, SlowLink(target=LAST, peer=FIRST, delay_ms=1_000, for_ms=4_000)),
+            (2_000, SlowLink(target=LAST, peer=SECOND, delay_ms=1_000, for_ms=4_000)),
+            (2_600, move(TWO, ONE, THREE)),
             one_of(RESIGNS, RESIGNS, ()),
         ),
-        settings=(*PATIENT, ("ackproof.generation", "0.8")),
+        settings=(*STABLE_SETTINGS, ("ackproof.generation", "0.8")),
         length_ms=8_000,
     ),
     "slow claimant": Scenario(
@@ -500,11 +508,11 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         producer="plain",
         steps=(
             *every(0, 100, 80, produce(ANY_ACKS)),
-            (0, Kill(who=FIRST, down_ms=15_000)),
-            (10, ExpireSession(who=FIRST)),
-            (ASLEEP, Pause(who=SECOND, for_ms=AWAKE_MS)),
-            (ASLEEP + AWAKE_MS + -100, Kill(who=LAST, down_ms=8_000)),
-            (ASLEEP + AWAKE_MS + -90, ExpireSession(who=LAST)),
+            (0, KillBroker(target=FIRST, down_ms=15_000)),
+            (10, ExpireSession(target=FIRST)),
+            (ASLEEP, PauseBroker(target=SECOND, for_ms=AWAKE_MS)),
+            (ASLEEP + AWAKE_MS + -100, KillBroker(target=LAST, down_ms=8_000)),
+            (ASLEEP + AWAKE_MS + -90, ExpireSession(target=LAST)),
         ),
         settings=(
             ("ackproof.preferred.replica.wait.ms", "500"),
@@ -521,7 +529,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(topic(),),
         steps=(
             *_moved_and_extended(),
-            (-100, SlowZooKeeper(who=CONTROLLER, delay_ms=60, for_ms=13_000)),
+            (-100, SlowZooKeeper(target=CONTROLLER, delay_ms=60, for_ms=13_000)),
         ),
         length_ms=14_000,
     ),
@@ -536,8 +544,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         producer="plain",
         steps=(
             *every(-400, 50, 60, produce(MOSTLY_ALL)),
-            (0, Pause(who=CONTROLLER, for_ms=2_000)),
-            (1_000, SlowZooKeeper(who=CONTROLLER, delay_ms=one_of(1, 300), for_ms=3_000)),
+            (0, PauseBroker(target=CONTROLLER, for_ms=2_000)),
+            (1_000, SlowZooKeeper(target=CONTROLLER, delay_ms=one_of(1, 300), for_ms=3_000)),
             one_of(*(_bounced(count) for count in (1, 2, 3, 3))),
         ),
         settings=(SLOW_SESSIONS, LONG_LAG),
@@ -553,12 +561,12 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(FLUSHED,),
         producer="plain",
         steps=(
-            *to_and_fro(1, between(2_800, 3_500)),
+            *alternate_leaders(1, between(2_800, 3_500)),
             (one_of(-1_500, between(2_400, 2_900)), SLOW_SECOND),
             one_of(every(2_200, 60, 13, produce(1, 3)), ()),
         ),
         settings=(
-            *PATIENT,
+            *STABLE_SETTINGS,
             ("log.flush.offset.checkpoint.interval.ms", "500"),
             ("log.flush.scheduler.interval.ms", "100"),
         ),
@@ -596,7 +604,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
                 cut(COORDINATOR, ITS_FOLLOWER, "both", between(2_500, 4_000)),
             ),
             *every(JOINS + 700, 700, 5, member(6_000)),
-            (JOINS + 900, CommitALot(topic=TOPIC, groups=3, rounds=2, metadata_bytes=10)),
+            (JOINS + 900, CommitMany(topic=TOPIC, groups=3, rounds=2, metadata_bytes=10)),
             one_of((), (), COORDINATOR_LOST),
         ),
         settings=(
@@ -615,10 +623,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         producer="plain",
         steps=(
             *every(0, 50, 80, produce(MOSTLY_ALL)),
-            (-100, apart(OTHER, FIRST, 3_000)),
-            (0, moved(ONE, FOUR, FIVE)),
-            (INSTEAD, moved(ONE, TWO, THREE)),
-            (INSTEAD + between(-50, 20), apart(SPARE, FIRST, 2_000)),
+            (-100, cut_apart(OTHER, FIRST, 3_000)),
+            (0, move(ONE, FOUR, FIVE)),
+            (INSTEAD, move(ONE, TWO, THREE)),
+            (INSTEAD + between(-50, 20), cut_apart(SPARE, FIRST, 2_000)),
         ),
         settings=(BACKOFF, LONG_LAG, SLOW_SESSIONS),
         length_ms=9_000,
@@ -632,9 +640,14 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         steps=(
             (-400, burst(250, 50)),
             *every(0, 100, 120, produce(1, records=SIZE, producer=BESIDE)),
-            (-500, SlowDisk(who=STRUCK, delay_ms=one_of(300, 1_000, 3_000), for_ms=14_500)),
-            (0, one_of(Stop(who=STRUCK, down_ms=300), Kill(who=STRUCK, down_ms=50))),
-            *every(FAILS_MS, 2_700, 5, LosePower(who=STRUCK, down_ms=one_of(50, 400))),
+            (-500, SlowDisk(target=CHOSEN, delay_ms=one_of(300, 1_000, 3_000), for_ms=14_500)),
+            (
+                0,
+                one_of(
+                    StopBroker(target=CHOSEN, down_ms=300), KillBroker(target=CHOSEN, down_ms=50)
+                ),
+            ),
+            *every(FAILS_MS, 2_700, 5, LoseBrokerPower(target=CHOSEN, down_ms=one_of(50, 400))),
         ),
         settings=(
             ("log.flush.offset.checkpoint.interval.ms", "500"),
@@ -652,7 +665,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
             (-400, burst(100, 50)),
             *every(0, 60, 100, produce(1, producer=BESIDE)),
             *every(0, 1_800, 4, _failing()),
-            *every(1_900, 1_800, 2, DeleteRecords(topic=TOPIC, partition=0)),
+            *every(1_900, 1_800, 2, DeleteRecordsOrder(topic=TOPIC, partition=0)),
         ),
         settings=(SHORT_LAG, FAST_SESSIONS),
         length_ms=9_000,
@@ -669,13 +682,13 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         producer="numbered",
         steps=(
             *every(0, 50, 100, produce(-1, producer=BESIDE)),
-            (0, apart(LAST, FIRST, 7_000)),
-            (2_000, SlowZooKeeper(who=CONTROLLER, delay_ms=500, for_ms=3_500)),
+            (0, cut_apart(LAST, FIRST, 7_000)),
+            (2_000, SlowZooKeeper(target=CONTROLLER, delay_ms=500, for_ms=3_500)),
             one_of(
-                ((between(2_500, 4_300), ExpireSession(who=SECOND)),),
-                ((between(500, 2_400), LosePower(who=SECOND, down_ms=one_of(50, 300))),),
+                ((between(2_500, 4_300), ExpireSession(target=SECOND)),),
+                ((between(500, 2_400), LoseBrokerPower(target=SECOND, down_ms=one_of(50, 300))),),
             ),
-            (between(5_000, 7_000), Kill(who=LEADER, down_ms=4_000)),
+            (between(5_000, 7_000), KillBroker(target=LEADER, down_ms=4_000)),
         ),
         settings=(SHORT_WAIT, SHORT_LAG, FAST_SESSIONS),
         length_ms=11_000,
@@ -686,10 +699,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         "what they have written themselves.",
         topics=(ALONE_TOPIC,),
         steps=(
-            EVERY_BROKER_UNANSWERED,
+            LOSE_EVERY_ANSWER,
             (0, DeposeController()),
-            (2_000, Pause(who=LAST, for_ms=between(2_500, 3_500))),
-            *every(2_000, 500, 12, unanswered(LEADER, PARTITION, 490)),
+            (2_000, PauseBroker(target=LAST, for_ms=between(2_500, 3_500))),
+            *every(2_000, 500, 12, lose_answer(LEADER, PARTITION, 490)),
             *every(2_000, 100, 40, produce(-1)),
         ),
         settings=(BACKOFF, ("replica.lag.time.max.ms", "1000"), SLOW_SESSIONS),
@@ -710,17 +723,17 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         ),
         steps=(
             (0, cut(CONTROLLER, LAST, "out", between(600, 2_500))),
-            (20, DeleteTopic(topic=TOPIC)),
-            (600, Kill(who=LAST, down_ms=one_of(100, 1_000, 3_000))),
-            (between(610, 700), ExpireSession(who=LAST)),
-            (650, apart(SPARE, FIRST, between(2_500, 3_500))),
-            (700, moved(ONE, FOUR, name=f"{TOPIC}-beside")),
-            (1_400, DeleteTopic(topic=f"{TOPIC}-beside")),
-            (700, moved(ONE, name=f"{TOPIC}-back")),
-            (1_700, moved(ONE, TWO, name=f"{TOPIC}-back")),
-            (between(3_000, 4_000), DeleteTopic(topic=f"{TOPIC}-back")),
+            (20, DeleteTopicOrder(topic=TOPIC)),
+            (600, KillBroker(target=LAST, down_ms=one_of(100, 1_000, 3_000))),
+            (between(610, 700), ExpireSession(target=LAST)),
+            (650, cut_apart(SPARE, FIRST, between(2_500, 3_500))),
+            (700, move(ONE, FOUR, name=f"{TOPIC}-beside")),
+            (1_400, DeleteTopicOrder(topic=f"{TOPIC}-beside")),
+            (700, move(ONE, name=f"{TOPIC}-back")),
+            (1_700, move(ONE, TWO, name=f"{TOPIC}-back")),
+            (between(3_000, 4_000), DeleteTopicOrder(topic=f"{TOPIC}-back")),
         ),
-        settings=(STAYS, LONG_LAG, SLOW_SESSIONS),
+        settings=(NO_REBALANCE, LONG_LAG, SLOW_SESSIONS),
         length_ms=8_000,
     ),
     "named again": Scenario(
@@ -732,13 +745,13 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         producer="plain",
         steps=(
             *every(-400, 20, 20, produce(1)),
-            (200, DeleteRecords(topic=TOPIC, partition=0)),
-            (between(500, 900), Stop(who=STRUCK, down_ms=300)),
-            (2_500, DeleteTopic(topic=TOPIC)),
+            (200, DeleteRecordsOrder(topic=TOPIC, partition=0)),
+            (between(500, 900), StopBroker(target=CHOSEN, down_ms=300)),
+            (2_500, DeleteTopicOrder(topic=TOPIC)),
             one_of((), DEPOSED_MEANWHILE),
             (3_800, ALONE_TOPIC),
             *every(4_200, 300, 12, produce(ANY_ACKS)),
-            (between(4_500, 6_000), Kill(who=STRUCK, down_ms=one_of(50, 3_000))),
+            (between(4_500, 6_000), KillBroker(target=CHOSEN, down_ms=one_of(50, 3_000))),
         ),
         settings=(
             ("log.flush.start.offset.checkpoint.interval.ms", "60000"),
@@ -756,11 +769,11 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         topics=(ALONE_TOPIC,),
         steps=(
             *every(0, 50, 80, produce(-1)),
-            (-100, apart(SPARE, FIRST, 5_000)),
-            (-100, apart(OTHER, FIRST, 5_000)),
-            (-50, SlowZooKeeper(who=FIRST, delay_ms=WAY_MS, for_ms=10_000)),
-            (0, moved(ONE, TWO, FOUR)),
-            one_of(SENT_ON, TAKEN_BACK),
+            (-100, cut_apart(SPARE, FIRST, 5_000)),
+            (-100, cut_apart(OTHER, FIRST, 5_000)),
+            (-50, SlowZooKeeper(target=FIRST, delay_ms=WAY_MS, for_ms=10_000)),
+            (0, move(ONE, TWO, FOUR)),
+            one_of(LATER_MOVES, CANCELLED_MOVES),
         ),
         settings=(LONG_LAG, SLOW_SESSIONS),
         length_ms=13_000,
@@ -768,7 +781,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
 }
 """The scenarios in the order of their turns."""
 
-OF_CONTROLLERS: Final = frozenset(name for name, row in SCENARIOS.items() if row.needs_controller)
+NEED_CONTROLLER: Final = frozenset(name for name, row in SCENARIOS.items() if row.needs_controller)
 """Scenarios that need a controller."""
 
 # --- assignment of scenarios to plans -------------------------------------------------------------
@@ -779,7 +792,7 @@ ODDS: Final = 0.5
 ALONE: Final = 0.5
 """The probability that nothing else happens to the cluster then."""
 
-EVERY: Final = 2
+TURN_EVERY: Final = 2
 """One in so many seeds has the scenario of its turn, in a short run without other actions.
 
 All scenarios occur within twice their number of seeds. Random draws alone would miss a third of
@@ -788,7 +801,7 @@ them.
 
 SHORT_MS: Final = 10_000
 
-LED_TURNS: Final = (
+TURNS_WITHOUT_CONTROLLER: Final = (
     "sent elsewhere",
     "away and back",
     "slow claimant",
@@ -805,51 +818,57 @@ LED_TURN: Final = 10
 """The remainder of the seeds that have such a turn."""
 
 
-def led_turn(seed: int) -> str | None:
+def turn_without_controller(seed: int) -> str | None:
     """Return the scenario whose turn it is without a controller, or None."""
     turn, rest = divmod(seed, LED_TURN_EVERY)
-    return LED_TURNS[turn % len(LED_TURNS)] if rest == LED_TURN else None
+    return (
+        TURNS_WITHOUT_CONTROLLER[turn % len(TURNS_WITHOUT_CONTROLLER)] if rest == LED_TURN else None
+    )
 
 
-def alone(plan: Plan, rng: Random, scenario: str) -> Plan:
+def alone_in_short_plan(plan: SimulationPlan, rng: Random, scenario: str) -> SimulationPlan:
     """Return the scenario in a short plan without other actions."""
-    return extended(short(quiet(newest(plan))), rng, SCENARIOS[scenario])
+    return with_scenario(
+        shortened(without_faults(with_newest_generation(plan))), rng, SCENARIOS[scenario]
+    )
 
 
-def add(plan: Plan, rng: Random, scenario: str | None, *, led: bool) -> Plan:
+def add_scenario(
+    plan: SimulationPlan, rng: Random, scenario: str | None, *, led: bool
+) -> SimulationPlan:
     """Add a scenario to a plan.
 
     With None it is the scenario whose turn it is, a random one or none. ``led`` says that the plan
     will have no controller.
     """
-    turn, rest = divmod(plan.seed, EVERY)
+    turn, rest = divmod(plan.seed, TURN_EVERY)
     if scenario is None and rest:
         scenario = tuple(SCENARIOS)[turn % len(SCENARIOS)]
-        if led and scenario in OF_CONTROLLERS:
+        if led and scenario in NEED_CONTROLLER:
             scenario = _drawn(plan.seed, led=True)
-        return alone(plan, rng, scenario)
+        return alone_in_short_plan(plan, rng, scenario)
     if scenario is None:
         if rng.random() >= ODDS:
             return plan
         scenario = _drawn(plan.seed, led=led)
     if rng.random() < ALONE:
-        plan = quiet(plan)
-    return extended(plan, rng, SCENARIOS[scenario])
+        plan = without_faults(plan)
+    return with_scenario(plan, rng, SCENARIOS[scenario])
 
 
-def quiet(plan: Plan) -> Plan:
+def without_faults(plan: SimulationPlan) -> SimulationPlan:
     """Return the plan without faults and orders."""
     kept = (timed for timed in plan.actions if isinstance(timed.action, ClientWork))
     return plan.with_actions(tuple(kept))
 
 
-def newest(plan: Plan) -> Plan:
+def with_newest_generation(plan: SimulationPlan) -> SimulationPlan:
     """Return the plan with the newest generation: older ones truncate without leader epochs."""
     kept = ((name, value) for name, value in plan.settings if name != "ackproof.generation")
     return replace(plan, settings=tuple(kept))
 
 
-def short(plan: Plan) -> Plan:
+def shortened(plan: SimulationPlan) -> SimulationPlan:
     """Return the beginning of the plan."""
     run_ms = min(plan.run_ms, SHORT_MS)
     kept = tuple(timed for timed in plan.actions if timed.at_ms < run_ms)
@@ -859,5 +878,5 @@ def short(plan: Plan) -> Plan:
 def _drawn(seed: int, *, led: bool) -> str:
     """Draw one number for each scenario. A further scenario then changes only the plans that it
     wins."""
-    scenarios = SCENARIOS.keys() - OF_CONTROLLERS if led else SCENARIOS.keys()
+    scenarios = SCENARIOS.keys() - NEED_CONTROLLER if led else SCENARIOS.keys()
     return min(scenarios, key=lambda scenario: stream(seed, f"scenario {scenario}").random())

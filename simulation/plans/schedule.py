@@ -18,87 +18,94 @@ from typing import Any, Final, Literal
 
 from simulation.plans.actions import (
     Action,
-    AddPartitions,
-    AlterTopic,
+    AddPartitionsOrder,
+    AlterTopicOrder,
     Blackout,
     BreakDisk,
     Consume,
-    CreateTopic,
-    DeleteRecords,
-    DeleteTopic,
+    CreateTopicOrder,
+    DeleteRecordsOrder,
+    DeleteTopicOrder,
     DeposeController,
     DropZooKeeperConnection,
-    ElectPreferred,
+    ElectPreferredOrder,
     ExpireSession,
     FillDisk,
     Isolate,
     IsolateFromZooKeeper,
-    Kill,
+    KillBroker,
+    LoseBrokerPower,
     LoseDisk,
-    LosePower,
-    Pause,
-    Produce,
-    Reassign,
-    Stop,
+    PauseBroker,
+    ProduceBatches,
+    ReassignOrder,
+    StopBroker,
+    Target,
     Timed,
-    Who,
 )
-from simulation.plans.plan import Plan, Settings, stream
-from simulation.plans.scenarios import OF_CONTROLLERS, add, alone, led_turn
+from simulation.plans.plan import Settings, SimulationPlan, stream
+from simulation.plans.scenarios import (
+    NEED_CONTROLLER,
+    add_scenario,
+    alone_in_short_plan,
+    turn_without_controller,
+)
 from simulation.plans.variations import (
-    failing_mid_step,
-    flushed_in_time,
-    in_racks,
-    indexed,
-    offsets_in_parts,
-    pipelined,
-    queues_unheard,
-    retained,
-    slow_meanwhile,
-    static_members,
-    unanswered,
-    unclean_meanwhile,
+    with_flush_ms,
+    with_indexes,
+    with_lost_answers,
+    with_lost_queue_answers,
+    with_offsets_segments,
+    with_pipelining,
+    with_power_failures,
+    with_racks,
+    with_retention,
+    with_slow_disks,
+    with_static_members,
+    with_unclean_elections,
 )
 
 
-def draw(seed: int, scenario: str | None = None, coordination: str = "controller") -> Plan:
+def draw(
+    seed: int, scenario: str | None = None, coordination: str = "controller"
+) -> SimulationPlan:
     """Return the plan of ``seed``. A ``scenario`` is added if it is given.
 
     ``coordination`` is one of :data:`COORDINATION`. With ``mixed`` and ``any`` the seed chooses:
     ``mixed`` has no controller in few seeds (see :data:`LED_EVERY`), and ``any`` in half of them.
     Both leave out the printed variant, which loses records by design.
     """
-    plan = _Draw(stream(seed, "plan")).plan(seed)
-    plan = pipelined(plan, stream(seed, "pipelines"))
-    plan = retained(plan, stream(seed, "retention"))
-    plan = in_racks(plan, stream(seed, "racks"))
-    plan = unclean_meanwhile(plan, stream(seed, "unclean"))
-    plan = slow_meanwhile(plan, stream(seed, "slow disks"))
-    plan = failing_mid_step(plan, stream(seed, "mid-step"))
-    plan = unanswered(plan, stream(seed, "unanswered"))
+    plan = _PlanDraw(stream(seed, "plan")).plan(seed)
+    plan = with_pipelining(plan, stream(seed, "pipelines"))
+    plan = with_retention(plan, stream(seed, "retention"))
+    plan = with_racks(plan, stream(seed, "racks"))
+    plan = with_unclean_elections(plan, stream(seed, "unclean"))
+    plan = with_slow_disks(plan, stream(seed, "slow disks"))
+    plan = with_power_failures(plan, stream(seed, "mid-step"))
+    plan = with_lost_answers(plan, stream(seed, "unanswered"))
     turn = None
     if coordination == "mixed":
-        turn = led_turn(seed) if scenario is None else None
-        led = scenario not in OF_CONTROLLERS and (turn is not None or seed % LED_EVERY == LED_AT)
+        turn = turn_without_controller(seed) if scenario is None else None
+        led = scenario not in NEED_CONTROLLER and (turn is not None or seed % LED_EVERY == LED_AT)
         coordination = "leader-fenced" if led else "controller"
     if coordination == "any":
         coordination = stream(seed, "coordination").choice(("controller", "leader-fenced"))
     led = coordination != "controller"
     if turn is not None:
-        plan = alone(plan, stream(seed, "scenarios"), turn)
+        plan = alone_in_short_plan(plan, stream(seed, "scenarios"), turn)
     else:
-        plan = add(plan, stream(seed, "scenarios"), scenario, led=led)
-    plan = indexed(plan, stream(seed, "indexes"))
-    plan = static_members(plan, stream(seed, "static members"))
-    plan = flushed_in_time(plan, stream(seed, "flush.ms"))
-    plan = offsets_in_parts(plan, stream(seed, "segments of offsets"))
+        plan = add_scenario(plan, stream(seed, "scenarios"), scenario, led=led)
+    plan = with_indexes(plan, stream(seed, "indexes"))
+    plan = with_static_members(plan, stream(seed, "static members"))
+    plan = with_flush_ms(plan, stream(seed, "flush.ms"))
+    plan = with_offsets_segments(plan, stream(seed, "segments of offsets"))
     if not led:
         return plan
-    plan = queues_unheard(plan, stream(seed, "queues"))
+    plan = with_lost_queue_answers(plan, stream(seed, "queues"))
     return without_controller(plan, coordination.removeprefix("leader-"))
 
 
-def without_controller(plan: Plan, variant: str) -> Plan:
+def without_controller(plan: SimulationPlan, variant: str) -> SimulationPlan:
     """Return the plan with ``ackproof.coordination=leader``."""
     kept = [(name, value) for name, value in plan.settings if name != "ackproof.generation"]
     led = (("ackproof.coordination", "leader"), ("ackproof.coordination.variant", variant))
@@ -116,7 +123,7 @@ FAULTS_MAX = 14
 BURSTS_MAX = 30
 
 
-class _Draw:
+class _PlanDraw:
     """The drawing of one plan."""
 
     def __init__(self, rng: Random) -> None:
@@ -125,12 +132,12 @@ class _Draw:
         self._run_ms = rng.choice((10_000, 20_000, 40_000))
         self._session_ms = rng.choice((2_000, 4_000, 6_000))
         self._topics = tuple(self._topic(f"t{n}") for n in range(rng.choice((1, 1, 2))))
-        self._made = 0
+        self._created = 0
 
-    def plan(self, seed: int) -> Plan:
+    def plan(self, seed: int) -> SimulationPlan:
         producers = tuple(self._chance(0.5) for _ in range(self._rng.randint(1, 3)))
         actions = [*self._faults(), *self._orders(), *self._work(len(producers))]
-        return Plan(
+        return SimulationPlan(
             seed=seed,
             brokers=self._brokers,
             settings=self._settings(),
@@ -147,9 +154,9 @@ class _Draw:
 
     # --- the cluster --------------------------------------------------------------------------
 
-    def _topic(self, name: str) -> CreateTopic:
+    def _topic(self, name: str) -> CreateTopicOrder:
         factor = min(self._brokers, self._rng.choice((1, 2, 3, 3, 3)))
-        return CreateTopic(
+        return CreateTopicOrder(
             topic=name,
             replicas=tuple(self._replicas(factor) for _ in range(self._rng.choice((1, 1, 2, 3)))),
             config=self._topic_config(factor),
@@ -237,18 +244,18 @@ class _Draw:
         (kind,) = self._rng.choices([k for k, _ in kinds], [weight for _, weight in kinds])
         return kind  # type: ignore[no-any-return]
 
-    def _who(self) -> Who:
+    def _target(self) -> Target:
         topic = self._rng.choice(self._topics)
         partition = self._rng.randrange(len(topic.replicas))
         match self._rng.randrange(5):
             case 0:
-                return Who(role="controller")
+                return Target(role="controller")
             case 1 | 2:
-                return Who(role="leader", topic=topic.topic, partition=partition)
+                return Target(role="leader", topic=topic.topic, partition=partition)
             case 3:
-                return Who(role="follower", topic=topic.topic, partition=partition)
+                return Target(role="follower", topic=topic.topic, partition=partition)
             case _:
-                return Who(broker=self._rng.randint(1, self._brokers))
+                return Target(broker=self._rng.randint(1, self._brokers))
 
     def _down_ms(self) -> int:
         """Return a duration within the session, near its end, or long after it."""
@@ -259,27 +266,27 @@ class _Draw:
         return self._rng.choice((200, 1_000, self._session_ms + 500, 3 * self._session_ms))
 
     def _kill(self) -> Action:
-        return Kill(who=self._who(), down_ms=self._down_ms())
+        return KillBroker(target=self._target(), down_ms=self._down_ms())
 
     def _lose_power(self) -> Action:
-        return LosePower(who=self._who(), down_ms=self._down_ms())
+        return LoseBrokerPower(target=self._target(), down_ms=self._down_ms())
 
     def _lose_disk(self) -> Action:
-        return LoseDisk(who=self._who(), down_ms=self._down_ms())
+        return LoseDisk(target=self._target(), down_ms=self._down_ms())
 
     def _blackout(self) -> Action:
         return Blackout(down_ms=self._down_ms())
 
     def _stop(self) -> Action:
-        return Stop(who=self._who(), down_ms=self._down_ms())
+        return StopBroker(target=self._target(), down_ms=self._down_ms())
 
     def _pause(self) -> Action:
-        return Pause(who=self._who(), for_ms=self._for_ms())
+        return PauseBroker(target=self._target(), for_ms=self._for_ms())
 
     def _isolate(self) -> Action:
         return Isolate(
-            who=self._who(),
-            peer=self._who() if self._chance(0.5) else None,
+            target=self._target(),
+            peer=self._target() if self._chance(0.5) else None,
             direction=self._rng.choice(("in", "out", "both", "both")),
             clients=self._chance(0.3),
             zookeeper=self._chance(0.5),
@@ -287,23 +294,23 @@ class _Draw:
         )
 
     def _isolate_from_zookeeper(self) -> Action:
-        return IsolateFromZooKeeper(who=self._who(), for_ms=self._for_ms())
+        return IsolateFromZooKeeper(target=self._target(), for_ms=self._for_ms())
 
     def _expire_session(self) -> Action:
-        return ExpireSession(who=self._who())
+        return ExpireSession(target=self._target())
 
     def _drop_connection(self) -> Action:
-        return DropZooKeeperConnection(who=self._who())
+        return DropZooKeeperConnection(target=self._target())
 
     def _depose(self) -> Action:
         return DeposeController()
 
     def _fill_disk(self) -> Action:
-        return FillDisk(who=self._who(), for_ms=self._for_ms())
+        return FillDisk(target=self._target(), for_ms=self._for_ms())
 
     def _break_disk(self) -> Action:
         return BreakDisk(
-            who=self._who(),
+            target=self._target(),
             operation=self._rng.choice(OPERATIONS),
             for_ms=self._for_ms(),
         )
@@ -328,7 +335,7 @@ class _Draw:
             at_ms = self._rng.randrange(self._run_ms)
             yield Timed(at_ms=at_ms, action=self._one_of(kinds)())
 
-    def _any_partition(self) -> tuple[CreateTopic, int]:
+    def _any_partition(self) -> tuple[CreateTopicOrder, int]:
         topic = self._rng.choice(self._topics)
         return topic, self._rng.randrange(len(topic.replicas))
 
@@ -336,42 +343,42 @@ class _Draw:
         """Return an order for a topic with a new name, or with the name of a topic that may have
         been deleted."""
         if self._chance(0.5):
-            self._made += 1
-            return self._topic(f"n{self._made}")
+            self._created += 1
+            return self._topic(f"n{self._created}")
         return self._topic(self._rng.choice(self._topics).topic)
 
     def _delete(self) -> Action:
-        return DeleteTopic(topic=self._rng.choice(self._topics).topic)
+        return DeleteTopicOrder(topic=self._rng.choice(self._topics).topic)
 
     def _add(self) -> Action:
         topic = self._rng.choice(self._topics)
         factor = len(topic.replicas[0])
-        return AddPartitions(topic=topic.topic, replicas=(self._replicas(factor),))
+        return AddPartitionsOrder(topic=topic.topic, replicas=(self._replicas(factor),))
 
     def _reassign(self) -> Action:
         topic, partition = self._any_partition()
         factor = self._rng.randint(1, min(3, self._brokers))
         replicas = None if self._chance(0.15) else self._replicas(factor)
-        return Reassign(topic=topic.topic, partition=partition, replicas=replicas)
+        return ReassignOrder(topic=topic.topic, partition=partition, replicas=replicas)
 
     def _elect(self) -> Action:
-        return ElectPreferred()
+        return ElectPreferredOrder()
 
     def _alter(self) -> Action:
         topic, partition = self._any_partition()
         value = str(self._rng.randint(1, len(topic.replicas[partition])))
-        return AlterTopic(topic=topic.topic, name="min.insync.replicas", value=value)
+        return AlterTopicOrder(topic=topic.topic, name="min.insync.replicas", value=value)
 
     def _delete_records(self) -> Action:
         topic, partition = self._any_partition()
-        return DeleteRecords(topic=topic.topic, partition=partition)
+        return DeleteRecordsOrder(topic=topic.topic, partition=partition)
 
     # --- clients ------------------------------------------------------------------------------
 
     def _work(self, producers: int) -> Iterator[Timed]:
         for _ in range(self._rng.randint(3, BURSTS_MAX)):
             topic, partition = self._any_partition()
-            work = Produce(
+            work = ProduceBatches(
                 producer=self._rng.randrange(producers),
                 topic=topic.topic,
                 partition=partition,

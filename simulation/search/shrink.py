@@ -12,63 +12,66 @@ from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
 from simulation.plans import actions as act
-from simulation.plans.plan import Plan
+from simulation.plans.plan import SimulationPlan
 
 T = TypeVar("T")
 
 RUNS_MAX: Final = 400
 ROUND_MS: Final = (50, 200, 500, 1_000, 5_000)
 
-Fails = Callable[[Plan], float | None]
+Failure = Callable[[SimulationPlan], float | None]
 """A function that runs a plan and returns the virtual milliseconds from its beginning to the
 violation, or None if the invariant held."""
 
 
-class OutOfRuns(Exception):
+class ShrinkLimitReached(Exception):
     """The permitted number of runs is reached."""
 
 
 class Shrinker:
     """A search for the smallest failing plan.
 
-    ``told`` is called after each run with the number of runs and the smallest plan so far.
+    ``report`` is called after each run with the number of runs and the smallest plan so far.
     """
 
     def __init__(
-        self, fails: Fails, told: Callable[[int, Plan], None], runs_max: int = RUNS_MAX
+        self,
+        fails: Failure,
+        report: Callable[[int, SimulationPlan], None],
+        runs_max: int = RUNS_MAX,
     ) -> None:
         self.runs = 0
         self._fails = fails
-        self._told = told
+        self._report_progress = report
         self._runs_max = runs_max
-        self._best: Plan
+        self._best: SimulationPlan
 
-    def shrink(self, plan: Plan) -> Plan:
+    def shrink(self, plan: SimulationPlan) -> SimulationPlan:
         """Return the smallest plan found, or ``plan`` itself if it does not fail again."""
         self._best = plan
         try:
             if self._try(plan):
-                self._until_nothing_goes()
-        except OutOfRuns:
+                self._shrink_fully()
+        except ShrinkLimitReached:
             pass
         return self._best
 
-    def _until_nothing_goes(self) -> None:
+    def _shrink_fully(self) -> None:
         before = None
         while before != self._best:
             before = self._best
             self._fewer_actions()
             for simplify in (_fewer_brokers, _fewer_parts, _fewer_settings, _smaller_actions):
-                self._one_at_a_time(simplify)
+                self._simplify(simplify)
 
-    def _try(self, plan: Plan) -> bool:
+    def _try(self, plan: SimulationPlan) -> bool:
         if self.runs >= self._runs_max:
-            raise OutOfRuns
+            raise ShrinkLimitReached
         self.runs += 1
         broke_at = self._fails(plan)
         if broke_at is not None:
-            self._best = _without_what_came_later(plan, broke_at)
-        self._told(self.runs, self._best)
+            self._best = _without_later_actions(plan, broke_at)
+        self._report_progress(self.runs, self._best)
         return broke_at is not None
 
     def _fewer_actions(self) -> None:
@@ -86,23 +89,23 @@ class Shrinker:
                     return
                 parts *= 2
 
-    def _one_at_a_time(self, simplify: Callable[[Plan], Iterator[Plan]]) -> None:
+    def _simplify(self, simplify: Callable[[SimulationPlan], Iterator[SimulationPlan]]) -> None:
         """Try one simplification at a time, and start again from the result whenever one
         succeeds."""
         tried: set[int] = set()
-        went = True
-        while went:
-            went = False
+        succeeded = True
+        while succeeded:
+            succeeded = False
             for plan in simplify(self._best):
                 key = hash(plan)
                 if key not in tried:
                     tried.add(key)
                     if self._try(plan):
-                        went = True
+                        succeeded = True
                         break
 
 
-def _without_what_came_later(plan: Plan, broke_at_ms: float) -> Plan:
+def _without_later_actions(plan: SimulationPlan, broke_at_ms: float) -> SimulationPlan:
     """Return the plan without the actions after the failure. They had no part in it, and the rest
     of the run is the same."""
     kept = tuple(timed for timed in plan.actions if timed.at_ms <= broke_at_ms)
@@ -117,7 +120,7 @@ def _without(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 # --- simplifications, the largest first -------------------------------------------------------
 
 
-def _fewer_brokers(plan: Plan) -> Iterator[Plan]:
+def _fewer_brokers(plan: SimulationPlan) -> Iterator[SimulationPlan]:
     """Yield the plan without the last broker and its replicas."""
     if plan.brokers > 1:
         last = plan.brokers
@@ -139,20 +142,20 @@ def _fewer_brokers(plan: Plan) -> Iterator[Plan]:
 FACTOR: Final = "topic.replication.factor"
 
 
-def _without_broker(topic: act.CreateTopic, broker: int) -> act.CreateTopic:
+def _without_broker(topic: act.CreateTopicOrder, broker: int) -> act.CreateTopicOrder:
     replicas = tuple(tuple(b for b in ids if b != broker) for ids in topic.replicas)
     return replace(topic, replicas=replicas)
 
 
 def _names_broker(action: act.Action, broker: int) -> bool:
-    who = getattr(action, "who", None)
-    if isinstance(who, act.Who) and who.role == "broker" and who.broker == broker:
+    target = getattr(action, "target", None)
+    if isinstance(target, act.Target) and target.role == "broker" and target.broker == broker:
         return True
     replicas: Any = getattr(action, "replicas", None) or ()
     return any(broker in (ids if isinstance(ids, tuple) else (ids,)) for ids in replicas)
 
 
-def _fewer_parts(plan: Plan) -> Iterator[Plan]:
+def _fewer_parts(plan: SimulationPlan) -> Iterator[SimulationPlan]:
     for topics in _without(plan.topics):
         if topics:
             yield replace(plan, topics=topics)
@@ -166,14 +169,14 @@ def _fewer_parts(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, producers=(False,) * len(plan.producers))
 
 
-def _fewer_settings(plan: Plan) -> Iterator[Plan]:
+def _fewer_settings(plan: SimulationPlan) -> Iterator[SimulationPlan]:
     for number, topic in enumerate(plan.topics):
         for config in _without(topic.config):
             simpler = replace(topic, config=config)
             yield replace(plan, topics=(*plan.topics[:number], simpler, *plan.topics[number + 1 :]))
 
 
-def _smaller_actions(plan: Plan) -> Iterator[Plan]:
+def _smaller_actions(plan: SimulationPlan) -> Iterator[SimulationPlan]:
     for number, timed in enumerate(plan.actions):
         for action in _smaller(timed.action):
             smaller = replace(timed, action=action)

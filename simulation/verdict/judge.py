@@ -1,6 +1,6 @@
 """The judgement of the settled cluster at the end of a run.
 
-The cluster has settled before (:mod:`simulation.verdict.settling`). Then the judge asks as a
+The cluster has settled before (:mod:`simulation.verdict.convergence`). Then the judge asks as a
 client: each partition must accept a record, each acked record must be readable, and each group must
 return its committed offsets.
 
@@ -26,18 +26,23 @@ from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import CorruptBatch, parse_batches
 from simulation.clients.client import PAUSE_S
+from simulation.clients.consumer_requests import EARLIEST, LATEST, fetch, list_offset, offsets_of
 from simulation.clients.group_requests import find_coordinator
-from simulation.clients.producers import ACKS_ALL, DELIVERY_S, Producer
-from simulation.clients.reading import EARLIEST, LATEST, fetch, list_offset, offsets_of
+from simulation.clients.producers import ACKS_ALL, DELIVERY_S, SimulatedProducer
 from simulation.model import producers
-from simulation.model.history import Commit, History, Sent
-from simulation.model.log import Extent, read_log
-from simulation.model.observer import Observer
+from simulation.model.history import ClientHistory, SentBatch, SentCommit
+from simulation.model.log import BatchExtent, read_log
+from simulation.model.observer import ClusterObserver
 from simulation.model.partition import PartitionModel
-from simulation.plans.actions import AlterTopic, CreateTopic, DeleteTopic, Produce
-from simulation.plans.plan import Plan
-from simulation.verdict import agreeing
-from simulation.verdict.settling import Cluster, Hosted, settle
+from simulation.plans.actions import (
+    AlterTopicOrder,
+    CreateTopicOrder,
+    DeleteTopicOrder,
+    ProduceBatches,
+)
+from simulation.plans.plan import SimulationPlan
+from simulation.verdict import agreement
+from simulation.verdict.convergence import Hosted, JudgedCluster, settle
 from simulation.violation import Violation
 
 ANSWER_S: Final = 30.0
@@ -49,38 +54,38 @@ compactions."""
 # --- the judge ------------------------------------------------------------------------------------
 
 
-class OffsetIsGone(Exception):
+class OffsetDeleted(Exception):
     """Retention has deleted the records before they were read."""
 
 
-class Judge(Producer):
+class ClusterJudge(SimulatedProducer):
     """A client that judges the settled cluster."""
 
-    async def judge(self, cluster: Cluster) -> None:
+    async def judge(self, cluster: JudgedCluster) -> None:
         """Run all checks. Raises Violation."""
-        logs: dict[TopicPartition, list[Extent]] = {}
+        logs: dict[TopicPartition, list[BatchExtent]] = {}
         for tp, _ in tuple(cluster.observer.partitions()):
             if tp.topic != OFFSETS_TOPIC:
-                await self._takes_a_record(tp)
+                await self._check_produce(tp)
         await settle(cluster)
         for tp, partition in tuple(cluster.observer.partitions()):
             logs[tp] = await self._read(tp)
-            _logs_are_equal(cluster, tp, partition)
-            partition.damaged_left_isr()
-        _acked_is_there(cluster, logs)
-        _nothing_is_there_that_was_not_sent(cluster, logs)
-        _numbers_are_kept(cluster, logs)
+            _check_logs(cluster, tp, partition)
+            partition.check_damaged_left_isr()
+        _check_acked_records(cluster, logs)
+        _check_phantom_records(cluster, logs)
+        _check_sequences(cluster, logs)
         for tp, log in logs.items():
-            await self._times_are_found(cluster, tp, log)
-        await self._groups_remember(cluster)
-        await agreeing.metadata(self, cluster.observer, self.brokers)
-        await agreeing.settings(cluster.observer, cluster.hosted)
-        agreeing.nobody_waits(cluster.observer, cluster.hosted)
-        await agreeing.nothing_is_kept(cluster)
+            await self._check_lookups(cluster, tp, log)
+        await self._check_groups(cluster)
+        await agreement.check_metadata(self, cluster.observer, self.brokers)
+        await agreement.check_settings(cluster.observer, cluster.hosted)
+        agreement.check_no_producer_waits(cluster.observer, cluster.hosted)
+        await agreement.check_no_request_state(cluster)
 
-    async def _takes_a_record(self, tp: TopicPartition) -> None:
+    async def _check_produce(self, tp: TopicPartition) -> None:
         self.forget(tp)
-        probe = Produce(
+        probe = ProduceBatches(
             producer=0,
             topic=tp.topic,
             partition=tp.partition,
@@ -93,11 +98,11 @@ class Judge(Producer):
         if self.history.sent[-1].offset is None:
             raise Violation("Cluster/does-not-serve", f"{tp} took no record in {DELIVERY_S:.0f} s")
 
-    async def _read(self, tp: TopicPartition) -> list[Extent]:
+    async def _read(self, tp: TopicPartition) -> list[BatchExtent]:
         """Read the whole partition as a consumer does."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ANSWER_S
-        extents: list[Extent] = []
+        extents: list[BatchExtent] = []
         at = end = -1
         while at < 0 or at < end:
             if loop.time() >= deadline:
@@ -106,7 +111,7 @@ class Judge(Producer):
                 if at < 0:
                     at, end = await self._bounds(tp)
                 read = await self._read_some(tp, at) if at < end else []
-            except OffsetIsGone:
+            except OffsetDeleted:
                 at, read = -1, []
                 extents.clear()
             except Disconnected:
@@ -130,11 +135,11 @@ class Judge(Producer):
                 return start, end
         return -1, 0
 
-    async def _read_some(self, tp: TopicPartition, at: int) -> list[Extent]:
+    async def _read_some(self, tp: TopicPartition, at: int) -> list[BatchExtent]:
         leader = await self.leader(tp)
         answer = None if leader is None or at < 0 else await fetch(self, leader, tp, at)
         if answer is not None and answer.error_code is ErrorCode.offset_out_of_range:
-            raise OffsetIsGone
+            raise OffsetDeleted
         if answer is None or answer.error_code is not ErrorCode.none:
             return []
         try:
@@ -143,17 +148,17 @@ class Judge(Producer):
             raise Violation(
                 "Replica/logs-differ", f"broker {leader} serves of {tp}: {error}"
             ) from error
-        return [Extent.of(batch) for batch in batches]
+        return [BatchExtent.of(batch) for batch in batches]
 
-    async def _times_are_found(
-        self, cluster: Cluster, tp: TopicPartition, log: list[Extent]
+    async def _check_lookups(
+        self, cluster: JudgedCluster, tp: TopicPartition, log: list[BatchExtent]
     ) -> None:
         if tp.topic == OFFSETS_TOPIC:
             return  # coordinators still write to it, and retention deletes its segments
-        for timestamp, expected in times(log):
+        for timestamp, expected in lookup_times(log):
             found = await self._time(tp, timestamp)
             partition = cluster.observer.find(tp)
-            kept = partition is not None and expected >= partition.given_up
+            kept = partition is not None and expected >= partition.deleted_below
             if kept and found != expected:
                 what = f"{tp}: the first record from {timestamp} ms on is at {expected}"
                 raise Violation(
@@ -178,22 +183,22 @@ class Judge(Producer):
 
     # --- groups -------------------------------------------------------------------------------
 
-    async def _groups_remember(self, cluster: Cluster) -> None:
-        told: dict[tuple[str, TopicPartition], list[Commit]] = {}
+    async def _check_groups(self, cluster: JudgedCluster) -> None:
+        ordered: dict[tuple[str, TopicPartition], list[SentCommit]] = {}
         for commit in cluster.history.commits:
-            told.setdefault((commit.group, commit.tp), []).append(commit)
-        for (group, tp), commits in told.items():
+            ordered.setdefault((commit.group, commit.tp), []).append(commit)
+        for (group, tp), commits in ordered.items():
             topic = cluster.observer.topics.get(tp.topic)
             live = [c for c in commits if topic is not None and c.topic_id == topic.topic_id]
             if live:
-                await self._group_remembers(cluster, group, tp, live)
+                await self._check_group(cluster, group, tp, live)
 
-    async def _group_remembers(
-        self, cluster: Cluster, group: str, tp: TopicPartition, commits: list[Commit]
+    async def _check_group(
+        self, cluster: JudgedCluster, group: str, tp: TopicPartition, commits: list[SentCommit]
     ) -> None:
         stored = await self._committed(group, tp)
         acked = [c for c in commits if c.answer is ErrorCode.none]
-        promised = [c for c in acked if _must_be_remembered(cluster, c)]
+        promised = [c for c in acked if _must_keep_commit(cluster, c)]
         if not promised:
             return
         last = promised[-1]
@@ -224,20 +229,20 @@ class Judge(Producer):
         )
 
 
-def _must_be_remembered(cluster: Cluster, commit: Commit) -> bool:
+def _must_keep_commit(cluster: JudgedCluster, commit: SentCommit) -> bool:
     topic = cluster.observer.topics.get(OFFSETS_TOPIC)
     if topic is None:
         return False
     number = partition_for(commit.group, len(topic.partitions))
     home = topic.partitions[number]
     stored = cluster.observer.stored_commits[number]
-    return home.checks_data and stored.is_promised(commit, home)
+    return home.checks_data and stored.is_guaranteed(commit, home)
 
 
 # --- records --------------------------------------------------------------------------------------
 
 
-def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: PartitionModel) -> None:
+def _check_logs(cluster: JudgedCluster, tp: TopicPartition, partition: PartitionModel) -> None:
     """Check that the logs of the ISR are equal on disk, not in the brokers' state.
 
     Logs that were truncated to the high watermark may differ: such a log may keep records that its
@@ -263,10 +268,12 @@ def _logs_are_equal(cluster: Cluster, tp: TopicPartition, partition: PartitionMo
             )
 
 
-def _acked_is_there(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) -> None:
+def _check_acked_records(
+    cluster: JudgedCluster, logs: dict[TopicPartition, list[BatchExtent]]
+) -> None:
     for sent in cluster.history.sent:
-        partition = _still_meant(cluster, sent)
-        if partition is None or sent.offset is None or not _is_promised(partition, sent):
+        partition = _partition_of(cluster, sent)
+        if partition is None or sent.offset is None or not _must_keep_record(partition, sent):
             continue
         found = [extent for extent in logs[sent.tp] if extent.crc == sent.crc]
         if not any(extent.base == sent.offset for extent in found):
@@ -278,25 +285,25 @@ def _acked_is_there(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) 
             )
 
 
-def _still_meant(cluster: Cluster, sent: Sent) -> PartitionModel | None:
+def _partition_of(cluster: JudgedCluster, sent: SentBatch) -> PartitionModel | None:
     topic = cluster.observer.topics.get(sent.tp.topic)
-    if topic is None or topic.is_doomed or topic.topic_id != sent.topic_id:
+    if topic is None or topic.is_being_deleted or topic.topic_id != sent.topic_id:
         return None
     return topic.partitions.get(sent.tp.partition)
 
 
-def _is_promised(partition: PartitionModel, sent: Sent) -> bool:
+def _must_keep_record(partition: PartitionModel, sent: SentBatch) -> bool:
     assert sent.offset is not None
-    if not partition.checks_data or sent.offset < partition.given_up:
+    if not partition.checks_data or sent.offset < partition.deleted_below:
         return False
     if sent.acks == ACKS_ALL:
         in_time = sent.crc not in partition.acked_by_deposed
-        return in_time and partition.is_promised(sent.offset, sent.sent_at)
+        return in_time and partition.is_guaranteed(sent.offset, sent.sent_at)
     kept = partition.only_leader.get(sent.offset)
     return kept is not None and kept.crc == sent.crc
 
 
-def _numbers_are_kept(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]) -> None:
+def _check_sequences(cluster: JudgedCluster, logs: dict[TopicPartition, list[BatchExtent]]) -> None:
     """Check the sequence of each producer's batches.
 
     A partition is skipped if records were lost with permission or deleted, because the state of
@@ -310,12 +317,12 @@ def _numbers_are_kept(cluster: Cluster, logs: dict[TopicPartition, list[Extent]]
             continue
         topic_id = cluster.observer.topics[tp.topic].topic_id
         meant = all(sent[e.crc].topic_id == topic_id for e in log if e.crc in sent)
-        if meant and not partition.unpromised and not partition.given_up:
-            in_sequence(tp, log, sent)
+        if meant and not partition.ended_guarantees and not partition.deleted_below:
+            check_sequence(tp, log, sent)
 
 
-def _nothing_is_there_that_was_not_sent(
-    cluster: Cluster, logs: dict[TopicPartition, list[Extent]]
+def _check_phantom_records(
+    cluster: JudgedCluster, logs: dict[TopicPartition, list[BatchExtent]]
 ) -> None:
     known: dict[TopicPartition, set[int]] = {}
     for sent in cluster.history.sent:
@@ -326,14 +333,16 @@ def _nothing_is_there_that_was_not_sent(
                 raise Violation("Produce/phantom-record", f"{tp}: no producer sent {extent}")
 
 
-def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Sent]) -> None:
+def check_sequence(
+    tp: TopicPartition, log: Sequence[BatchExtent], sent: Mapping[int, SentBatch]
+) -> None:
     """Check the order of idempotent batches in a log. Raises Violation.
 
     ``sent`` has the batches by their CRC. The batches that a producer lost with its id, and those
     that retention deleted, are missing at an end and not in between.
     """
-    found: dict[int, Extent] = {}
-    follows: dict[int, int] = {}
+    found: dict[int, BatchExtent] = {}
+    next_sequence: dict[int, int] = {}
     for extent in log:
         batch = sent.get(extent.crc)
         if batch is None or not batch.idempotent:
@@ -344,17 +353,17 @@ def in_sequence(tp: TopicPartition, log: Sequence[Extent], sent: Mapping[int, Se
                 "ProducerState/duplicate-batch", f"{tp}: {first} is there again: {extent}"
             )
         found[extent.crc] = extent
-        expected = follows.get(batch.producer, batch.sequence)
+        expected = next_sequence.get(batch.producer, batch.sequence)
         if batch.sequence != expected:
             raise Violation(
                 "ProducerState/batch-out-of-sequence",
                 f"{tp}: producer {batch.producer} has {batch.sequence} at {extent.base}, "
                 f"and {expected} is next",
             )
-        follows[batch.producer] = batch.sequence + batch.count
+        next_sequence[batch.producer] = batch.sequence + batch.count
 
 
-def times(log: Sequence[Extent]) -> Iterator[tuple[int, int]]:
+def lookup_times(log: Sequence[BatchExtent]) -> Iterator[tuple[int, int]]:
     """Yield times to look up, with the expected offset: those of the second, the middle and the
     last batch, and the millisecond before each.
 
@@ -371,41 +380,41 @@ def times(log: Sequence[Extent]) -> Iterator[tuple[int, int]]:
                 yield timestamp, expected.base
 
 
-def _first_from(log: Iterable[Extent], timestamp: int) -> Extent | None:
+def _first_from(log: Iterable[BatchExtent], timestamp: int) -> BatchExtent | None:
     return next((extent for extent in log if extent.timestamp >= timestamp), None)
 
 
 # --- orders ---------------------------------------------------------------------------------------
 
 
-def orders_are_kept(plan: Plan, observer: Observer, history: History) -> None:
+def check_orders(plan: SimulationPlan, observer: ClusterObserver, history: ClientHistory) -> None:
     """Check that confirmed orders took effect. Raises Violation. Topics that the plan deletes or
     alters are skipped."""
     orders = [timed.action for timed in plan.actions]
-    deleted = {order.topic for order in orders if isinstance(order, DeleteTopic)}
-    altered = {order.topic for order in orders if isinstance(order, AlterTopic)}
+    deleted = {order.topic for order in orders if isinstance(order, DeleteTopicOrder)}
+    altered = {order.topic for order in orders if isinstance(order, AlterTopicOrder)}
     for order in history.done:
-        if isinstance(order, CreateTopic) and order.topic not in deleted | altered:
-            _settings_are_the_makers(order, observer)
+        if isinstance(order, CreateTopicOrder) and order.topic not in deleted | altered:
+            _check_created_settings(order, observer)
     for name in sorted(history.extended.keys() - deleted):
-        there = len(observer.topics[name].partitions) if name in observer.topics else 0
-        if there < history.extended[name]:
-            told = history.extended[name]
+        present = len(observer.topics[name].partitions) if name in observer.topics else 0
+        if present < history.extended[name]:
+            ordered = history.extended[name]
             raise Violation(
-                "Admin/order-lost", f"{name} should have {told} partitions, it has {there}"
+                "Admin/order-lost", f"{name} should have {ordered} partitions, it has {present}"
             )
 
 
-def _settings_are_the_makers(order: CreateTopic, observer: Observer) -> None:
-    there = observer.configs.get(order.topic, {})
-    if there != dict(order.config):
+def _check_created_settings(order: CreateTopicOrder, observer: ClusterObserver) -> None:
+    present = observer.configs.get(order.topic, {})
+    if present != dict(order.config):
         raise Violation(
             "Admin/order-lost",
-            f"{order.topic} was created with {dict(order.config)}, and has the settings {there}",
+            f"{order.topic} was created with {dict(order.config)}, and has the settings {present}",
         )
 
 
-def offsets_log_is_bounded(observer: Observer, hosted: Hosted) -> None:
+def check_offsets_log_size(observer: ClusterObserver, hosted: Hosted) -> None:
     """Check the size of the offsets topic's logs. Raises Violation."""
     for number, size in _offsets_sizes(observer, hosted):
         if size > OFFSETS_BYTES_MAX:
@@ -414,7 +423,7 @@ def offsets_log_is_bounded(observer: Observer, hosted: Hosted) -> None:
             )
 
 
-def _offsets_sizes(observer: Observer, hosted: Hosted) -> Iterator[tuple[int, int]]:
+def _offsets_sizes(observer: ClusterObserver, hosted: Hosted) -> Iterator[tuple[int, int]]:
     """Yield each partition number of ``__consumer_offsets`` with the size of a log, in bytes."""
     topic = observer.topics.get(OFFSETS_TOPIC)
     for number, partition in topic.partitions.items() if topic is not None else ():

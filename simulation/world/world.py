@@ -15,64 +15,64 @@ from ackproof.broker.server.replication import partition as server
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.types import TopicPartition
 from simulation.clients.administration import Administrator
-from simulation.clients.client import Client
-from simulation.clients.members import Committer, Member
-from simulation.clients.producers import Producer
-from simulation.loop.endless import EndlessStep, steps_end
+from simulation.clients.client import SimulatedClient
+from simulation.clients.members import SimulatedCommitter, SimulatedMember
+from simulation.clients.producers import SimulatedProducer
 from simulation.loop.loop import OutOfSteps, SimulatedLoop
-from simulation.loop.ownership import NOBODY, Process
-from simulation.loop.tasks import quiet
-from simulation.machines.disk import MemoryDisk
-from simulation.machines.node import Node, Surroundings
-from simulation.model.clients import Consumed, Generations
-from simulation.model.history import History
-from simulation.model.observer import Observer
-from simulation.model.probe import Probes
+from simulation.loop.ownership import NO_PROCESS, SimulatedProcess
+from simulation.loop.tasks import without_logs_and_warnings
+from simulation.loop.watchdog import EndlessStep, step_watchdog
+from simulation.machines.disk import SimulatedDisk
+from simulation.machines.node import BrokerNode, SharedParts
+from simulation.model.clients import AnswersModel, GenerationsModel
+from simulation.model.history import ClientHistory
+from simulation.model.observer import ClusterObserver
+from simulation.model.probe import ProbeFactory
 from simulation.model.replica import Lag
-from simulation.model.zookeeper import LedTree, watch_commits
-from simulation.network.network import Network
+from simulation.model.zookeeper import LeaderCoordinatedTree, watch_commits
+from simulation.network.network import SimulatedNetwork
 from simulation.plans.actions import (
     ClientWork,
-    CommitALot,
+    CommitMany,
     Consume,
-    DeleteTopic,
-    ElectPreferred,
+    DeleteTopicOrder,
+    ElectPreferredOrder,
     Order,
-    Produce,
+    ProduceBatches,
 )
 from simulation.plans.coverage import ENDING, Coverage
-from simulation.plans.plan import Plan, stream
+from simulation.plans.plan import SimulationPlan, stream
 from simulation.verdict import judge as verdict
-from simulation.verdict.judge import Judge
-from simulation.verdict.settling import settle
+from simulation.verdict.convergence import settle
+from simulation.verdict.judge import ClusterJudge
 from simulation.violation import Violation
-from simulation.world.strike import Striker
+from simulation.world.injection import FaultInjector
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
-from simulation.zookeeper.ensemble import ZooKeeper
+from simulation.zookeeper.ensemble import SimulatedZooKeeper
 from simulation.zookeeper.shell import ZkShell
 
 STEPS_MAX: Final = 2_000_000  # ten times the number of steps of a long run
 TICK_MS: Final = 500
 ADMINISTRATOR: Final = "administrator"
 JUDGE: Final = "judge"
-PREFERRED_S: Final = 30.0
-TAKES_OVER_S: Final = 30.0
+PREFERRED_ELECTION_S: Final = 30.0
+TAKEOVER_S: Final = 30.0
 """The time for a new member, which includes several sessions and rebalances of former members."""
 QUIET_S: Final = 3.0
 """A time longer than any request can be under way once all links are up, in seconds."""
-PRODUCERS_AHEAD_MS: Final = (0, 0, -1_500, 1_500, None)
+CLOCK_OFFSETS_MS: Final = (0, 0, -1_500, 1_500, None)
 """The clock offsets of producers. A later record may have an older timestamp or none, and lookups
 by time must still be right."""
-LOOK_AT_SIZES_S: Final = 1.0
-LOOK_S: Final = 0.05
+SIZE_CHECK_S: Final = 1.0
+EXIT_CHECK_S: Final = 0.05
 """The interval at which the simulation checks whether a broker has ended by itself, in seconds."""
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """The outcome of a plan."""
 
-    plan: Plan
+    plan: SimulationPlan
     steps: int
     virtual_s: float
     violation: Violation | None
@@ -84,22 +84,22 @@ class Outcome:
     """The digest of all steps, if requested."""
 
 
-def run(plan: Plan, *, with_digest: bool = False) -> Outcome:
+def run(plan: SimulationPlan, *, with_digest: bool = False) -> RunOutcome:
     """Run a plan to its end, or to the first violation."""
-    with quiet():
+    with without_logs_and_warnings():
         return Simulation(plan, with_digest=with_digest).run()
 
 
 class Simulation:
     """A world and its plan."""
 
-    def __init__(self, plan: Plan, *, with_digest: bool = False) -> None:
+    def __init__(self, plan: SimulationPlan, *, with_digest: bool = False) -> None:
         seed = plan.seed
         self.plan = plan
         self.loop = SimulatedLoop(stream(seed, "executor"), STEPS_MAX)  # type: ignore[abstract]
-        self.network = Network(self.loop, stream(seed, "network"))
+        self.network = SimulatedNetwork(self.loop, stream(seed, "network"))
         self.network.add_host(ZOOKEEPER)
-        self.zookeeper = ZooKeeper(
+        self.zookeeper = SimulatedZooKeeper(
             self.loop,
             self.network,
             stream(seed, "zookeeper"),
@@ -107,50 +107,57 @@ class Simulation:
             servers=plan.zookeeper_servers,
             lag_s=plan.zookeeper_lag_ms / 1000,
         )
-        self.observer = Observer(
-            self.loop.time, self.loop.fail, checks_data=plan.promises,
-            unclean=not plan.promises, lag_max=Lag(plan.lag_max_ms, plan.lag_max_messages),
+        self.observer = ClusterObserver(
+            self.loop.time, self.loop.fail, checks_data=plan.guarantees_records,
+            unclean=not plan.guarantees_records,
+            lag_max=Lag(plan.lag_max_ms, plan.lag_max_messages),
         )  # fmt: skip
-        around = Surroundings(
+        shared = SharedParts(
             self.loop, self.network, self.zookeeper, stream(seed, "machines"),
-            probe=Probes(self.observer),
+            probe=ProbeFactory(self.observer),
         )  # fmt: skip
-        self.nodes = {broker: self._node(around, broker) for broker in range(1, plan.brokers + 1)}
-        self.history = History()
-        self._striker = Striker(self)
+        self.nodes = {broker: self._node(shared, broker) for broker in range(1, plan.brokers + 1)}
+        self.history = ClientHistory()
+        self._injector = FaultInjector(self)
         self._digest = hashlib.blake2b(digest_size=16) if with_digest else None
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, SimulatedProcess] = {}
         self._working: list[asyncio.Task[Any]] = []
         self._members = 0
-        self._consumed = Consumed(self.observer, self.loop.fail)
-        self._generations = Generations(self.observer, self.loop.fail)
+        self._answers = AnswersModel(self.observer, self.loop.fail)
+        self._group_answers = GenerationsModel(self.observer, self.loop.fail)
         self._began_s = 0.0
-        self._seen_endings = dict.fromkeys(self.nodes, 0)
+        self._seen_exits = dict.fromkeys(self.nodes, 0)
         clocks = stream(seed, "clocks of producers")
         self._producers = [
-            Producer(
+            SimulatedProducer(
                 f"producer-{number}", tuple(self.nodes), self.history, self._topic_id,
-                idempotent=idempotent, consumed=self._consumed,
-                ahead_ms=clocks.choice(PRODUCERS_AHEAD_MS),
+                idempotent=idempotent, answers=self._answers,
+                clock_offset_ms=clocks.choice(CLOCK_OFFSETS_MS),
             )
             for number, idempotent in enumerate(plan.producers)
         ]  # fmt: skip
         self.shell = ZkShell(self.zookeeper, ADMINISTRATOR, self.loop)
-        led = LedTree(self.observer, self._life_of) if plan.led_by_leaders else None
+        led = (
+            LeaderCoordinatedTree(self.observer, self._incarnation_of)
+            if plan.led_by_leaders
+            else None
+        )
         watch_commits(self.zookeeper, self.observer, led)
 
-    def _node(self, around: Surroundings, broker: int) -> Node:
+    def _node(self, shared: SharedParts, broker: int) -> BrokerNode:
         kept, short = (stream(self.plan.seed, f"{of} of {broker}") for of in ("disk", "writes"))
-        return Node(around, broker, MemoryDisk(kept, short), self.plan.properties_of(broker))
+        return BrokerNode(
+            shared, broker, SimulatedDisk(kept, short), self.plan.properties_of(broker)
+        )
 
     # --- running ------------------------------------------------------------------------------
 
-    def run(self) -> Outcome:
+    def run(self) -> RunOutcome:
         """Run the plan. It can be run only once."""
         violation: Violation | None = None
-        with steps_end(self.loop):
+        with step_watchdog(self.loop):
             if self._digest is not None:
-                self.loop.observer = self._digested
+                self.loop.observer = self._add_to_digest
             try:
                 self._phases()
             except Violation as found:
@@ -158,14 +165,14 @@ class Simulation:
             except (OutOfSteps, EndlessStep) as endless:
                 violation = Violation("Broker/endless-step", str(endless))
             except Exception as error:  # noqa: BLE001  an error must not end the search
-                violation = Violation("Broker/unhandled-error", _where(error))
+                violation = Violation("Broker/unhandled-error", _located(error))
             finally:
                 self.loop.observer = None
                 at = self.loop.time()
                 self.loop.close()
         coverage = self.observer.coverage + self.history.coverage
         coverage[ENDING, "violation" if violation else "clean"] += 1
-        return Outcome(
+        return RunOutcome(
             plan=self.plan,
             steps=self.loop.steps,
             virtual_s=at,
@@ -179,23 +186,23 @@ class Simulation:
     def _phases(self) -> None:
         for node in self.nodes.values():
             node.start()
-        self._look_for_endings()
-        self._look_at_sizes()
-        self._do(ADMINISTRATOR, self._begin())
+        self._check_exits()
+        self._check_sizes()
+        self._run_client(ADMINISTRATOR, self._begin())
         self.observer.note("the cluster is whole; the plan begins")
         self._began_s = self.loop.time()
         for timed in self.plan.actions:
             at = self._began_s + timed.at_ms / 1000
-            self.loop.call_at(at, self._striker.strike, timed.action, context=NOBODY)
+            self.loop.call_at(at, self._injector.inject, timed.action, context=NO_PROCESS)
         self.loop.run_for(self.plan.run_ms / 1000)
-        self._striker.heal()
-        self._do(JUDGE, self._end())
-        self._no_troubles()
+        self._injector.heal()
+        self._run_client(JUDGE, self._end())
+        self._check_unhandled_errors()
 
     async def _begin(self) -> None:
         administrator = self._administrator()
         for topic in self.plan.topics:
-            if not await administrator.obey(topic, patience_s=60):
+            if not await administrator.carry_out(topic, patience_s=60):
                 raise Violation(
                     "Cluster/does-not-serve", f"topic {topic.topic} cannot be created at the start"
                 )
@@ -206,30 +213,32 @@ class Simulation:
         if self.plan.led_by_leaders:
             await self._finish_deletions()
         await settle(self)
-        verdict.orders_are_kept(self.plan, self.observer, self.history)
-        judge = Judge(
+        verdict.check_orders(self.plan, self.observer, self.history)
+        judge = ClusterJudge(
             JUDGE, tuple(self.nodes), self.history, self._topic_id,
-            idempotent=False, consumed=self._consumed,
+            idempotent=False, answers=self._answers,
         )  # fmt: skip
         await judge.judge(self)
-        await self._administrator().obey(ElectPreferred(), patience_s=PREFERRED_S)
+        await self._administrator().carry_out(
+            ElectPreferredOrder(), patience_s=PREFERRED_ELECTION_S
+        )
         await settle(self)
-        await self._groups_serve()
+        await self._check_groups()
 
-    async def _groups_serve(self) -> None:
+    async def _check_groups(self) -> None:
         """Check that a new member of each group gets all partitions, since all other members are
         gone."""
         work = [t.action for t in self.plan.actions if isinstance(t.action, Consume)]
         for group, topic in sorted({(each.group, each.topic) for each in work}):
             if self._topic_id(topic) is None:
                 continue
-            heir = self._member(Consume(group=group, topic=topic, for_ms=0, leaves=True))
-            place = await heir.takes_over(self.loop.time() + TAKES_OVER_S)
-            if place is None:
+            new_member = self._member(Consume(group=group, topic=topic, for_ms=0, leaves=True))
+            membership = await new_member.get_all_partitions(self.loop.time() + TAKEOVER_S)
+            if membership is None:
                 what = f"a new member of group {group} has not got all of {topic}"
-                raise Violation("Groups/no-progress", f"{what} in {TAKES_OVER_S:.0f} s")
-            await heir.leave()
-            await heir.close()
+                raise Violation("Groups/no-progress", f"{what} in {TAKEOVER_S:.0f} s")
+            await new_member.leave()
+            await new_member.close()
 
     async def _finish_deletions(self) -> None:
         """Request unfinished deletions again.
@@ -238,9 +247,11 @@ class Simulation:
         broker continues the deletion until it is requested again (docs/coordination.md).
         """
         administrator = self._administrator()
-        doomed = [name for name, topic in self.observer.topics.items() if topic.is_doomed]
-        for name in doomed:
-            await administrator.obey(DeleteTopic(topic=name), patience_s=60)
+        unfinished = [
+            name for name, topic in self.observer.topics.items() if topic.is_being_deleted
+        ]
+        for name in unfinished:
+            await administrator.carry_out(DeleteTopicOrder(topic=name), patience_s=60)
 
     async def _clients_stop(self) -> None:
         """Stop the clients, and wait until nothing that they sent can still arrive."""
@@ -248,39 +259,39 @@ class Simulation:
             task.cancel()
         await asyncio.sleep(QUIET_S)
 
-    def _do(self, host: str, work: Any) -> None:
+    def _run_client(self, host: str, work: Any) -> None:
         """Let a client do some work, and wait until it is done."""
         task = self.loop.create_task(work, context=self._process(host).context.copy())
         self.loop.run_until_complete(task)
 
-    def _no_troubles(self) -> None:
-        for trouble in self.loop.troubles:
-            raise Violation("Broker/unhandled-error", f"at {trouble.at:.3f} s: {trouble}")
+    def _check_unhandled_errors(self) -> None:
+        for error in self.loop.unhandled_errors:
+            raise Violation("Broker/unhandled-error", f"at {error.at:.3f} s: {error}")
 
-    def _digested(self, process: Process | None) -> None:
+    def _add_to_digest(self, process: SimulatedProcess | None) -> None:
         assert self._digest is not None
         self._digest.update(struct.pack(">d", self.loop.time()))
         if process is not None:
             self._digest.update(process.host.encode())
 
-    def _look_for_endings(self) -> None:
+    def _check_exits(self) -> None:
         for broker, node in self.nodes.items():
-            while len(node.endings) > self._seen_endings[broker]:
-                ending = node.endings[self._seen_endings[broker]]
-                self._seen_endings[broker] += 1
-                why = self._striker.ended(node, ending)
+            while len(node.exits) > self._seen_exits[broker]:
+                process_exit = node.exits[self._seen_exits[broker]]
+                self._seen_exits[broker] += 1
+                why = self._injector.handle_exit(node, process_exit)
                 if why is not None:
                     self.loop.fail(Violation("Broker/halted", why))
-        self.loop.call_later(LOOK_S, self._look_for_endings, context=NOBODY)
+        self.loop.call_later(EXIT_CHECK_S, self._check_exits, context=NO_PROCESS)
 
-    def _life_of(self, broker: int) -> int:
+    def _incarnation_of(self, broker: int) -> int:
         process = self.nodes[broker].process
         return 0 if process is None else process.incarnation
 
-    def _look_at_sizes(self) -> None:
-        with self.observer.failing():
-            verdict.offsets_log_is_bounded(self.observer, self.hosted)
-        self.loop.call_later(LOOK_AT_SIZES_S, self._look_at_sizes, context=NOBODY)
+    def _check_sizes(self) -> None:
+        with self.observer.violations_end_run():
+            verdict.check_offsets_log_size(self.observer, self.hosted)
+        self.loop.call_later(SIZE_CHECK_S, self._check_sizes, context=NO_PROCESS)
 
     # --- access for the judge -----------------------------------------------------------------
 
@@ -313,7 +324,7 @@ class Simulation:
 
     def _topic_id(self, topic: str) -> object:
         known = self.observer.topics.get(topic)
-        return None if known is None or known.is_doomed else known.topic_id
+        return None if known is None or known.is_being_deleted else known.topic_id
 
     def _partitions(self, topic: str) -> int:
         known = self.observer.topics.get(topic)
@@ -321,11 +332,11 @@ class Simulation:
 
     # --- clients ------------------------------------------------------------------------------
 
-    def _process(self, host: str) -> Process:
+    def _process(self, host: str) -> SimulatedProcess:
         process = self._processes.get(host)
         if process is None:
             self.network.add_host(host)
-            process = self._processes[host] = Process(host)
+            process = self._processes[host] = SimulatedProcess(host)
         return process
 
     def _administrator(self) -> Administrator:
@@ -339,42 +350,44 @@ class Simulation:
     def work(self, work: ClientWork) -> None:
         """Give a client some work."""
         match work:
-            case Produce():
+            case ProduceBatches():
                 producer = self._producers[work.producer]
                 self._spawn(producer.name, producer.produce(work))
-            case CommitALot():
-                committer = Committer("committer", tuple(self.nodes), self.history, self._topic_id)
+            case CommitMany():
+                committer = SimulatedCommitter(
+                    "committer", tuple(self.nodes), self.history, self._topic_id
+                )
                 self._spawn(committer.name, _and_close(committer, committer.commit(work)))
             case Consume():
                 member = self._member(work)
                 self._spawn(member.name, _and_close(member, member.consume()))
 
-    def _member(self, work: Consume) -> Member:
+    def _member(self, work: Consume) -> SimulatedMember:
         self._members += 1
-        return Member(
+        return SimulatedMember(
             f"member-{self._members}", tuple(self.nodes), self.history, work,
             partitions=self._partitions, topic_ids=self._topic_id,
-            consumed=self._consumed, generations=self._generations,
+            answers=self._answers, group_answers=self._group_answers,
         )  # fmt: skip
 
     def order(self, order: Order) -> None:
         """Let an administrator request the order."""
         administrator = self._administrator()
-        self._spawn(ADMINISTRATOR, _and_close(administrator, administrator.obey(order)))
+        self._spawn(ADMINISTRATOR, _and_close(administrator, administrator.carry_out(order)))
 
     def depose_controller(self) -> None:
         """Delete ``/controller`` with a ZooKeeper client of its own, as ``zkCli.sh`` is."""
         self._spawn(ADMINISTRATOR, self.shell.delete(znodes.CONTROLLER))
 
 
-async def _and_close(client: Client, work: Any) -> None:
+async def _and_close(client: SimulatedClient, work: Any) -> None:
     try:
         await work
     finally:
         await client.close()
 
 
-def _where(error: Exception) -> str:
+def _located(error: Exception) -> str:
     """Return an unexpected error of a client or the judge, and its place in the code."""
     *_, last = traceback.extract_tb(error.__traceback__)
     return f"{error!r} in {last.name}, line {last.lineno} of {Path(last.filename).name}"

@@ -34,8 +34,8 @@ from kazoo.protocol.states import (
 from kazoo.retry import KazooRetry
 
 from ackproof.broker.server.zk.session import RECONNECT_DELAY_S_MAX, ClientFactory
-from simulation.zookeeper.ensemble import ZooKeeper
-from simulation.zookeeper.server import Connection
+from simulation.zookeeper.ensemble import SimulatedZooKeeper
+from simulation.zookeeper.server import ZkConnection
 
 Job = Callable[[], None]
 
@@ -45,7 +45,9 @@ first."""
 SLOW_THREAD_S_MAX: Final = 0.002
 
 
-def clients_on(zookeeper: ZooKeeper, host: str, loop: asyncio.AbstractEventLoop) -> ClientFactory:
+def client_factory(
+    zookeeper: SimulatedZooKeeper, host: str, loop: asyncio.AbstractEventLoop
+) -> ClientFactory:
     """Return a factory of clients that run on ``host``. It takes only the chroot from the connect
     string."""
     return partial(SimulatedKazooClient, zookeeper, host, loop)
@@ -60,7 +62,7 @@ class SimulatedKazooClient(KazooClient):  # type: ignore[misc]  # kazoo is not t
 
     def __init__(
         self,
-        zookeeper: ZooKeeper,
+        zookeeper: SimulatedZooKeeper,
         host: str,
         loop: asyncio.AbstractEventLoop,
         connect: str,
@@ -157,12 +159,12 @@ class _Unlocked(nullcontext[None]):
 
 
 class _ConnectionHandler:
-    """The replacement of kazoo's connection thread, as an :class:`Endpoint` of the ensemble."""
+    """The replacement of kazoo's connection thread, as an :class:`TcpEndpoint` of the ensemble."""
 
     def __init__(
         self,
         client: Any,
-        zookeeper: ZooKeeper,
+        zookeeper: SimulatedZooKeeper,
         host: str,
         loop: asyncio.AbstractEventLoop,
         rng: Random,
@@ -176,7 +178,7 @@ class _ConnectionHandler:
         self._rng = rng
         self._pauses = KazooRetry(max_tries=-1, max_delay=RECONNECT_DELAY_S_MAX)
         self._pause_s = self._pauses.delay
-        self._connection: Connection | None = None
+        self._connection: ZkConnection | None = None
         self._is_connected = False
         self._timer: asyncio.TimerHandle | None = None
         self._ping_outstanding = False
@@ -227,9 +229,9 @@ class _ConnectionHandler:
         self._connection = self._zookeeper.connect(
             self._host, self, client._session_id or 0, timeout_ms, client.last_zxid
         )
-        self._set_timer(timeout_ms / 1000, self._dropped)
+        self._set_timer(timeout_ms / 1000, self._reconnect)
 
-    def _dropped(self) -> None:
+    def _reconnect(self) -> None:
         """Handle a missing answer or a broken connection: try again after a pause."""
         if self._connection is not None:
             self._zookeeper.hang_up(self._connection)
@@ -246,7 +248,7 @@ class _ConnectionHandler:
         self._set_timer(pause_s, self._attempt)
 
     def established(
-        self, connection: Connection, session: int, password: bytes, timeout_ms: int
+        self, connection: ZkConnection, session: int, password: bytes, timeout_ms: int
     ) -> None:
         if connection is not self._connection or connection.is_reset:
             return
@@ -262,7 +264,7 @@ class _ConnectionHandler:
         if client._queue:
             self.send(b"")
 
-    def expired(self, connection: Connection) -> None:
+    def expired(self, connection: ZkConnection) -> None:
         if connection is not self._connection:
             return
         self._connection = None
@@ -270,13 +272,13 @@ class _ConnectionHandler:
         self._client._session_callback(KeeperState.EXPIRED_SESSION)
         self._pause()
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ZkConnection) -> None:
         if connection is self._connection:
-            self._dropped()
+            self._reconnect()
 
     # --- connected --------------------------------------------------------------------------
 
-    def answered(self, connection: Connection, zxid: int, answer: Any) -> None:
+    def answered(self, connection: ZkConnection, zxid: int, answer: Any) -> None:
         if connection is not self._connection or connection.is_reset:
             return
         client = self._client
@@ -297,7 +299,7 @@ class _ConnectionHandler:
             table = client._child_watchers if is_children else client._data_watchers
             table[request.path][watcher] = None
 
-    def fired(self, connection: Connection, event: int, path: str) -> None:
+    def fired(self, connection: ZkConnection, event: int, path: str) -> None:
         if connection is not self._connection or connection.is_reset:
             return
         client = self._client
@@ -309,11 +311,11 @@ class _ConnectionHandler:
             watchers += client._child_watchers.pop(path, ())
         if client._stopped.is_set():
             return
-        told = WatchedEvent(EVENT_TYPE_MAP[event], client._state, client.unchroot(path))
+        watched = WatchedEvent(EVENT_TYPE_MAP[event], client._state, client.unchroot(path))
         for watcher in watchers:
-            client.handler.dispatch_callback(Callback("watch", watcher, (told,)))
+            client.handler.dispatch_callback(Callback("watch", watcher, (watched,)))
 
-    def pong(self, connection: Connection) -> None:
+    def pong(self, connection: ZkConnection) -> None:
         if connection is self._connection and not connection.is_reset:
             self._last_event_s = self._loop.time()
             self._ping_outstanding = False
@@ -335,7 +337,7 @@ class _ConnectionHandler:
         is_silent = now_s >= self._last_event_s + jitter_s
         if now_s >= self._last_send_s + self._read_timeout_s / 2 - jitter_s:
             if is_silent and self._ping_outstanding:
-                self._dropped()
+                self._reconnect()
                 return
             if self._connection is not None:
                 self._ping_outstanding = True

@@ -18,7 +18,14 @@ from typing import Any, Final, Protocol
 from kazoo.protocol.serialization import Close, Ping, Sync
 
 from simulation.loop.ownership import PROCESS, Killed
-from simulation.zookeeper.server import Commit, Connection, Endpoint, Server, Session, greet
+from simulation.zookeeper.server import (
+    ZkCommit,
+    ZkConnection,
+    ZkEndpoint,
+    ZkServer,
+    ZkSession,
+    send_session,
+)
 from simulation.zookeeper.znodes import WRITES, Txn
 
 # --- streams --------------------------------------------------------------------------------------
@@ -26,7 +33,7 @@ from simulation.zookeeper.znodes import WRITES, Txn
 # The order of messages and of jobs.
 
 
-class Network(Protocol):
+class MessageNetwork(Protocol):
     """The messages of a network."""
 
     def delay(
@@ -44,7 +51,7 @@ class Network(Protocol):
         """
 
 
-class Queue:
+class DelayQueue:
     """A queue that runs jobs in their order, each not before its own time."""
 
     __slots__ = ("_context", "_last_s", "_loop", "_waiting")
@@ -83,7 +90,7 @@ TICK_MS: Final = 2000
 FIRST_SESSION: Final = 1 << 56
 
 
-class ZooKeeper:
+class SimulatedZooKeeper:
     """The whole ensemble.
 
     Its host always has power, because no message to it may be lost. ``stop`` simulates an outage.
@@ -102,7 +109,7 @@ class ZooKeeper:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        network: Network,
+        network: MessageNetwork,
         rng: Random,
         *,
         host: str = HOST,
@@ -112,7 +119,7 @@ class ZooKeeper:
         wall_ms: Callable[[], int] | None = None,
     ) -> None:
         self.host = host
-        self.sessions: dict[int, Session] = {}
+        self.sessions: dict[int, ZkSession] = {}
         """The open sessions by session id, in the order in which they were opened."""
         self.requests: Counter[str] = Counter()
         """The number of requests by kazoo's name of the request, including pings."""
@@ -121,7 +128,7 @@ class ZooKeeper:
         self.slowness_s = 0.0
         """The processing time of each request, in seconds."""
         self.is_running = True
-        self.before_write: Callable[[Session, Any], None] | None = None
+        self.before_write: Callable[[ZkSession, Any], None] | None = None
         """A function called with the session and the request of each write. If it drops the
         connection, the write is not carried out."""
         self._loop = loop
@@ -133,12 +140,12 @@ class ZooKeeper:
         self._context = copy_context()
         self._zxid = 0
         self._sessions_opened = 0
-        self._arrived = Queue(loop, self._context)
-        self._servers = [Server(self._resume) for _ in range(servers)]
-        self._logs = [Queue(loop, self._context) for _ in self._servers[1:]]
+        self._arrived = DelayQueue(loop, self._context)
+        self._servers = [ZkServer(self._resume) for _ in range(servers)]
+        self._logs = [DelayQueue(loop, self._context) for _ in self._servers[1:]]
 
     @property
-    def leader(self) -> Server:
+    def leader(self) -> ZkServer:
         """Return the server whose tree is authoritative."""
         return self._servers[0]
 
@@ -154,14 +161,14 @@ class ZooKeeper:
         """Return a source of randomness for one client."""
         return Random(self._rng.getrandbits(64))
 
-    def sessions_of(self, host: str) -> list[Session]:
+    def sessions_of(self, host: str) -> list[ZkSession]:
         """Return the open sessions of clients on a host, the oldest first.
 
         A restarted broker may have the session of its former process beside its own.
         """
         return [session for session in self.sessions.values() if session.host == host]
 
-    def expire(self, session: Session) -> bool:
+    def expire(self, session: ZkSession) -> bool:
         """Expire a session, and return whether this was possible.
 
         Its client learns of it when it reconnects. A session that is over, or a stopped ensemble,
@@ -172,7 +179,7 @@ class ZooKeeper:
             self._end(session)
         return is_alive
 
-    def drop_connection(self, session: Session) -> None:
+    def drop_connection(self, session: ZkSession) -> None:
         """Reset the connection of a session. Some of the requests in flight have been carried out
         and others never will be, and all their answers are lost."""
         if session.connection is not None:
@@ -192,32 +199,32 @@ class ZooKeeper:
         self.is_running = True
         for session in self.sessions.values():
             self._touch(session)
-            self._look_after(session)
+            self._schedule_expiry(session)
 
     # --- connections ------------------------------------------------------------------------
 
     def connect(
-        self, host: str, endpoint: Endpoint, session_id: int, timeout_ms: int, last_zxid: int
-    ) -> Connection:
+        self, host: str, endpoint: ZkEndpoint, session_id: int, timeout_ms: int, last_zxid: int
+    ) -> ZkConnection:
         """Open a connection for a session, in the client's context. Id 0 requests a new session.
 
         The answer is a call of a method of ``endpoint``.
         """
         send = partial(self._network.delay, self.host, host, context=copy_context())
-        connection = Connection(host, endpoint, send)
-        self._tell(connection, self._accept, session_id, timeout_ms, last_zxid)
+        connection = ZkConnection(host, endpoint, send)
+        self._send(connection, self._accept, session_id, timeout_ms, last_zxid)
         return connection
 
-    def request(self, connection: Connection, request: Any) -> None:
+    def request(self, connection: ZkConnection, request: Any) -> None:
         """Send a request of the client."""
-        self._tell(connection, self._receive, request)
+        self._send(connection, self._receive, request)
 
-    def hang_up(self, connection: Connection) -> None:
+    def hang_up(self, connection: ZkConnection) -> None:
         """Close a connection from the client's end. The session stays."""
-        connection.is_given_up = True
-        self._tell(connection, self._close)
+        connection.is_abandoned = True
+        self._send(connection, self._close)
 
-    def _tell(self, connection: Connection, receive: Callable[..., None], *args: Any) -> None:
+    def _send(self, connection: ZkConnection, receive: Callable[..., None], *args: Any) -> None:
         process = PROCESS.get()
         if process is not None and process.is_dead:
             raise Killed
@@ -226,9 +233,9 @@ class ZooKeeper:
         )
 
     def _accept(
-        self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
+        self, connection: ZkConnection, session_id: int, timeout_ms: int, last_zxid: int
     ) -> None:
-        if connection.is_given_up:
+        if connection.is_abandoned:
             return  # the connection was given up while this message waited for a cut link
         if not self.is_running:
             connection.send(connection.endpoint.closed, connection)
@@ -236,7 +243,7 @@ class ZooKeeper:
         self._in_turn(partial(self._join, connection, session_id, timeout_ms, last_zxid))
 
     def _join(
-        self, connection: Connection, session_id: int, timeout_ms: int, last_zxid: int
+        self, connection: ZkConnection, session_id: int, timeout_ms: int, last_zxid: int
     ) -> None:
         if not self.is_running or not connection.is_open:
             return
@@ -254,9 +261,9 @@ class ZooKeeper:
             return
         session.connection, connection.session = connection, session
         self._touch(session)
-        greet(connection, session)
+        send_session(connection, session)
 
-    def _receive(self, connection: Connection, request: Any) -> None:
+    def _receive(self, connection: ZkConnection, request: Any) -> None:
         if not connection.is_open or connection.session is None:
             return
         self._touch(connection.session)
@@ -269,7 +276,7 @@ class ZooKeeper:
         else:
             job()
 
-    def _process(self, connection: Connection, request: Any) -> None:
+    def _process(self, connection: ZkConnection, request: Any) -> None:
         session, server = connection.session, connection.server
         if not connection.is_open or session is None or server is None:
             return
@@ -290,11 +297,11 @@ class ZooKeeper:
         else:
             server.read(connection, request)
 
-    def _resume(self, connection: Connection) -> None:
+    def _resume(self, connection: ZkConnection) -> None:
         while connection.later and connection.awaits is None:
             self._process(connection, connection.later.popleft())
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: ZkConnection) -> None:
         if not connection.is_open:
             return
         connection.is_open = False
@@ -304,7 +311,7 @@ class ZooKeeper:
         if session is not None and session.connection is connection:
             session.connection = None
 
-    def _reset(self, connection: Connection) -> None:
+    def _reset(self, connection: ZkConnection) -> None:
         if connection.is_open:
             self._close(connection)
             connection.is_reset = True
@@ -312,11 +319,11 @@ class ZooKeeper:
 
     # --- transactions -----------------------------------------------------------------------
 
-    def _commit(self, session_id: int, request: Any, connection: Connection | None) -> None:
+    def _commit(self, session_id: int, request: Any, connection: ZkConnection | None) -> None:
         """Commit a write. The first server leads, so what it has applied is committed. The others
         follow."""
         self._zxid += 1
-        commit = Commit(Txn(self._zxid, self._wall_ms(), session_id), request, connection)
+        commit = ZkCommit(Txn(self._zxid, self._wall_ms(), session_id), request, connection)
         leader, *followers = self._servers
         if connection is not None and connection.server is not leader:
             connection.awaits = self._zxid
@@ -326,7 +333,7 @@ class ZooKeeper:
         if request is not None and succeeded:
             self.writes += 1
 
-    def _sync(self, connection: Connection, server: Server, request: Sync) -> None:
+    def _sync(self, connection: ZkConnection, server: ZkServer, request: Sync) -> None:
         """Answer after everything that is committed now has been applied. The client's next
         requests wait for it."""
         connection.awaits = self._zxid
@@ -335,18 +342,18 @@ class ZooKeeper:
 
     # --- sessions ---------------------------------------------------------------------------
 
-    def _open(self, connection: Connection, asked_ms: int) -> None:
+    def _open(self, connection: ZkConnection, asked_ms: int) -> None:
         timeout_ms = min(max(asked_ms, 2 * self._tick_ms), 20 * self._tick_ms)
         self._sessions_opened += 1
         session_id = FIRST_SESSION + self._sessions_opened
-        session = Session(session_id, self._rng.randbytes(16), timeout_ms, connection.host)
+        session = ZkSession(session_id, self._rng.randbytes(16), timeout_ms, connection.host)
         session.connection, connection.session = connection, session
         self.sessions[session_id] = session
         self._touch(session)
-        self._look_after(session)
+        self._schedule_expiry(session)
         self._commit(session_id, None, connection)
 
-    def _end(self, session: Session) -> None:
+    def _end(self, session: ZkSession) -> None:
         del self.sessions[session.id]
         self._commit(session.id, None, None)
         connection = session.connection
@@ -354,14 +361,14 @@ class ZooKeeper:
             self._close(connection)
             connection.send(connection.endpoint.closed, connection)
 
-    def _touch(self, session: Session) -> None:
+    def _touch(self, session: ZkSession) -> None:
         """Extend a session, because its client was heard from. The expiry is rounded up to the next
         tick."""
         heard_ms = int(self._loop.time() * 1000)
         ticks = (heard_ms + session.timeout_ms) // self._tick_ms + 1
         session.ends_s = ticks * self._tick_ms / 1000
 
-    def _look_after(self, session: Session) -> None:
+    def _schedule_expiry(self, session: ZkSession) -> None:
         """Expire the session when it is due. There is one timer for a session, not one for each
         request."""
         if session.is_timed or not self.is_running or session.id not in self.sessions:
@@ -370,8 +377,8 @@ class ZooKeeper:
             self._end(session)
         else:
             session.is_timed = True
-            self._loop.call_at(session.ends_s, self._timed, session, context=self._context)
+            self._loop.call_at(session.ends_s, self._check_expiry, session, context=self._context)
 
-    def _timed(self, session: Session) -> None:
+    def _check_expiry(self, session: ZkSession) -> None:
         session.is_timed = False
-        self._look_after(session)
+        self._schedule_expiry(session)

@@ -8,10 +8,10 @@ from kazoo.exceptions import ZookeeperError
 from kazoo.protocol.connection import CHILD_EVENT, CREATED_EVENT, DELETED_EVENT
 from kazoo.protocol.serialization import Exists, GetChildren, GetChildren2
 
-from simulation.zookeeper.znodes import Change, Tree, Txn
+from simulation.zookeeper.znodes import Change, Txn, ZnodeTree
 
 
-class Endpoint(Protocol):
+class ZkEndpoint(Protocol):
     """The client's end of a connection.
 
     Each method is called in the client's own context for one message from the server.
@@ -19,51 +19,51 @@ class Endpoint(Protocol):
     """
 
     def established(
-        self, connection: "Connection", session: int, password: bytes, timeout_ms: int
+        self, connection: "ZkConnection", session: int, password: bytes, timeout_ms: int
     ) -> None:
         """Accept the session, which is new or resumed."""
 
-    def expired(self, connection: "Connection") -> None:
+    def expired(self, connection: "ZkConnection") -> None:
         """Learn that the session has expired. The connection is closed."""
 
-    def answered(self, connection: "Connection", zxid: int, answer: Any) -> None:
+    def answered(self, connection: "ZkConnection", zxid: int, answer: Any) -> None:
         """Receive the answer to the oldest unanswered request: a value, or a ZookeeperError."""
 
-    def pong(self, connection: "Connection") -> None:
+    def pong(self, connection: "ZkConnection") -> None:
         """Receive the answer to a ping."""
 
-    def fired(self, connection: "Connection", event: int, path: str) -> None:
+    def fired(self, connection: "ZkConnection", event: int, path: str) -> None:
         """Receive a watch event. ``event`` is one of kazoo's constants, such as
         ``CREATED_EVENT``."""
 
-    def closed(self, connection: "Connection") -> None:
+    def closed(self, connection: "ZkConnection") -> None:
         """Learn that the server closed or refused the connection."""
 
 
-class Connection:
+class ZkConnection:
     """A client's TCP connection to one server. ``send`` carries a call to the client's end."""
 
-    def __init__(self, host: str, endpoint: Endpoint, send: Callable[..., None]) -> None:
+    def __init__(self, host: str, endpoint: ZkEndpoint, send: Callable[..., None]) -> None:
         self.host = host
         self.endpoint = endpoint
         self.send = send
         self.is_open = True
         """Whether the server's end is open."""
-        self.is_given_up = False
+        self.is_abandoned = False
         """Whether the client has given up the connection, which may still be open at the server's
         end."""
         self.is_reset = False
         """Whether the connection was reset. The client never reads the messages that were on their
         way then."""
-        self.session: Session | None = None
-        self.server: Server | None = None
+        self.session: ZkSession | None = None
+        self.server: ZkServer | None = None
         self.awaits: int | None = None
         """The zxid of a write that the client's server has not applied yet. The later requests of
         the client wait for it."""
         self.later: deque[Any] = deque()
 
 
-class Session:
+class ZkSession:
     """A session of a client.
 
     ``ends_s`` is the time of its expiry unless the client is heard from before. ``is_timed`` is
@@ -79,16 +79,16 @@ class Session:
         self.host = host
         self.ends_s = 0.0
         self.is_timed = False
-        self.connection: Connection | None = None
+        self.connection: ZkConnection | None = None
 
 
-class Commit(NamedTuple):
+class ZkCommit(NamedTuple):
     """A transaction in the log. Without a request it opens a session (with ``connection``) or ends
     one."""
 
     txn: Txn
     request: Any
-    connection: Connection | None
+    connection: ZkConnection | None
 
 
 class Watches:
@@ -96,10 +96,10 @@ class Watches:
 
     def __init__(self) -> None:
         self.count = 0
-        self._on_data: dict[str, dict[Connection, None]] = {}
-        self._on_children: dict[str, dict[Connection, None]] = {}
+        self._on_data: dict[str, dict[ZkConnection, None]] = {}
+        self._on_children: dict[str, dict[ZkConnection, None]] = {}
 
-    def add(self, request: Any, connection: Connection) -> None:
+    def add(self, request: Any, connection: ZkConnection) -> None:
         """Set the watch that ``request`` asks for."""
         is_children = isinstance(request, GetChildren | GetChildren2)
         table = self._on_children if is_children else self._on_data
@@ -111,15 +111,15 @@ class Watches:
         """Notify the watches of the changed node, and those of its parent's children if the
         children changed."""
         event, path = change
-        told = self._take(self._on_data, path)
+        notified = self._take(self._on_data, path)
         if event == DELETED_EVENT:
-            told |= self._take(self._on_children, path)
-        _tell(told, event, path)
+            notified |= self._take(self._on_children, path)
+        _send_event(notified, event, path)
         if event in (CREATED_EVENT, DELETED_EVENT):
             parent = path.rpartition("/")[0] or "/"
-            _tell(self._take(self._on_children, parent), CHILD_EVENT, parent)
+            _send_event(self._take(self._on_children, parent), CHILD_EVENT, parent)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ZkConnection) -> None:
         """Remove the watches of a closed connection."""
         for table in (self._on_data, self._on_children):
             for path in [path for path, watchers in table.items() if connection in watchers]:
@@ -128,23 +128,25 @@ class Watches:
                 if not table[path]:
                     del table[path]
 
-    def _take(self, table: dict[str, dict[Connection, None]], path: str) -> dict[Connection, None]:
+    def _take(
+        self, table: dict[str, dict[ZkConnection, None]], path: str
+    ) -> dict[ZkConnection, None]:
         taken = table.pop(path, {})
         self.count -= len(taken)
         return taken
 
 
-def _tell(connections: dict[Connection, None], event: int, path: str) -> None:
+def _send_event(connections: dict[ZkConnection, None], event: int, path: str) -> None:
     for connection in connections:
         connection.send(connection.endpoint.fired, connection, event, path)
 
 
-class Server:
+class ZkServer:
     """One server of the ensemble. ``resume`` is called with a connection whose write was applied
     here."""
 
-    def __init__(self, resume: Callable[[Connection], None]) -> None:
-        self.tree = Tree()
+    def __init__(self, resume: Callable[[ZkConnection], None]) -> None:
+        self.tree = ZnodeTree()
         self.watches = Watches()
         self.zxid = 0
         """The zxid of the last transaction applied."""
@@ -154,7 +156,7 @@ class Server:
         """Functions called with the changes of a transaction before any client learns of them."""
         self._resume = resume
 
-    def read(self, connection: Connection, request: Any) -> None:
+    def read(self, connection: ZkConnection, request: Any) -> None:
         """Answer from this server's tree, and set the requested watch. Only ``Exists`` may watch an
         absent node."""
         try:
@@ -166,14 +168,14 @@ class Server:
             self.watches.add(request, connection)
         connection.send(connection.endpoint.answered, connection, self.zxid, answer)
 
-    def caught_up(self, connection: Connection, request: Any) -> None:
+    def caught_up(self, connection: ZkConnection, request: Any) -> None:
         """Answer a ``Sync``: everything that was committed when it arrived has been applied."""
         if connection.is_open and connection.server is self:
             connection.awaits = None
             self.read(connection, request)
             self._resume(connection)
 
-    def apply(self, commit: Commit) -> bool:
+    def apply(self, commit: ZkCommit) -> bool:
         """Carry out the next transaction, and return whether it succeeded.
 
         Watches fire before the answer is sent, so that no client reads a change before its watch
@@ -192,21 +194,21 @@ class Server:
         except ZookeeperError as error:
             answer = error
         self.zxid = txn.zxid
-        for look in self.after_write if changes else ():
-            look(changes, txn)
+        for callback in self.after_write if changes else ():
+            callback(changes, txn)
         for change in changes:
             self.watches.fire(change)
         if connection is not None and connection.server is self and connection.is_open:
             if request is not None:
                 connection.send(connection.endpoint.answered, connection, txn.zxid, answer)
             elif connection.session is not None:
-                greet(connection, connection.session)
+                send_session(connection, connection.session)
             connection.awaits = None
             self._resume(connection)
         return not isinstance(answer, ZookeeperError) and not _is_rolled_back(answer)
 
 
-def greet(connection: Connection, session: Session) -> None:
+def send_session(connection: ZkConnection, session: ZkSession) -> None:
     """Inform a client of its session."""
     connection.send(
         connection.endpoint.established,

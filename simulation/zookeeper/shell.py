@@ -4,8 +4,8 @@ import asyncio
 from typing import Any, Final
 
 from simulation.loop.loop import SimulatedLoop
-from simulation.zookeeper.client import clients_on
-from simulation.zookeeper.ensemble import HOST, ZooKeeper
+from simulation.zookeeper.client import client_factory
+from simulation.zookeeper.ensemble import HOST, SimulatedZooKeeper
 
 SESSION_MS: Final = 6_000
 LOOK_S: Final = 0.05
@@ -14,7 +14,7 @@ LOOK_S: Final = 0.05
 class ZkShell:
     """A shell on ``host`` that opens one session for each command. Errors are ignored."""
 
-    def __init__(self, zookeeper: ZooKeeper, host: str, loop: SimulatedLoop) -> None:
+    def __init__(self, zookeeper: SimulatedZooKeeper, host: str, loop: SimulatedLoop) -> None:
         self._zookeeper = zookeeper
         self._host = host
         self._loop = loop
@@ -32,7 +32,7 @@ class ZkShell:
         await self._do("set_async", path, data)
 
     async def _do(self, command: str, *args: Any) -> None:
-        client = clients_on(self._zookeeper, self._host, self._loop)(f"{HOST}:2181", SESSION_MS)
+        client = client_factory(self._zookeeper, self._host, self._loop)(f"{HOST}:2181", SESSION_MS)
         client.start_async()
         while not client.connected:
             await asyncio.sleep(LOOK_S)

@@ -88,7 +88,7 @@ class Znode:
         )  # fmt: skip
 
 
-class Tree:
+class ZnodeTree:
     """All nodes by path, and the paths of the ephemeral nodes by session."""
 
     def __init__(self) -> None:
@@ -253,9 +253,9 @@ class Tree:
         node = self._nodes.pop(path)
         del self._nodes[parent].children[name]
         if node.owner:
-            mine = self._ephemerals[node.owner]
-            del mine[path]
-            if not mine:
+            owned = self._ephemerals[node.owner]
+            del owned[path]
+            if not owned:
                 del self._ephemerals[node.owner]
 
 

@@ -16,7 +16,7 @@ from ackproof.broker.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from simulation.clients.batches import encoded
+from simulation.clients.batches import encode_batch
 from simulation.machines.node import PORT, broker_name
 from tests.support.clients.fetch_requests import AMPLE, Limits, fetch_request
 from tests.support.clients.pipeline import Pipeline, in_pieces
@@ -37,7 +37,7 @@ LARGE = tuple(letter * 30_000 for letter in "xyz")
 
 
 def produce(tp: TopicPartition, acks: int) -> ProduceRequest:
-    data = PartitionProduceData(index=tp.partition, records=encoded([b"v"]))
+    data = PartitionProduceData(index=tp.partition, records=encode_batch([b"v"]))
     topic = TopicProduceData(name=tp.topic, partition_data=(data,))
     return ProduceRequest(version=8, acks=acks, timeout_ms=1_000, topic_data=(topic,))
 
@@ -142,7 +142,7 @@ async def test_connection_that_ends_while_its_broker_stands_still_does_not_count
     node = cluster.simulation.nodes[LEADER]
     node.pause()
     for _ in range(3):
-        (await Pipeline.to(broker_name(LEADER), PORT)).break_off()
+        (await Pipeline.to(broker_name(LEADER), PORT)).close_with_reset()
     await asyncio.sleep(0.3)
     node.resume()
     assert (await cluster.append(tp)).base_offset == 0

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.server.network.broker_connection import Disconnected
 from ackproof.broker.types import TopicPartition
-from simulation.clients.reading import list_offsets
+from simulation.clients.consumer_requests import list_offsets
 from simulation.machines.disk import READ
 from tests.support.worlds.wire_cluster import LATEST, WireCluster, batches_in, errors_in, simulated
 
@@ -32,10 +32,10 @@ async def test_follower_takes_nothing_that_the_leaders_disk_garbles(
     for _ in range(BATCHES):
         assert (await cluster.send(tp, acks=1, to=1)).error_code is ErrorCode.none
     disk = simulation.disks[1]
-    disk.garble([each / str(tp) for each in simulation.nodes[1].config.log_dirs])
+    disk.corrupt_reads([each / str(tp) for each in simulation.nodes[1].config.log_dirs])
     simulation.network.heal_all()
     await asyncio.sleep(3)
-    disk.garble(())
+    disk.corrupt_reads(())
     await cluster.settled()
     simulation.nodes[1].stop()
     await cluster.until("the leader has ended", lambda: has_ended(cluster, 1))

@@ -21,16 +21,16 @@ from ackproof.broker.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from simulation.clients.batches import encoded, wall_ms
+from simulation.clients.batches import encode_batch, wall_ms
 from simulation.clients.group_requests import (
-    Place,
+    GroupMembership,
     commit,
-    from_outside,
     heartbeat,
     join,
     protocols,
-    subscribed,
+    subscription,
     sync,
+    without_member,
 )
 from tests.support.worlds.wire_cluster import WireCluster, errors_in, reassignment, simulated
 
@@ -115,7 +115,7 @@ async def test_static_member_that_restarts_keeps_its_part_and_fences_its_former_
     assert gone.error_code is ErrorCode.unknown_member_id
 
 
-def of_member(place: Place, tp: TopicPartition) -> Iterator[Any]:
+def of_member(place: GroupMembership, tp: TopicPartition) -> Iterator[Any]:
     yield heartbeat(place)
     yield sync(place, {})
     yield commit(place, tp.topic, {tp.partition: 1})
@@ -133,9 +133,9 @@ async def test_request_of_a_stranger_or_of_another_generation_is_refused(
     ):
         for request in of_member(other, tp):
             assert errors_in(await cluster.of_group(group, request)) == {expected}
-    outside = commit(from_outside(group), tp.topic, {0: 1})
+    outside = commit(without_member(group), tp.topic, {0: 1})
     assert errors_in(await cluster.of_group(group, outside)) == {ErrorCode.unknown_member_id}
-    nowhere = commit(from_outside("another"), "nowhere", {0: 1})
+    nowhere = commit(without_member("another"), "nowhere", {0: 1})
     answer = await cluster.of_group("another", nowhere)
     assert errors_in(answer) == {ErrorCode.unknown_topic_or_partition}
 
@@ -146,7 +146,7 @@ async def test_broker_that_does_not_coordinate_a_group_says_so(
 ) -> None:
     tp, coordinator = await cluster.create(topic), await cluster.coordinator(group)
     for broker in set(cluster.brokers) - {coordinator}:
-        for request in of_member(Place(broker, group, 1, "unknown"), tp):
+        for request in of_member(GroupMembership(broker, group, 1, "unknown"), tp):
             assert errors_in(await cluster.ask(broker, request)) == {ErrorCode.not_coordinator}
 
 
@@ -260,7 +260,7 @@ async def test_metadata_that_is_too_long_is_refused_alone(
         (0, "m" * METADATA_MAX, ErrorCode.none),
         (1, "m" * (METADATA_MAX + 1), ErrorCode.offset_metadata_too_large),
     ):
-        request = commit(from_outside(group), topic, {number: 5}, metadata)
+        request = commit(without_member(group), topic, {number: 5}, metadata)
         assert errors_in(await cluster.of_group(group, request)) == {expected}
     assert [await cluster.committed(group, TopicPartition(topic, n)) for n in (0, 1)] == [5, -1]
 
@@ -294,7 +294,7 @@ async def test_group_with_a_member_refuses_deletion_of_its_offsets(
     cluster: WireCluster, topic: str, group: str
 ) -> None:
     tp = await cluster.create(topic)
-    known = (subscribed("range", topic),)
+    known = (subscription("range", topic),)
     place = await cluster.join(group, INSTANCE, protocols=known)
     await cluster.of_group(group, sync(place, {place.member_id: b""}, INSTANCE))
     request = commit(place, topic, {0: 7}, "", INSTANCE)
@@ -314,7 +314,7 @@ async def test_commit_and_deletion_at_once_are_carried_out_one_after_the_other(
     assert await cluster.commit(group, tp, 1) is ErrorCode.none
     deleting = asyncio.ensure_future(deleted(cluster, group))
     await asyncio.sleep(later_ms / 1000)
-    request = commit(from_outside(group), topic, {0: 2})
+    request = commit(without_member(group), topic, {0: 2})
     (committed,) = errors_in(await cluster.of_group(group, request, by="another"))
     deletion, offset = await deleting, await cluster.committed(group, tp)
     if committed is ErrorCode.none:
@@ -344,7 +344,7 @@ async def test_unused_offsets_and_producers_expire(
 ) -> None:
     tp = await cluster.create(topic)
     attended, recent = f"{group}-attended", f"{group}-recent"
-    known = (subscribed("range", topic),)
+    known = (subscription("range", topic),)
     place = await cluster.join(
         attended, INSTANCE, protocols=known, session_timeout_ms=SESSION_MS_MAX
     )
@@ -352,11 +352,13 @@ async def test_unused_offsets_and_producers_expire(
     await cluster.of_group(attended, commit(place, topic, {0: 7}, "", INSTANCE))
     assert await cluster.commit(group, tp, 7) is ErrorCode.none
     producer, young_ms = await cluster.producer(), RETENTION_MINUTES * MINUTE_MS
-    await cluster.append(tp, encoded([b"v"], (*producer, 0), times_ms=[wall_ms()]))
+    await cluster.append(tp, encode_batch([b"v"], (*producer, 0), times_ms=[wall_ms()]))
 
     async def with_a_gap() -> ErrorCode:
         now_ms = [wall_ms()]
-        return (await cluster.send(tp, encoded([b"v"], (*producer, 7), times_ms=now_ms))).error_code  # type: ignore[no-any-return]
+        return (
+            await cluster.send(tp, encode_batch([b"v"], (*producer, 7), times_ms=now_ms))
+        ).error_code  # type: ignore[no-any-return]
 
     cluster.put_clocks_forward(young_ms - MINUTE_MS)
     await asyncio.sleep(LOOKED_S)

@@ -14,7 +14,7 @@ from ackproof.broker.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from simulation.clients.batches import encoded, patched
+from simulation.clients.batches import encode_batch, patch_batch
 from tests.support.worlds.wire_cluster import EARLIEST, LATEST, WireCluster, errors_in, simulated
 
 pytestmark = pytest.mark.simulation
@@ -27,11 +27,11 @@ GOOD = (b"v",)
 
 def strange_batches() -> dict[str, tuple[bytes, ErrorCode]]:
     """Batches that no client of Kafka sends, with the error that each calls for."""
-    good, invalid = encoded(GOOD, times_ms=[1_700_000_000_000]), ErrorCode.invalid_record
-    many = patched(patched(good, COUNT_AT, ">i", 10**6), DELTA_AT, ">i", 10**6 - 1)
+    good, invalid = encode_batch(GOOD, times_ms=[1_700_000_000_000]), ErrorCode.invalid_record
+    many = patch_batch(patch_batch(good, COUNT_AT, ">i", 10**6), DELTA_AT, ">i", 10**6 - 1)
 
     def with_attributes(attributes: int) -> bytes:
-        return encoded(GOOD, attributes=attributes, times_ms=[1_700_000_000_000])
+        return encode_batch(GOOD, attributes=attributes, times_ms=[1_700_000_000_000])
 
     return {
         "damaged": (good[:-1] + bytes([good[-1] ^ 1]), ErrorCode.corrupt_message),
@@ -42,9 +42,9 @@ def strange_batches() -> dict[str, tuple[bytes, ErrorCode]]:
         "the broker's time": (with_attributes(LOG_APPEND_TIME), ErrorCode.invalid_timestamp),
         "format 1": (good[:MAGIC_AT] + b"\1" + good[MAGIC_AT + 1 :], invalid),
         "offset 5": (struct.pack(">q", 5) + good[8:], invalid),
-        "a gap": (patched(good, DELTA_AT, ">i", 5), invalid),
+        "a gap": (patch_batch(good, DELTA_AT, ">i", 5), invalid),
         "too many records": (many, invalid),
-        "no number": (encoded(GOOD, (7, 0, -1), times_ms=[1_700_000_000_000]), invalid),
+        "no number": (encode_batch(GOOD, (7, 0, -1), times_ms=[1_700_000_000_000]), invalid),
     }
 
 
@@ -77,7 +77,7 @@ async def test_follower_refuses_every_batch_whatever_else_is_wrong(
 ) -> None:
     tp = await cluster.create(topic)
     follower = await cluster.follower(tp)
-    for records in (encoded(GOOD), encoded([bytes(2**20 + 1)])):
+    for records in (encode_batch(GOOD), encode_batch([bytes(2**20 + 1)])):
         part = await cluster.send(tp, records, acks=acks, to=follower)
         assert part.error_code is ErrorCode.not_leader_or_follower
 
@@ -96,7 +96,7 @@ async def numbered(
     cluster: WireCluster, tp: TopicPartition, producer: tuple[int, int], number: int, count: int = 1
 ) -> tuple[ErrorCode, int]:
     """Send a numbered batch; return the error and the offset."""
-    part = await cluster.send(tp, encoded([b"v"] * count, (*producer, number)))
+    part = await cluster.send(tp, encode_batch([b"v"] * count, (*producer, number)))
     return part.error_code, part.base_offset
 
 
@@ -153,7 +153,7 @@ async def test_next_producer_epoch_begins_at_zero_and_shuts_the_former_one_out(
 async def test_repeated_batch_gets_the_first_append_time(cluster: WireCluster, topic: str) -> None:
     config = {"message.timestamp.type": "LogAppendTime"}
     tp, producer = await cluster.create(topic, config=config), await cluster.producer()
-    batch = encoded(GOOD, (*producer, 0))
+    batch = encode_batch(GOOD, (*producer, 0))
     first = await cluster.append(tp, batch)
     await asyncio.sleep(0.01)
     again = await cluster.append(tp, batch)
@@ -169,7 +169,7 @@ async def test_partitions_with_different_followers_are_acked_together(
 ) -> None:
     await cluster.create(topic, (1, 2), (1, 3))
     for number, order in enumerate([(0, 1), (1, 0)] * 3):
-        data = tuple(PartitionProduceData(index=n, records=encoded(GOOD)) for n in order)
+        data = tuple(PartitionProduceData(index=n, records=encode_batch(GOOD)) for n in order)
         request = ProduceRequest(
             version=8,
             acks=-1,

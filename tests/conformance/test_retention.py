@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages import incremental_alter_configs as single
-from simulation.clients.batches import encoded, wall_ms
+from simulation.clients.batches import encode_batch, wall_ms
 from tests.support.worlds.wire_cluster import (
     EARLIEST,
     WireCluster,
@@ -36,7 +36,7 @@ def times() -> tuple[int, int]:
 
 async def append_each(cluster: WireCluster, tp: TopicPartition, times_ms: Iterable[int]) -> None:
     for timestamp in times_ms:
-        await cluster.append(tp, encoded([b"v"], times_ms=[timestamp]))
+        await cluster.append(tp, encode_batch([b"v"], times_ms=[timestamp]))
 
 
 async def limit(cluster: WireCluster, topic: str) -> None:
@@ -102,7 +102,7 @@ async def test_record_much_younger_than_its_segment_begins_another_one(
 async def test_oldest_segments_go_while_enough_bytes_are_left(
     cluster: WireCluster, topic: str
 ) -> None:
-    one = len(encoded([b"v"]))
+    one = len(encode_batch([b"v"]))
     tp = await cluster.create(topic, config={**TINY, "retention.bytes": str(6 * one)})
     await append_each(cluster, tp, [wall_ms()] * 10)
     await begins_at(cluster, tp, 4)
@@ -138,7 +138,7 @@ async def test_lookup_by_time_finds_the_first_record_that_is_not_older(
     await limit(cluster, topic)
     await begins_at(cluster, tp, 2)
     first, middle, last = young + 1_000, young + 2_000, young + 3_000
-    three = await cluster.append(tp, encoded([b"v"] * 3, times_ms=[first, last, middle]))
+    three = await cluster.append(tp, encode_batch([b"v"] * 3, times_ms=[first, last, middle]))
     await append_each(cluster, tp, [young] * 3)
     base = three.base_offset
     for timestamp, expected in {

@@ -13,8 +13,8 @@ from ackproof.broker.server.coordination.nodes import ForeignTree
 from ackproof.broker.server.coordination.topics import TIMEOUT_S
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import TopicPartition
-from simulation.world.bad_links import both_ways
-from simulation.world.strike import SlowDisks
+from simulation.world.injection import SlowDisks
+from simulation.world.link_faults import both_directions
 from simulation.zookeeper.ensemble import HOST
 from tests.support.worlds.simulated_cluster import PAUSE_S, Cluster
 
@@ -41,7 +41,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     cluster = made(request.param, 1)
     yield cluster
     cluster.close()
-    assert not cluster.loop.troubles
+    assert not cluster.loop.unhandled_errors
 
 
 def all_started(cluster: Cluster) -> None:
@@ -67,7 +67,7 @@ def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
     before, after, consumed = cluster.run(fail_over(cluster))
     assert after != before
     assert set(consumed) == set(values(0, 20)), "some more than once: the client tries again"
-    assert not any(node.endings for node in cluster.nodes.values())
+    assert not any(node.exits for node in cluster.nodes.values())
 
 
 def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -> None:
@@ -77,8 +77,8 @@ def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -
     cluster.start_over(node)
     node.stop()
     cluster.until(lambda: not node.is_alive, deadline_s=1)
-    (ending,) = node.endings
-    assert ending.was_asked
+    (ending,) = node.exits
+    assert ending.was_requested
     assert ending.error is None
 
 
@@ -90,8 +90,8 @@ def test_a_broker_that_is_still_registering_halts_when_it_must(cluster: Cluster)
     assert node.app is not None
     node.app._halt(OSError("the disk fails"))
     cluster.until(lambda: not node.is_alive, deadline_s=1)
-    (ending,) = node.endings
-    assert not ending.was_asked
+    (ending,) = node.exits
+    assert not ending.was_requested
     assert ending.error is not None
 
 
@@ -150,7 +150,7 @@ def test_leader_change_is_not_queued_behind_replicas_that_start_slowly() -> None
         assert took_s < 3 + 4
     finally:
         cluster.close()
-    assert not cluster.loop.troubles
+    assert not cluster.loop.unhandled_errors
 
 
 def test_a_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
@@ -211,10 +211,10 @@ def test_a_broker_of_another_variant_is_refused(cluster: Cluster) -> None:
     (wrong,) = set(VARIANTS) - {told}
     node.config = node.config.model_copy(update={"ackproof_coordination_variant": wrong})
     node.start()
-    cluster.until(lambda: node.endings)
-    assert isinstance(node.endings[0].error, ForeignTree)
-    assert f"a cluster's of ackproof.coordination.variant={told} " in str(node.endings[0].error)
-    assert not other.endings
+    cluster.until(lambda: node.exits)
+    assert isinstance(node.exits[0].error, ForeignTree)
+    assert f"a cluster's of ackproof.coordination.variant={told} " in str(node.exits[0].error)
+    assert not other.exits
 
 
 def test_repeatedly_killed_brokers_keep_acknowledged_records(
@@ -322,7 +322,7 @@ def test_broker_that_is_removed_has_a_queue_again_when_it_is_back() -> None:
 
         async def back() -> int:
             times = 0
-            for one, other in both_ways(four.host, HOST):
+            for one, other in both_directions(four.host, HOST):
                 cluster.network.set_latency(one, other, 0.3, 0.0)
             four.start()
             while (error := await removed(cluster, 4)) is not ErrorCode.invalid_request:
@@ -334,4 +334,4 @@ def test_broker_that_is_removed_has_a_queue_again_when_it_is_back() -> None:
         assert depths(cluster).keys() == {1, 2, 3, 4}
     finally:
         cluster.close()
-    assert not cluster.loop.troubles
+    assert not cluster.loop.unhandled_errors

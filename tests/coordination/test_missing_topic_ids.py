@@ -50,8 +50,8 @@ def running(**properties: str) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.close()
-    assert not cluster.loop.troubles
-    assert not any(node.endings for node in nodes)
+    assert not cluster.loop.unhandled_errors
+    assert not any(node.exits for node in nodes)
 
 
 def shell(cluster: Cluster) -> ZkShell:

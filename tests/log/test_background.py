@@ -13,7 +13,7 @@ from ackproof.broker.log.disk.files import Directory, Steps, carry_out
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.types import ProducerId, TopicPartition
-from simulation.machines.disk import SYNC, MemoryDisk
+from simulation.machines.disk import SYNC, SimulatedDisk
 from tests.support.builders.batches import NOW_MS, batch
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("other", 0)
@@ -37,8 +37,8 @@ class Later:
 
 
 @pytest.fixture
-def disk() -> MemoryDisk:
-    return MemoryDisk(Random(0))
+def disk() -> SimulatedDisk:
+    return SimulatedDisk(Random(0))
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def later() -> Later:
     return Later()
 
 
-def opened(disk: MemoryDisk, later: Later, config: LogConfig = ONE_BATCH) -> LogManager:
+def opened(disk: SimulatedDisk, later: Later, config: LogConfig = ONE_BATCH) -> LogManager:
     return LogManager([HOME], lambda _: config, files=disk, later=later)
 
 
@@ -74,7 +74,9 @@ def forbid_syncs(kind: str) -> None:
     assert "sync" not in kind, "on the event loop"
 
 
-def test_appends_checkpoints_and_creations_wait_for_no_sync(disk: MemoryDisk, later: Later) -> None:
+def test_appends_checkpoints_and_creations_wait_for_no_sync(
+    disk: SimulatedDisk, later: Later
+) -> None:
     logs = opened(disk, later)
     disk.watch = forbid_syncs
     log = logs.create(TP)
@@ -91,7 +93,7 @@ def test_appends_checkpoints_and_creations_wait_for_no_sync(disk: MemoryDisk, la
 
 
 def test_of_many_checkpoints_at_once_one_is_written_and_it_is_the_last(
-    disk: MemoryDisk, later: Later
+    disk: SimulatedDisk, later: Later
 ) -> None:
     logs = opened(disk, later)
     append(logs.create(TP), 5)
@@ -107,7 +109,7 @@ def test_of_many_checkpoints_at_once_one_is_written_and_it_is_the_last(
 
 
 def test_a_checkpoint_under_way_does_not_bring_back_a_log_that_was_deleted(
-    disk: MemoryDisk, later: Later
+    disk: SimulatedDisk, later: Later
 ) -> None:
     """A log start of 100 that outlives its log is the next one's of that name, after a crash."""
     logs = opened(disk, later)
@@ -127,7 +129,7 @@ def test_a_checkpoint_under_way_does_not_bring_back_a_log_that_was_deleted(
 
 
 def test_a_deletion_ends_when_a_checkpoint_without_the_log_is_durable(
-    disk: MemoryDisk, later: Later
+    disk: SimulatedDisk, later: Later
 ) -> None:
     logs = opened(disk, later)
     append(logs.create(TP), 5)
@@ -148,7 +150,7 @@ def test_a_deletion_ends_when_a_checkpoint_without_the_log_is_durable(
 
 
 def test_a_deletion_that_was_cut_short_leaves_nothing_to_the_next_log_of_that_name(
-    disk: MemoryDisk, later: Later
+    disk: SimulatedDisk, later: Later
 ) -> None:
     """Its checkpoints are not written any more, nor are the next life's, since the disk is full."""
     logs = opened(disk, later)
@@ -172,7 +174,7 @@ def test_a_deletion_that_was_cut_short_leaves_nothing_to_the_next_log_of_that_na
     assert logs.high_watermark(TP) == 0
 
 
-def test_deletions_together_cost_no_more_syncs_than_one(disk: MemoryDisk, later: Later) -> None:
+def test_deletions_together_cost_no_more_syncs_than_one(disk: SimulatedDisk, later: Later) -> None:
     logs = opened(disk, later)
     partitions = [TopicPartition("t", number) for number in range(10)]
     for tp in partitions:
@@ -184,7 +186,9 @@ def test_deletions_together_cost_no_more_syncs_than_one(disk: MemoryDisk, later:
     assert not logs.logs
 
 
-def test_background_work_of_an_ended_manager_is_abandoned(disk: MemoryDisk, later: Later) -> None:
+def test_background_work_of_an_ended_manager_is_abandoned(
+    disk: SimulatedDisk, later: Later
+) -> None:
     logs = opened(disk, later)
     append(logs.create(TP), 3)
     logs.checkpoint_high_watermarks({TP: 1})
@@ -205,7 +209,7 @@ def test_background_work_of_an_ended_manager_is_abandoned(disk: MemoryDisk, late
 
 @pytest.mark.parametrize("parts", range(8))
 def test_flush_of_truncated_records_does_not_advance_the_recovery_point(
-    disk: MemoryDisk, later: Later, parts: int
+    disk: SimulatedDisk, later: Later, parts: int
 ) -> None:
     log = opened(disk, later).create(TP)
     append(log, 6)
@@ -221,7 +225,7 @@ def test_flush_of_truncated_records_does_not_advance_the_recovery_point(
     assert log.recovery_point <= 3
 
 
-def settling(disk: MemoryDisk, later: Later, parts: int) -> tuple[PartitionLog, Steps]:
+def settling(disk: SimulatedDisk, later: Later, parts: int) -> tuple[PartitionLog, Steps]:
     """A log of six batches of producer 7, whose full segments are flushed: so many parts of that
     are done, and what is left of it."""
     log = opened(disk, later).create(TP)
@@ -234,7 +238,7 @@ def settling(disk: MemoryDisk, later: Later, parts: int) -> tuple[PartitionLog, 
 
 @pytest.mark.parametrize("parts", range(16))
 def test_snapshot_of_truncated_records_is_not_written(
-    disk: MemoryDisk, later: Later, parts: int
+    disk: SimulatedDisk, later: Later, parts: int
 ) -> None:
     """Believed after a crash, it would answer a producer with offsets that others have now."""
     log, steps = settling(disk, later, parts)
@@ -247,7 +251,7 @@ def test_snapshot_of_truncated_records_is_not_written(
 
 @pytest.mark.parametrize("parts", range(16))
 def test_a_snapshot_of_a_log_that_was_thrown_away_is_not_written(
-    disk: MemoryDisk, later: Later, parts: int
+    disk: SimulatedDisk, later: Later, parts: int
 ) -> None:
     """Believed after a crash, it would refuse a producer that has written elsewhere since."""
     log, steps = settling(disk, later, parts)
@@ -261,7 +265,7 @@ def test_a_snapshot_of_a_log_that_was_thrown_away_is_not_written(
 
 
 @pytest.mark.parametrize("parts", range(24))
-def test_deletion_lets_background_work_end(disk: MemoryDisk, later: Later, parts: int) -> None:
+def test_deletion_lets_background_work_end(disk: SimulatedDisk, later: Later, parts: int) -> None:
     """It would not find its directory, and the broker would take its disk for broken."""
     logs = opened(disk, later)
     append(logs.create(TP), 6, producer=7)
@@ -274,7 +278,7 @@ def test_deletion_lets_background_work_end(disk: MemoryDisk, later: Later, parts
 
 
 def test_a_flush_that_was_put_off_does_not_begin_when_its_log_is_deleted(
-    disk: MemoryDisk, later: Later
+    disk: SimulatedDisk, later: Later
 ) -> None:
     logs = opened(disk, later, LogConfig(flush_ms=500))
     append(logs.create(TP), 2)
@@ -284,7 +288,7 @@ def test_a_flush_that_was_put_off_does_not_begin_when_its_log_is_deleted(
     later.carry_out()
 
 
-def test_retention_keeps_producers_without_a_snapshot(disk: MemoryDisk, later: Later) -> None:
+def test_retention_keeps_producers_without_a_snapshot(disk: SimulatedDisk, later: Later) -> None:
     append(opened(disk, later).create(TP), 3, producer=7)
     disk.kill()
     later.tasks.clear()
@@ -299,7 +303,7 @@ def test_retention_keeps_producers_without_a_snapshot(disk: MemoryDisk, later: L
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
-def test_log_ends_before_a_lost_segment(disk: MemoryDisk, later: Later, lost: int) -> None:
+def test_log_ends_before_a_lost_segment(disk: SimulatedDisk, later: Later, lost: int) -> None:
     """Segments 1 to 4 were made, their names not synced, and a file system without a journal lost
     one of them: offsets that no log has, in the middle of a log that says it has them."""
     append(opened(disk, later).create(TP), 5)
@@ -310,7 +314,7 @@ def test_log_ends_before_a_lost_segment(disk: MemoryDisk, later: Later, lost: in
 
 
 def test_log_truncated_below_the_recovery_point_flushes_full_segments_at_once(
-    disk: MemoryDisk, later: Later
+    disk: SimulatedDisk, later: Later
 ) -> None:
     log = opened(disk, later).create(TP)
     append(log, 6)
@@ -331,7 +335,7 @@ def test_truncation_before_a_segment_began_persists(
 ) -> None:
     """Two batches fill a segment and are flushed, the second is cut off, and the next one is too
     large for that segment. With its own one flushed, what was cut off would overlap it."""
-    disk = MemoryDisk(Random(seed))
+    disk = SimulatedDisk(Random(seed))
     log = opened(disk, later, LogConfig(segment_bytes=2 * batch().size)).create(TP)
     append(log, 2)
     log.flush()
@@ -346,7 +350,7 @@ def test_truncation_before_a_segment_began_persists(
     assert found._segments[0].next_offset == 1
 
 
-def test_flush_ms_is_kept_in_the_background(disk: MemoryDisk, later: Later) -> None:
+def test_flush_ms_is_kept_in_the_background(disk: SimulatedDisk, later: Later) -> None:
     log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
     append(log, 2)
     log.flush_if_due(NOW_MS + 500)
@@ -364,7 +368,7 @@ def test_flush_ms_is_kept_in_the_background(disk: MemoryDisk, later: Later) -> N
     assert log.recovery_point == 3
 
 
-def test_segment_after_a_full_one_is_flushed_in_time(disk: MemoryDisk, later: Later) -> None:
+def test_segment_after_a_full_one_is_flushed_in_time(disk: SimulatedDisk, later: Later) -> None:
     config = LogConfig(segment_bytes=batch().size, flush_ms=500)
     log = opened(disk, later, config).create(TP)
     append(log, 2)
@@ -376,7 +380,7 @@ def test_segment_after_a_full_one_is_flushed_in_time(disk: MemoryDisk, later: La
 
 
 def test_remaining_records_after_a_truncation_keep_their_flush_deadline(
-    disk: MemoryDisk, later: Later
+    disk: SimulatedDisk, later: Later
 ) -> None:
     log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
     append(log, 2)
@@ -394,7 +398,7 @@ def test_remaining_records_after_a_truncation_keep_their_flush_deadline(
 
 @pytest.mark.parametrize("parts", range(4))
 def test_a_sync_that_fails_is_heard_of_though_another_flush_was_faster(
-    disk: MemoryDisk, later: Later, parts: int
+    disk: SimulatedDisk, later: Later, parts: int
 ) -> None:
     """Test a failed sync, which may have dropped later bytes although the next sync succeeds."""
     log = opened(disk, later, LogConfig(flush_ms=500)).create(TP)
@@ -415,7 +419,7 @@ def test_a_sync_that_fails_is_heard_of_though_another_flush_was_faster(
 
 
 def test_a_sync_that_fails_in_the_background_is_heard_of_and_the_log_takes_no_more(
-    disk: MemoryDisk, later: Later
+    disk: SimulatedDisk, later: Later
 ) -> None:
     log = opened(disk, later).create(TP)
     append(log, 3)

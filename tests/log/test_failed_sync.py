@@ -12,14 +12,14 @@ from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.producer_state import ProducerState
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import parse_batches
-from simulation.machines.disk import SYNC, MemoryDisk
+from simulation.machines.disk import SYNC, SimulatedDisk
 from tests.support.builders.batches import NOW_MS, batch
 
 TP = TopicPartition("t", 0)
 HOME = Path("/logs")
 
 
-def logs_on(disk: MemoryDisk) -> LogManager:
+def logs_on(disk: SimulatedDisk) -> LogManager:
     return LogManager([HOME], lambda _topic: LogConfig(), files=disk)
 
 
@@ -33,7 +33,7 @@ def appended(logs: LogManager, count: int, *, producer: int = 7) -> None:
 def test_records_found_after_a_failed_sync_survive_power_loss(seed: int) -> None:
     """Halted, started, closed in good order: this log is not scanned again. Of some seeds the
     failed sync drops what was above 5, of some the page cache shows it to the next process."""
-    disk = MemoryDisk(Random(seed))
+    disk = SimulatedDisk(Random(seed))
     logs = logs_on(disk)
     appended(logs, 5)
     logs.logs[TP].flush()
@@ -66,7 +66,7 @@ def test_a_snapshot_that_a_former_life_took_away_does_not_come_back(seed: int) -
     """Test a snapshot of offset 6 that a truncation to 2 removed, with the directory not synced.
     The next life appends up to 8, and with some seeds all of that is on the disk when the power
     fails."""
-    disk = MemoryDisk(Random(seed))
+    disk = SimulatedDisk(Random(seed))
     logs = logs_on(disk)
     appended(logs, 6)
     logs.close(clean=True)

@@ -13,7 +13,7 @@ from ackproof.broker.log.partition_log import OffsetOutOfRange, OffsetsOutOfOrde
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
-from simulation.machines.disk import MemoryDisk
+from simulation.machines.disk import SimulatedDisk
 from tests.support.builders.batches import NOW_MS, batch
 from tests.support.builders.examples import examples
 
@@ -25,7 +25,7 @@ COUNTS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 class LogAndList(RuleBasedStateMachine):
     @initialize()
     def create(self) -> None:
-        self.disk = MemoryDisk(Random(0))
+        self.disk = SimulatedDisk(Random(0))
         self.log = PartitionLog.open(DIRECTORY, SMALL, clean=True, files=self.disk)
         self.batches: list[RecordBatch] = []
         self.start = self.end = 0

@@ -26,7 +26,7 @@ from ackproof.broker.log.producer_state import ProducerState
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
-from simulation.machines.disk import PLENTY, MemoryDisk
+from simulation.machines.disk import UNLIMITED_BYTES, SimulatedDisk
 from tests.support.builders.batches import NOW_MS, batch
 from tests.support.builders.examples import examples
 
@@ -93,7 +93,7 @@ class PowerLoss(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
-        self.disk = MemoryDisk(Random(seed))
+        self.disk = SimulatedDisk(Random(seed))
         self.disk.make_directory(HOME.parent)
         self.disk.sync_directory(HOME.parent.parent)
         self.content = Content(0)
@@ -250,7 +250,7 @@ class PowerLoss(RuleBasedStateMachine):
         """The disk has refused something: nothing may be put behind it, and nothing be vouched
         for, until the log has been opened again."""
         self.disk.watch = None
-        self.disk.capacity = PLENTY
+        self.disk.capacity = UNLIMITED_BYTES
         promised = self.promised
         if of_log:
             for act in (lambda: self.log.append([self.fresh(1)], 10**6, 1, 0), self.log.flush):

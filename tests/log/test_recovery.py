@@ -13,7 +13,7 @@ import pytest
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.wire.batch import RecordBatch, parse_batch, parse_batches
-from simulation.clients.batches import untimed
+from simulation.clients.batches import without_timestamps
 from tests.support.builders.batches import NOW_MS, batch, encoded
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100)
@@ -158,7 +158,7 @@ def test_batches_without_timestamps_are_no_damage(tmp_path: Path, caplog) -> Non
     config = LogConfig(index_interval_bytes=100)
     log = PartitionLog.open(directory, config, clean=True)
     for number in range(10):
-        log.append([parse_batch(untimed(encoded([b"v"])))], number, 0, NOW_MS)
+        log.append([parse_batch(without_timestamps(encoded([b"v"])))], number, 0, NOW_MS)
     log.append([batch(), batch()], 10, 0, NOW_MS)
     log.truncate_to(8)
     assert (log.log_end_offset, log.max_timestamp) == (8, -1)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.plans.scenarios import OF_CONTROLLERS, SCENARIOS
+from simulation.plans.scenarios import NEED_CONTROLLER, SCENARIOS
 from tools.mutation.mutants import (
     CATALOGUE,
     COMPONENTS,
@@ -101,7 +101,7 @@ def test_scenarios_of_mutants_exist_in_the_simulator() -> None:
     for mutant in ALL.values():
         if mutant.scenario:
             assert mutant.scenario in SCENARIOS
-            assert not (mutant.without_controller and mutant.scenario in OF_CONTROLLERS)
+            assert not (mutant.without_controller and mutant.scenario in NEED_CONTROLLER)
 
 
 def test_mutants_are_selected_by_name_and_component() -> None:

@@ -25,7 +25,7 @@ from ackproof.broker.replication.events import (
 from ackproof.broker.replication.replica import LogState, Replica
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
 from simulation.model import isr
-from simulation.model.log import Extent, ModelLog
+from simulation.model.log import BatchExtent, ModelLog
 from simulation.model.partition import PartitionModel
 from simulation.model.replica import Lag
 from tests.support.builders.batches import batch
@@ -53,7 +53,9 @@ class Leader(RuleBasedStateMachine):
 
         What the former leader had committed the new one may not know to be committed yet.
         """
-        log = ModelLog(0, [Extent.of(RECORD)._replace(base=n, next=n + 1) for n in range(length)])
+        log = ModelLog(
+            0, [BatchExtent.of(RECORD)._replace(base=n, next=n + 1) for n in range(length)]
+        )
         ends = {b: data.draw(st.integers(0, length)) for b in FOLLOWERS}
         committed = min([length, *(ends[b] for b in members)])
         watermark = data.draw(st.integers(0, committed))
@@ -76,7 +78,7 @@ class Leader(RuleBasedStateMachine):
         self.proposal: WriteIsr | None = None
         for broker in BROKERS:
             end = ends.get(broker, length)
-            self.model.replica(broker).has_again(ModelLog(0, log.between(0, end)), 0)
+            self.model.replica(broker).log_read(ModelLog(0, log.between(0, end)), 0)
         self.isr_is((LEADER, *sorted(members)))
         self.step(
             LeaderAndIsr(

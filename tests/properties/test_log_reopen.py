@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.files import Steps, carry_out
 from ackproof.broker.log.partition_log import PartitionLog
-from simulation.machines.disk import MemoryDisk
+from simulation.machines.disk import SimulatedDisk
 from simulation.model import producers, storage
 from simulation.model.log import read_log
 from tests.support.builders.batches import NOW_MS, batch
@@ -26,14 +26,14 @@ LOGS = Path("/logs")
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=1, retention_ms=-1)
 
 
-def reopens_as_it_was(disk: MemoryDisk, log: PartitionLog, noted: int, seed: int) -> None:
+def reopens_as_it_was(disk: SimulatedDisk, log: PartitionLog, noted: int, seed: int) -> None:
     """Check what a start finds on a copy of the disk that lost power.
 
     Args:
         noted: The recovery point in the checkpoint file, from which the start reads the log.
         seed: Decides what the power failure leaves of what was not synced.
     """
-    twin = disk.twin(log.directory, Random(seed))
+    twin = disk.copy_directory(log.directory, Random(seed))
     twin.lose_power()
     if not twin.is_directory(log.directory):
         assert log.recovery_point == 0
@@ -48,8 +48,8 @@ def reopens_as_it_was(disk: MemoryDisk, log: PartitionLog, noted: int, seed: int
     durable = log.recovery_point
     assert there.end >= durable
     assert list(there.between(0, durable)) == list(before.between(0, durable))
-    storage.epochs_found("t-0", found, there, deleted=0)
-    storage.times_agree("t-0", found, there)
+    storage.check_epochs("t-0", found, there, deleted=0)
+    storage.check_timestamps("t-0", found, there)
     producers.check("t-0", found, there)
     for extent in there.between(0, there.end):
         if extent.timestamp == found.max_timestamp:
@@ -62,7 +62,7 @@ class Reopened(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.disk = MemoryDisk(Random(0))
+        self.disk = SimulatedDisk(Random(0))
         self.disk.make_directory(LOGS)
         self.disk.sync_directory(LOGS)
         self.later: list[Steps] = []
@@ -92,7 +92,7 @@ class Reopened(RuleBasedStateMachine):
 
     @rule()
     def note_recovery_point(self) -> None:
-        storage.recovery_point_noted(self.disk, self.log, self.log.recovery_point)
+        storage.check_recovery_point(self.disk, self.log, self.log.recovery_point)
         self.noted = self.log.recovery_point
 
     @precondition(lambda self: self.later)
@@ -116,7 +116,7 @@ CHANCES = range(100)
 """What a power failure leaves of the unsynced bytes is drawn: these faults show in a few of 100."""
 
 
-def opened_log(disk: MemoryDisk) -> PartitionLog:
+def opened_log(disk: SimulatedDisk) -> PartitionLog:
     """Return an empty log on a disk, whose time index has few entries."""
     disk.make_directory(LOGS)
     disk.sync_directory(LOGS)
@@ -134,7 +134,7 @@ def append(log: PartitionLog, size: int, epoch: int = 0) -> None:
 def test_unsynced_entry_of_a_full_segments_time_index_is_not_believed() -> None:
     """A segment is flushed, and then full: only then the last entry of its time index is written.
     No start walks the segment, since it lies below the recovery point."""
-    disk = MemoryDisk(Random(0))
+    disk = SimulatedDisk(Random(0))
     log = opened_log(disk)
     append(log, 150)
     append(log, 10)
@@ -148,7 +148,7 @@ def test_unsynced_entry_of_a_full_segments_time_index_is_not_believed() -> None:
 def test_records_truncated_before_a_segment_began_stay_truncated() -> None:
     """The truncated records were never synced, nor was their truncation. The next flush begins at
     the new segment, and must sync the one before it, too."""
-    disk = MemoryDisk(Random(0))
+    disk = SimulatedDisk(Random(0))
     log = opened_log(disk)
     append(log, 150)
     log.flush()

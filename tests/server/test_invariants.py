@@ -14,7 +14,7 @@ from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Offset, ZkVersion
-from simulation.machines.disk import MemoryDisk
+from simulation.machines.disk import SimulatedDisk
 from tests.support.builders.batches import batch
 from tests.support.worlds.controlled_partition import TP, led
 from tests.support.worlds.group_world import World
@@ -48,7 +48,7 @@ def test_replica_finds_a_broken_view_of_its_log(changed: dict[str, Any], what: s
 
 @pytest.fixture
 def log() -> PartitionLog:
-    disk, config = MemoryDisk(Random(0)), LogConfig(segment_bytes=200)
+    disk, config = SimulatedDisk(Random(0)), LogConfig(segment_bytes=200)
     opened = PartitionLog.open(Path("/t-0"), config, clean=True, files=disk)
     for offset in range(6):
         opened.append([batch((b"v" * 50,))], offset, offset // 2, 0)

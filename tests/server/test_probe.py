@@ -36,7 +36,7 @@ from ackproof.broker.types import (
     TopicPartition,
     ZkVersion,
 )
-from simulation.machines.disk import MemoryDisk
+from simulation.machines.disk import SimulatedDisk
 from tests.support.builders.batches import batch
 
 TP = TopicPartition("t", 0)
@@ -82,12 +82,12 @@ class Recorder(Probe):
         return reports
 
 
-def open_logs(disk: MemoryDisk, probe: Probe) -> LogManager:
+def open_logs(disk: SimulatedDisk, probe: Probe) -> LogManager:
     return LogManager([HOME], lambda _: SMALL, files=disk, probe=probe)
 
 
 def test_logs_report_each_change_once():
-    probe, disk = Recorder(), MemoryDisk(Random(0))
+    probe, disk = Recorder(), SimulatedDisk(Random(0))
     logs = open_logs(disk, probe)
     log = logs.create(TP)
     logs.create(TP)
@@ -104,7 +104,7 @@ def test_logs_report_each_change_once():
 
 
 def test_orderly_shutdown_reports_checkpoints_before_the_mark():
-    probe, disk = Recorder(), MemoryDisk(Random(0))
+    probe, disk = Recorder(), SimulatedDisk(Random(0))
     logs = open_logs(disk, probe)
     logs.create(TP)
     probe.take()
@@ -115,7 +115,7 @@ def test_orderly_shutdown_reports_checkpoints_before_the_mark():
     assert probe.take() == [("opened", [TP])]
 
 
-def hosted(probe: Probe, disk: MemoryDisk, truncation: Truncation) -> Partition:
+def hosted(probe: Probe, disk: SimulatedDisk, truncation: Truncation) -> Partition:
     log = open_logs(disk, NO_PROBE).create(TP)
     log.append([batch(), batch([b"a", b"b"])], 0, 0, 0)
     state = LogState(
@@ -144,7 +144,7 @@ def told(leader: int, epoch: int) -> LeaderAndIsr:
 
 def test_step_is_reported_with_its_effects():
     probe = Recorder()
-    partition = hosted(probe, MemoryDisk(Random(0)), Truncation.LEADER_EPOCH)
+    partition = hosted(probe, SimulatedDisk(Random(0)), Truncation.LEADER_EPOCH)
 
     async def lead_and_append() -> None:
         partition.step(told(1, 1))
@@ -159,7 +159,7 @@ def test_step_is_reported_with_its_effects():
 
 def test_a_truncation_inside_a_batch_reports_both_truncations():
     probe = Recorder()
-    partition = hosted(probe, MemoryDisk(Random(0)), Truncation.HIGH_WATERMARK)
+    partition = hosted(probe, SimulatedDisk(Random(0)), Truncation.HIGH_WATERMARK)
     end = partition.log.log_end_offset
     partition.step(told(2, 1))
     (report,) = probe.take()
@@ -168,7 +168,7 @@ def test_a_truncation_inside_a_batch_reports_both_truncations():
 
 
 def test_a_step_that_cannot_be_carried_out_is_reported_as_failed():
-    probe, disk = Recorder(), MemoryDisk(Random(0))
+    probe, disk = Recorder(), SimulatedDisk(Random(0))
     partition = hosted(probe, disk, Truncation.LEADER_EPOCH)
     partition.step(told(1, 1))
     probe.take()

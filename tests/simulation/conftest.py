@@ -15,9 +15,9 @@ from ackproof.broker.server.network.connections import ConnectionConfig, Connect
 from ackproof.broker.wire.codec import write_response
 from ackproof.broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import Process
-from simulation.machines.disk import MemoryDisk
-from simulation.network.network import Network
+from simulation.loop.ownership import SimulatedProcess
+from simulation.machines.disk import SimulatedDisk
+from simulation.network.network import SimulatedNetwork
 from tests.support.clients.frames import read_request
 from tests.support.fakes.log_disk import log_disk
 
@@ -30,21 +30,21 @@ class World:
     def __init__(self, seed: int = 1) -> None:
         random = Random(seed)
         self.loop = SimulatedLoop(random, steps_max=1_000_000)
-        self.network = Network(self.loop, random)
+        self.network = SimulatedNetwork(self.loop, random)
         self.trace: list[tuple[Any, ...]] = []
         """Time, host, what: everything that was noticed."""
         self.serves_after_s = 0.0
         self.connections: Connections | None = None
         """The server's."""
-        self.server = Process("server")
-        self.client = Process("client-1")
+        self.server = SimulatedProcess("server")
+        self.client = SimulatedProcess("client-1")
         for host in ("server", "client-1"):
             self.network.add_host(host)
 
     def note(self, host: str, *what: Any) -> None:
         self.trace.append((self.loop.time(), host, *what))
 
-    def start(self, process: Process, work: Any) -> asyncio.Task[Any]:
+    def start(self, process: SimulatedProcess, work: Any) -> asyncio.Task[Any]:
         return self.loop.create_task(work, context=process.context.copy())
 
     def serve(self) -> None:
@@ -52,7 +52,7 @@ class World:
         self.start(self.server, self._serve(self.server))
         self.loop.run_for(0.001)
 
-    async def _serve(self, process: Process) -> None:
+    async def _serve(self, process: SimulatedProcess) -> None:
         def dispatch(frame: bytes | memoryview) -> Reply:
             header, _request = read_request(HeartbeatRequest, frame)
             self.note("server", "asked", header.correlation_id)
@@ -73,18 +73,18 @@ class World:
         self.connections.bind(Listener("server", PORT))
         self.connections.accept(process.spawn)
 
-    def die(self, process: Process) -> None:
+    def die(self, process: SimulatedProcess) -> None:
         """kill -9."""
         self.loop.kill(process)
         self.network.process_died(process)
 
-    def lose_power(self, process: Process) -> None:
+    def lose_power(self, process: SimulatedProcess) -> None:
         self.loop.kill(process)
         self.network.power_lost(process.host)
 
     def restart_server(self) -> None:
         """Another process; the host gets its power back."""
-        self.server = Process("server", self.server.incarnation + 1)
+        self.server = SimulatedProcess("server", self.server.incarnation + 1)
         self.network.power_restored("server")
         self.serve()
 
@@ -121,10 +121,10 @@ def world() -> Iterator[World]:
     world.serve()
     yield world
     world.loop.close()
-    assert not world.loop.troubles
+    assert not world.loop.unhandled_errors
 
 
 @pytest.fixture
-def disk() -> MemoryDisk:
+def disk() -> SimulatedDisk:
     """A disk for a broker's logs."""
     return log_disk()

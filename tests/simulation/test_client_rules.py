@@ -19,12 +19,12 @@ from ackproof.broker.types import (
     ZkVersion,
 )
 from simulation.clients.producers import Window
-from simulation.model.clients import Consumed, Generations
-from simulation.model.history import Sent
-from simulation.model.log import Extent
-from simulation.model.metadata import leaders
-from simulation.model.observer import Observer
-from simulation.model.partition import Topic
+from simulation.model.clients import AnswersModel, GenerationsModel
+from simulation.model.history import SentBatch
+from simulation.model.log import BatchExtent
+from simulation.model.metadata import check_reported_leaders
+from simulation.model.observer import ClusterObserver
+from simulation.model.partition import TopicModel
 from simulation.model.storage import check_retention
 from simulation.verdict import judge
 from simulation.violation import Violation
@@ -43,9 +43,9 @@ STATE = PartitionState(
 BOTH = frozenset({"one", "other"})
 
 
-def sent(crc: int, sequence: int, producer: int = 7) -> Sent:
+def sent(crc: int, sequence: int, producer: int = 7) -> SentBatch:
     """A batch of two records."""
-    return Sent(
+    return SentBatch(
         tp=TP,
         topic_id=None,
         acks=-1,
@@ -55,12 +55,12 @@ def sent(crc: int, sequence: int, producer: int = 7) -> Sent:
         timestamp=crc,
         producer=producer,
         sequence=sequence,
-        asked=1,
+        sent_to=1,
     )
 
 
-def log(*crcs: int) -> list[Extent]:
-    return [Extent(2 * at, 2 * at + 2, crc, 0, crc) for at, crc in enumerate(crcs)]
+def log(*crcs: int) -> list[BatchExtent]:
+    return [BatchExtent(2 * at, 2 * at + 2, crc, 0, crc) for at, crc in enumerate(crcs)]
 
 
 class Seen:
@@ -68,9 +68,9 @@ class Seen:
 
     def __init__(self) -> None:
         self.broken: list[str] = []
-        self.observer = Observer(lambda: 0.0, self._fail, checks_data=True, unclean=False)
+        self.observer = ClusterObserver(lambda: 0.0, self._fail, checks_data=True, unclean=False)
         for name in ("t", OFFSETS_TOPIC):
-            topic = Topic(None, TopicAssignment(topic_id=None, partitions={}))
+            topic = TopicModel(None, TopicAssignment(topic_id=None, partitions={}))
             self.observer.topics[name] = topic
             self.observer.add_partition(topic, TopicPartition(name, 0))
         for tp in (TP, HOME):
@@ -79,8 +79,8 @@ class Seen:
             partition.state = STATE
             self.heard_of(tp, STATE.leader_epoch)
         self.partition = self.observer.topics["t"].partitions[0]
-        self.consumed = Consumed(self.observer, self._fail)
-        self.generations = Generations(self.observer, self._fail)
+        self.answers = AnswersModel(self.observer, self._fail)
+        self.group_answers = GenerationsModel(self.observer, self._fail)
 
     def heard_of(self, tp: TopicPartition, epoch: int) -> None:
         """Broker 1 goes by this epoch."""
@@ -113,26 +113,26 @@ def seen() -> Seen:
     ],
 )
 def test_an_idempotent_producers_batches_are_there_once_and_in_order(
-    there: list[Extent], broken: str | None
+    there: list[BatchExtent], broken: str | None
 ) -> None:
     known = {1: sent(1, 0), 2: sent(2, 2), 3: sent(3, 4), 9: sent(9, 0, producer=8)}
     if broken is None:
-        judge.in_sequence(TP, there, known)
+        judge.check_sequence(TP, there, known)
         return
     with pytest.raises(Violation) as told:
-        judge.in_sequence(TP, there, known)
+        judge.check_sequence(TP, there, known)
     assert told.value.invariant == broken
 
 
 def test_a_batch_without_a_number_may_be_there_twice() -> None:
-    judge.in_sequence(TP, log(1, 1), {1: replace(sent(1, -1), producer=-1)})
+    judge.check_sequence(TP, log(1, 1), {1: replace(sent(1, -1), producer=-1)})
 
 
 def test_times_are_those_of_the_first_record_that_is_not_older() -> None:
-    told = dict(judge.times(log(10, 20, 20, 30)))
+    told = dict(judge.lookup_times(log(10, 20, 20, 30)))
     assert told == {20: 2, 19: 2, 30: 6, 29: 6}
-    assert not list(judge.times(log(10)))
-    assert dict(judge.times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
+    assert not list(judge.lookup_times(log(10)))
+    assert dict(judge.lookup_times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
 
 
 def test_a_window_is_as_long_as_from_its_oldest_batch() -> None:
@@ -183,27 +183,27 @@ def test_retention_deletes_old_or_excess_committed_records(
 
 def test_log_end_does_not_go_back_behind_read_records(seen: Seen) -> None:
     seen.partition.read_end = 8
-    before = seen.consumed.read_end(TP)
-    seen.consumed.told_end(TP, leader=1, epoch=3, end=8, read_end=before)
-    seen.consumed.told_end(TP, leader=2, epoch=2, end=5, read_end=before)  # deposed
-    seen.consumed.told_end(TP, leader=1, epoch=2, end=5, read_end=before)  # before it heard
+    before = seen.answers.read_end(TP)
+    seen.answers.end_answered(TP, leader=1, epoch=3, end=8, read_end=before)
+    seen.answers.end_answered(TP, leader=2, epoch=2, end=5, read_end=before)  # deposed
+    seen.answers.end_answered(TP, leader=1, epoch=2, end=5, read_end=before)  # before it heard
     assert not seen.broken
-    seen.consumed.told_end(TP, leader=1, epoch=3, end=7, read_end=before)
+    seen.answers.end_answered(TP, leader=1, epoch=3, end=7, read_end=before)
     assert seen.broken == ["ListOffsets/end-went-back"]
 
 
 def test_sequence_error_for_an_acked_batch_is_a_violation(seen: Seen) -> None:
-    for batch in (replace(sent(1, 4), asked=2), replace(sent(1, 4), topic_id="former")):
-        seen.consumed.asked(batch)
-        seen.consumed.sequence_refused(batch)
+    for batch in (replace(sent(1, 4), sent_to=2), replace(sent(1, 4), topic_id="former")):
+        seen.answers.sending(batch)
+        seen.answers.sequence_rejected(batch)
     unheard = sent(1, 4)
     seen.heard_of(TP, 2)
-    seen.consumed.asked(unheard)
+    seen.answers.sending(unheard)
     seen.heard_of(TP, 3)
-    seen.consumed.sequence_refused(unheard)
+    seen.answers.sequence_rejected(unheard)
     assert not seen.broken
-    seen.consumed.asked(heard := sent(1, 4))
-    seen.consumed.sequence_refused(heard)
+    seen.answers.sending(heard := sent(1, 4))
+    seen.answers.sequence_rejected(heard)
     assert seen.broken == ["ProducerState/false-sequence-error"]
 
 
@@ -212,45 +212,45 @@ def test_sequence_error_for_an_acked_batch_is_a_violation(seen: Seen) -> None:
 
 def test_later_coordinator_knows_earlier_generations(seen: Seen) -> None:
     assert partition_for("g", 1) == 0
-    told = seen.generations
-    told.joined("g", 4, BOTH, told.before("g", 1))
+    told = seen.group_answers
+    told.joined("g", 4, BOTH, told.request_context("g", 1))
     told.synced("g", 4)
-    told.joined("g", 4, BOTH, told.before("g", 1))  # asked once more
-    told.joined("g", 4, frozenset(), told.before("g", 1))  # a follower receives no members
-    told.joined("g", 2, frozenset(), told.before("g", 2))  # of one that was deposed
+    told.joined("g", 4, BOTH, told.request_context("g", 1))  # asked once more
+    told.joined("g", 4, frozenset(), told.request_context("g", 1))  # a follower receives no members
+    told.joined("g", 2, frozenset(), told.request_context("g", 2))  # of one that was deposed
     assert not seen.broken
-    told.joined("g", 4, frozenset({"third"}), told.before("g", 1))
-    told.joined("g", 3, frozenset(), told.before("g", 1))
+    told.joined("g", 4, frozenset({"third"}), told.request_context("g", 1))
+    told.joined("g", 3, frozenset(), told.request_context("g", 1))
     assert seen.broken == ["Groups/generation-went-back"] * 2
 
 
 def test_a_former_generation_commits_nothing(seen: Seen) -> None:
-    told = seen.generations
-    earlier = told.before("g", 1)
+    told = seen.group_answers
+    earlier = told.request_context("g", 1)
     told.synced("g", 4)
-    told.committed("g", 4, told.before("g", 1))
+    told.committed("g", 4, told.request_context("g", 1))
     told.committed("g", 3, earlier)  # the next one began meanwhile
     assert not seen.broken
-    told.committed("g", 3, told.before("g", 1))
+    told.committed("g", 3, told.request_context("g", 1))
     assert seen.broken == ["Groups/former-generation-commits"]
 
 
 def test_where_offsets_were_lost_as_they_may_be_nothing_is_said_of_generations(seen: Seen) -> None:
     home = seen.observer.find(HOME)
     assert home is not None
-    home.unpromised.append((1.0, 0))
-    told = seen.generations
+    home.ended_guarantees.append((1.0, 0))
+    told = seen.group_answers
     told.synced("g", 4)
-    told.committed("g", 3, told.before("g", 1))
-    told.joined("g", 3, BOTH, told.before("g", 1))
+    told.committed("g", 3, told.request_context("g", 1))
+    told.joined("g", 3, BOTH, told.request_context("g", 1))
     assert not seen.broken
 
 
 def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
     """Broker 1 takes the word of a member whose session is three seconds."""
-    before = seen.generations.before("g", 1, member)
+    before = seen.group_answers.request_context("g", 1, member)
     answered_at = asked_at + 0.5
-    seen.generations.heard(
+    seen.group_answers.request_accepted(
         "g", member, before, session_s=3.0, asked_at=asked_at, answered_at=answered_at
     )
 
@@ -266,7 +266,7 @@ def test_member_silent_beyond_its_session_is_expired(seen: Seen) -> None:
 
 def test_unanswered_request_may_have_been_received(seen: Seen) -> None:
     hears(seen, 1.0)
-    seen.generations.before("g", 1, "one")  # it asks, and hears nothing
+    seen.group_answers.request_context("g", 1, "one")  # it asks, and hears nothing
     hears(seen, 9.0)
     assert not seen.broken
     hears(seen, 20.0)
@@ -275,7 +275,7 @@ def test_unanswered_request_may_have_been_received(seen: Seen) -> None:
 
 def test_a_coordinator_that_did_not_run_has_not_looked_at_its_members(seen: Seen) -> None:
     hears(seen, 1.0)
-    seen.observer.held_at[1] = 8.0
+    seen.observer.pause_changed_at[1] = 8.0
     hears(seen, 20.0)
     assert not seen.broken, "it was paused"
     seen.heard_of(HOME, STATE.leader_epoch)
@@ -298,19 +298,19 @@ def metadata(leader: int, error: ErrorCode = ErrorCode.none, epoch: int = 3) -> 
 
 
 def test_missing_leader_without_its_error_is_a_violation() -> None:
-    leaders(metadata(1), LED)
-    leaders(metadata(-1, ErrorCode.leader_not_available), LED)
+    check_reported_leaders(metadata(1), LED)
+    check_reported_leaders(metadata(-1, ErrorCode.leader_not_available), LED)
     with pytest.raises(
         Violation,
         match=r"Metadata/missing-leader-not-reported: t-0: the error is none .* leader -1",
     ):
-        leaders(metadata(-1), LED)
+        check_reported_leaders(metadata(-1), LED)
 
 
 def test_metadata_leader_that_never_led_is_a_violation() -> None:
-    leaders(metadata(2, epoch=4), LED)
-    leaders(metadata(1, epoch=NO_EPOCH), LED)
+    check_reported_leaders(metadata(2, epoch=4), LED)
+    check_reported_leaders(metadata(1, epoch=NO_EPOCH), LED)
     with pytest.raises(
         Violation, match=r"Metadata/leader-never-led: .* 1 is said to lead in epoch 4"
     ):
-        leaders(metadata(1, epoch=4), LED)
+        check_reported_leaders(metadata(1, epoch=4), LED)

@@ -24,7 +24,7 @@ from ackproof.broker.types import (
     ZkVersion,
 )
 from simulation.model.controller import ControllerModel, check_leaders
-from simulation.model.observer import Observer
+from simulation.model.observer import ClusterObserver
 from simulation.violation import Violation
 from tests.support.worlds.controlled_partition import TP, assigned, comes, led
 
@@ -64,7 +64,7 @@ class Bounces:
         self.steps()
 
     def steps(self) -> None:
-        self.judge.check_bounced(self.context, ())
+        self.judge.check_bounced_brokers(self.context, ())
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def told(bounces: Bounces, told: BrokerId) -> None:
     (bounces.context.writing[TP],) = elected(2, (2,))[0].writes
     batch = RequestBatch(BrokerId(3), "PLAINTEXT")
     batch.role(bounces.context, told, TP, IN_SYNC)
-    bounces.judge.check_bounced(bounces.context, tuple(batch.drain(bounces.context)))
+    bounces.judge.check_bounced_brokers(bounces.context, tuple(batch.drain(bounces.context)))
 
 
 @pytest.mark.parametrize("broker", IN_SYNC)
@@ -129,7 +129,7 @@ def test_bounced_follower_may_receive_its_leader(bounces: Bounces) -> None:
 
 def coordinator_steps(*steps: tuple[Any, list[Any]]) -> list[str]:
     """Return the broken invariants of a coordinator with these events and suspects."""
-    observer = Observer(lambda: 0.0, lambda _: None, checks_data=True, unclean=False)
+    observer = ClusterObserver(lambda: 0.0, lambda _: None, checks_data=True, unclean=False)
     coordinator: Any = Suspecting()
     broken: list[str] = []
     for event, suspects in steps:

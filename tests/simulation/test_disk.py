@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ackproof.broker.log.disk.file_system import REAL, FileSystem
 from ackproof.broker.wire.batch import HEADER_BYTES
-from simulation.machines.disk import PLENTY, READ, SYNC, WRITE, MemoryDisk
+from simulation.machines.disk import READ, SYNC, UNLIMITED_BYTES, WRITE, SimulatedDisk
 from tests.support.builders.examples import examples
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -34,7 +34,7 @@ class RealAndMemory(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.memory = MemoryDisk(Random(1))
+        self.memory = SimulatedDisk(Random(1))
         self.open_files: list[tuple[int, int]] = []
         self.both(lambda files, root: files.make_directory(root / "d"))
 
@@ -134,7 +134,7 @@ class RealAndMemory(RuleBasedStateMachine):
 
 def test_a_lock_is_also_that_of_a_duplicate_made_before_it() -> None:
     """Test the rule of flock: the lock belongs to the open file."""
-    disk = MemoryDisk(Random(1))
+    disk = SimulatedDisk(Random(1))
     disk.make_directory(HOME)
     descriptor, other = disk.open(FILE), disk.open(FILE)
     duplicate = disk.duplicate(descriptor)
@@ -148,7 +148,7 @@ def test_a_lock_is_also_that_of_a_duplicate_made_before_it() -> None:
 
 
 def test_a_write_may_take_only_a_part_and_never_nothing() -> None:
-    disk = MemoryDisk(Random(1), short=Random(1))
+    disk = SimulatedDisk(Random(1), short=Random(1))
     disk.make_directory(HOME)
     descriptor = disk.open(FILE)
     taken = [disk.write(descriptor, b"some") for _ in range(500)]
@@ -175,9 +175,9 @@ TestRealAndMemory = RealAndMemory.TestCase
 TestRealAndMemory.settings = settings(max_examples=examples(30), stateful_step_count=40)
 
 
-def disk_with(content: bytes, seed: int = 0) -> tuple[MemoryDisk, int]:
+def disk_with(content: bytes, seed: int = 0) -> tuple[SimulatedDisk, int]:
     """A disk with one durable file, open."""
-    disk = MemoryDisk(Random(seed))
+    disk = SimulatedDisk(Random(seed))
     disk.make_directory(HOME)
     descriptor = disk.open(FILE)
     disk.write(descriptor, content)
@@ -188,7 +188,7 @@ def disk_with(content: bytes, seed: int = 0) -> tuple[MemoryDisk, int]:
 
 
 def after_power_loss(
-    content: bytes, act: Callable[[MemoryDisk, int], object], path: Path = FILE
+    content: bytes, act: Callable[[SimulatedDisk, int], object], path: Path = FILE
 ) -> set[bytes | None]:
     """Return the contents of the file after ``act`` and a power failure, over many seeds; None: no
     file."""
@@ -203,7 +203,7 @@ def after_power_loss(
 
 
 def test_synced_bytes_survive() -> None:
-    def act(disk: MemoryDisk, descriptor: int) -> None:
+    def act(disk: SimulatedDisk, descriptor: int) -> None:
         disk.write(descriptor, b"new")
         disk.sync(descriptor)
 
@@ -224,7 +224,7 @@ def test_unsynced_bytes_survive_vanish_or_are_torn() -> None:
 
 
 def test_a_cut_that_was_not_synced_may_be_undone_with_all_that_came_after_it() -> None:
-    def act(disk: MemoryDisk, descriptor: int) -> None:
+    def act(disk: SimulatedDisk, descriptor: int) -> None:
         disk.truncate(descriptor, 2)
         disk.write(descriptor, b"X")
 
@@ -235,7 +235,7 @@ def test_a_cut_that_was_not_synced_may_be_undone_with_all_that_came_after_it() -
 def test_file_with_an_unsynced_name_may_vanish() -> None:
     other = HOME / "other"
 
-    def act(disk: MemoryDisk, _: int) -> None:
+    def act(disk: SimulatedDisk, _: int) -> None:
         descriptor = disk.open(other)
         disk.write(descriptor, b"new")
         disk.sync(descriptor)
@@ -244,32 +244,32 @@ def test_file_with_an_unsynced_name_may_vanish() -> None:
 
 
 def test_a_removal_that_was_not_synced_may_be_undone() -> None:
-    def act(disk: MemoryDisk, _: int) -> None:
+    def act(disk: SimulatedDisk, _: int) -> None:
         disk.remove(FILE)
 
     assert after_power_loss(b"old", act) == {None, b"old"}
 
 
 def test_names_that_may_survive_a_power_failure_are_known() -> None:
-    disk = MemoryDisk(Random(1))
+    disk = SimulatedDisk(Random(1))
     disk.make_directory(HOME)
     disk.sync_directory(HOME)
-    assert not disk.may_return(FILE)
+    assert not disk.may_reappear(FILE)
     disk.close(disk.open(FILE))
-    assert not disk.must_stay(FILE)
+    assert not disk.is_durable(FILE)
     disk.sync_directory(HOME)
-    assert disk.must_stay(FILE)
+    assert disk.is_durable(FILE)
     disk.remove(FILE)
-    assert (disk.may_return(FILE), disk.must_stay(FILE)) == (True, False)
+    assert (disk.may_reappear(FILE), disk.is_durable(FILE)) == (True, False)
     disk.close(disk.open(FILE))
-    assert not disk.must_stay(FILE)  # it may be neither the old one nor the new one
+    assert not disk.is_durable(FILE)  # it may be neither the old one nor the new one
     disk.remove(FILE)
     disk.sync_directory(HOME)
-    assert not disk.may_return(FILE)
+    assert not disk.may_reappear(FILE)
 
 
 def test_disk_counts_its_failures() -> None:
-    disk = MemoryDisk(Random(1), capacity=1)
+    disk = SimulatedDisk(Random(1), capacity=1)
     descriptor = disk.open(HOME.parent / "file")
     disk.fail(["read"])
     with pytest.raises(OSError, match="Input/output"):
@@ -286,25 +286,25 @@ def test_disk_counts_its_failures() -> None:
 
 
 def test_garbled_reads_leave_the_stored_bytes_intact() -> None:
-    disk = MemoryDisk(Random(1))
+    disk = SimulatedDisk(Random(1))
     path, content = HOME / "file", bytes(range(100))
     disk.make_directory(HOME)
     descriptor, other = disk.open(path), disk.open(HOME.parent / "file")
     for each in (descriptor, other):
         disk.write(each, content)
-    disk.garble([HOME])
+    disk.corrupt_reads([HOME])
     read = disk.pread(descriptor, 100, 0)
     assert [at for at in range(100) if read[at] != content[at]] == [HEADER_BYTES]
     assert disk.pread(descriptor, HEADER_BYTES, 0) == content[:HEADER_BYTES]
     assert disk.pread(other, 100, 0) == content
-    disk.garble(())
+    disk.corrupt_reads(())
     assert disk.pread(descriptor, 100, 0) == content
-    disk.garble([HOME])
+    disk.corrupt_reads([HOME])
     disk.kill()
     assert disk.pread(disk.open(path), 100, 0) == content
 
 
-def replace(disk: MemoryDisk, *, synced: bool) -> None:
+def replace(disk: SimulatedDisk, *, synced: bool) -> None:
     descriptor = disk.open(HOME / "tmp")
     disk.write(descriptor, b"new")
     if synced:
@@ -318,7 +318,7 @@ def test_a_rename_that_was_not_synced_happens_in_whole_or_not_at_all() -> None:
 
 
 def test_rename_does_not_sync_the_renamed_file() -> None:
-    def act(disk: MemoryDisk, _: int) -> None:
+    def act(disk: SimulatedDisk, _: int) -> None:
         replace(disk, synced=False)
         disk.sync_directory(HOME)
 
@@ -363,7 +363,7 @@ def test_a_killed_process_loses_nothing_but_its_locks_and_descriptors() -> None:
 
 
 def test_failed_sync_may_lose_bytes_for_good() -> None:
-    def act(disk: MemoryDisk, descriptor: int) -> None:
+    def act(disk: SimulatedDisk, descriptor: int) -> None:
         disk.write(descriptor, b"new")
         disk.fail([SYNC])
         with pytest.raises(OSError, match="Input/output error"):
@@ -401,7 +401,7 @@ def test_full_disk_stores_the_bytes_that_fit() -> None:
     assert disk.free == 4
     disk.remove(FILE)
     assert disk.free == 5
-    disk.capacity = PLENTY
+    disk.capacity = UNLIMITED_BYTES
 
 
 def test_errors_of_reads_and_writes() -> None:
@@ -424,7 +424,7 @@ def test_a_new_disk_is_empty() -> None:
     disk, _ = disk_with(b"old")
     disk.wipe()
     assert disk.names(Path("/")) == []
-    assert disk.free == PLENTY
+    assert disk.free == UNLIMITED_BYTES
 
 
 @given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(0, 3000), max_size=5))
@@ -442,7 +442,7 @@ def test_same_seed_yields_the_same_history(seed: int, sizes: list[int]) -> None:
 
 
 def test_copy_of_a_disk_has_one_directory_and_its_unsynced_bytes() -> None:
-    disk = MemoryDisk(Random(1))
+    disk = SimulatedDisk(Random(1))
     disk.make_directory(Path("/logs"))
     disk.make_directory(Path("/logs/t-0"))
     descriptor = disk.open(Path("/logs/t-0/a"))
@@ -450,10 +450,10 @@ def test_copy_of_a_disk_has_one_directory_and_its_unsynced_bytes() -> None:
     disk.sync(descriptor)
     disk.sync_directory(Path("/logs/t-0"))
     disk.write(descriptor, b", and not")
-    twin = disk.twin(Path("/logs/t-0"), Random(1))
+    twin = disk.copy_directory(Path("/logs/t-0"), Random(1))
     assert twin.read(Path("/logs/t-0/a")) == b"synced, and not"
-    assert twin.certain(Path("/logs/t-0/a")) == b"synced"
+    assert twin.durable_bytes(Path("/logs/t-0/a")) == b"synced"
     twin.remove(Path("/logs/t-0/a"))
-    assert twin.may_return(Path("/logs/t-0/a"))
+    assert twin.may_reappear(Path("/logs/t-0/a"))
     assert disk.read(Path("/logs/t-0/a")) == b"synced, and not"
-    assert not disk.may_return(Path("/logs/t-0/a"))
+    assert not disk.may_reappear(Path("/logs/t-0/a"))

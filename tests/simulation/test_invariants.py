@@ -21,7 +21,7 @@ from ackproof.broker.replication.events import (
     WriteIsr,
 )
 from ackproof.broker.replication.replica import Role
-from simulation.model.log import Extent, ModelLog
+from simulation.model.log import BatchExtent, ModelLog
 from simulation.model.partition import PartitionModel
 from simulation.model.replica import Lag
 from simulation.violation import Violation
@@ -121,7 +121,7 @@ def test_sound_state_breaks_no_invariant(story: Story) -> None:
     story.replicated()
     story.state(2, 1, (2, 3))
     assert story.partition.committed_end == 1
-    assert story.partition.is_promised(0, sent_at=0.0)
+    assert story.partition.is_guaranteed(0, sent_at=0.0)
 
 
 def test_a_leader_outside_the_isr(story: Story) -> None:
@@ -137,7 +137,7 @@ def test_unclean_election_ends_earlier_guarantees(story: Story) -> None:
     story.replicated()
     story.state(1, 0, (1, 2))
     story.state(3, 1, (3,), unclean=True)
-    assert not story.partition.is_promised(0, sent_at=0.0)
+    assert not story.partition.is_guaranteed(0, sent_at=0.0)
 
 
 def test_record_acked_by_an_unaware_leader_is_not_guaranteed(story: Story) -> None:
@@ -418,7 +418,7 @@ def test_replica_with_a_closed_log_remembers_its_high_watermark(story: Story) ->
 def test_killed_replica_may_have_an_older_high_watermark(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).high_watermark = 1
-    story.partition.cut_short(2)
+    story.partition.ended_abruptly(2)
     story.partition.closed(2)  # in its next life, in which it has not looked
     story.partition.hosted(2, on_disk(RECORD), 0)
 
@@ -434,7 +434,8 @@ def test_replica_that_stops_before_opening_its_log_has_not_closed_it(story: Stor
 def on_disk(*what: Any) -> ModelLog:
     """A log as it is found at the start."""
     return ModelLog(
-        0, [Extent(at, at + 1, each.crc, 0, each.max_timestamp) for at, each in enumerate(what)]
+        0,
+        [BatchExtent(at, at + 1, each.crc, 0, each.max_timestamp) for at, each in enumerate(what)],
     )
 
 
@@ -453,7 +454,7 @@ def test_returned_truncated_record_is_not_its_replacement(story: Story) -> None:
     story.append(2, RECORD, at=1)
     story.partition.damaged(2, 1, now=1.0)
     story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
-    assert story.partition.replica(2).kept_from_damage == 1
+    assert story.partition.replica(2).undamaged_end == 1
     story.partition.damaged(2, 1, now=1.0)
     broken("Log/records-lost-on-disk", story.partition.hosted, 2, on_disk(OTHER, OTHER), 0)
 
@@ -462,15 +463,15 @@ def test_disk_loss_of_one_member_keeps_the_guarantees(story: Story) -> None:
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, ModelLog(), 0)
-    assert story.partition.is_promised(0, sent_at=0.5)
+    assert story.partition.is_guaranteed(0, sent_at=0.5)
 
 
 def test_all_members_that_lose_theirs_cost_it(story: Story) -> None:
     story.replicated()
     for broker in (1, 2, 3):
         story.partition.damaged(broker, 0, now=1.0)
-    assert not story.partition.is_promised(0, sent_at=0.5)
-    assert story.partition.is_promised(0, sent_at=2.0), "what comes later is promised again"
+    assert not story.partition.is_guaranteed(0, sent_at=0.5)
+    assert story.partition.is_guaranteed(0, sent_at=2.0), "what comes later is promised again"
 
 
 def test_the_last_member_counts_when_the_others_leave(story: Story) -> None:
@@ -478,7 +479,7 @@ def test_the_last_member_counts_when_the_others_leave(story: Story) -> None:
     story.partition.damaged(2, 0, now=1.0)
     story.now = 2.0
     story.state(2, 1, (2,))
-    assert not story.partition.is_promised(0, sent_at=0.5)
+    assert not story.partition.is_guaranteed(0, sent_at=0.5)
 
 
 def test_a_damaged_one_that_is_elected_before_one_that_has_all(story: Story) -> None:
@@ -517,8 +518,8 @@ def test_a_damaged_one_leads_an_isr_of_which_all_bounced(story: Story) -> None:
         story.partition.registered(broker, 10 + broker)
     story.now = 2.0
     story.state(2, 2, (2,), lives={2: 12})
-    assert not story.partition.is_promised(0, sent_at=0.5)
-    assert story.partition.is_promised(0, sent_at=2.5)
+    assert not story.partition.is_guaranteed(0, sent_at=0.5)
+    assert story.partition.is_guaranteed(0, sent_at=2.5)
 
 
 def test_a_damaged_one_that_never_left(story: Story) -> None:
@@ -526,11 +527,11 @@ def test_a_damaged_one_that_never_left(story: Story) -> None:
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, ModelLog(), 0)
     story.partition.replica(2).lost_committed = True
-    broken("Isr/damaged-replica-stays", story.partition.damaged_left_isr)
+    broken("Isr/damaged-replica-stays", story.partition.check_damaged_left_isr)
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3), zk_version=1))
     story.state(1, 0, (1, 3))
     story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3, 2), zk_version=2))
-    story.partition.damaged_left_isr()
+    story.partition.check_damaged_left_isr()
 
 
 def test_member_that_lacks_only_voided_records_may_stay(story: Story) -> None:
@@ -545,11 +546,11 @@ def test_member_that_lacks_only_voided_records_may_stay(story: Story) -> None:
         story.waters[broker] = 0
         story.step(1, event=fetch)
     story.state(1, 1, (1, 2))
-    story.partition.damaged_left_isr()
+    story.partition.check_damaged_left_isr()
 
 
 def test_a_shadow_is_cut_as_logs_are() -> None:
-    log = ModelLog(0, [Extent(0, 3, 1, 0), Extent(3, 5, 2, 0)])
+    log = ModelLog(0, [BatchExtent(0, 3, 1, 0), BatchExtent(3, 5, 2, 0)])
     assert [extent.base for extent in log.between(1, 5)] == [0, 3]
     log.truncate(4)
     assert (log.start, log.end) == (0, 3)

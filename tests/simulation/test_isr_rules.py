@@ -20,7 +20,7 @@ from ackproof.broker.replication.events import (
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
 from simulation.model import isr
-from simulation.model.log import Extent, ModelLog
+from simulation.model.log import BatchExtent, ModelLog
 from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
 
@@ -50,7 +50,7 @@ JOINS = WriteIsr(leader_epoch=EPOCH, isr=(*ISR, FOLLOWER), zk_version=ZkVersion(
 
 
 def log(end: int) -> ModelLog:
-    return ModelLog(0, [Extent(0, end, 0, 0)])
+    return ModelLog(0, [BatchExtent(0, end, 0, 0)])
 
 
 class Elected:
@@ -80,7 +80,7 @@ class Elected:
         isr.check_before(LEADER, leader, self.partition, event, effects)
 
     def lets_in(self) -> None:
-        self.partition.replica(LEADER).under_way = None
+        self.partition.replica(LEADER).pending_proposal = None
         self.step(Tick(now=Millis(1)), JOINS)
 
 

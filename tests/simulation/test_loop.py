@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from simulation.loop.endless import EndlessStep, steps_end
 from simulation.loop.loop import OutOfSteps, SimulatedLoop, Stalled
-from simulation.loop.ownership import Process
+from simulation.loop.ownership import SimulatedProcess
+from simulation.loop.watchdog import EndlessStep, step_watchdog
 
 pytestmark = pytest.mark.simulation
 
@@ -24,7 +24,7 @@ def loop() -> Iterator[SimulatedLoop]:
     loop.close()
 
 
-def start(loop: SimulatedLoop, process: Process, work: Any) -> asyncio.Task[Any]:
+def start(loop: SimulatedLoop, process: SimulatedProcess, work: Any) -> asyncio.Task[Any]:
     return loop.create_task(work, context=process.context.copy())
 
 
@@ -126,7 +126,7 @@ def test_a_step_that_goes_round_in_circles_ends_the_run(loop: SimulatedLoop) -> 
     async def broken() -> None:
         turn()
 
-    with steps_end(loop, 0.05), pytest.raises(EndlessStep, match=r"a step .* in .*turn"):
+    with step_watchdog(loop, 0.05), pytest.raises(EndlessStep, match=r"a step .* in .*turn"):
         loop.run_until_complete(broken())
 
 
@@ -137,27 +137,27 @@ def test_a_run_of_short_steps_may_take_longer_than_any(loop: SimulatedLoop) -> N
             sum(range(10_000))
             await asyncio.sleep(0)
 
-    with steps_end(loop, 0.05):
+    with step_watchdog(loop, 0.05):
         loop.run_until_complete(work())
 
 
 def test_a_failing_callback_is_trouble_and_nothing_more(loop: SimulatedLoop) -> None:
-    process = Process("host")
+    process = SimulatedProcess("host")
     loop.call_soon(lambda: 1 / 0, context=process.context)
     loop.run_for(1)
-    (trouble,) = loop.troubles
+    (trouble,) = loop.unhandled_errors
     assert trouble.process is process
     assert isinstance(trouble.exception, ZeroDivisionError)
 
 
 def test_a_world_ends_in_silence() -> None:
     loop = SimulatedLoop(Random(1))
-    loop.create_task(asyncio.Event().wait(), context=Process("host").context)
+    loop.create_task(asyncio.Event().wait(), context=SimulatedProcess("host").context)
     loop.create_task(asyncio.Event().wait())
     loop.run_for(1)
     loop.close()
     gc.collect()
-    assert not loop.troubles
+    assert not loop.unhandled_errors
 
 
 def test_fail_ends_the_run_whatever_is_caught_in_between(loop: SimulatedLoop) -> None:
@@ -176,7 +176,7 @@ def test_fail_ends_the_run_whatever_is_caught_in_between(loop: SimulatedLoop) ->
 
 
 def test_a_paused_process_catches_up_in_order(loop: SimulatedLoop) -> None:
-    process, seen = Process("host"), []
+    process, seen = SimulatedProcess("host"), []
     for second in (3, 1, 2, 5):
         loop.call_later(
             second,
@@ -194,7 +194,7 @@ def test_a_paused_process_catches_up_in_order(loop: SimulatedLoop) -> None:
 
 
 def test_the_dead_do_nothing_any_more(loop: SimulatedLoop) -> None:
-    process, alive = Process("host"), True
+    process, alive = SimulatedProcess("host"), True
     late: list[str] = []
 
     def note(what: str) -> None:
@@ -224,11 +224,11 @@ def test_the_dead_do_nothing_any_more(loop: SimulatedLoop) -> None:
     alive = False
     loop.run_for(10)
     assert not late
-    assert not loop.troubles
+    assert not loop.unhandled_errors
 
 
 def test_a_process_may_be_killed_in_the_middle_of_its_own_step(loop: SimulatedLoop) -> None:
-    process, late = Process("host"), []
+    process, late = SimulatedProcess("host"), []
 
     async def work() -> None:
         loop.kill(process)
@@ -265,11 +265,11 @@ def test_thousands_of_deaths_leave_nothing_behind(loop: SimulatedLoop) -> None:
             asyncio.create_task(wait(load))  # noqa: RUF006  what it does not live to see
 
     for life in range(2000):
-        process = Process("host", life)
+        process = SimulatedProcess("host", life)
         start(loop, process, run(Load()))
         loop.run_for(0.1)
         loop.kill(process)
         loop.run_for(0.1)
     gc.collect()
     assert Load.alive <= 1
-    assert not loop.troubles
+    assert not loop.unhandled_errors

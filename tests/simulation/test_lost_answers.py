@@ -4,8 +4,8 @@ import pytest
 
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.types import ControllerEpoch
-from simulation.plans.actions import CreateTopic, DeposeController, LoseAnswer, Timed, Who
-from simulation.plans.plan import Plan
+from simulation.plans.actions import CreateTopicOrder, DeposeController, LoseAnswer, Target, Timed
+from simulation.plans.plan import SimulationPlan
 from simulation.world.world import run
 from tests.support.fakes.swapped_functions import Mutation, Swap
 
@@ -14,11 +14,11 @@ pytestmark = pytest.mark.simulation
 
 def plan(
     *, nth: int = 1, for_ms: int = 2_000, expires: bool = False, carried_out: bool = True
-) -> Plan:
+) -> SimulationPlan:
     """Return a plan in which one of two brokers is elected controller again."""
     lost = (
         LoseAnswer(
-            who=Who(broker=b),
+            target=Target(broker=b),
             path="/controller",
             nth=nth,
             expires=expires,
@@ -27,7 +27,7 @@ def plan(
         )
         for b in (1, 2)
     )
-    return Plan(
+    return SimulationPlan(
         seed=1,
         brokers=2,
         settings=(
@@ -35,7 +35,7 @@ def plan(
             ("zookeeper.session.timeout.ms", "6000"),
         ),
         producers=(),
-        topics=(CreateTopic(topic="t0", replicas=((1, 2),)),),
+        topics=(CreateTopicOrder(topic="t0", replicas=((1, 2),)),),
         actions=(
             *(Timed(at_ms=1_000, action=each) for each in lost),
             Timed(at_ms=1_010, action=DeposeController()),
@@ -49,16 +49,16 @@ def plan(
     [(plan(), 1), (plan(nth=1_000), 0), (plan(for_ms=1), 0), (plan(expires=True), 1)],
     ids=["the first", "too few", "too late", "with its session"],
 )
-def test_an_answer_is_lost_or_not_at_all(changed: Plan, fails: int) -> None:
+def test_an_answer_is_lost_or_not_at_all(changed: SimulationPlan, fails: int) -> None:
     outcome = run(changed)
     notes = [what for _, what in outcome.notes]
     assert outcome.violation is None
-    assert sum("does not hear that /controller" in what for what in notes) >= fails
-    assert any("does not hear" in what for what in notes) == bool(fails)
+    assert sum("gets no answer that /controller" in what for what in notes) >= fails
+    assert any("gets no answer" in what for what in notes) == bool(fails)
 
 
 def test_controller_with_a_lost_answer_keeps_its_office_until_expiry() -> None:
-    def offices(changed: Plan) -> int:
+    def offices(changed: SimulationPlan) -> int:
         return sum("becomes the controller" in what for _, what in run(changed).notes)
 
     assert offices(plan()) == 2

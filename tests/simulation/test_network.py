@@ -369,7 +369,7 @@ def test_write_to_a_closed_peer_ends_in_a_reset(world: Any) -> None:
 def test_connection_broken_off_before_acceptance_is_not_counted(world: Any) -> None:
     async def connect() -> None:
         pipeline = await Pipeline.to("server", 9092)
-        pipeline.break_off()
+        pipeline.close_with_reset()
 
     connection = world.connection()
     finish(world, [world.ask(connection)])

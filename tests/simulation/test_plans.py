@@ -4,31 +4,43 @@ from dataclasses import replace
 
 import pytest
 
-from simulation.plans.actions import Consume, CreateTopic, Kill, Pause, Produce, Timed, Who
-from simulation.plans.plan import Plan, from_json, to_json
+from simulation.plans.actions import (
+    Consume,
+    CreateTopicOrder,
+    KillBroker,
+    PauseBroker,
+    ProduceBatches,
+    Target,
+    Timed,
+)
+from simulation.plans.plan import SimulationPlan, from_json, to_json
 from simulation.plans.schedule import draw
 from simulation.search.shrink import Shrinker
 from tests.support.processes.process import printed
 
-WHO = Who(broker=1)
+WHO = Target(broker=1)
 
 
 def kill(at_ms: int, down_ms: int = 700) -> Timed:
-    return Timed(at_ms=at_ms, action=Kill(who=WHO, down_ms=down_ms))
+    return Timed(at_ms=at_ms, action=KillBroker(target=WHO, down_ms=down_ms))
 
 
 def pause(at_ms: int) -> Timed:
-    return Timed(at_ms=at_ms, action=Pause(who=Who(broker=3), for_ms=100))
+    return Timed(at_ms=at_ms, action=PauseBroker(target=Target(broker=3), for_ms=100))
 
 
 def produce(at_ms: int) -> Timed:
-    work = Produce(producer=0, topic="t0", partition=0, acks=-1, batches=9, records=4, pause_ms=50)
+    work = ProduceBatches(
+        producer=0, topic="t0", partition=0, acks=-1, batches=9, records=4, pause_ms=50
+    )
     return Timed(at_ms=at_ms, action=work)
 
 
-def plan_of(*actions: Timed) -> Plan:
-    topic = CreateTopic(topic="t0", replicas=((1, 2, 3), (2, 3)), config=(("flush.messages", "1"),))
-    return Plan(
+def plan_of(*actions: Timed) -> SimulationPlan:
+    topic = CreateTopicOrder(
+        topic="t0", replicas=((1, 2, 3), (2, 3)), config=(("flush.messages", "1"),)
+    )
+    return SimulationPlan(
         seed=1,
         brokers=3,
         settings=(("offsets.topic.replication.factor", "3"),),
@@ -39,7 +51,7 @@ def plan_of(*actions: Timed) -> Plan:
     )
 
 
-def shrunk(plan: Plan, fails, runs_max: int = 400) -> Plan:
+def shrunk(plan: SimulationPlan, fails, runs_max: int = 400) -> SimulationPlan:
     return Shrinker(fails, lambda _runs, _best: None, runs_max).shrink(plan)
 
 
@@ -70,7 +82,7 @@ def test_shrinking_keeps_the_necessary_actions() -> None:
     noise = [produce(at) for at in range(0, 6_000, 300)]
     plan = plan_of(*noise[:9], kill(2_600), *noise[9:], pause(9_000))
 
-    def fails(plan: Plan) -> float | None:
+    def fails(plan: SimulationPlan) -> float | None:
         kinds = {timed.action.kind for timed in plan.actions}
         return 9_500 if kinds >= {"kill", "pause"} else None
 
@@ -83,12 +95,12 @@ def test_shrinking_keeps_the_necessary_actions() -> None:
 
 
 def test_shrinking_reduces_the_remaining_actions() -> None:
-    def fails(plan: Plan) -> float | None:
-        return 9_000 if any(isinstance(t.action, Produce) for t in plan.actions) else None
+    def fails(plan: SimulationPlan) -> float | None:
+        return 9_000 if any(isinstance(t.action, ProduceBatches) for t in plan.actions) else None
 
     left = shrunk(plan_of(kill(50), produce(100), kill(200)), fails)
     (timed,) = left.actions
-    assert isinstance(timed.action, Produce)
+    assert isinstance(timed.action, ProduceBatches)
     assert (timed.action.batches, timed.action.records, timed.action.pause_ms) == (1, 1, 0)
     assert left.brokers == 1
     assert left.settings == (("offsets.topic.replication.factor", "1"),)
@@ -97,7 +109,7 @@ def test_shrinking_reduces_the_remaining_actions() -> None:
 def test_actions_after_the_failure_are_removed_at_once() -> None:
     runs = []
 
-    def fails(plan: Plan) -> float | None:
+    def fails(plan: SimulationPlan) -> float | None:
         runs.append(len(plan.actions))
         return 1_000.0 if any(timed.at_ms == 500 for timed in plan.actions) else None
 
@@ -109,7 +121,7 @@ def test_actions_after_the_failure_are_removed_at_once() -> None:
 def test_shrinking_ends_when_it_was_allowed_to_run_no_more() -> None:
     runs = []
 
-    def fails(plan: Plan) -> float | None:
+    def fails(plan: SimulationPlan) -> float | None:
         runs.append(plan)
         return 20_000
 

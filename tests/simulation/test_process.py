@@ -10,9 +10,9 @@ from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.types import TopicPartition
 from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import Killed, Process
-from simulation.machines.disk import MemoryDisk
-from simulation.machines.node import PORT, mortal
+from simulation.loop.ownership import Killed, SimulatedProcess
+from simulation.machines.disk import SimulatedDisk
+from simulation.machines.node import PORT, process_files
 from tests.support.fakes.swapped_functions import Mutation, Swap
 from tests.support.worlds.simulated_cluster import Cluster
 
@@ -26,7 +26,7 @@ def cluster() -> Iterator[Cluster]:
     cluster.start()
     yield cluster
     cluster.close()
-    assert not cluster.loop.troubles
+    assert not cluster.loop.unhandled_errors
 
 
 def values(first: int, last: int) -> list[bytes]:
@@ -69,7 +69,7 @@ def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
     after, consumed = cluster.run(go_on())
     assert after != before
     assert consumed == values(0, 20)
-    assert not any(node.endings for node in cluster.nodes.values())
+    assert not any(node.exits for node in cluster.nodes.values())
 
 
 @pytest.mark.parametrize("end", ["kill", "lose_power", "stop"])
@@ -106,8 +106,8 @@ def test_a_stop_hands_over_and_is_noted(cluster: Cluster) -> None:
     leader = cluster.nodes[filled(cluster)]
     leader.stop()
     cluster.until(lambda: not leader.is_alive, deadline_s=5)
-    (ending,) = leader.endings
-    assert ending.was_asked
+    (ending,) = leader.exits
+    assert ending.was_requested
     assert ending.error is None
     assert cluster.run(cluster.client.leader("t")) != leader.id
 
@@ -118,8 +118,8 @@ def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -
     cluster.start_over(node)
     node.stop()
     cluster.until(lambda: not node.is_alive, deadline_s=1)
-    (ending,) = node.endings
-    assert ending.was_asked
+    (ending,) = node.exits
+    assert ending.was_requested
     assert ending.error is None
 
 
@@ -147,8 +147,8 @@ def test_a_broker_that_starts_without_zookeeper_stops_when_asked(
     assert (node.app.connections is None) == (has != "connections")
     node.stop()
     cluster.until(lambda: not node.is_alive, deadline_s=1)
-    (ending,) = node.endings
-    assert ending.was_asked
+    (ending,) = node.exits
+    assert ending.was_requested
     assert ending.error is None
 
 
@@ -156,9 +156,9 @@ def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
     leader = cluster.nodes[filled(cluster)]
     cluster.disks[leader.id].fail({"write"})
     cluster.run(cluster.client.produce("t", values(10, 20)))
-    cluster.until(lambda: bool(leader.endings))
-    assert not leader.endings[0].was_asked
-    assert leader.endings[0].error is not None
+    cluster.until(lambda: bool(leader.exits))
+    assert not leader.exits[0].was_requested
+    assert leader.exits[0].error is not None
 
 
 def test_failed_broker_serves_no_request_once_its_logs_are_closed(
@@ -178,7 +178,7 @@ def test_failed_broker_serves_no_request_once_its_logs_are_closed(
     with Mutation(Swap(LogManager, "close", closed)).active():
         cluster.disks[leader.id].fail({"write"})
         cluster.run(cluster.client.produce("t", values(10, 20)))
-        cluster.until(lambda: bool(leader.endings))
+        cluster.until(lambda: bool(leader.exits))
     assert served == [0]
 
 
@@ -212,9 +212,13 @@ def test_a_broker_may_lose_power_in_the_middle_of_a_write(cluster: Cluster) -> N
 
 
 def test_the_dead_reach_no_disk() -> None:
-    disk, process, loop = MemoryDisk(Random(1)), Process("host"), SimulatedLoop(Random(1))
+    disk, process, loop = (
+        SimulatedDisk(Random(1)),
+        SimulatedProcess("host"),
+        SimulatedLoop(Random(1)),
+    )
     succeeded: list[str] = []
-    files = mortal(disk, process, succeeded.append)
+    files = process_files(disk, process, succeeded.append)
     asked: list[str] = []
     disk.watch = asked.append
     files.make_directory(Path("/data"))

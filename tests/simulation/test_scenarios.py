@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulation.plans.actions import CommitALot
+from simulation.plans.actions import CommitMany
 from simulation.plans.plan import from_json, to_json
 from simulation.plans.scenarios import SCENARIOS
 from simulation.plans.schedule import draw
@@ -24,7 +24,7 @@ def test_scenario_is_data_and_the_same_for_a_seed(scenario: str) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_sound_broker_passes_scenario(scenario: str) -> None:
-    lots = any(isinstance(timed.action, CommitALot) for timed in draw(0, scenario).actions)
+    lots = any(isinstance(timed.action, CommitMany) for timed in draw(0, scenario).actions)
     for seed in range(1 if lots else 3):
         outcome = run(draw(seed, scenario))
         assert outcome.violation is None, (

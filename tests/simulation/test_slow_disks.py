@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from simulation.loop.loop import EXECUTOR_S_MAX
-from simulation.loop.ownership import Process
-from simulation.world.strike import SlowDisks
+from simulation.loop.ownership import SimulatedProcess
+from simulation.world.injection import SlowDisks
 
 pytestmark = pytest.mark.simulation
 
@@ -15,7 +15,7 @@ HOST = "broker-1"
 
 def takes(world: Any, host: str) -> float:
     """The longest of many."""
-    process = Process(host)
+    process = SimulatedProcess(host)
 
     async def longest() -> float:
         took = []

@@ -22,7 +22,7 @@ from ackproof.broker.types import (
     Offset,
     TopicPartition,
 )
-from simulation.machines.disk import MemoryDisk
+from simulation.machines.disk import SimulatedDisk
 from simulation.model import storage
 from simulation.model.log import read_log
 from simulation.model.storage import FlushTracker
@@ -37,7 +37,7 @@ SMALL = LogConfig(segment_bytes=200)
 
 
 @pytest.fixture
-def log(disk: MemoryDisk) -> PartitionLog:
+def log(disk: SimulatedDisk) -> PartitionLog:
     """Six records of three epochs, in several segments; none is flushed."""
     opened = PartitionLog.open(LOGS / "t-0", SMALL, clean=True, files=disk, later=lambda _: None)
     for offset in range(6):
@@ -48,7 +48,7 @@ def log(disk: MemoryDisk) -> PartitionLog:
 # --- Log/records-lost-on-disk ---------------------------------------------------------------------
 
 
-def test_log_with_a_damaged_batch(log: PartitionLog, disk: MemoryDisk) -> None:
+def test_log_with_a_damaged_batch(log: PartitionLog, disk: SimulatedDisk) -> None:
     descriptor = disk.open(log.directory / "00000000000000000000.log")
     content = disk.pread(descriptor, disk.size(descriptor), 0)
     disk.truncate(descriptor, 0)
@@ -78,31 +78,31 @@ def test_log_with_a_hole(log: PartitionLog) -> None:
 
 def test_batch_with_a_wrong_checksum_is_appended(log: PartitionLog) -> None:
     whole = batch((b"v",))
-    storage.taken_is_whole(log, [whole])
+    storage.check_appended_batches(log, [whole])
     spoilt = memoryview(bytes(whole.raw[:-1]) + b"?")
     with pytest.raises(Violation, match=r"Log/corrupt-batch-appended: t-0 accepts it: CRC-32C"):
-        storage.taken_is_whole(log, [whole, replace(whole, raw=spoilt)])
+        storage.check_appended_batches(log, [whole, replace(whole, raw=spoilt)])
 
 
 # --- Log/new-start-unsynced -----------------------------------------------------------------------
 
 
-def test_begin_of_an_empty_log_is_not_synced(log: PartitionLog, disk: MemoryDisk) -> None:
+def test_begin_of_an_empty_log_is_not_synced(log: PartitionLog, disk: SimulatedDisk) -> None:
     log.truncate_fully(40)
-    storage.begun_anew_stays(disk, log)
+    storage.check_restarted_log(disk, log)
     disk.remove(log.directory / f"{40:020d}.log")
     disk.open(log.directory / f"{40:020d}.log")
     with pytest.raises(
         Violation, match=r"Log/new-start-unsynced: t-0 was restarted at 40, .* no 0+40\.log"
     ):
-        storage.begun_anew_stays(disk, log)
+        storage.check_restarted_log(disk, log)
 
 
 # --- Log/new-log-knows-former-topic ---------------------------------------------------------------
 
 
 @pytest.fixture
-def logs(disk: MemoryDisk) -> LogManager:
+def logs(disk: SimulatedDisk) -> LogManager:
     """One log of six records, in a log directory."""
     manager = LogManager([LOGS], lambda _: SMALL, files=disk)
     manager.create(TP).append([batch((b"v",) * 6)], 0, 0, 0)
@@ -110,27 +110,27 @@ def logs(disk: MemoryDisk) -> LogManager:
 
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS])
-def test_new_log_stands_in_a_checkpoint(disk: MemoryDisk, logs: LogManager, name: str) -> None:
+def test_new_log_stands_in_a_checkpoint(disk: SimulatedDisk, logs: LogManager, name: str) -> None:
     noted, other = Directory(LOGS, disk), TopicPartition("other", 0)
     made = logs.create(other)
     for tp in (TP, other):
-        storage.made_of_nothing(disk, logs, other, made)
+        storage.check_new_log(disk, logs, other, made)
         write_offsets(noted, name, {tp: 7})
     with pytest.raises(Violation, match=rf"Log/new-log-knows-former-topic: other-0 .* {name} is 7"):
-        storage.made_of_nothing(disk, logs, other, made)
+        storage.check_new_log(disk, logs, other, made)
 
 
-def test_new_log_knows_something(disk: MemoryDisk, logs: LogManager) -> None:
+def test_new_log_knows_something(disk: SimulatedDisk, logs: LogManager) -> None:
     other = TopicPartition("other", 0)
     made = logs.create(other)
-    storage.made_of_nothing(disk, logs, other, made)
+    storage.check_new_log(disk, logs, other, made)
     made.start_epoch(3, 0)
     with pytest.raises(
         Violation, match=r"Log/new-log-knows-former-topic: other-0 .* its epochs is 1"
     ):
-        storage.made_of_nothing(disk, logs, other, made)
+        storage.check_new_log(disk, logs, other, made)
     with pytest.raises(Violation, match=r"Log/new-log-knows-former-topic: t-0 .* its log end is 6"):
-        storage.made_of_nothing(disk, logs, TP, logs.create(TP))
+        storage.check_new_log(disk, logs, TP, logs.create(TP))
 
 
 # --- Log/epochs-differ-from-batches ---------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_new_log_knows_something(disk: MemoryDisk, logs: LogManager) -> None:
 def look(log: PartitionLog, *, deleted: int = 0) -> None:
     read = read_log(log)
     assert read is not None
-    storage.epochs_found("t-0", log, read, deleted=deleted)
+    storage.check_epochs("t-0", log, read, deleted=deleted)
 
 
 def as_told(log: PartitionLog) -> Any:
@@ -172,30 +172,30 @@ def test_deleted_record_that_is_back_may_have_no_epoch(log: PartitionLog) -> Non
 
 def test_replica_goes_by_other_epochs_than_its_log(log: PartitionLog) -> None:
     replica = as_told(log)
-    storage.epochs_agree("t-0", log, replica)
+    storage.check_replica_epochs("t-0", log, replica)
     log.epochs.truncate_from_end(4)
     with pytest.raises(Violation, match="Log/epochs-differ-from-batches"):
-        storage.epochs_agree("t-0", log, replica)
+        storage.check_replica_epochs("t-0", log, replica)
 
 
 def test_recovery_point_is_noted_before_an_epoch_is_synced(
-    disk: MemoryDisk, log: PartitionLog
+    disk: SimulatedDisk, log: PartitionLog
 ) -> None:
-    storage.recovery_point_noted(disk, log, 0)
+    storage.check_recovery_point(disk, log, 0)
     log.flush()
-    storage.recovery_point_noted(disk, log, 6)
+    storage.check_recovery_point(disk, log, 6)
     log.advance_log_start(3)
     log.append([batch((b"v" * 50,))], 6, 3, 0)
     log.flush()
-    storage.recovery_point_noted(disk, log, 7)
+    storage.check_recovery_point(disk, log, 7)
     log.append([batch((b"v" * 50,))], 7, 4, 0)
     log.epochs._written = log.epochs.history
     log.flush()
-    storage.recovery_point_noted(disk, log, 7)
+    storage.check_recovery_point(disk, log, 7)
     with pytest.raises(
         Violation, match=r"Log/epochs-differ-from-batches: .*below 8 .* offset 7 is of epoch 3"
     ):
-        storage.recovery_point_noted(disk, log, 8)
+        storage.check_recovery_point(disk, log, 8)
 
 
 # --- Log/timestamp-of-no-batch --------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_recovery_point_is_noted_before_an_epoch_is_synced(
 def look_for_times(log: PartitionLog) -> None:
     read = read_log(log)
     assert read is not None
-    storage.times_agree("t-0", log, read)
+    storage.check_timestamps("t-0", log, read)
 
 
 def test_greatest_timestamp_is_of_no_batch(log: PartitionLog) -> None:
@@ -231,19 +231,19 @@ def test_deleted_batch_in_the_first_segment_still_counts(log: PartitionLog) -> N
 # --- Log/recovery-point-unsynced ------------------------------------------------------------------
 
 
-def note(disk: MemoryDisk, log: PartitionLog, offset: int) -> None:
+def note(disk: SimulatedDisk, log: PartitionLog, offset: int) -> None:
     log.flushing.vouched_for = max(log.flushing.vouched_for, offset)
-    storage.recovery_point_noted(disk, log, offset)
+    storage.check_recovery_point(disk, log, offset)
 
 
-def test_synced_offset_may_be_noted(disk: MemoryDisk, log: PartitionLog) -> None:
+def test_synced_offset_may_be_noted(disk: SimulatedDisk, log: PartitionLog) -> None:
     note(disk, log, 0)
     log.flush()
     for offset in range(7):
         note(disk, log, offset)
 
 
-def test_recovery_point_is_noted_before_the_sync(disk: MemoryDisk, log: PartitionLog) -> None:
+def test_recovery_point_is_noted_before_the_sync(disk: SimulatedDisk, log: PartitionLog) -> None:
     for offset in range(1, 7):
         with pytest.raises(Violation, match="Log/recovery-point-unsynced"):
             note(disk, log, offset)
@@ -254,7 +254,7 @@ def test_recovery_point_is_noted_before_the_sync(disk: MemoryDisk, log: Partitio
         note(disk, log, 7)
 
 
-def test_recovery_point_is_noted_after_a_truncation(disk: MemoryDisk, log: PartitionLog) -> None:
+def test_recovery_point_is_noted_after_a_truncation(disk: SimulatedDisk, log: PartitionLog) -> None:
     log.flush()
     log.truncate_to(3)
     note(disk, log, 3)
@@ -264,18 +264,18 @@ def test_recovery_point_is_noted_after_a_truncation(disk: MemoryDisk, log: Parti
         note(disk, log, 4)
 
 
-def test_log_knows_less_than_the_checkpoint(disk: MemoryDisk, log: PartitionLog) -> None:
+def test_log_knows_less_than_the_checkpoint(disk: SimulatedDisk, log: PartitionLog) -> None:
     log.flush()
-    storage.recovery_point_noted(disk, log, 6)
+    storage.check_recovery_point(disk, log, 6)
     log.flushing.vouched_for = 5
-    storage.recovery_point_noted(disk, log, 5)
+    storage.check_recovery_point(disk, log, 5)
     with pytest.raises(
         Violation, match=r"Log/recovery-point-unsynced: t-0: .* below 6 .* only of 5"
     ):
-        storage.recovery_point_noted(disk, log, 6)
+        storage.check_recovery_point(disk, log, 6)
 
 
-def test_deleted_log_is_not_judged(disk: MemoryDisk, log: PartitionLog) -> None:
+def test_deleted_log_is_not_judged(disk: SimulatedDisk, log: PartitionLog) -> None:
     disk.remove_tree(log.directory)
     note(disk, log, 5)
 
@@ -297,7 +297,7 @@ def tracker() -> FlushTracker:
 @pytest.fixture
 def flushed(later: list[Steps]) -> PartitionLog:
     """An empty log with ``flush.ms=500``."""
-    disk, config = MemoryDisk(Random(1)), LogConfig(flush_ms=500)
+    disk, config = SimulatedDisk(Random(1)), LogConfig(flush_ms=500)
     disk.make_directory(Path("/logs"))
     path = Path("/logs/t-0")
     return PartitionLog.open(path, config, clean=True, files=disk, later=later.append)

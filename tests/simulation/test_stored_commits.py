@@ -10,8 +10,8 @@ from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
 from ackproof.broker.wire.batch import KeyValue, new_batch
 from ackproof.broker.wire.group_records import encode
 from simulation.model.groups import StoredCommits
-from simulation.model.history import Commit
-from simulation.model.log import Extent
+from simulation.model.history import SentCommit
+from simulation.model.log import BatchExtent
 from simulation.model.partition import PartitionModel
 
 pytestmark = pytest.mark.simulation
@@ -27,11 +27,11 @@ class Home:
         self.stored = StoredCommits()
         self._now = 0.0
 
-    def commit(self, offset: int) -> Commit:
+    def commit(self, offset: int) -> SentCommit:
         """A second after the one before."""
         self._now += 1
         self.append(offset)
-        return Commit("g", TP, None, offset, self._now - 0.1, ErrorCode.none)
+        return SentCommit("g", TP, None, offset, self._now - 0.1, ErrorCode.none)
 
     def append(self, offset: int) -> None:
         """Append the commit, as a coordinator does also when it rewrites its state."""
@@ -40,15 +40,15 @@ class Home:
         batch, base = new_batch([record], int(self._now * 1000)), self.promises.committed_end
         append = Append(batches=(batch,), base_offset=Offset(base), leader_epoch=LeaderEpoch(0))
         self.stored.appended(append, self._now)
-        self.promises.committed[base] = Extent(base, base + 1, batch.crc, 0)
+        self.promises.committed[base] = BatchExtent(base, base + 1, batch.crc, 0)
         self.promises.committed_end = base + 1
 
     def lose_from(self, base: int) -> None:
         self._now += 1
-        self.promises.unpromise(base, epoch=0, now=self._now)
+        self.promises.end_guarantee(base, epoch=0, now=self._now)
 
-    def remembers(self, commit: Commit) -> bool:
-        return self.stored.is_promised(commit, self.promises)
+    def remembers(self, commit: SentCommit) -> bool:
+        return self.stored.is_guaranteed(commit, self.promises)
 
 
 def test_commit_is_remembered_as_far_as_its_records_are_guaranteed() -> None:
@@ -71,7 +71,7 @@ def test_rewritten_commit_is_at_the_present_log_start() -> None:
     home = Home()
     commit = home.commit(5)
     home.append(5)
-    home.promises.given_up = 1
+    home.promises.deleted_below = 1
     home.lose_from(2)
     assert home.remembers(commit)
     home.lose_from(1)
@@ -83,6 +83,6 @@ def test_without_a_loss_all_is_remembered_wherever_it_is() -> None:
     home = Home()
     home.lose_from(0)
     commit = home.commit(5)
-    home.promises.given_up = 1
+    home.promises.deleted_below = 1
     assert home.remembers(commit)
-    assert StoredCommits().is_promised(commit, home.promises)
+    assert StoredCommits().is_guaranteed(commit, home.promises)

@@ -16,17 +16,17 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.replication.leader import PendingProduces
 from simulation.__main__ import main
 from simulation.plans.actions import (
-    CreateTopic,
-    LosePower,
+    CreateTopicOrder,
+    LoseBrokerPower,
     LosePowerAfter,
-    Produce,
+    ProduceBatches,
+    Target,
     Timed,
-    Who,
 )
 from simulation.plans.coverage import Coverage
-from simulation.plans.plan import Plan, from_json, to_json
+from simulation.plans.plan import SimulationPlan, from_json, to_json
 from simulation.plans.schedule import draw
-from simulation.search.search import story
+from simulation.search.search import narrative
 from simulation.search.shrink import Shrinker
 from simulation.violation import Violation
 from simulation.world.world import Simulation, run
@@ -60,9 +60,9 @@ FAILED_ONCE = {
 """With ``--coordination any``. Plans that are drawn otherwise by now are kept in ``plans/``."""
 
 
-def plan_of(*actions: Timed, **changes: object) -> Plan:
+def plan_of(*actions: Timed, **changes: object) -> SimulationPlan:
     """Three brokers and one partition that all of them hold."""
-    plan = Plan(
+    plan = SimulationPlan(
         seed=1,
         brokers=3,
         settings=(
@@ -71,7 +71,7 @@ def plan_of(*actions: Timed, **changes: object) -> Plan:
             ("offsets.topic.replication.factor", "3"),
         ),
         producers=(False,),
-        topics=(CreateTopic(topic="t0", replicas=((1, 2, 3),)),),
+        topics=(CreateTopicOrder(topic="t0", replicas=((1, 2, 3),)),),
         actions=actions,
         run_ms=10_000,
     )
@@ -79,7 +79,7 @@ def plan_of(*actions: Timed, **changes: object) -> Plan:
 
 
 def produce(at_ms: int, batches: int = 3) -> Timed:
-    work = Produce(
+    work = ProduceBatches(
         producer=0, topic="t0", partition=0, acks=-1, batches=batches, records=2, pause_ms=0
     )
     return Timed(at_ms=at_ms, action=work)
@@ -156,7 +156,7 @@ def test_broker_with_a_session_expired_at_startup_survives() -> None:
         for session in simulation.zookeeper.sessions_of(node.host):
             simulation.zookeeper.expire(session)
         simulation.loop.run_for(10)
-        assert not node.endings, after_s
+        assert not node.exits, after_s
         assert simulation.observer.controller == 1
         simulation.loop.close()
 
@@ -191,13 +191,13 @@ def test_failure_is_shrunk_and_narrated() -> None:
         assert failed.violation is not None
         invariant = failed.violation.invariant
 
-        def fails(plan: Plan) -> float | None:
+        def fails(plan: SimulationPlan) -> float | None:
             outcome = run(plan)
             same = outcome.violation is not None and outcome.violation.invariant == invariant
             return outcome.broke_at_ms if same else None
 
         plan = Shrinker(fails, lambda _runs, _best: None, runs_max=60).shrink(failed.plan)
-        told = "\n".join(story(run(plan)))
+        told = "\n".join(narrative(run(plan)))
     assert len(plan.actions) == 1, "one client that has something stored with acks=all"
     assert "Produce/acknowledged-before-commit" in told
     assert " leads in epoch 0, the ISR is " in told
@@ -207,7 +207,7 @@ def test_failure_is_shrunk_and_narrated() -> None:
 def test_loss_without_a_guarantee_is_no_violation() -> None:
     """Everybody loses power at once: what was not synced may go, and nothing is said of it."""
     everybody = [
-        Timed(at_ms=3_000, action=LosePower(who=Who(broker=broker), down_ms=500))
+        Timed(at_ms=3_000, action=LoseBrokerPower(target=Target(broker=broker), down_ms=500))
         for broker in (1, 2, 3)
     ]
     outcome = run(plan_of(produce(100, batches=30), *everybody))
@@ -221,7 +221,7 @@ def test_loss_without_a_guarantee_is_no_violation() -> None:
 def test_power_fails_behind_an_operation_or_not_at_all(nth: int, for_ms: int, fails: int) -> None:
     """Nothing is written in the first millisecond."""
     mid_step = LosePowerAfter(
-        who=Who(broker=1), operation="write", nth=nth, for_ms=for_ms, down_ms=500
+        target=Target(broker=1), operation="write", nth=nth, for_ms=for_ms, down_ms=500
     )
     outcome = run(plan_of(Timed(at_ms=1_000, action=mid_step), produce(1_100, batches=30)))
     assert outcome.violation is None
@@ -248,7 +248,7 @@ def test_command_replays_a_plan_and_prints_its_coverage(tmp_path: Path) -> None:
     plan.write_text(to_json(plan_of(produce(100))))
     result = CliRunner().invoke(main, ["--replay", str(plan)])
     assert result.exit_code == 0, result.output
-    assert "Everything held" in result.output
+    assert "All invariants held" in result.output
     assert "Coverage" in result.output
     assert "steps/s" in result.output
 

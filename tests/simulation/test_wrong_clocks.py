@@ -17,7 +17,7 @@ def test_flush_ms_is_kept(ahead_ms: int) -> None:
     """A clock that is set back does not keep records from the disk until it is as late again."""
     with closing(Cluster(properties={"log.flush.interval.ms": "1000"})) as cluster:
         _is_kept(cluster, ahead_ms)
-    assert not cluster.loop.troubles
+    assert not cluster.loop.unhandled_errors
 
 
 def _is_kept(cluster: Cluster, ahead_ms: int) -> None:
@@ -33,5 +33,5 @@ def _is_kept(cluster: Cluster, ahead_ms: int) -> None:
     assert app.replicas is not None
     partition = app.replicas.hosted(TopicPartition("t", 0))
     for node in cluster.nodes.values():
-        node.clock.ahead_ms = ahead_ms
+        node.clock.clock_offset_ms = ahead_ms
     cluster.until(lambda: partition.log.recovery_point == 2, 10.0)  # type: ignore[union-attr]

@@ -7,13 +7,13 @@ from kazoo.protocol.serialization import CheckVersion, Create, SetData, Transact
 
 from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
-from simulation.model.partition import PartitionModel, Topic
+from simulation.model.partition import PartitionModel, TopicModel
 from simulation.model.zookeeper import (
-    Order,
+    ReassignmentNode,
     check_announced,
-    check_compared,
-    check_ended,
-    check_replaced,
+    check_conditional,
+    check_removal,
+    check_replacement,
 )
 from simulation.violation import Violation
 
@@ -42,7 +42,7 @@ def of(*brokers: int) -> tuple[BrokerId, ...]:
     ],
 )
 def test_write_with_a_version_is_allowed(written: Any) -> None:
-    check_compared(written)
+    check_conditional(written)
 
 
 @pytest.mark.parametrize("written", [SetData(STATE, b"", -1), CheckVersion(REPLICAS, -1)])
@@ -50,7 +50,7 @@ def test_state_is_written_without_a_version(written: Any) -> None:
     transaction = Transaction([CheckVersion("/controller_epoch", 1), written])
     for request in (written, transaction):
         with pytest.raises(Violation, match="ZooKeeper/unconditional-write"):
-            check_compared(request)
+            check_conditional(request)
 
 
 # --- TopicConfig/change-not-announced -------------------------------------------------------------
@@ -93,13 +93,13 @@ def test_settings_are_written_without_a_note(written: Any) -> None:
 
 
 def test_order_names_the_brokers_of_the_order_that_it_replaces() -> None:
-    former = Order(of(3), of(4))
-    check_replaced(TP, former, Order(of(5), of(3, 4)), assigned=of(1, 2))
-    check_replaced(TP, former, Order(of(3, 4), ()), assigned=of(1, 2))
+    former = ReassignmentNode(of(3), of(4))
+    check_replacement(TP, former, ReassignmentNode(of(5), of(3, 4)), assigned=of(1, 2))
+    check_replacement(TP, former, ReassignmentNode(of(3, 4), ()), assigned=of(1, 2))
     with pytest.raises(
         Violation, match=r"Reassignment/started-replica-forgotten: .* does not name \[4\]"
     ):
-        check_replaced(TP, former, Order(of(5), of(3)), assigned=of(1, 2))
+        check_replacement(TP, former, ReassignmentNode(of(5), of(3)), assigned=of(1, 2))
 
 
 def brokers(*ids: int) -> tuple[BrokerId, ...]:
@@ -132,7 +132,7 @@ def moved(
             zk_version=ZkVersion(7),
         )
     partition.been_in_sync = set(been)
-    Topic(None, before, {0: partition}).assigned("t", after)
+    TopicModel(None, before, {0: partition}).assigned("t", after)
 
 
 MOVING = topic(3, 4, 1, 2, adding=(3, 4), removing=(1, 2))
@@ -168,21 +168,23 @@ def test_move_of_a_partition_without_state_is_not_judged() -> None:
 
 
 def test_move_ends_at_its_target() -> None:
-    check_ended(TP, brokers(2, 3), brokers(2, 3))
+    check_removal(TP, brokers(2, 3), brokers(2, 3))
     with pytest.raises(
         Violation, match=r"Reassignment/ended-before-target: t-0 is no longer to move to \[2, 3\]"
     ):
-        check_ended(TP, brokers(2, 3), brokers(1, 2))
+        check_removal(TP, brokers(2, 3), brokers(1, 2))
 
 
 def test_topic_is_gone_with_all_its_replicas() -> None:
-    Topic(None, topic(1, 2)).gone("t", ())
-    Topic(None, topic(1, 2)).gone("t", [(3, TP)])  # moved away from 3, which has not heard of it
+    TopicModel(None, topic(1, 2)).deleted("t", ())
+    TopicModel(None, topic(1, 2)).deleted(
+        "t", [(3, TP)]
+    )  # moved away from 3, which has not heard of it
     with pytest.raises(Violation, match=r"Deletion/replica-left: .* broker 2 still has t-0"):
-        Topic(None, topic(1, 2)).gone("t", [(2, TP)])
+        TopicModel(None, topic(1, 2)).deleted("t", [(2, TP)])
 
 
 def test_partition_disappears_from_its_topic() -> None:
     partition = PartitionModel("t-1", checks_data=True, note=lambda _: None)
     with pytest.raises(Violation, match=r"Partition/disappeared: t has lost its partitions \[1\]"):
-        Topic(None, topic(1, 2), {1: partition}).assigned("t", topic(1, 2))
+        TopicModel(None, topic(1, 2), {1: partition}).assigned("t", topic(1, 2))

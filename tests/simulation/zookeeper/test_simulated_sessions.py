@@ -16,7 +16,7 @@ from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import ZkConnectionTimeout
 from ackproof.broker.types import BrokerId
-from simulation.loop.ownership import Process
+from simulation.loop.ownership import SimulatedProcess
 from simulation.zookeeper.ensemble import HOST
 from tests.support.clusters.zookeeper import TICK_MS
 from tests.support.worlds.partition_writes import isr, write
@@ -110,7 +110,7 @@ async def _error(future):
 async def in_a_process(world, session_ms=SHORT_MS):
     """A client that belongs to a process, with an ephemeral node that a peer without a process
     watches; ``gone`` is when that node goes."""
-    process, living = Process(CLIENT), asyncio.Future()
+    process, living = SimulatedProcess(CLIENT), asyncio.Future()
 
     async def live():
         async with world.peer(session_ms) as zk:

@@ -9,7 +9,7 @@ from kio.records.writers import write_batch
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from ackproof.broker.wire.batch import HEADER_BYTES, RecordBatch, parse_batch
-from simulation.clients.batches import patched
+from simulation.clients.batches import patch_batch
 
 NOW_MS = 1_700_000_000_000
 
@@ -81,4 +81,4 @@ def batch(
 def with_payload(raw: bytes, payload: bytes, attributes: int) -> bytes:
     """``raw`` with other record bytes and attributes, its length and CRC made right again."""
     whole = raw[:HEADER_BYTES] + payload
-    return patched(patched(whole, 8, ">i", len(whole) - 12), 21, ">h", attributes)
+    return patch_batch(patch_batch(whole, 8, ">i", len(whole) - 12), 21, ">h", attributes)

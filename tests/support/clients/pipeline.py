@@ -58,9 +58,9 @@ class Pipeline(asyncio.Protocol):
         """Whatever was not answered is not waited for."""
         self._transport.abort()
 
-    def break_off(self) -> None:
+    def close_with_reset(self) -> None:
         """Break the connection off so that the other end does not find it either."""
-        self._transport.break_off()
+        self._transport.close_with_reset()
 
     # --- what the event loop tells ----------------------------------------------------------
 

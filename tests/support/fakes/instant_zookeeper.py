@@ -26,7 +26,7 @@ from kazoo.protocol.serialization import (
 from kazoo.protocol.states import KazooState, KeeperState
 
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
-from simulation.zookeeper.znodes import EPHEMERAL, SEQUENCE, WRITES, Tree, Txn
+from simulation.zookeeper.znodes import EPHEMERAL, SEQUENCE, WRITES, Txn, ZnodeTree
 
 SESSION_MS = 6_000
 
@@ -59,7 +59,7 @@ class InstantZookeeper:
 
     def __init__(self):
         self.last_zxid = 0
-        self._tree = Tree()
+        self._tree = ZnodeTree()
         self._session_ids = itertools.count(1)
         self._watches = {}
 

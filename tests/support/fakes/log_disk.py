@@ -3,13 +3,13 @@
 from pathlib import Path
 from random import Random
 
-from simulation.machines.disk import MemoryDisk
+from simulation.machines.disk import SimulatedDisk
 
 LOGS = Path("/logs")
 
 
-def log_disk() -> MemoryDisk:
+def log_disk() -> SimulatedDisk:
     """An empty one, with power."""
-    made = MemoryDisk(Random(1))
+    made = SimulatedDisk(Random(1))
     made.make_directory(LOGS)
     return made

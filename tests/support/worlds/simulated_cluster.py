@@ -23,11 +23,11 @@ from ackproof.broker.wire.messages.alter_partition_reassignments import (
 )
 from ackproof.broker.wire.records import records
 from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import Process
-from simulation.machines.disk import MemoryDisk
-from simulation.machines.node import PORT, Node, Surroundings
-from simulation.network.network import Network
-from simulation.zookeeper.ensemble import HOST, ZooKeeper
+from simulation.loop.ownership import SimulatedProcess
+from simulation.machines.disk import SimulatedDisk
+from simulation.machines.node import PORT, BrokerNode, SharedParts
+from simulation.network.network import SimulatedNetwork
+from simulation.zookeeper.ensemble import HOST, SimulatedZooKeeper
 from tests.support.builders.batches import encoded
 from tests.support.clients.kio_peer import ours
 
@@ -52,16 +52,20 @@ class Cluster:
     ) -> None:
         random = Random(seed)
         self.loop = SimulatedLoop(random, steps_max=20_000_000)
-        self.network = Network(self.loop, random)
+        self.network = SimulatedNetwork(self.loop, random)
         for host in (HOST, CLIENT):
             self.network.add_host(host)
         servers = 3 if lag_s else 1
-        self.zookeeper = ZooKeeper(self.loop, self.network, random, servers=servers, lag_s=lag_s)
-        around = Surroundings(self.loop, self.network, self.zookeeper, random)
-        self.disks = {n: MemoryDisk(Random(random.random())) for n in range(1, 1 + brokers)}
-        self.nodes = {n: Node(around, n, disk, properties or {}) for n, disk in self.disks.items()}
+        self.zookeeper = SimulatedZooKeeper(
+            self.loop, self.network, random, servers=servers, lag_s=lag_s
+        )
+        around = SharedParts(self.loop, self.network, self.zookeeper, random)
+        self.disks = {n: SimulatedDisk(Random(random.random())) for n in range(1, 1 + brokers)}
+        self.nodes = {
+            n: BrokerNode(around, n, disk, properties or {}) for n, disk in self.disks.items()
+        }
         self.client = Client(self.nodes)
-        self._process = Process(CLIENT)
+        self._process = SimulatedProcess(CLIENT)
 
     def start(self) -> None:
         """All brokers."""
@@ -85,7 +89,7 @@ class Cluster:
             assert self.loop.time() < end, f"not within {deadline_s} s"
             self.loop.run_for(pause_s)
 
-    def start_over(self, node: Node) -> None:
+    def start_over(self, node: BrokerNode) -> None:
         """Kills a broker and starts it, until it is about to register: its former session has
         seconds to go."""
         node.kill()
@@ -100,7 +104,7 @@ class Cluster:
 class Client:
     """Asks the present leader, again and again."""
 
-    def __init__(self, nodes: Mapping[int, Node]) -> None:
+    def __init__(self, nodes: Mapping[int, BrokerNode]) -> None:
         self._connections = {
             number: BrokerConnection(node.host, PORT, "tests") for number, node in nodes.items()
         }

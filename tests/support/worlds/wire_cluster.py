@@ -43,16 +43,16 @@ from ackproof.broker.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from simulation.clients.batches import encoded
+from simulation.clients.batches import encode_batch
+from simulation.clients.consumer_requests import list_offsets
 from simulation.clients.group_requests import (
-    Place,
+    GroupMembership,
     commit,
     find_coordinator,
-    from_outside,
     join,
+    without_member,
 )
-from simulation.clients.reading import list_offsets
-from simulation.loop.tasks import quiet
+from simulation.loop.tasks import without_logs_and_warnings
 from simulation.machines.node import PORT, broker_name
 from tests.support.clients.fetch_requests import Limits, fetch_request
 from tests.support.worlds.simulated_cluster import Cluster
@@ -118,7 +118,7 @@ class WireCluster:
 
     def __init__(self, properties: Mapping[str, str] | None = None, brokers: int = 3) -> None:
         self._silence = ExitStack()
-        self._silence.enter_context(quiet())
+        self._silence.enter_context(without_logs_and_warnings())
         self.simulation = Cluster(brokers=brokers, properties={**PROPERTIES, **(properties or {})})
         self.brokers = tuple(self.simulation.nodes)
         self._connections: dict[tuple[int, str], BrokerConnection] = {}
@@ -133,7 +133,7 @@ class WireCluster:
         """End the simulation; fail if something in it was not handled."""
         self.simulation.close()
         self._silence.close()
-        assert not self.simulation.loop.troubles
+        assert not self.simulation.loop.unhandled_errors
 
     # --- asking -----------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class WireCluster:
     def put_clocks_forward(self, by_ms: int) -> None:
         """Move the wall clock of every broker; timeouts take as long as before."""
         for node in self.simulation.nodes.values():
-            node.clock.ahead_ms += by_ms
+            node.clock.clock_offset_ms += by_ms
 
     # --- topics -----------------------------------------------------------------------------
 
@@ -298,7 +298,7 @@ class WireCluster:
         by: str = "client",
     ) -> Any:
         """Send a batch to the leader, or to another broker; return the partition's answer."""
-        data = PartitionProduceData(index=tp.partition, records=records or encoded([b"v"]))
+        data = PartitionProduceData(index=tp.partition, records=records or encode_batch([b"v"]))
         request = ProduceRequest(
             version=8,
             acks=acks,
@@ -368,17 +368,19 @@ class WireCluster:
 
         return await self.until(f"{type(request).__name__} of {group} is answered", ask)
 
-    async def join(self, group: str, instance: str, by: str = "client", **changed: Any) -> Place:
+    async def join(
+        self, group: str, instance: str, by: str = "client", **changed: Any
+    ) -> GroupMembership:
         """Join as a static member; return its place in the group."""
         request = replace(join(group, "", instance_id=instance), **changed)
         answer = await self.of_group(group, request, by)
         assert answer.error_code is ErrorCode.none, answer
         coordinator = await self.coordinator(group)
-        return Place(coordinator, group, answer.generation_id, answer.member_id)
+        return GroupMembership(coordinator, group, answer.generation_id, answer.member_id)
 
     async def commit(self, group: str, tp: TopicPartition, offset: int) -> ErrorCode:
         """Commit an offset from outside a group; return the error."""
-        request = commit(from_outside(group), tp.topic, {tp.partition: offset})
+        request = commit(without_member(group), tp.topic, {tp.partition: offset})
         (error,) = errors_in(await self.of_group(group, request))
         return error
 

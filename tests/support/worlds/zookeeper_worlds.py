@@ -15,9 +15,9 @@ from kazoo.exceptions import KazooException
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import kazoo_client
 from simulation.loop.loop import SimulatedLoop
-from simulation.network.network import Network
-from simulation.zookeeper.client import clients_on
-from simulation.zookeeper.ensemble import HOST, ZooKeeper
+from simulation.network.network import SimulatedNetwork
+from simulation.zookeeper.client import client_factory
+from simulation.zookeeper.ensemble import HOST, SimulatedZooKeeper
 from tests.support.clusters.zookeeper import TICK_MS
 from tests.support.fakes.freezing_proxy import FreezableWay
 
@@ -193,16 +193,16 @@ class SimulatedWorld(_World):
     def run(self, case):
         rng = Random(self._seed)
         self.loop = SimulatedLoop(rng)
-        self.network = Network(self.loop, rng)
+        self.network = SimulatedNetwork(self.loop, rng)
         for host in (HOST, CLIENT, "beside"):
             self.network.add_host(host)
-        self.zookeeper = ZooKeeper(self.loop, self.network, rng, **self._options)
-        self.factory = clients_on(self.zookeeper, CLIENT, self.loop)
+        self.zookeeper = SimulatedZooKeeper(self.loop, self.network, rng, **self._options)
+        self.factory = client_factory(self.zookeeper, CLIENT, self.loop)
         try:
             outcome = self.loop.run_until_complete(self._carry_out(case))
         finally:
             self.loop.close()
-        assert not self.loop.troubles
+        assert not self.loop.unhandled_errors
         return outcome
 
     def freeze(self):
@@ -218,4 +218,4 @@ class SimulatedWorld(_World):
 
     def beside(self):
         """A client that reaches ZooKeeper by another way."""
-        return self.peer(factory=clients_on(self.zookeeper, "beside", self.loop))
+        return self.peer(factory=client_factory(self.zookeeper, "beside", self.loop))

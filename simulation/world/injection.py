@@ -5,18 +5,18 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Protocol
 
 from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import NOBODY
-from simulation.machines.disk import PLENTY
-from simulation.machines.node import Ending, Node
-from simulation.network.network import Network
+from simulation.loop.ownership import NO_PROCESS
+from simulation.machines.disk import UNLIMITED_BYTES
+from simulation.machines.node import BrokerNode, ProcessExit
+from simulation.network.network import SimulatedNetwork
 from simulation.plans import actions as act
 from simulation.plans.actions import LosePowerAfter
 from simulation.plans.coverage import FAULT, ORDER
-from simulation.verdict.settling import Cluster
-from simulation.world.bad_links import CUT_WAYS, BadLinks, both_ways, ways
-from simulation.world.sessions import Sessions
+from simulation.verdict.convergence import JudgedCluster
+from simulation.world.link_faults import CUT_WORDS, LinkFaults, both_directions, links_between
+from simulation.world.session_faults import SessionFaults
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
-from simulation.zookeeper.ensemble import ZooKeeper
+from simulation.zookeeper.ensemble import SimulatedZooKeeper
 
 # --- slow disks -----------------------------------------------------------------------------------
 #
@@ -35,7 +35,7 @@ class SlowDisks:
         self._loop.executor_s[host] = delay_ms / 1000
         end = self._loop.time() + for_ms / 1000
         self._until[host] = max(end, self._until.get(host, 0.0))
-        self._loop.call_later(for_ms / 1000, self._is_over, host, context=NOBODY)
+        self._loop.call_later(for_ms / 1000, self._is_over, host, context=NO_PROCESS)
 
     def heal(self) -> None:
         """Make all disks fast again."""
@@ -57,7 +57,7 @@ class SlowDisks:
 # Microseconds pass between a rename and the sync of its directory. In virtual time that is nothing,
 # so a power failure at a given time never occurs there. The rest of the step has no effect: the
 # process is dead, and each of its operations raises Killed
-# (:func:`simulation.machines.node.mortal`).
+# (:func:`simulation.machines.node.process_files`).
 
 OPERATIONS: Final = {
     "write": ("open", "write"),
@@ -68,10 +68,12 @@ OPERATIONS: Final = {
 """Kinds of operations, with their names in :class:`~broker.log.disk.file_system.FileSystem`."""
 
 
-class MidStep:
+class PowerFailures:
     """The power failures of one world that wait for their operation."""
 
-    def __init__(self, loop: SimulatedLoop, lose_power: Callable[[Node, float], None]) -> None:
+    def __init__(
+        self, loop: SimulatedLoop, lose_power: Callable[[BrokerNode, float], None]
+    ) -> None:
         """Create an injector without pending failures.
 
         Args:
@@ -80,7 +82,7 @@ class MidStep:
         self._loop = loop
         self._lose_power = lose_power
 
-    def arm(self, node: Node, action: LosePowerAfter) -> None:
+    def arm(self, node: BrokerNode, action: LosePowerAfter) -> None:
         """Fail after an operation in the next ``for_ms``. This replaces the pending failure of the
         machine."""
         left = action.nth
@@ -97,9 +99,9 @@ class MidStep:
                 node.after_operation = None
 
         node.after_operation = after
-        self._loop.call_later(action.for_ms / 1000, is_over, context=NOBODY)
+        self._loop.call_later(action.for_ms / 1000, is_over, context=NO_PROCESS)
 
-    def heal(self, nodes: Iterable[Node]) -> None:
+    def heal(self, nodes: Iterable[BrokerNode]) -> None:
         """Cancel all pending power failures."""
         for node in nodes:
             node.after_operation = None
@@ -117,13 +119,13 @@ DISK_KINDS: Final = {
 }
 
 
-class Struck(Cluster, Protocol):
+class InjectionTarget(JudgedCluster, Protocol):
     """The parts of a world that fault injection needs."""
 
     loop: SimulatedLoop
-    network: Network
-    zookeeper: ZooKeeper
-    nodes: dict[int, Node]
+    network: SimulatedNetwork
+    zookeeper: SimulatedZooKeeper
+    nodes: dict[int, BrokerNode]
 
     def clients(self) -> tuple[str, ...]:
         """Return the hosts of the clients that exist now."""
@@ -138,21 +140,21 @@ class Struck(Cluster, Protocol):
         """Delete ``/controller``."""
 
 
-class Striker:
+class FaultInjector:
     """The injector of faults. It knows which faults are active and how to recover from them."""
 
-    def __init__(self, cluster: Struck) -> None:
+    def __init__(self, cluster: InjectionTarget) -> None:
         self._cluster = cluster
         self._observer = cluster.observer
         self._loop = cluster.loop
         self._nodes = cluster.nodes
-        self._links = BadLinks(cluster.loop, cluster.network, cluster.observer)
+        self._links = LinkFaults(cluster.loop, cluster.network, cluster.observer)
         self._slow_disks = SlowDisks(cluster.loop)
-        self._mid_step = MidStep(cluster.loop, self._lose_power)
-        self._sessions = Sessions(cluster.loop, cluster.zookeeper, cluster.observer)
+        self._power_failures = PowerFailures(cluster.loop, self._lose_power)
+        self._sessions = SessionFaults(cluster.loop, cluster.zookeeper, cluster.observer)
         self._pauses: Counter[int] = Counter()
-        self._bad_disks: dict[int, str] = {}
-        self._bad_until: dict[int, float] = {}
+        self._faulty_disks: dict[int, str] = {}
+        self._faulty_until: dict[int, float] = {}
         self._slowest_ms: dict[int, int] = {}
         """The longest delay that each broker's disk ever had."""
         self._down_until: dict[int, float] = {}
@@ -160,7 +162,7 @@ class Striker:
 
     # --- injection ----------------------------------------------------------------------------
 
-    def strike(self, action: act.Action) -> None:
+    def inject(self, action: act.Action) -> None:
         """Inject the action now."""
         room = FAULT if isinstance(action, act.Fault) else ORDER
         if isinstance(action, act.ClientWork):
@@ -177,170 +179,172 @@ class Striker:
 
     def _fault(self, action: act.Fault) -> bool:  # noqa: C901  flat: a line for each kind
         match action:
-            case act.Kill():
-                return self._to(action.who, self._kill, action.down_ms)
-            case act.LosePower():
-                return self._to(action.who, self._lose_power, action.down_ms)
+            case act.KillBroker():
+                return self._on_target(action.target, self._kill, action.down_ms)
+            case act.LoseBrokerPower():
+                return self._on_target(action.target, self._lose_power, action.down_ms)
             case act.LosePowerAfter():
-                return self._to(action.who, self._mid_step.arm, action)
+                return self._on_target(action.target, self._power_failures.arm, action)
             case act.LoseDisk():
-                return self._to(action.who, self._lose_disk, action.down_ms)
+                return self._on_target(action.target, self._lose_disk, action.down_ms)
             case act.Blackout():
                 self._blackout(action.down_ms)
-            case act.Stop():
-                return self._to(action.who, self._stop, action.down_ms)
-            case act.Pause():
-                return self._to(action.who, self._pause, action.for_ms)
+            case act.StopBroker():
+                return self._on_target(action.target, self._stop, action.down_ms)
+            case act.PauseBroker():
+                return self._on_target(action.target, self._pause, action.for_ms)
             case act.Isolate():
-                return self._to(action.who, self._isolate, action)
+                return self._on_target(action.target, self._isolate, action)
             case act.CutFromClients():
-                return self._to(action.who, self._cut_from_clients, action)
+                return self._on_target(action.target, self._cut_from_clients, action)
             case act.IsolateFromZooKeeper():
-                return self._to(action.who, self._isolate_from_zookeeper, action.for_ms)
+                return self._on_target(action.target, self._isolate_from_zookeeper, action.for_ms)
             case act.SlowZooKeeper():
-                return self._to(action.who, self._slow_down, action)
+                return self._on_target(action.target, self._slow_down, action)
             case act.SlowLink():
-                return self._to(action.who, self._slow_link, action)
+                return self._on_target(action.target, self._slow_link, action)
             case act.ExpireSession():
-                return self._to(action.who, self._sessions.expire)
+                return self._on_target(action.target, self._sessions.expire)
             case act.DropZooKeeperConnection():
-                return self._to(action.who, self._sessions.drop_connection)
+                return self._on_target(action.target, self._sessions.drop_connection)
             case act.LoseAnswer():
-                return self._to(action.who, self._sessions.arm, action)
+                return self._on_target(action.target, self._sessions.arm, action)
             case act.DeposeController():
                 self._observer.note("an administrator deletes /controller")
                 self._cluster.depose_controller()
             case act.FillDisk():
-                return self._to(action.who, self._fill_disk, action.for_ms)
+                return self._on_target(action.target, self._fill_disk, action.for_ms)
             case act.BreakDisk():
-                return self._to(action.who, self._break_disk, action)
+                return self._on_target(action.target, self._break_disk, action)
             case act.SlowDisk():
-                return self._to(action.who, self._slow_disk, action)
+                return self._on_target(action.target, self._slow_disk, action)
         return True
 
-    def _to(self, who: act.Who, deed: Callable[..., None], *args: Any) -> bool:
-        node = self.resolve(who)
+    def _on_target(self, target: act.Target, effect: Callable[..., None], *args: Any) -> bool:
+        node = self.resolve(target)
         if node is None:
             return False
-        deed(node, *args)
+        effect(node, *args)
         return True
 
-    def resolve(self, who: act.Who) -> Node | None:
+    def resolve(self, target: act.Target) -> BrokerNode | None:
         """Return the node that a target means now, or None if there is none."""
         broker: int | None
-        match who.role:
+        match target.role:
             case "broker":
-                broker = who.broker
+                broker = target.broker
             case "controller":
                 broker = self._observer.controller
             case _:
-                broker = self._replica(who)
+                broker = self._replica(target)
         return None if broker is None else self._nodes.get(broker)
 
-    def _replica(self, who: act.Who) -> int | None:
-        topic = self._observer.topics.get(who.topic)
-        partition = topic.partitions.get(who.partition) if topic is not None else None
+    def _replica(self, target: act.Target) -> int | None:
+        topic = self._observer.topics.get(target.topic)
+        partition = topic.partitions.get(target.partition) if topic is not None else None
         state = partition.state if partition is not None else None
         if state is None:
             return None
-        if who.role == "leader":
+        if target.role == "leader":
             return state.leader
         others = [broker for broker in state.isr if broker != state.leader]
         if not others:
             return None
-        return others[0] if who.role == "follower" else others[-1]
+        return others[0] if target.role == "follower" else others[-1]
 
     def _later(self, after_ms: float, what: Callable[..., None], *args: Any) -> None:
-        self._loop.call_later(after_ms / 1000, what, *args, context=NOBODY)
+        self._loop.call_later(after_ms / 1000, what, *args, context=NO_PROCESS)
 
-    def _note(self, node: Node, what: str) -> None:
+    def _note(self, node: BrokerNode, what: str) -> None:
         self._observer.note(f"broker {node.id} {what}")
 
     # --- processes and machines ---------------------------------------------------------------
 
-    def _kill(self, node: Node, down_ms: float) -> None:
+    def _kill(self, node: BrokerNode, down_ms: float) -> None:
         if node.is_alive:
             self._note(node, "is killed")
             self._forget_damaged_pages(node)
-            self._observer.cut_short(node.id)
+            self._observer.ended_abruptly(node.id)
             node.kill()
-        self._down(node, down_ms)
+        self._keep_down(node, down_ms)
 
-    def _lose_power(self, node: Node, down_ms: float) -> None:
+    def _lose_power(self, node: BrokerNode, down_ms: float) -> None:
         self._note(node, "loses power")
-        self._observer.cut_short(node.id)
+        self._observer.ended_abruptly(node.id)
         self._observer.lost_power(node.id)
         node.lose_power()
-        self._down(node, down_ms)
+        self._keep_down(node, down_ms)
 
-    def _lose_disk(self, node: Node, down_ms: int) -> None:
+    def _lose_disk(self, node: BrokerNode, down_ms: int) -> None:
         self._note(node, "loses its disk")
-        self._observer.cut_short(node.id)
+        self._observer.ended_abruptly(node.id)
         self._observer.lost_power(node.id, disk_too=True)
         node.lose_power()
         node.disk.wipe()  # type: ignore[attr-defined]
-        self._down(node, down_ms)
+        self._keep_down(node, down_ms)
 
     def _blackout(self, down_ms: int) -> None:
         self._observer.note("the power fails everywhere")
         for node in self._nodes.values():
             self._lose_power(node, down_ms)
 
-    def _stop(self, node: Node, down_ms: int) -> None:
+    def _stop(self, node: BrokerNode, down_ms: int) -> None:
         if node.is_alive:
             self._note(node, "is asked to stop")
             node.stop()
-            self._down(node, down_ms)
+            self._keep_down(node, down_ms)
 
-    def _down(self, node: Node, down_ms: float) -> None:
+    def _keep_down(self, node: BrokerNode, down_ms: float) -> None:
         """Keep the node down for at least ``down_ms``, even if other faults end earlier."""
         until = self._loop.time() + down_ms / 1000
         self._down_until[node.id] = max(until, self._down_until.get(node.id, 0.0))
-        self._later(down_ms, self._revive, node)
+        self._later(down_ms, self._restart, node)
 
-    def _revive(self, node: Node) -> None:
+    def _restart(self, node: BrokerNode) -> None:
         if node.is_alive or self._loop.time() < self._down_until.get(node.id, 0.0) - 1e-9:
             return
         self._note(node, "is started")
         node.start()
 
-    def _pause(self, node: Node, for_ms: int) -> None:
+    def _pause(self, node: BrokerNode, for_ms: int) -> None:
         if node.is_alive:
             self._note(node, "is paused")
             self._pauses[node.id] += 1
-            self._observer.held(node.id)
+            self._observer.pause_changed(node.id)
             node.pause()
             self._later(for_ms, self._resume, node)
 
-    def _resume(self, node: Node) -> None:
+    def _resume(self, node: BrokerNode) -> None:
         self._pauses[node.id] = max(0, self._pauses[node.id] - 1)
         if not self._pauses[node.id] and node.is_alive:
             self._note(node, "is resumed")
-            self._observer.held(node.id)
+            self._observer.pause_changed(node.id)
             node.resume()
 
-    def ended(self, node: Node, ending: Ending) -> str | None:
+    def handle_exit(self, node: BrokerNode, process_exit: ProcessExit) -> str | None:
         """Handle a broker that ended by itself, and return the reason why this is an error, or
         None."""
         self._forget_damaged_pages(node)
-        self._note(node, f"has ended{'' if ending.error is None else f': {ending.error!r}'}")
+        self._note(
+            node, f"has ended{'' if process_exit.error is None else f': {process_exit.error!r}'}"
+        )
         if not self._healed:
-            self._down(node, RESTART_S * 1000)
+            self._keep_down(node, RESTART_S * 1000)
         else:
-            self._later(RESTART_S * 1000, self._revive, node)
-        if ending.was_asked and ending.error is None:
+            self._later(RESTART_S * 1000, self._restart, node)
+        if process_exit.was_requested and process_exit.error is None:
             self._observer.ended_in_order(node.id)
         else:
-            self._observer.cut_short(node.id)
-        if ending.was_asked or node.id in self._bad_disks:
+            self._observer.ended_abruptly(node.id)
+        if process_exit.was_requested or node.id in self._faulty_disks:
             return None
-        if any(type(error).__name__ == "ZkConnectionTimeout" for error in ending.errors):
+        if any(type(error).__name__ == "ZkConnectionTimeout" for error in process_exit.errors):
             return None  # the broker was started while it could not reach ZooKeeper
-        return f"broker {node.id} ended by itself: {ending.error!r}"
+        return f"broker {node.id} ended by itself: {process_exit.error!r}"
 
     # --- links --------------------------------------------------------------------------------
 
-    def _isolate(self, node: Node, action: act.Isolate) -> None:
+    def _isolate(self, node: BrokerNode, action: act.Isolate) -> None:
         peer = None if action.peer is None else self.resolve(action.peer)
         if peer is node or (action.peer is not None and peer is None):
             return
@@ -350,23 +354,23 @@ class Striker:
         named = "all brokers" if peer is None else f"broker {peer.id}"
         named += ", the clients" if action.clients else ""
         named += " and ZooKeeper" if action.zookeeper else ""
-        self._note(node, f"{CUT_WAYS[action.direction]} {named}")
-        self._links.cut(ways(node.host, hosts, action.direction), action.for_ms)
+        self._note(node, f"{CUT_WORDS[action.direction]} {named}")
+        self._links.cut(links_between(node.host, hosts, action.direction), action.for_ms)
 
-    def _cut_from_clients(self, node: Node, action: act.CutFromClients) -> None:
-        self._note(node, f"{CUT_WAYS[action.direction]} the clients")
-        links = ways(node.host, self._cluster.clients(), action.direction)
+    def _cut_from_clients(self, node: BrokerNode, action: act.CutFromClients) -> None:
+        self._note(node, f"{CUT_WORDS[action.direction]} the clients")
+        links = links_between(node.host, self._cluster.clients(), action.direction)
         self._links.cut(links, action.for_ms)
 
-    def _isolate_from_zookeeper(self, node: Node, for_ms: int) -> None:
+    def _isolate_from_zookeeper(self, node: BrokerNode, for_ms: int) -> None:
         self._note(node, "is cut from ZooKeeper")
-        self._links.cut(both_ways(node.host, ZOOKEEPER), for_ms)
+        self._links.cut(both_directions(node.host, ZOOKEEPER), for_ms)
 
-    def _slow_down(self, node: Node, action: act.SlowZooKeeper) -> None:
+    def _slow_down(self, node: BrokerNode, action: act.SlowZooKeeper) -> None:
         self._note(node, f"is {action.delay_ms} ms away from ZooKeeper")
-        self._links.slow(both_ways(node.host, ZOOKEEPER), action.delay_ms, action.for_ms)
+        self._links.slow(both_directions(node.host, ZOOKEEPER), action.delay_ms, action.for_ms)
 
-    def _slow_link(self, node: Node, action: act.SlowLink) -> None:
+    def _slow_link(self, node: BrokerNode, action: act.SlowLink) -> None:
         peer = self.resolve(action.peer)
         if peer is None or peer is node:
             return
@@ -375,58 +379,58 @@ class Striker:
 
     # --- disks --------------------------------------------------------------------------------
 
-    def _fill_disk(self, node: Node, for_ms: int) -> None:
+    def _fill_disk(self, node: BrokerNode, for_ms: int) -> None:
         disk: Any = node.disk
         self._note(node, "has no space left on its disk")
         disk.capacity -= disk.free
-        self._bad_disks[node.id] = "full"
-        self._bad_for(node, for_ms)
+        self._faulty_disks[node.id] = "full"
+        self._start_disk_fault(node, for_ms)
 
-    def _break_disk(self, node: Node, action: act.BreakDisk) -> None:
+    def _break_disk(self, node: BrokerNode, action: act.BreakDisk) -> None:
         disk: Any = node.disk
         self._note(node, f"has a broken disk ({action.operation})")
         disk.fail(DISK_KINDS[action.operation])
         name = action.directory
-        disk.garble(() if name is None else [each / name for each in node.config.log_dirs])
-        self._bad_disks[node.id] = action.operation
-        self._bad_for(node, action.for_ms)
+        disk.corrupt_reads(() if name is None else [each / name for each in node.config.log_dirs])
+        self._faulty_disks[node.id] = action.operation
+        self._start_disk_fault(node, action.for_ms)
 
-    def _slow_disk(self, node: Node, action: act.SlowDisk) -> None:
+    def _slow_disk(self, node: BrokerNode, action: act.SlowDisk) -> None:
         self._note(node, f"has a disk that takes up to {action.delay_ms} ms")
         self._slowest_ms[node.id] = max(action.delay_ms, self._slowest_ms.get(node.id, 0))
         self._slow_disks.slow(node.host, action.delay_ms, action.for_ms)
 
-    def _bad_for(self, node: Node, for_ms: int) -> None:
+    def _start_disk_fault(self, node: BrokerNode, for_ms: int) -> None:
         until = self._loop.time() + for_ms / 1000
-        self._bad_until[node.id] = max(until, self._bad_until.get(node.id, 0.0))
+        self._faulty_until[node.id] = max(until, self._faulty_until.get(node.id, 0.0))
         self._later(for_ms, self._heal_disk, node)
 
-    def _heal_disk(self, node: Node) -> None:
-        if not self._healed and self._loop.time() < self._bad_until.get(node.id, 0.0) - 1e-9:
+    def _heal_disk(self, node: BrokerNode) -> None:
+        if not self._healed and self._loop.time() < self._faulty_until.get(node.id, 0.0) - 1e-9:
             return  # another fault of the disk lasts
         disk: Any = node.disk
         # otherwise a live leader that has not synced meanwhile would count as damaged
-        if disk.has_dropped:
+        if disk.has_dropped_data:
             self._forget_damaged_pages(node)
         disk.fail(())
-        disk.garble(())
-        disk.capacity = PLENTY
+        disk.corrupt_reads(())
+        disk.capacity = UNLIMITED_BYTES
         # A sync that a slow disk began before this moment may fail after it.
         under_way_ms = self._slowest_ms.get(node.id, 0)
-        self._later(RESTART_S * 1000 + under_way_ms, self._forgive_disk, node)
+        self._later(RESTART_S * 1000 + under_way_ms, self._end_disk_fault, node)
 
-    def _forgive_disk(self, node: Node) -> None:
+    def _end_disk_fault(self, node: BrokerNode) -> None:
         """Treat every later error as the broker's own, not as the disk's."""
-        if self._healed or self._loop.time() >= self._bad_until.get(node.id, 0.0):
-            self._bad_disks.pop(node.id, None)
+        if self._healed or self._loop.time() >= self._faulty_until.get(node.id, 0.0):
+            self._faulty_disks.pop(node.id, None)
 
-    def _forget_damaged_pages(self, node: Node) -> None:
+    def _forget_damaged_pages(self, node: BrokerNode) -> None:
         """Count the pages as lost if syncs have failed.
 
         A failed sync may have dropped its data. The effect is that of a power failure, except that
         a surviving process still sees the data.
         """
-        if self._bad_disks.get(node.id) == "fsync":
+        if self._faulty_disks.get(node.id) == "fsync":
             self._observer.lost_power(node.id)
 
     # --- the end ------------------------------------------------------------------------------
@@ -437,7 +441,7 @@ class Striker:
         self._healed = True
         self._links.heal()
         self._slow_disks.heal()
-        self._mid_step.heal(self._nodes.values())
+        self._power_failures.heal(self._nodes.values())
         self._sessions.heal()
         self._down_until.clear()
         for node in self._nodes.values():
@@ -446,4 +450,4 @@ class Striker:
             if node.is_alive:
                 node.resume()
             else:
-                self._revive(node)
+                self._restart(node)

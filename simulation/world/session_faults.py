@@ -13,19 +13,21 @@ from typing import Any
 from kazoo.protocol.serialization import CheckVersion
 
 from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import NOBODY
-from simulation.machines.node import Node
-from simulation.model.observer import Observer
+from simulation.loop.ownership import NO_PROCESS
+from simulation.machines.node import BrokerNode
+from simulation.model.observer import ClusterObserver
 from simulation.plans.actions import LoseAnswer
-from simulation.zookeeper.ensemble import ZooKeeper
-from simulation.zookeeper.server import Session
+from simulation.zookeeper.ensemble import SimulatedZooKeeper
+from simulation.zookeeper.server import ZkSession
 from simulation.zookeeper.znodes import Change, Txn
 
 
-class Sessions:
+class SessionFaults:
     """The session faults of one world's brokers."""
 
-    def __init__(self, loop: SimulatedLoop, zookeeper: ZooKeeper, observer: Observer) -> None:
+    def __init__(
+        self, loop: SimulatedLoop, zookeeper: SimulatedZooKeeper, observer: ClusterObserver
+    ) -> None:
         self._loop = loop
         self._zookeeper = zookeeper
         self._observer = observer
@@ -35,23 +37,23 @@ class Sessions:
         """The number of writes until the fault, by host."""
         self._watch()
 
-    def expire(self, node: Node) -> None:
+    def expire(self, node: BrokerNode) -> None:
         """Expire all sessions of a host."""
         for session in self._zookeeper.sessions_of(node.host):
             self._note(session, "loses its ZooKeeper session")
             self._zookeeper.expire(session)
 
-    def drop_connection(self, node: Node) -> None:
+    def drop_connection(self, node: BrokerNode) -> None:
         """Drop the connections of a host. Its sessions stay."""
         for session in self._zookeeper.sessions_of(node.host):
             self._note(session, "loses its connection to ZooKeeper")
             self._zookeeper.drop_connection(session)
 
-    def arm(self, node: Node, action: LoseAnswer) -> None:
+    def arm(self, node: BrokerNode, action: LoseAnswer) -> None:
         """Lose an answer in the next ``for_ms``. This replaces the pending fault of the host."""
         self._armed[node.host], self._left[node.host] = action, action.nth
         self._loop.call_later(
-            action.for_ms / 1000, self._is_over, node.host, action, context=NOBODY
+            action.for_ms / 1000, self._is_over, node.host, action, context=NO_PROCESS
         )
 
     def heal(self) -> None:
@@ -62,7 +64,7 @@ class Sessions:
         if self._armed.get(host) is action:
             del self._armed[host]
 
-    def _note(self, session: Session, what: str) -> None:
+    def _note(self, session: ZkSession, what: str) -> None:
         self._observer.note(f"{session.host.replace('-', ' ')} {what}")
 
     def _watch(self) -> None:
@@ -79,7 +81,7 @@ class Sessions:
             session, [*_paths(request)], carried_out=False
         )
 
-    def _written(self, session: Session, paths: Sequence[str], *, carried_out: bool) -> None:
+    def _written(self, session: ZkSession, paths: Sequence[str], *, carried_out: bool) -> None:
         """Drop the connection if this is the write that the fault waits for."""
         action = self._armed.get(session.host)
         if action is None or action.carried_out is not carried_out:
@@ -89,7 +91,7 @@ class Sessions:
             if not self._left[session.host]:
                 self._lose(session, action, paths[0])
 
-    def _lose(self, session: Session, action: LoseAnswer, path: str) -> None:
+    def _lose(self, session: ZkSession, action: LoseAnswer, path: str) -> None:
         """Drop the connection. If the session must expire, it does so a moment later, after the
         write is carried out."""
         del self._armed[session.host]
@@ -97,7 +99,7 @@ class Sessions:
         self._note(session, f"gets no answer that {path} {what}")
         self._zookeeper.drop_connection(session)
         if action.expires:
-            self._loop.call_soon(self._zookeeper.expire, session, context=NOBODY)
+            self._loop.call_soon(self._zookeeper.expire, session, context=NO_PROCESS)
 
 
 def _paths(request: Any) -> Iterator[str]:

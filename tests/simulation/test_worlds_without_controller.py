@@ -12,21 +12,21 @@ from click.testing import CliRunner
 from ackproof.broker.server.coordination import nodes
 from ackproof.broker.types import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from simulation.__main__ import main
-from simulation.model.observer import Observer
-from simulation.model.zookeeper import LedTree
+from simulation.model.observer import ClusterObserver
+from simulation.model.zookeeper import LeaderCoordinatedTree
 from simulation.plans.actions import (
     BreakDisk,
     Consume,
-    CreateTopic,
+    CreateTopicOrder,
     DeposeController,
     Order,
+    Target,
     Timed,
-    Who,
 )
 from simulation.plans.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
-from simulation.plans.plan import Plan
+from simulation.plans.plan import SimulationPlan
 from simulation.plans.scenario import TOPIC as OF_SCENARIOS
-from simulation.plans.scenarios import OF_CONTROLLERS, SCENARIOS
+from simulation.plans.scenarios import NEED_CONTROLLER, SCENARIOS
 from simulation.plans.schedule import draw, without_controller
 from simulation.violation import Violation
 from simulation.world.world import run
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.simulation
 
 WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "12")) // 2
 BLOCKS = 3
-LED_SCENARIOS = sorted(SCENARIOS.keys() - OF_CONTROLLERS)
+LED_SCENARIOS = sorted(SCENARIOS.keys() - NEED_CONTROLLER)
 TP = TopicPartition("t", 0)
 HOME = "/brokers/topics/t/0"
 
@@ -74,7 +74,7 @@ def test_worlds_are_worth_something() -> None:
 def test_plan_without_a_controller_has_orders_and_scenarios_and_no_deposition() -> None:
     plans = [draw(seed, coordination="leader-fenced") for seed in range(60)]
     actions = [timed.action for plan in plans for timed in plan.actions]
-    assert all(plan.led_by_leaders and plan.promises for plan in plans)
+    assert all(plan.led_by_leaders and plan.guarantees_records for plan in plans)
     assert {type(action) for action in actions} >= set(get_args(Order))
     assert not any(isinstance(action, DeposeController) for action in actions)
     assert any(topic.topic == OF_SCENARIOS for plan in plans for topic in plan.topics)
@@ -104,8 +104,10 @@ class Tree:
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
         self.lives = {1: 1, 2: 1}
-        self.observer = Observer(lambda: 0.0, self.failures.append, checks_data=True, unclean=False)
-        self.tree = LedTree(self.observer, self.lives.__getitem__)
+        self.observer = ClusterObserver(
+            lambda: 0.0, self.failures.append, checks_data=True, unclean=False
+        )
+        self.tree = LeaderCoordinatedTree(self.observer, self.lives.__getitem__)
         self.tree.changed(
             [(f"{HOME}/replicas", nodes.encode_ids([BrokerId(1), BrokerId(2)]), 0)], 1
         )
@@ -186,9 +188,9 @@ def test_a_scenario_that_needs_a_controller_is_refused() -> None:
 def test_a_disk_that_could_not_hold_a_new_log_is_asked_again() -> None:
     """Both are to make their logs while broker 2's disk cannot be read. Nothing that happens to
     the partitions later would have it try again."""
-    broken = BreakDisk(who=Who(role="broker", broker=2), operation="read", for_ms=1_000)
+    broken = BreakDisk(target=Target(role="broker", broker=2), operation="read", for_ms=1_000)
     group = Consume(group="g", topic="t", for_ms=50, leaves=False)
-    plan = Plan(
+    plan = SimulationPlan(
         seed=20289,
         brokers=2,
         settings=(
@@ -197,7 +199,7 @@ def test_a_disk_that_could_not_hold_a_new_log_is_asked_again() -> None:
             ("group.min.session.timeout.ms", "1000"),
         ),
         producers=(False,),
-        topics=(CreateTopic(topic="t", replicas=((2, 1),)),),
+        topics=(CreateTopicOrder(topic="t", replicas=((2, 1),)),),
         actions=(Timed(at_ms=1_000, action=broken), Timed(at_ms=1_100, action=group)),
         run_ms=5_000,
     )

@@ -19,13 +19,15 @@ from ackproof.broker.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ackproof.broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from simulation.clients.client import Client
+from simulation.clients.client import SimulatedClient
 
 EARLIEST: Final = -2
 LATEST: Final = -1
 
 
-async def list_offset(client: Client, leader: int, tp: TopicPartition, timestamp: int) -> int:
+async def list_offset(
+    client: SimulatedClient, leader: int, tp: TopicPartition, timestamp: int
+) -> int:
     """Return the log start (EARLIEST), the high watermark (LATEST), or the first offset that is not
     older.
 
@@ -35,7 +37,7 @@ async def list_offset(client: Client, leader: int, tp: TopicPartition, timestamp
     return int(answer.offset) if answer.error_code is ErrorCode.none else -1
 
 
-async def end_offset(client: Client, leader: int, tp: TopicPartition) -> tuple[int, int]:
+async def end_offset(client: SimulatedClient, leader: int, tp: TopicPartition) -> tuple[int, int]:
     """Return the high watermark, and the leader epoch of the answer; -1 means that the question
     must be repeated."""
     answer = await _listed(client, leader, tp, LATEST)
@@ -62,13 +64,15 @@ def list_offsets(
 
 
 async def _listed(
-    client: Client, leader: int, tp: TopicPartition, timestamp: int
+    client: SimulatedClient, leader: int, tp: TopicPartition, timestamp: int
 ) -> ListOffsetsPartitionResponse:
     response = await client.ask(leader, list_offsets(tp, timestamp))
     return response.topics[0].partitions[0]
 
 
-async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) -> PartitionData:
+async def fetch(
+    client: SimulatedClient, leader: int, tp: TopicPartition, offset: int
+) -> PartitionData:
     """Fetch as a consumer, and return the partition's part of the answer."""
     part = FetchPartition(
         partition=tp.partition, fetch_offset=Offset(offset), partition_max_bytes=2**20
@@ -87,7 +91,7 @@ async def fetch(client: Client, leader: int, tp: TopicPartition, offset: int) ->
 
 
 async def offsets_of(
-    client: Client, coordinator: int | None, group: str, tps: Sequence[TopicPartition]
+    client: SimulatedClient, coordinator: int | None, group: str, tps: Sequence[TopicPartition]
 ) -> dict[TopicPartition, int] | None:
     """Return the committed offsets of a group, -1 for none. None means that the question must be
     repeated."""

@@ -23,7 +23,7 @@ class EndlessStep(Exception):
     """A step took far longer than any sound step does."""
 
 
-def _within(frame: FrameType | None) -> str:
+def _call_path(frame: FrameType | None) -> str:
     """Return the calls of the step from the loop down to the interrupted frame.
 
     The interrupted function alone says little. A loop in the broker that spends its time in library
@@ -37,7 +37,7 @@ def _within(frame: FrameType | None) -> str:
 
 
 @contextmanager
-def steps_end(loop: SimulatedLoop, longest_s: float = STEP_S) -> Iterator[None]:
+def step_watchdog(loop: SimulatedLoop, longest_s: float = STEP_S) -> Iterator[None]:
     """End the run if a step inside this context takes longer than ``longest_s``.
 
     The limit is checked at intervals of ``longest_s``, so a step may take almost twice as long.
@@ -52,7 +52,7 @@ def steps_end(loop: SimulatedLoop, longest_s: float = STEP_S) -> Iterator[None]:
     def look(_number: int, frame: FrameType | None) -> None:
         nonlocal seen
         if loop.is_running() and loop.steps == seen:
-            loop.fail(EndlessStep(f"a step goes on and on, in {_within(frame)}"))
+            loop.fail(EndlessStep(f"a step goes on and on, in {_call_path(frame)}"))
             raise Killed
         seen = loop.steps
 

@@ -16,8 +16,8 @@ from ackproof.broker.server.network.broker_connection import Disconnected
 from ackproof.broker.server.replication import partition as server
 from ackproof.broker.types import TopicPartition
 from simulation.clients.client import PAUSE_S
-from simulation.model.history import History
-from simulation.model.observer import Observer
+from simulation.model.history import ClientHistory
+from simulation.model.observer import ClusterObserver
 from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
 
@@ -28,11 +28,11 @@ Hosted = Callable[[int, TopicPartition], server.Partition | None]
 """A function that returns the replica on a broker, if the broker is alive and has one."""
 
 
-class Cluster(Protocol):
+class JudgedCluster(Protocol):
     """The parts of a world that the judge looks at."""
 
-    observer: Observer
-    history: History
+    observer: ClusterObserver
+    history: ClientHistory
 
     @property
     def has_controllers(self) -> bool:
@@ -60,43 +60,43 @@ async def wait(
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + within_s
-    while (why := await _said(complaint)) is not None:
+    while (why := await _complaint(complaint)) is not None:
         if loop.time() >= end:
             raise Violation(invariant, why)
         await asyncio.sleep(pause_s)
 
 
-async def _said(complaint: Callable[[], Awaitable[str | None]]) -> str | None:
+async def _complaint(complaint: Callable[[], Awaitable[str | None]]) -> str | None:
     try:
         return await complaint()
     except Disconnected as error:
         return f"no answer: {error}"
 
 
-async def settle(cluster: Cluster) -> None:
+async def settle(cluster: JudgedCluster) -> None:
     """Wait until the cluster has settled. Raises Violation if that takes too long."""
 
     async def why() -> str | None:
-        told = unsettled(cluster)
-        return told and f"{SETTLE_S:.0f} s after all was healed: {told}"
+        reason = unsettled(cluster)
+        return reason and f"{SETTLE_S:.0f} s after all was healed: {reason}"
 
     await wait("Cluster/does-not-settle", SETTLE_S, why, LOOK_S)
 
 
-def unsettled(cluster: Cluster) -> str | None:
+def unsettled(cluster: JudgedCluster) -> str | None:
     """Return the first reason why the cluster has not settled, or None."""
     observer = cluster.observer
     context = cluster.controller_context()
     if context is None and cluster.has_controllers:
         return "no broker is controller"
     for name, topic in observer.topics.items():
-        if topic.is_doomed:
+        if topic.is_being_deleted:
             return f"topic {name} is still being deleted"
         for number, partition in topic.partitions.items():
             tp = TopicPartition(name, number)
             why = _unsettled(cluster, tp, partition, topic.replicas(number))
             if why is None and not cluster.has_controllers:
-                why = _kept_elsewhere(cluster, tp, topic.replicas(number) or ())
+                why = _unassigned_replicas(cluster, tp, topic.replicas(number) or ())
             if why is None and context is not None:
                 known = context.states.get(tp)
                 if known != partition.state:
@@ -107,7 +107,10 @@ def unsettled(cluster: Cluster) -> str | None:
 
 
 def _unsettled(
-    cluster: Cluster, tp: TopicPartition, partition: PartitionModel, replicas: Iterable[int] | None
+    cluster: JudgedCluster,
+    tp: TopicPartition,
+    partition: PartitionModel,
+    replicas: Iterable[int] | None,
 ) -> str | None:
     state = partition.state
     if replicas is None:
@@ -128,27 +131,31 @@ def _unsettled(
             return f"broker {broker} leads, and does not serve yet"
         ends |= {replica.replica.log_end_offset, replica.replica.high_watermark}
     starts = {b: r.replica.log_start_offset for b, r in hosted.items() if r is not None}
-    late = [broker for broker, start in starts.items() if start < starts[state.leader]]
-    if late:
-        return f"brokers {late} keep deleted records below {starts[state.leader]}"
+    behind = [broker for broker, start in starts.items() if start < starts[state.leader]]
+    if behind:
+        return f"brokers {behind} keep deleted records below {starts[state.leader]}"
     if len(ends) != 1:
         return f"logs and high watermarks end at {sorted(ends)}"
-    kept = [broker for broker, replica in hosted.items() if replica and _keeps_given_up(replica)]
+    kept = [
+        broker for broker, replica in hosted.items() if replica and _keeps_deleted_segments(replica)
+    ]
     return f"brokers {kept} keep segments of deleted records" if kept else None
 
 
-def _kept_elsewhere(cluster: Cluster, tp: TopicPartition, replicas: Iterable[int]) -> str | None:
+def _unassigned_replicas(
+    cluster: JudgedCluster, tp: TopicPartition, replicas: Iterable[int]
+) -> str | None:
     """Return the brokers that keep replicas no longer assigned to them.
 
     Without a controller, a removal waits in ZooKeeper until it is done. A controller forgets
     brokers that were down (``broker/controller/reassignment.py``).
     """
-    strangers = cluster.observer.registered.keys() - set(replicas)
-    keeping = sorted(broker for broker in strangers if cluster.hosted(broker, tp) is not None)
+    unassigned = cluster.observer.registered.keys() - set(replicas)
+    keeping = sorted(broker for broker in unassigned if cluster.hosted(broker, tp) is not None)
     return f"brokers {keeping} keep replicas that are not assigned to them" if keeping else None
 
 
-def _keeps_given_up(replica: server.Partition) -> bool:
+def _keeps_deleted_segments(replica: server.Partition) -> bool:
     """Return whether the first segment of the log lies below its log start
     (``log.retention.check``)."""
     ends = replica.log.segment_base_offsets[1:]

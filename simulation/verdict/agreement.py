@@ -22,86 +22,92 @@ from ackproof.broker.server.replication import partition as server
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages.metadata import MetadataRequest, MetadataResponse
-from simulation.clients.client import Client
-from simulation.model.observer import Observer
+from simulation.clients.client import SimulatedClient
+from simulation.model.observer import ClusterObserver
 from simulation.model.partition import PartitionModel
-from simulation.verdict.settling import Cluster, Hosted, wait
+from simulation.verdict.convergence import Hosted, JudgedCluster, wait
 from simulation.violation import Violation
 
 AGREE_S: Final = 30.0
 """The time in which every broker learns the last change, in seconds. A controller receives ISR
 changes in batches."""
-GIVEN_BACK_S: Final = 15.0
+REQUEST_STATE_S: Final = 15.0
 """A time longer than abandoned requests may be under way, in seconds."""
-BOTH_WAYS: Final = ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms")
+TIMESTAMP_LIMITS: Final = ("message_timestamp_before_max_ms", "message_timestamp_after_max_ms")
 """The settings without which ``message.timestamp.difference.max.ms`` applies (KIP-937)."""
 
 
-async def metadata(client: Client, observer: Observer, brokers: tuple[int, ...]) -> None:
+async def check_metadata(
+    client: SimulatedClient, observer: ClusterObserver, brokers: tuple[int, ...]
+) -> None:
     """Ask all of ``brokers``, which must be alive, for metadata. Raises Violation."""
     for broker in brokers:
-        why = partial(_disagrees, client, observer, broker, brokers)
+        why = partial(_disagreement, client, observer, broker, brokers)
         await wait("Metadata/differs-from-zookeeper", AGREE_S, why)
 
 
-async def _disagrees(
-    client: Client, observer: Observer, broker: int, brokers: tuple[int, ...]
+async def _disagreement(
+    client: SimulatedClient, observer: ClusterObserver, broker: int, brokers: tuple[int, ...]
 ) -> str | None:
     request = MetadataRequest(version=9, topics=None, allow_auto_topic_creation=False)
-    told = await client.ask(broker, request)
-    if (strange_brokers := _others_live(broker, told, brokers)) is not None:
-        return strange_brokers
-    for each in told.brokers:
-        at, is_at = (each.host, each.port), observer.settings.properties[each.node_id].advertised
-        if at != is_at:
-            return f"broker {broker} says that broker {each.node_id} is at {at}, not at {is_at}"
-    known = {name for name, topic in observer.topics.items() if not topic.is_doomed}
-    strange = {str(topic.name) for topic in told.topics} - known
-    if strange:
-        return f"broker {broker} reports unknown topics: {', '.join(sorted(strange))}"
+    answer = await client.ask(broker, request)
+    if (wrong_brokers := _wrong_brokers(broker, answer, brokers)) is not None:
+        return wrong_brokers
+    for each in answer.brokers:
+        address, known_address = (
+            (each.host, each.port),
+            observer.settings.properties[each.node_id].advertised,
+        )
+        if address != known_address:
+            what = f"broker {broker} says that broker {each.node_id} is at {address}"
+            return f"{what}, not at {known_address}"
+    known = {name for name, topic in observer.topics.items() if not topic.is_being_deleted}
+    unknown = {str(topic.name) for topic in answer.topics} - known
+    if unknown:
+        return f"broker {broker} reports unknown topics: {', '.join(sorted(unknown))}"
     parts = {
         TopicPartition(topic.name, part.partition_index): part
-        for topic in told.topics
+        for topic in answer.topics
         for part in topic.partitions
     }
     for tp, partition in observer.partitions():
-        why = _differs(partition, parts.get(tp))
+        why = _difference(partition, parts.get(tp))
         if why is not None:
             return f"broker {broker} reports of {tp} {why}"
     return None
 
 
-def _others_live(broker: int, told: MetadataResponse, brokers: tuple[int, ...]) -> str | None:
-    alive = sorted(int(each.node_id) for each in told.brokers)
+def _wrong_brokers(broker: int, answer: MetadataResponse, brokers: tuple[int, ...]) -> str | None:
+    alive = sorted(int(each.node_id) for each in answer.brokers)
     if alive == sorted(brokers):
         return None
     return f"broker {broker} says that brokers {alive} are alive"
 
 
-def _differs(partition: PartitionModel, told: Any) -> str | None:
+def _difference(partition: PartitionModel, answer: Any) -> str | None:
     state = partition.state
-    if told is None or state is None:
+    if answer is None or state is None:
         return "nothing"
-    if (told.leader_id, told.leader_epoch) != (state.leader, state.leader_epoch):
+    if (answer.leader_id, answer.leader_epoch) != (state.leader, state.leader_epoch):
         return (
-            f"that {told.leader_id} leads in epoch {told.leader_epoch}, "
+            f"that {answer.leader_id} leads in epoch {answer.leader_epoch}, "
             f"not {state.leader} in {state.leader_epoch}"
         )
-    if set(told.isr_nodes) != set(state.isr):
-        return f"that the ISR is {list(told.isr_nodes)}, not {list(state.isr)}"
+    if set(answer.isr_nodes) != set(state.isr):
+        return f"that the ISR is {list(answer.isr_nodes)}, not {list(state.isr)}"
     return None
 
 
-async def settings(observer: Observer, hosted: Hosted) -> None:
+async def check_settings(observer: ClusterObserver, hosted: Hosted) -> None:
     """Check the settings of the replicas in the ISR. Raises Violation."""
 
     async def why() -> str | None:
-        return next(_strange_settings(observer, hosted), None)
+        return next(_wrong_settings(observer, hosted), None)
 
     await wait("TopicConfig/not-applied", AGREE_S, why)
 
 
-def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
+def _wrong_settings(observer: ClusterObserver, hosted: Hosted) -> Iterator[str]:
     """Yield replicas with other settings than the topic's.
 
     A setting that the topic does not have is the broker's own, even if the topic had it before or a
@@ -114,21 +120,21 @@ def _strange_settings(observer: Observer, hosted: Hosted) -> Iterator[str]:
             due = observer.settings.defaults(broker).overridden(wanted)
             if replica is not None and replica.config != due:
                 yield f"{tp}: broker {broker} goes by {replica.config}, its settings are {wanted}"
-            elif replica is not None and not _is_told(replica):
+            elif replica is not None and not _is_applied(replica):
                 yield f"{tp}: broker {broker} knows of {wanted}, and what it hosts does not"
 
 
-def _is_told(replica: server.Partition) -> bool:
+def _is_applied(replica: server.Partition) -> bool:
     config = replica.config
     known = replica.replica.config.min_insync_replicas
-    return replica.log.config == _of_log(config) and known == config.min_insync_replicas
+    return replica.log.config == _log_settings(config) and known == config.min_insync_replicas
 
 
-def _of_log(config: TopicConfig) -> LogConfig:
+def _log_settings(config: TopicConfig) -> LogConfig:
     """Return the expected log settings, each derived from its name rather than by the broker's
     ``TopicConfig.log_config``."""
     settings = {field.name: getattr(config, field.name) for field in fields(LogConfig)}
-    for limit in BOTH_WAYS:
+    for limit in TIMESTAMP_LIMITS:
         if settings[limit] == MAX_LONG:
             settings[limit] = config.message_timestamp_difference_max_ms
     return LogConfig(**settings)
@@ -137,7 +143,7 @@ def _of_log(config: TopicConfig) -> LogConfig:
 # --- state of requests ----------------------------------------------------------------------------
 
 
-def nobody_waits(observer: Observer, hosted: Hosted) -> None:
+def check_no_producer_waits(observer: ClusterObserver, hosted: Hosted) -> None:
     """Raise Violation if a producer waits although everything is replicated.
 
     The offsets topic is not checked. Coordinators still write to it, because the last member of a
@@ -155,7 +161,7 @@ def nobody_waits(observer: Observer, hosted: Hosted) -> None:
                 )
 
 
-async def nothing_is_kept(cluster: Cluster) -> None:
+async def check_no_request_state(cluster: JudgedCluster) -> None:
     """Raise Violation if a broker keeps state of a request that is over.
 
     A broker always has requests under way. Therefore each kind of state only has to be empty at
@@ -171,4 +177,4 @@ async def nothing_is_kept(cluster: Cluster) -> None:
                 held = app.held()[kind]
                 return f"broker {broker} holds {held} {kind}" if held else None
 
-            await wait("Broker/request-state-left", GIVEN_BACK_S, why)
+            await wait("Broker/request-state-left", REQUEST_STATE_S, why)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from simulation.model.observer import Observer
+from simulation.model.observer import ClusterObserver
 from simulation.network.network import BASE_S
-from simulation.world.bad_links import BadLinks
+from simulation.world.link_faults import LinkFaults
 
 pytestmark = pytest.mark.simulation
 
@@ -14,12 +14,12 @@ LINK = ("server", "client-1")
 
 
 @pytest.fixture
-def links(world: Any) -> BadLinks:
-    observer = Observer(world.loop.time, world.loop.fail, checks_data=True, unclean=False)
-    return BadLinks(world.loop, world.network, observer)
+def links(world: Any) -> LinkFaults:
+    observer = ClusterObserver(world.loop.time, world.loop.fail, checks_data=True, unclean=False)
+    return LinkFaults(world.loop, world.network, observer)
 
 
-def test_a_link_is_whole_when_the_last_cut_is_over(world: Any, links: BadLinks) -> None:
+def test_a_link_is_whole_when_the_last_cut_is_over(world: Any, links: LinkFaults) -> None:
     links.cut([LINK], 1_000)
     links.cut([LINK], 3_000)
     world.loop.run_for(2)
@@ -29,7 +29,7 @@ def test_a_link_is_whole_when_the_last_cut_is_over(world: Any, links: BadLinks) 
     assert not world.network.is_cut(*LINK)
 
 
-def test_a_link_is_as_slow_as_was_said_last(world: Any, links: BadLinks) -> None:
+def test_a_link_is_as_slow_as_was_said_last(world: Any, links: LinkFaults) -> None:
     links.slow([LINK], 500, 1_000)
     links.slow([LINK], 700, 3_000)
     world.loop.run_for(2)
@@ -39,7 +39,7 @@ def test_a_link_is_as_slow_as_was_said_last(world: Any, links: BadLinks) -> None
     assert world.network.link(*LINK).base_s == BASE_S
 
 
-def test_healing_ends_everything_for_good(world: Any, links: BadLinks) -> None:
+def test_healing_ends_everything_for_good(world: Any, links: LinkFaults) -> None:
     links.cut([LINK], 1_000)
     links.slow([LINK], 700, 1_000)
     links.heal()
@@ -51,7 +51,7 @@ def test_healing_ends_everything_for_good(world: Any, links: BadLinks) -> None:
 
 
 def test_bytes_sent_while_a_link_is_slow_arrive_late_and_no_others(
-    world: Any, links: BadLinks
+    world: Any, links: LinkFaults
 ) -> None:
     early, late = world.connection(), world.connection()
     world.ask(early)
