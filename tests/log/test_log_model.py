@@ -65,10 +65,14 @@ class LogAndList(RuleBasedStateMachine):
         offset = int(self.start + fraction * (self.end - self.start))
         self.log.truncate_to(offset)
         if offset < self.end:
-            self.end = min(
-                [offset, *(b.base_offset for b in self.batches if b.next_offset > offset)]
-            )
+            removed = [b for b in self.batches if b.next_offset > offset]
             self.batches = [b for b in self.batches if b.next_offset <= offset]
+            if removed:
+                self.end = min(offset, removed[0].base_offset)
+            else:  # in a gap after the last batch, where the log may end lower
+                last = self.batches[-1].next_offset if self.batches else 0
+                assert last <= self.log.log_end_offset <= offset
+                self.end = self.log.log_end_offset
             self.start = min(self.start, self.end)
         self.epochs = self.epochs.truncate_from_end(Offset(self.end))
 
