@@ -8,9 +8,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
+
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.directory import DamagedResults
-from ackproof.harness.report import about, campaign_file, ci, losses, timeline, verdict
+from ackproof.harness.report import about, axis, campaign_file, ci, losses, timeline, verdict
+from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import firsts
 from ackproof.harness.report.losses import LossWindow
 from ackproof.harness.report.opportunities import opportunities
@@ -88,6 +91,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             result,
             cells,
             timelines,
+            _axes(directory, histories, faults, result, planned_runs),
             windows,
             lost_total=lost_total,
             about=told,
@@ -170,6 +174,29 @@ def _timeline(history: AnyPath, planned: PlannedRun | None) -> timeline.Timeline
         return timeline.read(history, planned.faults if planned else ())
     except (HistoryError, OSError, ValueError, KeyError) as error:
         return str(error)
+
+
+def _axes(
+    directory: AnyPath,
+    histories: Mapping[int, AnyPath],
+    faults: Mapping[int, Sequence[FaultSpan]],
+    result: CampaignResult,
+    planned: Mapping[int, PlannedRun],
+) -> dict[int, AxisDocument | str | None]:
+    """Return the time axis of each run: None if nothing was sent, or the reason why there is
+    none."""
+    anomalies = losses.over_time(directory)
+    axes: dict[int, AxisDocument | str | None] = {}
+    for number, history in histories.items():
+        cells = [cell for cell in result.cells if cell.run == number]
+        own = anomalies.filter(pc.equal(anomalies["run"], number))
+        try:
+            axes[number] = axis.read(
+                number, history, faults[number], cells, own, planned.get(number)
+            )
+        except (HistoryError, OSError, ValueError, KeyError) as error:
+            axes[number] = str(error)
+    return axes
 
 
 def _faults(history: AnyPath, planned: PlannedRun | None) -> Sequence[FaultSpan]:

@@ -205,6 +205,13 @@ def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
     return [{**dict(zip(place, key, strict=True)), **counts[key]} for key in ordered]
 
 
+def over_time(directory: AnyPath) -> pa.Table:
+    """Return the rows of lost and duplicated records with their places and times. Raises as
+    :func:`lost`."""
+    rows = _rows(directory, ["run", "cell", "topic", "partition", "anomaly", "time"])
+    return rows.filter(pc.is_in(rows["anomaly"], pa.array(["lost", "duplicated"])))
+
+
 def order(directory: AnyPath) -> OutOfOrder:
     """Return the sends that were acked out of order. Raises as :func:`lost`."""
     return out_of_order(_rows(directory))

@@ -15,8 +15,9 @@ from markupsafe import Markup
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.pictures.log_picture import LogPicture
 from ackproof.checkers.verdict import CampaignResult, Cause, Verdict
-from ackproof.harness.report import clients, figures, losses, plugin_checks
+from ackproof.harness.report import axis, clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
+from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import WHAT, by_fault_and_cell, cause_anchor, causes
 from ackproof.harness.report.comparison import compare, label, seconds
 from ackproof.harness.report.losses import OutOfOrder
@@ -53,6 +54,8 @@ class RunSection:
             than any time that is shown, or unknown.
         timeline: Its timeline; None if its history cannot be read, for the reason ``damage``.
         picture: Its timeline as SVG; empty without acks.
+        axis: Its time axis as JSON; empty without one.
+        axis_damage: Why there is none, although there is a picture.
     """
 
     number: int
@@ -61,6 +64,8 @@ class RunSection:
     timeline: Timeline | None
     damage: str
     picture: Markup
+    axis: Markup
+    axis_damage: str
 
 
 @cache
@@ -75,7 +80,14 @@ def _template() -> jinja2.Template:
         seconds=seconds,
         became=plugin_checks.became,
     )
-    environment.globals.update(cause_id=cause_anchor, fault_id=fault_anchor)
+    environment.globals.update(
+        cause_id=cause_anchor,
+        fault_id=fault_anchor,
+        axis=_assets(),
+        counts=COUNTS,
+        setting=setting,
+        unknown=UNKNOWN,
+    )
     return environment.get_template("report.html")
 
 
@@ -84,6 +96,7 @@ def render(
     result: CampaignResult,
     cells: Sequence[CellRow],
     timelines: Mapping[int, Timeline | str],
+    axes: Mapping[int, AxisDocument | str | None],
     windows: Sequence[losses.LossWindow],
     *,
     lost_total: int,
@@ -102,6 +115,7 @@ def render(
         result: The result of the checkers.
         cells: The rows of its cells.
         timelines: The timelines by run number; a text is the reason why there is none.
+        axes: The time axes by run number, likewise; None if nothing was sent.
         windows: The lost records that are listed.
         lost_total: The number of lost records.
         losses_by_fault: The lost, duplicated and vanished records, by partition and fault.
@@ -125,8 +139,6 @@ def render(
         thresholds=list(threshold_lines(cells)),
         threshold_headings=THRESHOLD_HEADINGS,
         columns=columns(cells),
-        counts=COUNTS,
-        setting=setting,
         matrices=_matrices(result, cells),
         causes=causes(result),
         by_fault=by_fault_and_cell(losses_by_fault),
@@ -134,11 +146,10 @@ def render(
         what=WHAT,
         comparison=compare(result, cells),
         plugin_checks=list(plugin_checks.lines(cells, first_rows or {})),
-        unknown=UNKNOWN,
         anomalies=anomalies(result),
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         runs=[
-            _run(number, line, cells, bounds.get(number))
+            _run(number, line, axes.get(number), cells, bounds.get(number))
             for number, line in sorted(timelines.items())
         ],
         untold=[cell.name for cell in cells if cell.counts["lost"] is None],
@@ -166,6 +177,12 @@ def _drawn(pictures: Mapping[Cause, LogPicture | str]) -> dict[str, Any]:
         for cause, found in pictures.items()
     }
     return {"pictures": drawings, "opened_max": OPENED_MAX}
+
+
+def _assets() -> Mapping[str, Markup]:
+    """Return the script and the style of the time axes. They are files of the package."""
+    made = axis.assets()
+    return {"script": Markup(made.script), "style": Markup(made.style)}
 
 
 def _lost(windows: Sequence[losses.LossWindow], cells: Sequence[CellRow]) -> dict[str, Any]:
@@ -208,7 +225,11 @@ def _matrices(result: CampaignResult, cells: Sequence[CellRow]) -> list[tuple[st
 
 
 def _run(
-    number: int, line: Timeline | str, all_cells: Sequence[CellRow], bound_ns: int | None
+    number: int,
+    line: Timeline | str,
+    drawn: AxisDocument | str | None,
+    all_cells: Sequence[CellRow],
+    bound_ns: int | None,
 ) -> RunSection:
     cells = [cell for cell in all_cells if cell.run == number]
     timeline = line if isinstance(line, Timeline) else None
@@ -220,6 +241,9 @@ def _run(
         timeline=timeline,
         damage=line if isinstance(line, str) else "",
         picture=Markup(figures.timeline(timeline, cells) if timeline and cells else ""),
+        # The document escapes what could end its element.
+        axis=Markup(drawn.to_json() if isinstance(drawn, AxisDocument) and cells else ""),
+        axis_damage=drawn if isinstance(drawn, str) else "",
     )
 
 

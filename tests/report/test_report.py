@@ -26,7 +26,7 @@ from ackproof.checkers.verdict import (
 from ackproof.harness import report
 from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.report import figures, losses
+from ackproof.harness.report import axis, figures, losses
 from ackproof.harness.report.causes import by_fault_and_cell
 from ackproof.harness.report.terminal import cells_table, print_result
 from ackproof.harness.report.timeline import fault_anchor
@@ -214,9 +214,21 @@ def test_nothing_was_checked_yet(tmp_path: Path) -> None:
     assert report.load(tmp_path) is None
 
 
+def without_library(page: str) -> str:
+    """Return a page without the script of its time axes, whose licence has addresses."""
+    return page.replace(axis.assets().script, "")
+
+
 def test_page_is_self_contained_and_names_lost_records(directory: Path) -> None:
-    page = page_of(directory)
-    for outside in ("http://", "https://", "<script", "@import", "url(http"):
+    page = without_library(page_of(directory))
+    for outside in (
+        "http://",
+        "https://",
+        "<script src",
+        '<link rel="stylesheet',
+        "@import",
+        "url(http",
+    ):
         assert outside not in page.replace("http://www.w3.org/", "")
     assert page.count("<svg") == 2
     assert "isolate#1" in page
@@ -707,7 +719,7 @@ def test_everything_that_a_campaign_says_is_escaped(directory: Path) -> None:
     settings = {"acks": script, "min.insync.replicas": script, script: script}
     wicked = named(RESULT.cells[0], script, **settings)
     page = page_of(directory, replace(RESULT, cells=(wicked, RESULT.cells[1])))
-    assert "<script" not in page
+    assert "<script" not in without_library(page).replace("<script>\n\n</script>", "")
 
 
 def test_the_cells_are_whole_on_a_terminal_of_80_columns() -> None:

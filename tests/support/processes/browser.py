@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request, ViewportSize, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE, A4 = 1280, 390, 718
@@ -54,6 +54,25 @@ class Eyes:
             return [*found, *(f"{page.name}, printed: {fault}" for fault in window.cut())]
 
     @contextmanager
+    def page(
+        self,
+        page: Path,
+        *,
+        width: int = DESKTOP,
+        scheme: Scheme = "light",
+        javascript: bool = True,
+    ) -> Iterator[tuple[Page, list[str]]]:
+        """Open a page for a test that uses it. Yield it with what its console and its requests have
+        said that they should not."""
+        size: ViewportSize = {"width": width, "height": HEIGHT}
+        with self.browser.new_context(
+            viewport=size, color_scheme=scheme, java_script_enabled=javascript
+        ) as context:
+            window = _Window(context.new_page(), page.absolute().as_uri())
+            window.open()
+            yield window.page, window.said
+
+    @contextmanager
     def _window(self, address: str) -> Iterator["_Window"]:
         with self.browser.new_context() as context:
             yield _Window(context.new_page(), address)
@@ -64,40 +83,43 @@ class _Window:
     than a page."""
 
     def __init__(self, window: Page, address: str) -> None:
-        self._window = window
+        self.page = window
         self._address = address
-        self._said: list[str] = []
-        window.on("console", lambda line: self._said.append(f"console: {line.text}"))
-        window.on("pageerror", lambda error: self._said.append(f"script: {error}"))
+        self.said: list[str] = []
+        window.on("console", lambda line: self.said.append(f"console: {line.text}"))
+        window.on("pageerror", lambda error: self.said.append(f"script: {error}"))
         window.on("request", self._asked)
 
     def faults(self, width: int, scheme: Scheme) -> Iterator[str]:
         self._load(width, scheme)
-        wider = self._window.evaluate(WIDER)
+        wider = self.page.evaluate(WIDER)
         if wider > 0:
             yield f"it is {wider} px wider than the window"
-        for rule in Axe().run(self._window).response["violations"]:
+        for rule in Axe().run(self.page).response["violations"]:
             yield f"{rule['id']} ({rule['impact']}): {rule['nodes'][0]['html'][:100]}"
-        yield from self._said
+        yield from self.said
 
     def cut(self) -> list[str]:
         """Return the parts that are unreadable on paper."""
         self._load(A4, "light")
-        self._window.emulate_media(media="print")
-        wider = self._window.evaluate(WIDER)
+        self.page.emulate_media(media="print")
+        wider = self.page.evaluate(WIDER)
         wide = [f"it is {wider} px wider than the paper"] if wider > 0 else []
-        return [*wide, *(f"cut off: {one}" for one in self._window.evaluate(CUT))]
+        return [*wide, *(f"cut off: {one}" for one in self.page.evaluate(CUT))]
 
     def _load(self, width: int, scheme: Scheme) -> None:
-        """``_said`` starts empty: what its console and its requests say that should not be."""
-        self._said.clear()
-        self._window.set_viewport_size({"width": width, "height": HEIGHT})
-        self._window.emulate_media(color_scheme=scheme)
-        self._window.goto(self._address)
+        """``said`` starts empty: what its console and its requests say that should not be."""
+        self.said.clear()
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        self.page.emulate_media(color_scheme=scheme)
+        self.open()
+
+    def open(self) -> None:
+        self.page.goto(self._address)
 
     def _asked(self, request: Request) -> None:
         if request.url != self._address:
-            self._said.append(f"request: {request.url}")
+            self.said.append(f"request: {request.url}")
 
 
 @contextmanager

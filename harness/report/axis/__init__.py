@@ -1,0 +1,156 @@
+"""The time axis of a run: everything that the page shows over time, from the history.
+
+:func:`read` returns the document that ``axis.js`` draws with uPlot (``uplot/``, its version is in
+the first line of the script). Without JavaScript, and on paper, the static picture of
+:mod:`harness.report.figures` is in its place.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.context.faults import Partition, faults_of
+from ackproof.checkers.verdict import CellResult
+from ackproof.harness.report.axis import cluster, readers, sends
+from ackproof.harness.report.axis.bins import Bins, bins, lanes
+from ackproof.harness.report.axis.document import Band, Document
+from ackproof.harness.report.axis.sends import Losses
+from ackproof.harness.report.timeline import FaultSpan, fault_anchor
+from ackproof.history import reader
+from ackproof.history.manifest import PlannedRun
+from ackproof.history.storage import AnyPath
+
+_BEFORE = ("deploy", "ready")
+_AFTERWARDS = ("final-read", "failover", "collect", "teardown")
+"""The steps before and after the axis: no client of the workload runs then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """The script and the style of a page with time axes: uPlot's, with its licence, and ours."""
+
+    script: str
+    style: str
+
+
+@cache
+def assets() -> Assets:
+    """Return the assets, which are the same for all pages."""
+    here = resources.files(__name__)
+    licence, uplot, own = (
+        (here / name).read_text(encoding="utf-8")
+        for name in ("uplot/LICENSE", "uplot/uPlot.iife.min.js", "axis.js")
+    )
+    style = [
+        (here / name).read_text(encoding="utf-8") for name in ("uplot/uPlot.min.css", "axis.css")
+    ]
+    return Assets(script=f"/*!\n{licence}*/\n{uplot}\n{own}", style="\n".join(style))
+
+
+def read(
+    number: int,
+    history: AnyPath,
+    faults: Sequence[FaultSpan],
+    cells: Sequence[CellResult],
+    anomalies: pa.Table,
+    planned: PlannedRun | None = None,
+) -> Document | None:
+    """Return the time axis of a run, or None if nothing was sent in it. Raises DamagedFiles if its
+    history cannot be read.
+
+    Args:
+        number: The run's number.
+        history: The directory of its tables.
+        faults: Its faults.
+        cells: The results of its cells.
+        anomalies: Its lost and duplicated records: rows of ``anomalies.parquet``.
+        planned: Its plan, if that is known.
+    """
+    phases = reader.read(history, "phases").to_pylist()
+    rows = reader.read(history, "cluster").to_pylist()
+    within = _bins(history, faults, phases)
+    if within is None:
+        return None
+    traffic, latency = sends.traffic(history, within, _losses(cells, anomalies))
+    settings = [cell.settings for cell in cells]
+    facts = faults_of(
+        reader.read(history, "faults").to_pylist(), planned.faults if planned else None
+    )
+    transactional = [one.cell.name for one in planned.cells if one.transactional] if planned else []
+    partitions, left = cluster.partition_rows(rows, settings, facts, within, _damaged(anomalies))
+    return Document(
+        start_ms=within.start // 1_000_000,
+        bin_s=within.width / 1_000_000_000,
+        bins=within.count,
+        faults=_bands(number, faults, within),
+        cells=traffic,
+        latency=latency,
+        partitions=partitions,
+        partitions_left=left,
+        unobserved=cluster.unobserved(rows, within),
+        cluster=cluster.state_rows(rows, within),
+        readers=readers.curves(history, settings, transactional, within),
+    )
+
+
+def _bins(
+    history: AnyPath, faults: Sequence[FaultSpan], phases: Sequence[Mapping[str, Any]]
+) -> Bins | None:
+    """Return the bins from the beginning of the workload, or of the first send without it, to the
+    last event of clients, faults or steps."""
+    spans = [sends.span(history, table) for table in ("sends", "polls")]
+    if spans[0] is None:
+        return None
+    times = [time for span in spans if span is not None for time in span]
+    times += [time for fault in faults for time in (fault.start, fault.end) if time is not None]
+    times += [row["time"] for row in phases if row["phase"] not in (*_BEFORE, *_AFTERWARDS)]
+    return bins(min(times), max(times))
+
+
+def _bands(number: int, faults: Sequence[FaultSpan], within: Bins) -> list[Band]:
+    ordered = sorted(faults, key=lambda fault: (fault.start, fault.fault_id))
+    spans = [(fault.start, within.end if fault.end is None else fault.end + 1) for fault in ordered]
+    return [
+        Band(
+            anchor=fault_anchor(number, fault.fault_id),
+            label=fault.label,
+            servers=", ".join(fault.servers),
+            since=within.seconds(fault.start),
+            until=None if fault.end is None else within.seconds(fault.end),
+            lane=lane,
+            proven=bool(fault.proven),
+        )
+        for fault, lane in zip(ordered, lanes(spans), strict=True)
+    ]
+
+
+def _losses(cells: Sequence[CellResult], anomalies: pa.Table) -> dict[str, Losses]:
+    return {
+        cell.cell: Losses(
+            lost=_times(anomalies, cell.cell, "lost", known=cell.lost is not None),
+            duplicated=_times(
+                anomalies, cell.cell, "duplicated", known=cell.duplicated is not None
+            ),
+        )
+        for cell in cells
+    }
+
+
+def _times(anomalies: pa.Table, cell: str, anomaly: str, *, known: bool) -> Array | None:
+    """Return the times of a cell's anomalies. Return None if it is unknown whether there are more
+    than none."""
+    chosen = pc.and_(pc.equal(anomalies["cell"], cell), pc.equal(anomalies["anomaly"], anomaly))
+    times = anomalies.filter(chosen)["time"].drop_null()
+    return times.to_numpy() if len(times) or known else None
+
+
+def _damaged(anomalies: pa.Table) -> dict[Partition, int]:
+    place = ["topic", "partition"]
+    counts = anomalies.group_by(place).aggregate([([], "count_all")]).to_pylist()
+    return {(row["topic"], row["partition"]): row["count_all"] for row in counts}
