@@ -14,7 +14,6 @@ from ackproof.config.schemas import Schema
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems import sizes
-from ackproof.harness.campaign.problems.places import PLACES, Offer, offers_table
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
@@ -30,7 +29,6 @@ def page() -> str:
     parts = {
         "{keys}": "\n".join(_keys()),
         "{faults}": "\n".join(_faults()),
-        "{offers}": "\n".join(_offers()),
         "{stories}": "\n".join(_table(("story", "effect", "replicas", "source"), _stories())),
         "{targets}": "\n".join(_table(("form", "meaning"), _targets())),
         "{limits}": "\n".join(_table(("total", "confirmed above", "at most"), sizes.table())),
@@ -176,22 +174,6 @@ def _parameters(fault: Fault) -> Iterator[tuple[str, ...]]:
         node = {key: value for key, value in node.items() if key != "title"}
         default = _default(name, node, made.get("required", ()))
         yield f"`{fault.name}`", f"`{name}`", _kind(node, {}), default, node.get("description", "")
-
-
-def _offers() -> Iterator[str]:
-    """Yield the table of the places that offer each fault, then its numbered conditions."""
-    notes: dict[str, int] = {}
-
-    def cell(place: Offer) -> str:
-        conditions = place.where if place.refused is None else (place.refused,)
-        marks = ", ".join(str(notes.setdefault(one, len(notes) + 1)) for one in conditions)
-        answer = "yes" if place.refused is None else "no"
-        return f"{answer} ({marks})" if marks else answer
-
-    rows = [(f"`{name}`", *map(cell, places.values())) for name, places in offers_table()]
-    yield from _table(("faults", *PLACES), _merged(rows))
-    yield ""
-    yield from (f"{number}. {condition}" for condition, number in notes.items())
 
 
 def _merged(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:

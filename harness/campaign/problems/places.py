@@ -2,7 +2,7 @@
 hosts that are not given, and programs that are missing or not allowed.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,12 +65,6 @@ def _of_own_cluster(fault: str) -> Offer:
         return Offer(refused=f"it {why}")
     where = external.asked_for(fault)
     return Offer(where=() if where is None else (where,))
-
-
-def offers_table() -> Iterator[tuple[str, Mapping[str, Offer]]]:
-    """Yield the name of every fault, with the offer of each place."""
-    for name, fault in FAULTS.items():
-        yield name, {place: offer(fault, place) for place in PLACES}
 
 
 # --- what keeps a campaign from running -----------------------------------------------------------
