@@ -119,7 +119,7 @@ def test_next_controller_assigns_missing_topic_ids() -> None:
         assert cluster.run(cluster.client.consume("t")) == [*ONE, *TWO, *THREE]
 
 
-def test_a_topic_that_loses_its_id_has_the_same_again() -> None:
+def test_topic_that_loses_its_id_gets_the_same_id() -> None:
     """An old tool adds a partition, and writes the node as it knows it (KAFKA-14190)."""
     with running() as cluster:
         cluster.run(cluster.client.create("t"))
@@ -134,7 +134,7 @@ def test_a_topic_that_loses_its_id_has_the_same_again() -> None:
         assert controllers_id(cluster) == given
 
 
-def test_without_a_controller_a_topic_has_an_id_from_its_creation_on() -> None:
+def test_topic_without_a_controller_is_created_with_an_id() -> None:
     with running(**LED) as cluster:
         cluster.run(cluster.client.create("t"))
         given = led_id(cluster)
@@ -143,7 +143,7 @@ def test_without_a_controller_a_topic_has_an_id_from_its_creation_on() -> None:
         assert ids_of_logs(cluster) == {given}
 
 
-def test_without_a_controller_brokers_that_start_give_ids_to_older_topics() -> None:
+def test_starting_broker_without_a_controller_assigns_missing_ids() -> None:
     with running(**LED) as cluster:
         with LED_WITHOUT_IDS.active():
             cluster.run(cluster.client.create("t"))

@@ -41,7 +41,7 @@ def test_fenced_variant_loses_no_acknowledged_record(seed: int) -> None:
     run(seed, Fenced)
 
 
-def test_everything_that_may_happen_did() -> None:
+def test_runs_cover_all_events() -> None:
     met: dict[str, int] = {}
     for seed in range(12):
         chaos = run(seed, Fenced)
@@ -116,7 +116,7 @@ def first_found(variant: type[Variant], seeds: int, **options: object) -> str:
 @pytest.mark.parametrize(
     "variant", [ZombieLeader, EmptyIsrLetsAnybodyLead, StaysInIsrAfterPowerLoss]
 )
-def test_the_scheduler_finds_the_hole(variant: type[Variant]) -> None:
+def test_scheduler_finds_the_defect_of_the_printed_variant(variant: type[Variant]) -> None:
     """(``r.hw = r.leo`` needs two deaths in one short while, and a close-replica that does harm has
     to be under way for the time of two moves: test_holes.py tells them.)"""
     assert first_found(variant, 150, moves=False)

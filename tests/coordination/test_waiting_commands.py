@@ -54,14 +54,14 @@ def deletion(*, fenced: bool) -> Generator[Any, Any, Outcome]:
     return command
 
 
-def test_a_printed_deletion_waits_until_a_watch_fires() -> None:
+def test_printed_deletion_waits_for_a_watch_event() -> None:
     command = deletion(fenced=False)
     for _ in range(3):
         assert isinstance(command.send(Waited.NOTHING_SEEN), AwaitChange)
     assert isinstance(command.send(Waited.CHANGED), AdminWrite)
 
 
-def test_a_fenced_deletion_looks_again_and_goes_on_waiting() -> None:
+def test_fenced_deletion_checks_again_and_continues_to_wait() -> None:
     command = deletion(fenced=True)
     for waited in (Waited.NOTHING_SEEN, Waited.CHANGED):
         looked = command.send(waited)
@@ -70,14 +70,14 @@ def test_a_fenced_deletion_looks_again_and_goes_on_waiting() -> None:
 
 
 @pytest.mark.parametrize("fenced", [True, False])
-def test_when_its_time_is_up_a_deletion_has_failed(fenced: bool) -> None:
+def test_deletion_fails_at_its_timeout(fenced: bool) -> None:
     with pytest.raises(StopIteration) as ended:
         deletion(fenced=fenced).send(Waited.TIME_IS_UP)
     assert ended.value.value is Outcome.TIMED_OUT
 
 
 @pytest.mark.parametrize("fenced", [True, False])
-def test_a_topic_without_partitions_is_deleted_without_a_wait(fenced: bool) -> None:
+def test_topic_without_partitions_is_deleted_at_once(fenced: bool) -> None:
     nothing = TopicNodes(version=ZkVersion(0), topic_id=None, partitions={})
     command = Admin(fenced=fenced).delete_topic("t")
     step: Any = next(command)

@@ -37,7 +37,7 @@ LEADER = {"ackproof.coordination": "leader"}
 VARIANTS = ("fenced", pytest.param("printed", marks=pytest.mark.long))
 FENCED = pytest.mark.parametrize("shared", ["fenced"], indirect=True)
 """Where several write about a partition. As printed they undo each other's work, now and then for
-good (docs/coordination.md, tests/coordination/test_holes.py)."""
+good (docs/coordination.md, tests/coordination/test_printed_variant_defects.py)."""
 QUIET = {"auto.leader.rebalance.enable": "false"}
 
 

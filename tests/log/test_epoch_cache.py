@@ -13,7 +13,7 @@ RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max
 
 
 @given(runs=RUNS, start=st.integers(0, 40), end=st.integers(0, 40))
-def test_against_the_epoch_of_every_record(
+def test_epoch_cache_agrees_with_the_epoch_of_every_record(
     tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[int, int]], start: int, end: int
 ) -> None:
     directory = tmp_path_factory.mktemp("log")
@@ -39,7 +39,7 @@ def test_against_the_epoch_of_every_record(
         assert again.end_offset_for(epoch + 1, end) == (-1, -1)
 
 
-def test_an_epoch_between_two_known_ones_ends_with_the_lower(tmp_path: Path) -> None:
+def test_unknown_epoch_ends_with_the_next_lower_epoch(tmp_path: Path) -> None:
     cache = LeaderEpochCache(Directory(tmp_path))
     cache.assign(2, 5)
     cache.assign(7, 9)
@@ -64,7 +64,7 @@ def test_pending_epoch_write_does_not_overwrite_a_later_one(tmp_path: Path) -> N
     assert LeaderEpochCache(Directory(tmp_path)).entries == ((4, 0),)
 
 
-def test_the_file_is_kafkas(tmp_path: Path) -> None:
+def test_epoch_file_has_kafkas_format(tmp_path: Path) -> None:
     cache = LeaderEpochCache(Directory(tmp_path))
     cache.assign(0, 0)
     cache.assign(3, 17)
@@ -79,7 +79,7 @@ def test_the_file_is_kafkas(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0\n", "0\n1\nx 0\n", "0\n2\n3 0\n2 5\n", "\xff"]
 )
-def test_a_damaged_file_is_no_empty_file(tmp_path: Path, content: str) -> None:
+def test_damaged_epoch_file_is_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE_NAME).write_bytes(content.encode("latin-1"))
     with pytest.raises(CorruptCheckpoint, match=FILE_NAME):
         LeaderEpochCache(Directory(tmp_path))

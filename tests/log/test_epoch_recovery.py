@@ -19,7 +19,7 @@ def fetched(log: PartitionLog, epoch: int, count: int) -> None:
         log.append([stamped(batch(), log.log_end_offset, epoch)], 0, None, NOW_MS)
 
 
-def test_an_epoch_in_the_file_that_was_cut_off_since_is_not_believed(tmp_path: Path) -> None:
+def test_truncated_epoch_in_the_file_is_ignored(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0", clean=True)
     fetched(log, 1, 2)
     fetched(log, 9, 1)
@@ -47,7 +47,7 @@ def test_epochs_below_the_recovery_point_are_read_from_the_file(tmp_path: Path) 
     assert opened(tmp_path / "t-0", recovery_point).epochs.entries == known
 
 
-def test_a_damaged_index_does_not_cost_the_epochs_behind_it(tmp_path: Path) -> None:
+def test_damaged_index_keeps_later_epochs(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0", clean=True)
     for epoch in range(12):
         fetched(log, epoch, 1)
@@ -58,7 +58,7 @@ def test_a_damaged_index_does_not_cost_the_epochs_behind_it(tmp_path: Path) -> N
     assert opened(tmp_path / "t-0", clean=True).epochs.entries == known
 
 
-def test_an_epoch_without_records_in_the_file_does_not_take_others_with_it(tmp_path: Path) -> None:
+def test_epoch_without_records_in_the_file_keeps_other_epochs(tmp_path: Path) -> None:
     """Found by the model: closed in good order, opened, killed before anything was flushed."""
     log = opened(tmp_path / "t-0", clean=True)
     fetched(log, 4, 8)

@@ -62,7 +62,7 @@ def test_records_found_after_a_failed_sync_survive_power_loss(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_snapshot_that_a_former_life_took_away_does_not_come_back(seed: int) -> None:
+def test_snapshot_removed_by_a_former_process_does_not_return(seed: int) -> None:
     """Test a snapshot of offset 6 that a truncation to 2 removed, with the directory not synced.
     The next life appends up to 8, and with some seeds all of that is on the disk when the power
     fails."""

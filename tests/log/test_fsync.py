@@ -65,7 +65,7 @@ def opened(disk: Watched, directory: Path, **config: Any) -> PartitionLog:
     return log
 
 
-def test_by_default_it_is_left_to_the_operating_system(disk: Watched, tmp_path: Path) -> None:
+def test_flushes_are_left_to_the_operating_system_by_default(disk: Watched, tmp_path: Path) -> None:
     log = opened(disk, tmp_path)
     appended(log, 200)
     log.flush_if_due(NOW_MS + 10**12)
@@ -73,7 +73,7 @@ def test_by_default_it_is_left_to_the_operating_system(disk: Watched, tmp_path: 
     log.close()
 
 
-def test_flush_messages(disk: Watched, tmp_path: Path) -> None:
+def test_flush_messages_limits_unflushed_records(disk: Watched, tmp_path: Path) -> None:
     log = opened(disk, tmp_path, flush_messages=1)
     appended(log, 5)
     assert disk.synced_logs() == 5, "each append is on disk before anything is answered"
@@ -88,7 +88,7 @@ def test_flush_messages(disk: Watched, tmp_path: Path) -> None:
     log.close()
 
 
-def test_flush_ms(disk: Watched, tmp_path: Path) -> None:
+def test_flush_ms_limits_the_age_of_unflushed_records(disk: Watched, tmp_path: Path) -> None:
     log = opened(disk, tmp_path, flush_ms=500)
     log.flush_if_due(NOW_MS + 499)
     assert disk.synced() == []
@@ -99,7 +99,7 @@ def test_flush_ms(disk: Watched, tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_full_segment_and_a_good_end_are_flushed(disk: Watched, tmp_path: Path) -> None:
+def test_full_segment_and_clean_shutdown_are_flushed(disk: Watched, tmp_path: Path) -> None:
     log = opened(disk, tmp_path, segment_bytes=3 * batch().size)
     appended(log, 3)
     assert disk.synced_logs() == 1
@@ -107,7 +107,7 @@ def test_a_full_segment_and_a_good_end_are_flushed(disk: Watched, tmp_path: Path
     assert disk.synced_logs() == 1
 
 
-def test_a_new_epoch_costs_no_fsync(disk: Watched, tmp_path: Path) -> None:
+def test_new_epoch_needs_no_fsync(disk: Watched, tmp_path: Path) -> None:
     """Neither on the leader nor on a follower that is cut: a failover is thousands of them."""
     log = opened(disk, tmp_path)
     appended(log, 2)
@@ -126,7 +126,7 @@ def test_a_new_epoch_costs_no_fsync(disk: Watched, tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_flush_makes_the_names_of_new_segments_durable_too(disk: Watched, tmp_path: Path) -> None:
+def test_flush_makes_names_of_new_segments_durable(disk: Watched, tmp_path: Path) -> None:
     """A file whose name is not on disk is not on disk."""
     log = opened(disk, tmp_path)
     log.flush()
@@ -137,7 +137,7 @@ def test_a_flush_makes_the_names_of_new_segments_durable_too(disk: Watched, tmp_
     log.close()
 
 
-def test_the_marker_of_a_good_end_is_gone_for_good(disk: Watched, tmp_path: Path) -> None:
+def test_clean_shutdown_marker_is_removed_durably(disk: Watched, tmp_path: Path) -> None:
     directory = Directory(tmp_path, disk)
     mark_clean_shutdown(directory)
     disk.synced()
@@ -145,18 +145,14 @@ def test_the_marker_of_a_good_end_is_gone_for_good(disk: Watched, tmp_path: Path
     assert disk.synced() == [tmp_path.name]
 
 
-def test_a_marker_that_is_gone_was_perhaps_not_taken_away_for_good(
-    disk: Watched, tmp_path: Path
-) -> None:
+def test_removed_clean_shutdown_marker_is_synced_again(disk: Watched, tmp_path: Path) -> None:
     """Taken away by a life that was killed before the sync, it may be there again."""
     directory = Directory(tmp_path, disk)
     assert not take_clean_shutdown(directory)
     assert disk.synced() == [tmp_path.name]
 
 
-def test_a_log_that_was_not_closed_well_is_durable_as_far_as_was_said(
-    disk: Watched, tmp_path: Path
-) -> None:
+def test_unclean_log_is_durable_up_to_its_checkpoint(disk: Watched, tmp_path: Path) -> None:
     """Test bytes of a crash that may be in the page cache only, where the next crash would lose
     them: the segment was written to, whatever the checkpoint says (see PartitionLog.open)."""
     log = opened(disk, tmp_path)

@@ -11,7 +11,7 @@ STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9000)), max_size=4
 
 
 @given(steps=STEPS, key=st.integers(-5, 2200), kept=st.integers(0, 2200))
-def test_look_up_is_a_linear_scan(
+def test_index_lookup_agrees_with_a_linear_scan(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], key: int, kept: int
 ) -> None:
     directory = Directory(tmp_path_factory.mktemp("index"))
@@ -37,7 +37,7 @@ def test_look_up_is_a_linear_scan(
     again.close()
 
 
-def test_entries_are_kafkas(tmp_path: Path) -> None:
+def test_index_entries_have_kafkas_format(tmp_path: Path) -> None:
     directory = Directory(tmp_path)
     offsets, times = OffsetIndex(directory, "0.index"), TimeIndex(directory, "0.timeindex")
     offsets.append(5, 4097)
@@ -48,7 +48,7 @@ def test_entries_are_kafkas(tmp_path: Path) -> None:
     times.close()
 
 
-def test_time_index_is_cut_by_offset(tmp_path: Path) -> None:
+def test_time_index_is_truncated_by_offset(tmp_path: Path) -> None:
     index = TimeIndex(Directory(tmp_path), "0.timeindex")
     for timestamp, offset in ((100, 3), (200, 7), (300, 9)):
         index.append(timestamp, offset)
@@ -64,7 +64,7 @@ def test_time_index_is_cut_by_offset(tmp_path: Path) -> None:
     [bytes(7), b"\0\0\0\5\0\0\0\1" * 2, b"\0\0\0\5\0\0\0\2" + b"\0\0\0\6\0\0\0\1"],
     ids=["half an entry", "offset twice", "position goes back"],
 )
-def test_damage_is_found(tmp_path: Path, content: bytes) -> None:
+def test_index_damage_is_detected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "0.index").write_bytes(content)
     with pytest.raises(CorruptIndex, match=r"0\.index"):
         OffsetIndex(Directory(tmp_path), "0.index")

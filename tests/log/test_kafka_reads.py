@@ -64,7 +64,7 @@ def agreed(directory: Path) -> KafkaView:
     return view
 
 
-def test_after_a_good_end(tmp_path: Path) -> None:
+def test_kafka_reads_a_cleanly_closed_log(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0")
     fill(log, 150)
     log.close()
@@ -76,7 +76,7 @@ def test_after_a_good_end(tmp_path: Path) -> None:
     assert view.epochs == ((0, 0), (1, 80), (2, 160), (3, 240))
 
 
-def test_log_append_time(tmp_path: Path) -> None:
+def test_kafka_reads_log_append_time(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0")
     for number in range(50):
         log.append([with_append_time(batch([b"a"] * 2), NOW_MS + number)], 2 * number, 0, NOW_MS)
@@ -86,7 +86,7 @@ def test_log_append_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"", bytes(200), b"\xff" * 70, bytes(40)], ids=len)
-def test_after_recovery_from_a_torn_tail(tmp_path: Path, tail: bytes) -> None:
+def test_kafka_reads_a_recovered_log(tmp_path: Path, tail: bytes) -> None:
     directory = tmp_path / "t-0"
     log = opened(directory)
     fill(log, 150)
@@ -105,7 +105,7 @@ def test_after_recovery_from_a_torn_tail(tmp_path: Path, tail: bytes) -> None:
     assert agreed(directory).record_offsets == tuple(range(304))
 
 
-def test_after_truncation_and_retention(tmp_path: Path) -> None:
+def test_kafka_reads_a_truncated_and_retained_log(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     log = opened(directory)
     fill(log, 150)
@@ -119,7 +119,7 @@ def test_after_truncation_and_retention(tmp_path: Path) -> None:
     assert 0 < first <= 101
 
 
-def test_topic_ids(tmp_path: Path) -> None:
+def test_kafka_reads_topic_ids(tmp_path: Path) -> None:
     """Kafka reads our file, and writes the same one for the id it has found."""
     topic_id = uuid.UUID("915cdc9d-5c03-4048-bafb-f3ce4d69c200")
     ours, kafkas = tmp_path / "ours" / "t-0", tmp_path / "kafkas" / "t-0"
@@ -134,7 +134,7 @@ def test_topic_ids(tmp_path: Path) -> None:
     assert PartitionMetadataFile(Directory(kafkas)).topic_id == topic_id
 
 
-def test_these_tests_can_fail(tmp_path: Path) -> None:
+def test_kafka_reports_a_damaged_log(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     log = opened(directory)
     fill(log, 40)

@@ -34,7 +34,7 @@ def fill(logs: LogManager, tp: TopicPartition, count: int) -> None:
         log.append([batch()], log.log_end_offset, 0, NOW_MS)
 
 
-def test_a_clean_end_and_start(tmp_path: Path) -> None:
+def test_clean_restart_keeps_the_logs(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     for tp in (ORDERS, DASHED):
         fill(logs, tp, 5)
@@ -54,7 +54,7 @@ def test_a_clean_end_and_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_only_an_unclean_start_walks_the_logs(tmp_path: Path, clean: bool) -> None:
+def test_only_an_unclean_start_scans_the_logs(tmp_path: Path, clean: bool) -> None:
     logs = manager(tmp_path)
     fill(logs, ORDERS, 2)
     logs.close(clean=clean)
@@ -68,7 +68,7 @@ def test_only_an_unclean_start_walks_the_logs(tmp_path: Path, clean: bool) -> No
     logs.close()
 
 
-def test_recovery_begins_at_the_checkpoint(tmp_path: Path) -> None:
+def test_recovery_starts_at_the_checkpoint(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     fill(logs, ORDERS, 12)
     logs.logs[ORDERS].flush()
@@ -89,7 +89,7 @@ def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
     manager(tmp_path).close()
 
 
-def test_a_deleted_partition_is_gone_and_comes_back_empty(tmp_path: Path) -> None:
+def test_deleted_partition_returns_empty(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     long = TopicPartition("t" * 249, 3)
     for tp in (ORDERS, long):
@@ -105,7 +105,7 @@ def test_a_deleted_partition_is_gone_and_comes_back_empty(tmp_path: Path) -> Non
     logs.close()
 
 
-def test_a_deletion_cut_short_is_finished_by_the_next_start(tmp_path: Path) -> None:
+def test_interrupted_deletion_is_finished_by_the_next_start(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     fill(logs, ORDERS, 3)
     logs.close(clean=False)
@@ -116,7 +116,7 @@ def test_a_deletion_cut_short_is_finished_by_the_next_start(tmp_path: Path) -> N
     logs.close()
 
 
-def test_a_lost_log_has_no_high_watermark(tmp_path: Path) -> None:
+def test_lost_log_has_no_high_watermark(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     fill(logs, ORDERS, 3)
     logs.checkpoint_high_watermarks({ORDERS: 3})
@@ -127,7 +127,7 @@ def test_a_lost_log_has_no_high_watermark(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
+def test_new_partition_goes_to_the_emptiest_directory(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     logs = manager(first, second)
     for number in range(4):
@@ -141,14 +141,14 @@ def test_new_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_a_damaged_checkpoint_stops_the_start_and_frees_the_lock(tmp_path: Path) -> None:
+def test_damaged_checkpoint_stops_the_start_and_frees_the_lock(tmp_path: Path) -> None:
     (tmp_path / HIGH_WATERMARKS).write_text("0\n1\norders zero 5\n")
     for _ in range(2):
         with pytest.raises(CorruptCheckpoint, match="orders zero 5"):
             manager(tmp_path)
 
 
-def test_meta_properties(tmp_path: Path) -> None:
+def test_meta_properties_are_kept(tmp_path: Path) -> None:
     assert read_meta_properties(Directory(tmp_path)) is None
     meta = MetaProperties(BrokerId(3), "kVzcnVwDQEi6cPWOTWnCAA")
     write_meta_properties(Directory(tmp_path), meta)

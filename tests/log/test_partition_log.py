@@ -38,7 +38,7 @@ def test_segments_roll_by_size_index_and_age(tmp_path: Path) -> None:
     assert sorted(int(path.stem) for path in (tmp_path / "age").glob("*.log")) == [0, 9]
 
 
-def test_offsets_too_far_for_the_index_roll_as_well(tmp_path: Path) -> None:
+def test_offset_too_far_for_the_index_rolls_the_segment(tmp_path: Path) -> None:
     log = opened(tmp_path)
     far = 2**31 + 5
     for offset in (0, far):
@@ -63,14 +63,14 @@ def test_truncated_records_are_not_read_from_memory(tmp_path: Path) -> None:
     log.close()
 
 
-def test_log_append_time_counts_in_look_ups(tmp_path: Path) -> None:
+def test_lookup_by_time_uses_log_append_time(tmp_path: Path) -> None:
     log = opened(tmp_path)
     log.append([with_append_time(batch([b"a", b"b"]), NOW_MS + 777)], 0, 1, NOW_MS)
     assert log.offset_for_timestamp(NOW_MS + 1) == (0, NOW_MS + 777)
     log.close()
 
 
-def test_timestamp_inside_a_batch(tmp_path: Path) -> None:
+def test_lookup_by_time_finds_a_record_inside_a_batch(tmp_path: Path) -> None:
     log = opened(tmp_path)
     moments = [NOW_MS, NOW_MS + 500, NOW_MS + 250, NOW_MS + 1000]
     log.append([batch([b"v"] * 4, timestamps=moments)], 10, 0, NOW_MS)
@@ -82,7 +82,7 @@ def test_timestamp_inside_a_batch(tmp_path: Path) -> None:
     log.close()
 
 
-def test_the_youngest_record_is_one_that_is_there(tmp_path: Path) -> None:
+def test_greatest_timestamp_is_of_an_existing_record(tmp_path: Path) -> None:
     """The youngest of all was given up, and its segment, even its batch, stays for what is left."""
     log = opened(tmp_path)
     log.append([batch([b"v"] * 3, timestamps=[NOW_MS, NOW_MS + 1_000, NOW_MS + 300])], 0, 0, NOW_MS)
@@ -96,7 +96,7 @@ def test_the_youngest_record_is_one_that_is_there(tmp_path: Path) -> None:
     log.close()
 
 
-def test_retention_by_age_empties_the_log_in_the_end(tmp_path: Path) -> None:
+def test_retention_by_age_empties_an_old_log(tmp_path: Path) -> None:
     log = opened(tmp_path, segment_bytes=3 * batch().size, retention_ms=1000)
     fill(log, 10)
     log.delete_old_segments(10, NOW_MS + 125 * 5 + 1001)
@@ -118,7 +118,7 @@ def test_retention_by_size_keeps_enough(tmp_path: Path) -> None:
     log.close()
 
 
-def test_deleted_records_are_gone_after_a_restart_too(tmp_path: Path) -> None:
+def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> None:
     log = opened(tmp_path, segment_bytes=3 * batch().size, retention_ms=-1)
     fill(log, 10)
     with pytest.raises(OffsetOutOfRange, match="11 is above 10"):
@@ -164,7 +164,7 @@ def file_size_limit(limit: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_failed_append_leaves_no_torn_batch(tmp_path: Path) -> None:
+def test_failed_append_leaves_no_torn_batch(tmp_path: Path) -> None:
     limit = 400
     log = opened(tmp_path)
     with file_size_limit(limit), pytest.raises(OSError, match="File too large"):
@@ -190,7 +190,7 @@ def test_a_failed_append_leaves_no_torn_batch(tmp_path: Path) -> None:
         ({"segment_bytes": 0}, "segment.bytes"),
     ],
 )
-def test_bad_settings_are_named(setting: dict[str, object], why: str) -> None:
+def test_error_names_the_bad_setting(setting: dict[str, object], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         LogConfig(**setting)  # type: ignore[arg-type]
 

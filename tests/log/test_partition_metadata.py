@@ -29,7 +29,7 @@ def logs(directory: Path) -> LogManager:
 
 
 @given(st.uuids())
-def test_ids_as_text_come_back(value: uuid.UUID) -> None:
+def test_topic_id_survives_its_text_form(value: uuid.UUID) -> None:
     text = encode_uuid(value)
     assert len(text) == 22
     assert decode_uuid(text) == value
@@ -43,7 +43,7 @@ def test_malformed_topic_id_is_refused(text: str) -> None:
         decode_uuid(text)
 
 
-def test_kafkas_bytes(tmp_path: Path) -> None:
+def test_metadata_file_has_kafkas_bytes(tmp_path: Path) -> None:
     metadata = PartitionMetadataFile(Directory(tmp_path))
     assert metadata.topic_id is None
     assert not file(tmp_path).exists()
@@ -54,7 +54,7 @@ def test_kafkas_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("without", [None, uuid.UUID(int=0)])
-def test_a_topic_without_an_id_fits_any_log(tmp_path: Path, without: uuid.UUID | None) -> None:
+def test_topic_without_an_id_matches_any_log(tmp_path: Path, without: uuid.UUID | None) -> None:
     metadata = PartitionMetadataFile(Directory(tmp_path))
     metadata.assign(without)
     assert not file(tmp_path).exists()
@@ -63,7 +63,7 @@ def test_a_topic_without_an_id_fits_any_log(tmp_path: Path, without: uuid.UUID |
     assert metadata.topic_id == TOPIC_ID
 
 
-def test_an_id_is_for_ever(tmp_path: Path) -> None:
+def test_topic_id_of_a_log_never_changes(tmp_path: Path) -> None:
     metadata = PartitionMetadataFile(Directory(tmp_path))
     metadata.assign(TOPIC_ID)
     before = file(tmp_path).stat()
@@ -96,7 +96,7 @@ def test_metadata_file_that_kafka_accepts_is_read(tmp_path: Path, content: str) 
         bytes(44),
     ],
 )
-def test_a_damaged_file_stops_the_start_and_stays(tmp_path: Path, content: bytes) -> None:
+def test_damaged_metadata_file_stops_the_start_and_is_kept(tmp_path: Path, content: bytes) -> None:
     kept = logs(tmp_path)
     kept.create(ORDERS)
     kept.close()
@@ -108,7 +108,7 @@ def test_a_damaged_file_stops_the_start_and_stays(tmp_path: Path, content: bytes
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_knows_its_topic_after_any_end(tmp_path: Path, clean: bool) -> None:
+def test_topic_id_survives_any_restart(tmp_path: Path, clean: bool) -> None:
     kept = logs(tmp_path)
     log = kept.create(ORDERS)
     log.metadata.assign(TOPIC_ID)
@@ -121,7 +121,7 @@ def test_a_log_knows_its_topic_after_any_end(tmp_path: Path, clean: bool) -> Non
     kept.close()
 
 
-def test_a_deleted_log_takes_its_id_with_it(tmp_path: Path) -> None:
+def test_deleted_log_loses_its_topic_id(tmp_path: Path) -> None:
     kept = logs(tmp_path)
     kept.create(ORDERS).metadata.assign(TOPIC_ID)
     kept.delete(ORDERS)

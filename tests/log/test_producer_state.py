@@ -181,12 +181,12 @@ def state_of(*batches: RecordBatch) -> ProducerState:
     return state
 
 
-def test_a_batch_without_producer_is_not_remembered() -> None:
+def test_batch_without_producer_is_not_remembered() -> None:
     assert not state_of(batch()).producers
     assert state_of(sent(7, 0, 0)).check(batch()) is None
 
 
-def test_a_producer_that_is_silent_for_too_long_is_forgotten() -> None:
+def test_silent_producer_is_forgotten_at_its_expiration() -> None:
     state = state_of(sent(7, 0, 0))
     state.expire(NOW_MS + 999, 1000)
     assert ProducerId(7) in state.producers
@@ -194,7 +194,7 @@ def test_a_producer_that_is_silent_for_too_long_is_forgotten() -> None:
     assert verdict(state, sent(7, 0, 5)) is None
 
 
-def test_refused_batch_names_expected_sequence_and_epoch() -> None:
+def test_rejected_batch_names_expected_sequence_and_epoch() -> None:
     state = state_of(sent(7, 2, 0, 3))
     with pytest.raises(RefusedBatch, match="sequence 4, expected 3"):
         state.check(sent(7, 2, 4))
@@ -202,7 +202,7 @@ def test_refused_batch_names_expected_sequence_and_epoch() -> None:
         state.check(sent(7, 1, 3))
 
 
-def test_a_snapshot_keeps_all_that_is_remembered() -> None:
+def test_snapshot_keeps_the_whole_producer_state() -> None:
     state = state_of(*[sent(7, 1, 2 * n, 2) for n in range(9)], sent(8, 0, NEAR_THE_END, 5))
     assert decode(encode(state)).producers == state.producers
 
@@ -216,12 +216,12 @@ def test_a_snapshot_keeps_all_that_is_remembered() -> None:
         pytest.param(lambda data: data[:-42], id="an entry less"),
     ],
 )
-def test_a_damaged_snapshot_is_refused(damaged) -> None:
+def test_damaged_snapshot_is_rejected(damaged) -> None:
     with pytest.raises(CorruptSnapshot):
         decode(damaged(encode(state_of(sent(7, 0, 0)))))
 
 
-def test_a_snapshot_that_cannot_be_read_is_made_up_for_by_the_log(tmp_path: Path) -> None:
+def test_unreadable_snapshot_is_rebuilt_from_the_log(tmp_path: Path) -> None:
     log = PartitionLog.open(tmp_path, SMALL, clean=True)
     for number in range(20):
         log.append([sent(7, 0, number)], number, 0, NOW_MS)

@@ -79,7 +79,7 @@ def test_last_segment_torn_at_every_byte(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "tail", [bytes(5), bytes(300), b"\xff" * 300], ids=["5 zeros", "zeros", "ones"]
 )
-def test_rubbish_behind_the_last_batch_is_cut_off(tmp_path: Path, tail: bytes) -> None:
+def test_garbage_after_the_last_batch_is_truncated(tmp_path: Path, tail: bytes) -> None:
     written = filled(tmp_path / "a-0", 9)
     with last_segment(tmp_path / "a-0").open("ab") as file:
         file.write(tail)
@@ -101,7 +101,7 @@ def test_damage_in_an_old_segment_removes_all_later_batches(tmp_path: Path) -> N
     assert reopened(tmp_path / "a-0") == written[:intact]
 
 
-def test_below_the_recovery_point_nothing_is_walked(tmp_path: Path) -> None:
+def test_log_below_the_recovery_point_is_not_scanned(tmp_path: Path) -> None:
     written = filled(tmp_path / "a-0", 20)
     segments = sorted((tmp_path / "a-0").glob("*.log"))
     flip(segments[0], 70)
@@ -115,7 +115,7 @@ def test_below_the_recovery_point_nothing_is_walked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("damage", ["removed", "torn", "of another log"])
-def test_clean_start_with_a_bad_index(tmp_path: Path, suffix: str, damage: str) -> None:
+def test_clean_start_rebuilds_a_bad_index(tmp_path: Path, suffix: str, damage: str) -> None:
     directory = tmp_path / "a-0"
     log = PartitionLog.open(directory, LogConfig(index_interval_bytes=100), clean=True)
     for number in range(40):
@@ -138,7 +138,7 @@ def test_clean_start_with_a_bad_index(tmp_path: Path, suffix: str, damage: str) 
 
 
 @pytest.mark.parametrize("entry", [(2**62, 1), (NOW_MS + 1, 1), (NOW_MS, 0), (NOW_MS, 10**6)])
-def test_a_time_that_no_batch_has_is_not_believed(tmp_path: Path, entry: tuple[int, int]) -> None:
+def test_index_time_without_a_batch_is_ignored(tmp_path: Path, entry: tuple[int, int]) -> None:
     """The last entry is written when a segment is full, which may be flushed by then, and noted to
     be: a power failure garbles it, and below the recovery point the segment is not scanned."""
     filled(tmp_path / "a-0", 20)
@@ -229,7 +229,7 @@ while True:
 """
 
 
-def test_kill_9_loses_nothing_that_was_appended(tmp_path: Path) -> None:
+def test_kill_9_keeps_appended_records(tmp_path: Path) -> None:
     project = Path(__file__).parents[2]
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path / "a-0")],

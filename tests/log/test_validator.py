@@ -35,12 +35,12 @@ def error_of(one: RecordBatch, config: LogConfig) -> ErrorCode:
     return ErrorCode.none
 
 
-def test_a_batch_with_create_time_is_left_alone() -> None:
+def test_batch_with_create_time_is_unchanged() -> None:
     one = at(0, NOW_MS + 10**9)
     assert admitted(one, DEFAULT, NOW_MS) is one
 
 
-def test_log_append_time_is_the_leaders_clock_under_a_right_crc() -> None:
+def test_log_append_time_is_the_leaders_clock_with_a_valid_crc() -> None:
     config = LogConfig(message_timestamp_type=LOG_APPEND_TIME, message_timestamp_after_max_ms=0)
     stored = parse_batch(bytes(admitted(at(NOW_MS + 10**9), config, NOW_MS).raw))
     assert (stored.timestamp_type, stored.max_timestamp) == (TimestampType.LOG_APPEND_TIME, NOW_MS)
@@ -54,7 +54,7 @@ def test_log_append_time_is_the_leaders_clock_under_a_right_crc() -> None:
         ([0, HOUR_MS + 125, 0], ErrorCode.invalid_timestamp),
     ],
 )
-def test_every_record_counts(relative: list[int], error: ErrorCode) -> None:
+def test_timestamp_of_every_record_is_checked(relative: list[int], error: ErrorCode) -> None:
     assert error_of(at(*[NOW_MS + moment for moment in relative]), WITHIN) is error
 
 
@@ -83,7 +83,7 @@ def test_invalid_batch_is_refused_with_its_error(
     assert error_of(one, config) is error
 
 
-def test_the_old_limit_counts_both_ways_where_the_new_ones_say_nothing() -> None:
+def test_old_timestamp_limit_applies_both_ways_without_the_new_ones() -> None:
     topic = TopicConfig().overridden(
         {"message.timestamp.difference.max.ms": "5000", "message.timestamp.after.max.ms": "100"}
     )
@@ -92,7 +92,7 @@ def test_the_old_limit_counts_both_ways_where_the_new_ones_say_nothing() -> None
     assert config.message_timestamp_after_max_ms == 100
 
 
-def test_broker_settings_are_the_topics_defaults() -> None:
+def test_broker_settings_are_defaults_of_topics() -> None:
     broker = BrokerConfig.model_validate(
         {
             "broker.id": 1,

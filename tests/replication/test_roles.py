@@ -97,7 +97,7 @@ IGNORED = {
 }
 
 
-def test_the_table_has_every_pair() -> None:
+def test_step_table_has_every_pair_of_role_and_event() -> None:
     assert set(STEPS) == set(Role)
     for steps in STEPS.values():
         assert set(steps) == set(get_args(Event)) == set(EVENTS)
@@ -115,7 +115,7 @@ def test_event_for_another_role_changes_nothing(role: Role, kind: type[Event]) -
 
 
 @pytest.mark.parametrize("role", [Role.FOLLOWER, Role.OFFLINE])
-def test_only_a_leader_takes_records(role: Role) -> None:
+def test_only_a_leader_accepts_records(role: Role) -> None:
     lab = lab_with(role)
     before = state(lab[A])
     refused = Respond(request=7, error=ErrorCode.not_leader_or_follower, base_offset=-1)
@@ -134,7 +134,7 @@ def test_every_role_can_follow_every_role(old: Role, new: Role) -> None:
 
 
 @pytest.mark.parametrize("role", Role)
-def test_words_of_an_older_epoch_are_refused(role: Role) -> None:
+def test_request_of_an_older_epoch_is_rejected(role: Role) -> None:
     lab = lab_with(role)
     old = lab.word()
     lab.elect(LEADERS[role], (A, B), to=(A,))
@@ -145,7 +145,7 @@ def test_words_of_an_older_epoch_are_refused(role: Role) -> None:
 
 
 @pytest.mark.parametrize("role", Role)
-def test_repeated_words_change_nothing(role: Role) -> None:
+def test_repeated_request_changes_nothing(role: Role) -> None:
     lab = lab_with(role)
     before = state(lab[A])
     lab.tell(A)
@@ -153,7 +153,7 @@ def test_repeated_words_change_nothing(role: Role) -> None:
 
 
 @pytest.mark.parametrize("role", Role)
-def test_a_newer_version_within_the_epoch_brings_its_isr(role: Role) -> None:
+def test_newer_version_within_the_epoch_updates_the_isr(role: Role) -> None:
     lab = lab_with(role)
     lab.version += 1
     lab.isr = (A,)
@@ -189,7 +189,7 @@ def test_requests_are_fenced_by_epoch(role: Role, epoch: int | None, error: Erro
     assert lab_with(role)[A].check_leader(presumed) is error
 
 
-def test_a_replica_knows_nothing_before_the_first_word() -> None:
+def test_replica_has_no_role_before_its_first_request() -> None:
     replica = Lab(1)[A]
     assert (replica.role, replica.leader, replica.leader_epoch) == (Role.OFFLINE, NO_LEADER, -1)
     assert (replica.isr, replica.replicas, replica.zk_version) == ((), (), -1)

@@ -1,5 +1,5 @@
-"""Fixtures of simulated machines: hosts that echo over the simulated network through the broker's
-own connections, and a disk for logs."""
+"""Fixtures of simulated machines: hosts that echo through the broker's own connections over the
+simulated network, and a disk for logs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,17 +25,17 @@ PORT = 9092
 
 
 class World:
-    """A loop, a network, and ``server``, whose answers take as long as it is told."""
+    """A loop, a network, and ``server``, which answers after ``serves_after_s``."""
 
     def __init__(self, seed: int = 1) -> None:
         random = Random(seed)
         self.loop = SimulatedLoop(random, steps_max=1_000_000)
         self.network = SimulatedNetwork(self.loop, random)
         self.trace: list[tuple[Any, ...]] = []
-        """Time, host, what: everything that was noticed."""
+        """All observed events: time, host, description."""
         self.serves_after_s = 0.0
         self.connections: Connections | None = None
-        """The server's."""
+        """The connections of the server."""
         self.server = SimulatedProcess("server")
         self.client = SimulatedProcess("client-1")
         for host in ("server", "client-1"):
@@ -48,7 +48,7 @@ class World:
         return self.loop.create_task(work, context=process.context.copy())
 
     def serve(self) -> None:
-        """The server begins to listen, as the process that ``server`` is now."""
+        """Start listening, in the present process of ``server``."""
         self.start(self.server, self._serve(self.server))
         self.loop.run_for(0.001)
 
@@ -74,7 +74,7 @@ class World:
         self.connections.accept(process.spawn)
 
     def die(self, process: SimulatedProcess) -> None:
-        """kill -9."""
+        """Kill a process (SIGKILL)."""
         self.loop.kill(process)
         self.network.process_died(process)
 
@@ -83,7 +83,7 @@ class World:
         self.network.power_lost(process.host)
 
     def restart_server(self) -> None:
-        """Another process; the host gets its power back."""
+        """Start another process of the server, on a host with power."""
         self.server = SimulatedProcess("server", self.server.incarnation + 1)
         self.network.power_restored("server")
         self.serve()
@@ -92,7 +92,7 @@ class World:
         return BrokerConnection("server", PORT, "tests")
 
     def ask(self, connection: BrokerConnection, timeout_s: float = 30.0) -> asyncio.Task[Any]:
-        """One call by the client."""
+        """Send one request from the client."""
         return self.start(self.client, self._ask(connection, timeout_s))
 
     async def _ask(self, connection: BrokerConnection, timeout_s: float) -> Any:
@@ -116,7 +116,7 @@ def make_world() -> type[World]:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """Its server listens."""
+    """Return a world with a listening server."""
     world = World()
     world.serve()
     yield world
@@ -126,5 +126,5 @@ def world() -> Iterator[World]:
 
 @pytest.fixture
 def disk() -> SimulatedDisk:
-    """A disk for a broker's logs."""
+    """Return a disk for the logs of a broker."""
     return log_disk()

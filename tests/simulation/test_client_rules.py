@@ -1,4 +1,4 @@
-"""Answers to clients: each invariant broken once and kept once, by hand."""
+"""The invariants of answers to clients: each is broken once and kept once."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -44,7 +44,7 @@ BOTH = frozenset({"one", "other"})
 
 
 def sent(crc: int, sequence: int, producer: int = 7) -> SentBatch:
-    """A batch of two records."""
+    """Return a sent batch of two records."""
     return SentBatch(
         tp=TP,
         topic_id=None,
@@ -83,7 +83,7 @@ class Seen:
         self.group_answers = GenerationsModel(self.observer, self._fail)
 
     def heard_of(self, tp: TopicPartition, epoch: int) -> None:
-        """Broker 1 goes by this epoch."""
+        """Let broker 1 know this epoch."""
         hosted: Any = SimpleNamespace(tp=tp, replica=SimpleNamespace(leader_epoch=epoch))
         self.observer._hosted[1, tp] = hosted
 
@@ -105,14 +105,14 @@ def seen() -> Seen:
     [
         (log(1, 2, 3), None),
         (log(2, 3), None),  # retention took the first
-        (log(1, 2), None),  # the last one was given up
+        (log(1, 2), None),  # the last one was rejected
         (log(1, 2, 1), "ProducerState/duplicate-batch"),
         (log(1, 3), "ProducerState/batch-out-of-sequence"),
         (log(2, 1), "ProducerState/batch-out-of-sequence"),
-        (log(1, 9, 2), None),  # another client's between them
+        (log(1, 9, 2), None),  # another client's batch is between them
     ],
 )
-def test_an_idempotent_producers_batches_are_there_once_and_in_order(
+def test_idempotent_batches_are_in_the_log_once_and_in_order(
     there: list[BatchExtent], broken: str | None
 ) -> None:
     known = {1: sent(1, 0), 2: sent(2, 2), 3: sent(3, 4), 9: sent(9, 0, producer=8)}
@@ -124,18 +124,18 @@ def test_an_idempotent_producers_batches_are_there_once_and_in_order(
     assert told.value.invariant == broken
 
 
-def test_a_batch_without_a_number_may_be_there_twice() -> None:
+def test_batch_without_sequence_number_may_be_duplicated() -> None:
     judge.check_sequence(TP, log(1, 1), {1: replace(sent(1, -1), producer=-1)})
 
 
-def test_times_are_those_of_the_first_record_that_is_not_older() -> None:
+def test_time_lookup_expects_the_first_record_that_is_not_older() -> None:
     told = dict(judge.lookup_times(log(10, 20, 20, 30)))
     assert told == {20: 2, 19: 2, 30: 6, 29: 6}
     assert not list(judge.lookup_times(log(10)))
     assert dict(judge.lookup_times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
 
 
-def test_a_window_is_as_long_as_from_its_oldest_batch() -> None:
+def test_window_is_limited_by_its_oldest_unanswered_batch() -> None:
     window = Window()
     for number in range(5):
         assert window.has_room(5)
@@ -149,7 +149,7 @@ def test_a_window_is_as_long_as_from_its_oldest_batch() -> None:
     assert window.has_room(5)
 
 
-# --- retention ------------------------------------------------------------------------------------
+# --- answers to consumers and producers -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,9 @@ def test_log_end_does_not_go_back_behind_read_records(seen: Seen) -> None:
     seen.partition.read_end = 8
     before = seen.answers.read_end(TP)
     seen.answers.end_answered(TP, leader=1, epoch=3, end=8, read_end=before)
-    seen.answers.end_answered(TP, leader=2, epoch=2, end=5, read_end=before)  # deposed
-    seen.answers.end_answered(TP, leader=1, epoch=2, end=5, read_end=before)  # before it heard
+    seen.answers.end_answered(TP, leader=2, epoch=2, end=5, read_end=before)  # a deposed leader
+    # a leader of an earlier epoch
+    seen.answers.end_answered(TP, leader=1, epoch=2, end=5, read_end=before)
     assert not seen.broken
     seen.answers.end_answered(TP, leader=1, epoch=3, end=7, read_end=before)
     assert seen.broken == ["ListOffsets/end-went-back"]
@@ -215,27 +216,28 @@ def test_later_coordinator_knows_earlier_generations(seen: Seen) -> None:
     told = seen.group_answers
     told.joined("g", 4, BOTH, told.request_context("g", 1))
     told.synced("g", 4)
-    told.joined("g", 4, BOTH, told.request_context("g", 1))  # asked once more
+    told.joined("g", 4, BOTH, told.request_context("g", 1))  # asked again
     told.joined("g", 4, frozenset(), told.request_context("g", 1))  # a follower receives no members
-    told.joined("g", 2, frozenset(), told.request_context("g", 2))  # of one that was deposed
+    # the answer of a deposed coordinator
+    told.joined("g", 2, frozenset(), told.request_context("g", 2))
     assert not seen.broken
     told.joined("g", 4, frozenset({"third"}), told.request_context("g", 1))
     told.joined("g", 3, frozenset(), told.request_context("g", 1))
     assert seen.broken == ["Groups/generation-went-back"] * 2
 
 
-def test_a_former_generation_commits_nothing(seen: Seen) -> None:
+def test_commit_of_a_former_generation_is_a_violation(seen: Seen) -> None:
     told = seen.group_answers
     earlier = told.request_context("g", 1)
     told.synced("g", 4)
     told.committed("g", 4, told.request_context("g", 1))
-    told.committed("g", 3, earlier)  # the next one began meanwhile
+    told.committed("g", 3, earlier)  # the next generation began meanwhile
     assert not seen.broken
     told.committed("g", 3, told.request_context("g", 1))
     assert seen.broken == ["Groups/former-generation-commits"]
 
 
-def test_where_offsets_were_lost_as_they_may_be_nothing_is_said_of_generations(seen: Seen) -> None:
+def test_generations_are_not_judged_after_a_permitted_loss(seen: Seen) -> None:
     home = seen.observer.find(HOME)
     assert home is not None
     home.ended_guarantees.append((1.0, 0))
@@ -247,7 +249,7 @@ def test_where_offsets_were_lost_as_they_may_be_nothing_is_said_of_generations(s
 
 
 def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
-    """Broker 1 takes the word of a member whose session is three seconds."""
+    """Let broker 1 accept a request of a member with a session of three seconds."""
     before = seen.group_answers.request_context("g", 1, member)
     answered_at = asked_at + 0.5
     seen.group_answers.request_accepted(
@@ -258,7 +260,7 @@ def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
 def test_member_silent_beyond_its_session_is_expired(seen: Seen) -> None:
     hears(seen, 1.0)
     hears(seen, 20.0, "other")
-    hears(seen, 5.0)  # of 1.5, three seconds, and a tick
+    hears(seen, 5.0)  # 1.5 s, three seconds and a tick
     assert not seen.broken
     hears(seen, 9.6)
     assert seen.broken == ["Groups/expired-member-kept"]
@@ -266,14 +268,14 @@ def test_member_silent_beyond_its_session_is_expired(seen: Seen) -> None:
 
 def test_unanswered_request_may_have_been_received(seen: Seen) -> None:
     hears(seen, 1.0)
-    seen.group_answers.request_context("g", 1, "one")  # it asks, and hears nothing
+    seen.group_answers.request_context("g", 1, "one")  # it sends a request without an answer
     hears(seen, 9.0)
     assert not seen.broken
     hears(seen, 20.0)
     assert seen.broken == ["Groups/expired-member-kept"]
 
 
-def test_a_coordinator_that_did_not_run_has_not_looked_at_its_members(seen: Seen) -> None:
+def test_paused_coordinator_may_keep_expired_members(seen: Seen) -> None:
     hears(seen, 1.0)
     seen.observer.pause_changed_at[1] = 8.0
     hears(seen, 20.0)

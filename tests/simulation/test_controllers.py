@@ -1,4 +1,4 @@
-"""The rules of controllers: each broken once by hand, and kept once."""
+"""The invariants of controllers: each is broken once and kept once."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -45,7 +45,8 @@ STATE = PartitionState(
 
 
 class Bounces:
-    """1 leads, 2 is in the ISR as its tenth incarnation, and all is as it was."""
+    """Broker 1 leads, broker 2 is in the ISR with its tenth registration, and nothing has
+    changed."""
 
     def __init__(self) -> None:
         self.judge = ControllerModel()
@@ -72,7 +73,7 @@ def bounces() -> Bounces:
     return Bounces()
 
 
-def test_bounced_member_stays_in_the_isr(bounces: Bounces) -> None:
+def test_bounced_member_in_the_isr_is_a_violation(bounces: Bounces) -> None:
     comes(bounces.context, SECOND, 60)
     with pytest.raises(
         Violation, match=r"Isr/restarted-broker-stays: t-0: brokers \[2\], which restarted"
@@ -86,19 +87,19 @@ def test_bounced_member_may_stay_without_a_leader(bounces: Bounces) -> None:
     bounces.steps()
 
 
-def test_bounced_member_has_left_the_isr(bounces: Bounces) -> None:
+def test_bounced_member_outside_the_isr_is_allowed(bounces: Bounces) -> None:
     comes(bounces.context, SECOND, 60)
     bounces.reads(FIRST, lives={FIRST: 10}, mzxid=61)
 
 
-def test_member_joined_after_it_bounced(bounces: Bounces) -> None:
+def test_member_that_joins_after_it_bounced_is_allowed(bounces: Bounces) -> None:
     """Test a join by a leader that did not see the registration yet."""
     bounces.reads(FIRST, lives={FIRST: 10}, mzxid=51)
     comes(bounces.context, SECOND, 60)
     bounces.reads(FIRST, SECOND, lives={FIRST: 10, SECOND: 0}, mzxid=61)
 
 
-def test_member_joined_before_it_bounced(bounces: Bounces) -> None:
+def test_member_that_joined_before_it_bounced_is_a_violation(bounces: Bounces) -> None:
     bounces.reads(FIRST, lives={FIRST: 10}, mzxid=51)
     comes(bounces.context, SECOND, 60)
     with pytest.raises(Violation, match="Isr/restarted-broker-stays"):
@@ -114,7 +115,7 @@ def told(bounces: Bounces, told: BrokerId) -> None:
 
 
 @pytest.mark.parametrize("broker", IN_SYNC)
-def test_bounced_leader_is_named(bounces: Bounces, broker: BrokerId) -> None:
+def test_bounced_leader_in_a_request_is_a_violation(bounces: Bounces, broker: BrokerId) -> None:
     told(bounces, broker)
     comes(bounces.context, FIRST, 60)
     what = f"broker {broker} is informed that 1 leads t-0 since epoch 4"
@@ -155,7 +156,7 @@ class Suspecting(SimpleNamespace):
         (Result.UNKNOWN, ["Isr/suspicion-forgotten"]),
     ],
 )
-def test_suspect_is_trusted_only_when_its_leaving_is_written(
+def test_suspect_is_trusted_only_after_its_removal_is_written(
     result: Result, broken: list[str]
 ) -> None:
     heard = Written(token=1, result=result)
@@ -182,12 +183,12 @@ def elected(leader: int, isr: tuple[int, ...]) -> tuple[WriteStates]:
     ("isr", "live", "stopping", "leader"),
     [
         ((1,), (1, 2, 3), (1,), 1),  # alone in sync, it stays
-        ((1,), (2, 3), (), NO_LEADER),  # until it is gone
-        ((1,), (2, 3), (), 2),  # uncleanly
+        ((1,), (2, 3), (), NO_LEADER),  # until it is removed
+        ((1,), (2, 3), (), 2),  # an unclean election
         ((1, 2), (1, 2), (1,), 2),
     ],
 )
-def test_leader_is_replaced_when_it_is_gone_or_has_a_successor(
+def test_absent_or_succeeded_leader_may_be_replaced(
     isr: Any, live: Any, stopping: Any, leader: int
 ) -> None:
     kept = isr if leader == NO_LEADER else (leader,)
@@ -197,13 +198,13 @@ def test_leader_is_replaced_when_it_is_gone_or_has_a_successor(
 @pytest.mark.parametrize(
     ("isr", "live", "stopping", "leader", "able"),
     [
-        ((1,), (1, 2, 3), (1,), NO_LEADER, 1),  # it is still there
+        ((1,), (1, 2, 3), (1,), NO_LEADER, 1),  # it is still in the ISR
         ((1,), (1, 2, 3), (1,), 2, 1),
         ((1, 2), (2, 3), (), NO_LEADER, 2),  # another broker is in sync
         ((1, 2), (2, 3), (), 3, 2),
     ],
 )
-def test_leader_is_replaced_while_a_member_could_lead(
+def test_leader_replaced_although_a_member_could_lead_is_a_violation(
     isr: Any, live: Any, stopping: Any, leader: int, able: int
 ) -> None:
     found = led(isr, live=live, stopping=stopping)
@@ -213,7 +214,7 @@ def test_leader_is_replaced_while_a_member_could_lead(
         check_leaders(found, elected(leader, isr if leader == NO_LEADER else (leader,)))
 
 
-def test_member_that_stops_with_the_leader_stays_in_the_isr() -> None:
+def test_removed_member_that_stops_with_the_leader_is_a_violation() -> None:
     found = led((1, 2, 3), live=(1, 2), stopping=(1, 2))
     check_leaders(found, elected(1, (1, 2)))
     with pytest.raises(
@@ -224,11 +225,11 @@ def test_member_that_stops_with_the_leader_stays_in_the_isr() -> None:
 
 
 @pytest.mark.parametrize("isr", [(1,), (3,), (1, 3)])
-def test_partition_has_no_leader_when_none_could_lead(isr: Any) -> None:
+def test_partition_without_an_eligible_leader_may_have_none(isr: Any) -> None:
     check_leaders(led(isr, live=(2,)), ())
 
 
-def test_partition_has_no_leader_though_a_member_could_lead() -> None:
+def test_partition_without_leader_although_a_member_could_lead_is_a_violation() -> None:
     found = led((1, 2, 3), live=(2,))
     with pytest.raises(
         Violation,
@@ -239,7 +240,7 @@ def test_partition_has_no_leader_though_a_member_could_lead() -> None:
     check_leaders(found, ())
 
 
-def test_dead_broker_is_written_into_an_isr() -> None:
+def test_dead_broker_in_a_written_isr_is_a_violation() -> None:
     found = led((1, 2, 3), live=(1, 2))
     check_leaders(found, elected(2, (2, 1)))
     with pytest.raises(Violation, match=r"Isr/dead-broker-stays: 2 is to lead t-0, .* has \[3\]"):
@@ -253,17 +254,17 @@ REMAINS = AnswerShutdown(token=1, error=ErrorCode.none, remaining=(TP,))
     ("isr", "live", "stopping"),
     [
         ((1,), (1, 2, 3), (1,)),  # no other broker is in sync
-        ((1, 2), (1, 3), (1,)),  # who is, is away
-        ((1, 2), (1, 2), (1, 2)),  # or stops, too
+        ((1, 2), (1, 3), (1,)),  # the other member is away
+        ((1, 2), (1, 2), (1, 2)),  # the other member stops, too
     ],
 )
-def test_leadership_may_remain_where_no_other_broker_can_lead(
+def test_leadership_may_remain_if_no_other_broker_can_lead(
     isr: Any, live: Any, stopping: Any
 ) -> None:
     check_leaders(led(isr, live=live, stopping=stopping), (REMAINS,))
 
 
-def test_leadership_remains_though_another_broker_can_lead() -> None:
+def test_leadership_that_remains_although_another_broker_can_lead_is_a_violation() -> None:
     for stopping in ((1,), ()):
         found = led((1, 2), live=(1, 2), stopping=stopping)
         with pytest.raises(

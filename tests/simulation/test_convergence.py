@@ -1,4 +1,4 @@
-"""Judgement at the end of a run, by hand."""
+"""The judgement at the end of a run."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ def test_producer_that_waits_for_replicated_records_is_a_violation(topic: str) -
     left: dict[int, Any] = {1: SimpleNamespace(waiting_producers=0), 2: None}
     agreement.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
     left[2] = SimpleNamespace(waiting_producers=2)
-    if topic == OFFSETS_TOPIC:  # where coordinators write on
+    if topic == OFFSETS_TOPIC:  # coordinators still write to it
         agreement.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
         return
     with pytest.raises(
@@ -50,7 +50,7 @@ def test_settings_are_known_to_the_log_and_to_the_replica() -> None:
     ("bases", "start", "kept"),
     [((0,), 9, False), ((0, 5), 4, False), ((0, 5), 5, True), ((5, 9), 7, False)],
 )
-def test_segment_of_voided_records_is_not_kept(
+def test_segment_of_deleted_records_is_detected(
     bases: tuple[int, ...], start: int, kept: bool
 ) -> None:
     replica: Any = SimpleNamespace(

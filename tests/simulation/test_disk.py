@@ -1,4 +1,4 @@
-"""The disk in memory: like the real one while nothing happens, and what happens when it does."""
+"""The disk in memory: it behaves as a real one, except for the injected faults."""
 
 import errno
 import shutil
@@ -29,7 +29,7 @@ SEEDS = range(60)
 
 
 class RealAndMemory(RuleBasedStateMachine):
-    """Whatever is asked of both, they answer the same."""
+    """A comparison of both file systems: each operation must give the same result."""
 
     @initialize()
     def begin(self) -> None:
@@ -104,7 +104,7 @@ class RealAndMemory(RuleBasedStateMachine):
     def rename(self, pair: tuple[Path, Path]) -> None:
         source, target = pair
         if REAL.is_directory(self.folder / source) and REAL.is_directory(self.folder / target):
-            return  # the system lets an empty one go; not asked for
+            return  # the system removes an empty one, which is not tested
         self.both(lambda files, root: files.rename(root / source, root / target))
 
     @rule(path=PATHS)
@@ -132,7 +132,7 @@ class RealAndMemory(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-def test_a_lock_is_also_that_of_a_duplicate_made_before_it() -> None:
+def test_lock_is_shared_with_an_earlier_duplicate() -> None:
     """Test the rule of flock: the lock belongs to the open file."""
     disk = SimulatedDisk(Random(1))
     disk.make_directory(HOME)
@@ -147,7 +147,7 @@ def test_a_lock_is_also_that_of_a_duplicate_made_before_it() -> None:
     disk.lock(other)
 
 
-def test_a_write_may_take_only_a_part_and_never_nothing() -> None:
+def test_partial_write_takes_at_least_one_byte() -> None:
     disk = SimulatedDisk(Random(1), short=Random(1))
     disk.make_directory(HOME)
     descriptor = disk.open(FILE)
@@ -165,7 +165,7 @@ def outcome(action: Callable[[], Any]) -> Any:
 
 
 def tree(files: FileSystem, path: Path) -> Any:
-    """All names below, with what they are."""
+    """Return all names below ``path``, with their kinds and contents."""
     if not files.is_directory(path):
         return files.read(path)
     return {name: tree(files, path / name) for name in sorted(files.names(path))}
@@ -176,7 +176,7 @@ TestRealAndMemory.settings = settings(max_examples=examples(30), stateful_step_c
 
 
 def disk_with(content: bytes, seed: int = 0) -> tuple[SimulatedDisk, int]:
-    """A disk with one durable file, open."""
+    """Return a disk with one durable file, and its descriptor."""
     disk = SimulatedDisk(Random(seed))
     disk.make_directory(HOME)
     descriptor = disk.open(FILE)
@@ -190,8 +190,8 @@ def disk_with(content: bytes, seed: int = 0) -> tuple[SimulatedDisk, int]:
 def after_power_loss(
     content: bytes, act: Callable[[SimulatedDisk, int], object], path: Path = FILE
 ) -> set[bytes | None]:
-    """Return the contents of the file after ``act`` and a power failure, over many seeds; None: no
-    file."""
+    """Return the contents of the file after ``act`` and a power failure, over many seeds. None
+    stands for a missing file."""
     found: set[bytes | None] = set()
     for seed in SEEDS:
         disk, descriptor = disk_with(content, seed)
@@ -223,7 +223,7 @@ def test_unsynced_bytes_survive_vanish_or_are_torn() -> None:
     assert any(rest.strip(b"\0") for rest in rests), "garbage for sectors"
 
 
-def test_a_cut_that_was_not_synced_may_be_undone_with_all_that_came_after_it() -> None:
+def test_unsynced_truncation_may_be_undone_with_later_appends() -> None:
     def act(disk: SimulatedDisk, descriptor: int) -> None:
         disk.truncate(descriptor, 2)
         disk.write(descriptor, b"X")
@@ -243,14 +243,14 @@ def test_file_with_an_unsynced_name_may_vanish() -> None:
     assert after_power_loss(b"old", act, other) == {None, b"new"}
 
 
-def test_a_removal_that_was_not_synced_may_be_undone() -> None:
+def test_unsynced_removal_may_be_undone() -> None:
     def act(disk: SimulatedDisk, _: int) -> None:
         disk.remove(FILE)
 
     assert after_power_loss(b"old", act) == {None, b"old"}
 
 
-def test_names_that_may_survive_a_power_failure_are_known() -> None:
+def test_disk_knows_names_that_may_survive_a_power_failure() -> None:
     disk = SimulatedDisk(Random(1))
     disk.make_directory(HOME)
     disk.sync_directory(HOME)
@@ -312,7 +312,7 @@ def replace(disk: SimulatedDisk, *, synced: bool) -> None:
     disk.rename(HOME / "tmp", FILE)
 
 
-def test_a_rename_that_was_not_synced_happens_in_whole_or_not_at_all() -> None:
+def test_unsynced_rename_is_atomic() -> None:
     found = after_power_loss(b"old", lambda disk, _: replace(disk, synced=True))
     assert found == {b"old", b"new"}
 
@@ -325,7 +325,7 @@ def test_rename_does_not_sync_the_renamed_file() -> None:
     assert after_power_loss(b"old", act) > {b"", b"new"}
 
 
-def test_a_new_directory_goes_with_all_that_is_in_it() -> None:
+def test_unsynced_directory_vanishes_with_its_contents() -> None:
     inner = HOME / "inner"
     left = set()
     for seed in SEEDS:
@@ -338,7 +338,7 @@ def test_a_new_directory_goes_with_all_that_is_in_it() -> None:
     assert left == {False, ("x",)}
 
 
-def test_changes_of_names_may_happen_out_of_order() -> None:
+def test_unsynced_name_changes_may_happen_out_of_order() -> None:
     left = set()
     for seed in SEEDS:
         disk, _ = disk_with(b"", seed)
@@ -349,7 +349,7 @@ def test_changes_of_names_may_happen_out_of_order() -> None:
     assert left == {"file", "afile", "bfile", "abfile"}
 
 
-def test_a_killed_process_loses_nothing_but_its_locks_and_descriptors() -> None:
+def test_killed_process_loses_only_its_locks_and_descriptors() -> None:
     disk, descriptor = disk_with(b"old")
     disk.lock(descriptor)
     disk.write(descriptor, b"new")
@@ -404,7 +404,7 @@ def test_full_disk_stores_the_bytes_that_fit() -> None:
     disk.capacity = UNLIMITED_BYTES
 
 
-def test_errors_of_reads_and_writes() -> None:
+def test_failing_disk_raises_errors_of_reads_and_writes() -> None:
     lengths = set()
     for seed in SEEDS:
         disk, descriptor = disk_with(b"old", seed)
@@ -420,7 +420,7 @@ def test_errors_of_reads_and_writes() -> None:
     assert lengths == {3, 4, 5, 6}, "a write that fails may be done in part"
 
 
-def test_a_new_disk_is_empty() -> None:
+def test_new_disk_is_empty() -> None:
     disk, _ = disk_with(b"old")
     disk.wipe()
     assert disk.names(Path("/")) == []

@@ -1,4 +1,4 @@
-"""The rules of coordinators of groups: each broken once by hand, and kept once."""
+"""The invariants of group coordinators: each is broken once and kept once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,7 +107,7 @@ def refused(*_: Any) -> bytes:
 
 
 class Members(list[Any]):
-    """Known by their ids."""
+    """A list of members that are known by their ids."""
 
     def __init__(self, of: list[Any]) -> None:
         super().__init__(of)
@@ -162,7 +162,7 @@ def test_deposed_coordinator_is_not_judged_by_its_watermark(groups: Groups) -> N
     groups.step(stored(10))
 
 
-def test_generation_is_given_out_before_it_is_stored(groups: Groups) -> None:
+def test_unstored_generation_in_an_answer_is_a_violation(groups: Groups) -> None:
     answer = Respond(request=2, answer=SyncAnswer(assignment=b"all"))
     groups.step(groups.sync(), answer)
     groups.by_id[GROUP].generation += 1
@@ -176,7 +176,7 @@ def test_generation_is_given_out_before_it_is_stored(groups: Groups) -> None:
     groups.step(stored(9), answer)
 
 
-def test_groups_of_an_earlier_leader_epoch_are_served(groups: Groups) -> None:
+def test_request_to_groups_of_an_earlier_epoch_is_a_violation(groups: Groups) -> None:
     groups.replica.leader_epoch = 7
     with pytest.raises(
         Violation, match=r"Groups/not-loaded-in-epoch: .* leader epoch 5 are .* leader in 7"
@@ -184,7 +184,7 @@ def test_groups_of_an_earlier_leader_epoch_are_served(groups: Groups) -> None:
         groups.step(groups.commit())
 
 
-def test_session_ends_too_early(groups: Groups) -> None:
+def test_session_that_ends_too_early_is_a_violation(groups: Groups) -> None:
     groups.heartbeat(1_000)
     groups.step(Tick(at=groups.at(3_900)))
     with pytest.raises(
@@ -193,12 +193,12 @@ def test_session_ends_too_early(groups: Groups) -> None:
         groups.step(Tick(at=groups.at(3_900)), leaves=True)
 
 
-def test_session_ends_when_it_is_over(groups: Groups) -> None:
+def test_expired_session_may_end(groups: Groups) -> None:
     groups.heartbeat(1_000)
     groups.step(Tick(at=groups.at(4_000)), leaves=True)
 
 
-def test_session_begins_when_groups_are_loaded(groups: Groups) -> None:
+def test_session_restarts_when_groups_are_loaded(groups: Groups) -> None:
     with pytest.raises(
         Violation, match=r"Groups/live-member-removed: .* silent for 2900 of 3000 ms"
     ):

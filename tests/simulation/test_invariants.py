@@ -1,4 +1,4 @@
-"""Each invariant, broken by hand: a checker that cannot fail checks nothing."""
+"""The invariants of a partition, each of them broken."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ OTHER = batch((b"other",), leader_epoch=0)
 
 
 class Story:
-    """Three brokers; 1 leads epoch 0, and what they do is said step by step."""
+    """Three brokers with step-by-step events. Broker 1 leads epoch 0."""
 
     def __init__(self) -> None:
         self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
@@ -62,7 +62,8 @@ class Story:
         unclean: bool = False,
         lives: Mapping[int, int] | None = None,
     ) -> None:
-        """``lives``: as which incarnation a member is in the ISR, if not as its first."""
+        """Return a state. ``lives`` has the broker epochs of members that are not in the ISR with
+        their first."""
         self.version += 1
         state = PartitionState(
             leader=leader, leader_epoch=epoch, isr=tuple(isr), controller_epoch=1,
@@ -100,7 +101,7 @@ class Story:
             self.step(broker, HighWatermark(offset=to))
 
     def replicated(self) -> None:
-        """One record, everywhere, committed."""
+        """Append one record everywhere, and commit it."""
         for broker in (1, 2, 3):
             self.append(broker)
         self.commit(1, 2, 3, to=1)
@@ -124,11 +125,11 @@ def test_sound_state_breaks_no_invariant(story: Story) -> None:
     assert story.partition.is_guaranteed(0, sent_at=0.0)
 
 
-def test_a_leader_outside_the_isr(story: Story) -> None:
+def test_leader_outside_the_isr_is_a_violation(story: Story) -> None:
     broken("Isr/leader-is-no-member", story.state, 1, 1, (2, 3))
 
 
-def test_an_unclean_election_where_none_is_allowed(story: Story) -> None:
+def test_unclean_election_without_permission_is_a_violation(story: Story) -> None:
     story.state(1, 0, (1, 2))
     broken("Election/unclean-leader", story.state, 3, 1, (3,))
 
@@ -141,7 +142,7 @@ def test_unclean_election_ends_earlier_guarantees(story: Story) -> None:
 
 
 def test_record_acked_by_an_unaware_leader_is_not_guaranteed(story: Story) -> None:
-    """Alone in the ISR that it knows, it waits for no follower."""
+    """Test a leader that knows an ISR of itself alone, and so waits for no follower."""
     story.append(1, OTHER)
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
     append = Append(batches=(RECORD,), base_offset=1, leader_epoch=0)
@@ -152,32 +153,32 @@ def test_record_acked_by_an_unaware_leader_is_not_guaranteed(story: Story) -> No
     assert story.partition.acked_by_deposed == {RECORD.crc}
 
 
-def test_two_leaders_of_one_epoch(story: Story) -> None:
+def test_two_leaders_of_one_epoch_are_a_violation(story: Story) -> None:
     broken("LeaderEpoch/two-leaders", story.state, 2, 0, (1, 2, 3))
 
 
-def test_two_that_append_in_one_epoch(story: Story) -> None:
+def test_two_appending_brokers_in_one_epoch_are_a_violation(story: Story) -> None:
     story.append(1)
     story.roles[2] = (Role.LEADER, 0)
     broken("LeaderEpoch/two-leaders", story.append, 2)
 
 
-def test_an_epoch_that_goes_back(story: Story) -> None:
+def test_decreasing_leader_epoch_is_a_violation(story: Story) -> None:
     story.state(2, 4, (2, 3))
     broken("LeaderEpoch/went-back", story.state, 3, 3, (2, 3))
 
 
-def test_a_watermark_above_the_log(story: Story) -> None:
+def test_high_watermark_above_the_log_is_a_violation(story: Story) -> None:
     broken("HighWatermark/out-of-range", story.commit, 1, to=1)
 
 
-def test_a_follower_s_watermark_above_all_that_was_committed(story: Story) -> None:
+def test_follower_watermark_above_committed_records_is_a_violation(story: Story) -> None:
     story.append(2)
     broken("HighWatermark/out-of-range", story.commit, 2, to=1)
 
 
-def test_the_watermark_of_a_leader_that_is_damaged_and_leads_on_is_as_good(story: Story) -> None:
-    """A sync failed, and was not missed: it sees what it wrote."""
+def test_watermark_of_a_damaged_leader_is_valid_for_followers(story: Story) -> None:
+    """Test a leader with an unnoticed failed sync: it still sees what it wrote."""
     story.replicated()
     story.partition.damaged(1, 0, now=1.0)
     for broker in (1, 2, 3):
@@ -185,7 +186,7 @@ def test_the_watermark_of_a_leader_that_is_damaged_and_leads_on_is_as_good(story
     story.commit(1, 2, 3, to=2)
 
 
-def test_a_leader_s_watermark_that_goes_back(story: Story) -> None:
+def test_decreasing_leader_watermark_is_a_violation(story: Story) -> None:
     story.replicated()
     broken("HighWatermark/went-back", story.commit, 1, to=0)
 
@@ -208,7 +209,7 @@ def test_broker_that_enters_the_isr_without_a_committed_record_is_a_violation(st
     story.partition.replica(2).log.clear(0)
     story.roles[1] = (Role.LEADER, 0)
     story.waters[1] = 1
-    with pytest.raises(Violation):  # by the leader's own ISR first
+    with pytest.raises(Violation):  # the leader's own ISR is judged first
         story.step(1, HighWatermark(offset=1))
     broken("Isr/member-lacks-committed-record", story.state, 1, 0, (1, 2))
 
@@ -224,14 +225,14 @@ def test_former_isr_member_may_delete_its_replica(story: Story) -> None:
     story.partition.removed(2)
 
 
-def test_two_logs_that_differ(story: Story) -> None:
+def test_isr_member_with_a_different_log_is_a_violation(story: Story) -> None:
     story.append(1)
     story.append(2, OTHER)
     story.append(3)
     broken("Isr/believed-member-lacks-committed-record", story.commit, 1, to=1)
 
 
-def test_an_ack_before_the_commit(story: Story) -> None:
+def test_ack_before_the_commit_is_a_violation(story: Story) -> None:
     produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
     append = Append(batches=(RECORD,), base_offset=0, leader_epoch=0)
     answer = Respond(request=7, error=ErrorCode.none, base_offset=0)
@@ -239,7 +240,7 @@ def test_an_ack_before_the_commit(story: Story) -> None:
 
 
 def answered_with_two_in_sync_at_least(story: Story, *before: Any) -> None:
-    """1 has committed a record, and answers it, after these effects."""
+    """Let broker 1 commit a record and acknowledge it after these effects."""
     story.partition.configured(2)
     story.append(1)
     story.waters[1] = 1
@@ -248,14 +249,14 @@ def answered_with_two_in_sync_at_least(story: Story, *before: Any) -> None:
     story.step(1, *before, HighWatermark(offset=1), answer, event=produce)
 
 
-def test_an_ack_with_enough_in_sync(story: Story) -> None:
+def test_ack_with_enough_in_sync_replicas_is_allowed(story: Story) -> None:
     story.append(2)
     story.state(1, 0, (1, 2))
     story.isr = (1, 2)
     answered_with_two_in_sync_at_least(story)
 
 
-def test_an_ack_with_too_few_in_sync(story: Story) -> None:
+def test_ack_with_too_few_in_sync_replicas_is_a_violation(story: Story) -> None:
     story.state(1, 0, (1,))
     story.isr = (1,)
     broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story)
@@ -285,7 +286,7 @@ def test_follower_with_a_refused_join_does_not_count_for_an_ack(story: Story) ->
 
 
 def lagging(story: Story) -> None:
-    """2 and 3 lack a record from 0 ms on; they may for 1000."""
+    """Let brokers 2 and 3 lack a record from 0 ms on. They may for 1000 ms."""
     story.partition.lag_max = Lag(ms=1_000)
     story.append(1)
     story.step(1, event=Tick(now=0))
@@ -298,26 +299,26 @@ def fetch(story: Story, follower: int, offset: int, now: int) -> None:
 
 
 def follows(story: Story, now: int) -> None:
-    """The leader's watermark; all have that record."""
+    """Let the leader's high watermark follow. All have the record."""
     story.append(2)
     story.append(3)
     story.waters[1] = 1
     story.step(1, HighWatermark(offset=1), event=Tick(now=now))
 
 
-def test_a_follower_that_lags_and_is_not_dropped(story: Story) -> None:
+def test_lagging_follower_in_the_isr_is_a_violation(story: Story) -> None:
     lagging(story)
     story.step(1, event=Tick(now=1_500))
     broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=1_501))
 
 
-def test_a_follower_that_is_just_being_dropped(story: Story) -> None:
+def test_lagging_follower_with_a_proposed_removal_is_allowed(story: Story) -> None:
     lagging(story)
     story.step(1, WriteIsr(leader_epoch=0, isr=(1,), zk_version=story.version))
     story.step(1, event=Tick(now=9_000))
 
 
-def test_a_follower_that_is_level_or_one_fetch_behind_does_not_lag(story: Story) -> None:
+def test_follower_level_at_its_last_fetch_but_one_does_not_lag(story: Story) -> None:
     lagging(story)
     fetch(story, 2, 1, now=1_000)
     fetch(story, 3, 0, now=1_000)
@@ -328,7 +329,7 @@ def test_a_follower_that_is_level_or_one_fetch_behind_does_not_lag(story: Story)
     broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=2_501))
 
 
-def test_a_follower_that_is_too_many_messages_behind(story: Story) -> None:
+def test_follower_too_many_messages_behind_is_a_violation(story: Story) -> None:
     lagging(story)
     story.partition.lag_max = Lag(ms=1_000, messages=2)
     for offset in (1, 2, 3):
@@ -340,7 +341,8 @@ def test_a_follower_that_is_too_many_messages_behind(story: Story) -> None:
 
 
 def silent_outside_the_isr(story: Story) -> None:
-    """3 was level once, at 1000 ms, and is neither in the ISR nor heard of since; 2 has it all."""
+    """Let broker 3 be silent outside the ISR since 1000 ms, when it was level. Broker 2 has
+    everything."""
     story.partition.lag_max = Lag(ms=1_000)
     story.replicated()
     story.isr = (1, 2)
@@ -357,7 +359,7 @@ def test_recently_caught_up_follower_holds_the_high_watermark_back(story: Story)
     broken("HighWatermark/lags-behind-isr", story.step, 1, event=Tick(now=2_001))
 
 
-def test_a_watermark_that_follows_as_time_passes(story: Story) -> None:
+def test_high_watermark_follows_when_a_lag_time_ends(story: Story) -> None:
     silent_outside_the_isr(story)
     story.step(1, event=Tick(now=2_000))
     story.waters[1] = 2
@@ -379,36 +381,36 @@ def test_follower_that_returns_gets_a_new_lag_time(story: Story) -> None:
     broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=3_001))
 
 
-def test_the_smallest_setting_counts_of_which_a_leader_may_not_have_heard(story: Story) -> None:
+def test_smallest_former_min_isr_counts_for_an_unaware_leader(story: Story) -> None:
     story.partition.configured(1)
     story.state(1, 0, (1,))
     story.isr = (1,)
     answered_with_two_in_sync_at_least(story)
 
 
-# --- what is lost ---------------------------------------------------------------------------------
+# --- losses ---------------------------------------------------------------------------------------
 
 
-def test_a_killed_broker_has_its_log_again(story: Story) -> None:
+def test_killed_broker_without_its_log_is_a_violation(story: Story) -> None:
     story.replicated()
     broken("Log/records-lost-on-disk", story.partition.hosted, 2, ModelLog(), 0)
 
 
-def test_replica_after_power_loss_has_its_synced_records(story: Story) -> None:
+def test_replica_without_its_synced_records_is_a_violation(story: Story) -> None:
     story.replicated()
     story.append(2, OTHER, at=1)
     story.partition.damaged(2, 1, now=1.0)
     broken("Log/records-lost-on-disk", story.partition.hosted, 2, ModelLog(), 0)
 
 
-def test_deleted_records_stay_deleted_after_a_closed_log(story: Story) -> None:
+def test_returned_deleted_record_after_a_closed_log_is_a_violation(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).log.start_at(1)
     story.partition.closed(2)
     broken("Log/deleted-record-is-back", story.partition.hosted, 2, on_disk(RECORD), 0)
 
 
-def test_replica_with_a_closed_log_remembers_its_high_watermark(story: Story) -> None:
+def test_forgotten_high_watermark_after_a_closed_log_is_a_violation(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).high_watermark = 1
     story.partition.closed(2)
@@ -419,7 +421,7 @@ def test_killed_replica_may_have_an_older_high_watermark(story: Story) -> None:
     story.replicated()
     story.partition.replica(2).high_watermark = 1
     story.partition.ended_abruptly(2)
-    story.partition.closed(2)  # in its next life, in which it has not looked
+    story.partition.closed(2)  # in its next process, before that has opened the log
     story.partition.hosted(2, on_disk(RECORD), 0)
 
 
@@ -432,21 +434,21 @@ def test_replica_that_stops_before_opening_its_log_has_not_closed_it(story: Stor
 
 
 def on_disk(*what: Any) -> ModelLog:
-    """A log as it is found at the start."""
+    """Return the log that a start finds."""
     return ModelLog(
         0,
         [BatchExtent(at, at + 1, each.crc, 0, each.max_timestamp) for at, each in enumerate(what)],
     )
 
 
-def test_a_cut_that_was_not_synced_may_be_undone_by_a_power_failure(story: Story) -> None:
+def test_unsynced_truncation_may_be_undone_by_a_power_failure(story: Story) -> None:
     story.replicated()
     story.append(2, OTHER, at=1)
     story.step(2, Truncate(offset=1))
     story.partition.damaged(2, 1, now=1.0)
     story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
     assert story.partition.replica(2).is_whole
-    story.commit(2, to=2)  # as it was before, and it has no effect
+    story.commit(2, to=2)  # the state is unchanged, so it has no effect
 
 
 def test_returned_truncated_record_is_not_its_replacement(story: Story) -> None:
@@ -466,7 +468,7 @@ def test_disk_loss_of_one_member_keeps_the_guarantees(story: Story) -> None:
     assert story.partition.is_guaranteed(0, sent_at=0.5)
 
 
-def test_all_members_that_lose_theirs_cost_it(story: Story) -> None:
+def test_loss_on_all_isr_members_ends_the_guarantee(story: Story) -> None:
     story.replicated()
     for broker in (1, 2, 3):
         story.partition.damaged(broker, 0, now=1.0)
@@ -474,7 +476,7 @@ def test_all_members_that_lose_theirs_cost_it(story: Story) -> None:
     assert story.partition.is_guaranteed(0, sent_at=2.0), "what comes later is promised again"
 
 
-def test_the_last_member_counts_when_the_others_leave(story: Story) -> None:
+def test_damage_of_the_last_isr_member_ends_the_guarantee(story: Story) -> None:
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
     story.now = 2.0
@@ -482,7 +484,7 @@ def test_the_last_member_counts_when_the_others_leave(story: Story) -> None:
     assert not story.partition.is_guaranteed(0, sent_at=0.5)
 
 
-def test_a_damaged_one_that_is_elected_before_one_that_has_all(story: Story) -> None:
+def test_damaged_leader_instead_of_a_whole_member_is_a_violation(story: Story) -> None:
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, ModelLog(), 0)
@@ -508,8 +510,8 @@ def test_bounced_leader_before_all_isr_members_return_is_a_violation(story: Stor
     story.state(2, 4, (2,), unclean=True, lives={2: 12})
 
 
-def test_a_damaged_one_leads_an_isr_of_which_all_bounced(story: Story) -> None:
-    """Known, and no more: what comes afterwards is promised."""
+def test_damaged_leader_of_a_bounced_isr_ends_the_guarantee(story: Story) -> None:
+    """Test the known limit: later records are guaranteed again."""
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, ModelLog(), 0)
@@ -522,7 +524,7 @@ def test_a_damaged_one_leads_an_isr_of_which_all_bounced(story: Story) -> None:
     assert story.partition.is_guaranteed(0, sent_at=2.5)
 
 
-def test_a_damaged_one_that_never_left(story: Story) -> None:
+def test_damaged_replica_that_never_left_the_isr_is_a_violation(story: Story) -> None:
     story.replicated()
     story.partition.damaged(2, 0, now=1.0)
     story.partition.hosted(2, ModelLog(), 0)
@@ -535,8 +537,10 @@ def test_a_damaged_one_that_never_left(story: Story) -> None:
 
 
 def test_member_that_lacks_only_voided_records_may_stay(story: Story) -> None:
-    """Without a controller: the log of the last of the ISR is lost, and of an empty log its next
-    leader lets in a waiting follower, without an order of its replica."""
+    """Test a cluster without a controller in which the log of the last ISR member is lost.
+
+    From its empty log, the next leader lets in a waiting follower without an order for its replica.
+    """
     fetch = FollowerFetch(replica=2, offset=0, log_start_offset=0, now=0)
     story.replicated()
     story.state(1, 0, (1,))
@@ -549,7 +553,7 @@ def test_member_that_lacks_only_voided_records_may_stay(story: Story) -> None:
     story.partition.check_damaged_left_isr()
 
 
-def test_a_shadow_is_cut_as_logs_are() -> None:
+def test_model_log_is_truncated_by_whole_batches() -> None:
     log = ModelLog(0, [BatchExtent(0, 3, 1, 0), BatchExtent(3, 5, 2, 0)])
     assert [extent.base for extent in log.between(1, 5)] == [0, 3]
     log.truncate(4)
@@ -558,7 +562,7 @@ def test_a_shadow_is_cut_as_logs_are() -> None:
     assert (log.start, log.end) == (7, 7)
 
 
-# --- who waits ------------------------------------------------------------------------------------
+# --- waiting producers ----------------------------------------------------------------------------
 
 
 def test_waiting_producer_is_answered_at_the_commit(story: Story) -> None:

@@ -1,4 +1,4 @@
-"""The rules of single steps of a replica: each broken once by hand, and kept once."""
+"""The invariants of single steps of a replica: each is broken once and kept once."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -54,7 +54,7 @@ def log(end: int) -> ModelLog:
 
 
 class Elected:
-    """1 leads from ``BEGINS`` on, and knows so far of 10 that they are committed."""
+    """Broker 1 leads from ``BEGINS`` on, and knows that 10 records are committed."""
 
     def __init__(self) -> None:
         self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
@@ -90,7 +90,7 @@ def elected() -> Elected:
 
 
 @pytest.mark.parametrize(("end", "high_watermark"), [(10, 10), (11, 10), (12, 13), (0, 10)])
-def test_follower_without_all_records_joins(
+def test_join_without_all_records_is_a_violation(
     elected: Elected, end: int, high_watermark: int
 ) -> None:
     elected.has(FOLLOWER, end)
@@ -101,14 +101,14 @@ def test_follower_without_all_records_joins(
 
 
 @pytest.mark.parametrize(("end", "high_watermark"), [(12, 10), (13, 13), (20, 13)])
-def test_follower_with_all_records_joins(elected: Elected, end: int, high_watermark: int) -> None:
+def test_join_with_all_records_is_allowed(elected: Elected, end: int, high_watermark: int) -> None:
     elected.has(FOLLOWER, end)
     elected.high_watermark = high_watermark
     elected.lets_in()
 
 
-def test_epoch_begins_where_the_leader_first_heard_of_it(elected: Elected) -> None:
-    elected.step(ELECTED)  # the ISR was written by a controller meanwhile
+def test_epoch_starts_at_the_leaders_first_order(elected: Elected) -> None:
+    elected.step(ELECTED)  # a controller has written the ISR meanwhile
     elected.has(FOLLOWER, BEGINS)
     elected.lets_in()
 
@@ -118,7 +118,7 @@ def test_joining_member_may_lack_uncommitted_records(elected: Elected) -> None:
     elected.step(Tick(now=Millis(1)), replace(JOINS, isr=ISR))
 
 
-def test_follower_that_lost_power_had_all_when_it_fetched(elected: Elected) -> None:
+def test_follower_that_lost_power_after_its_fetch_may_join(elected: Elected) -> None:
     elected.has(FOLLOWER, BEGINS)
     elected.partition.damaged(FOLLOWER, 5, now=0)
     elected.has(FOLLOWER, 5)
@@ -152,7 +152,7 @@ WRITTEN = IsrWritten(leader_epoch=EPOCH, isr=PROPOSAL.isr, zk_version=ZkVersion(
 
 
 class Proposer:
-    """1 leads, and has proposed to let 3 in."""
+    """Broker 1 leads, and has proposed to let broker 3 into the ISR."""
 
     def __init__(self) -> None:
         self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
@@ -186,7 +186,7 @@ def proposer() -> Proposer:
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_isr_is_proposed_before_the_outcome_of_the_last_is_known(
+def test_isr_proposal_before_the_last_outcome_is_a_violation(
     proposer: Proposer, heard: Event
 ) -> None:
     proposer.step(heard)
@@ -201,18 +201,18 @@ def test_isr_is_proposed_before_the_outcome_of_the_last_is_known(
     [IsrWriteFailed(leader_epoch=EPOCH, conflict=False), IsrRefused(leader_epoch=EPOCH)],
     ids=lambda event: type(event).__name__,
 )
-def test_isr_is_proposed_after_a_refusal(proposer: Proposer, heard: Event) -> None:
+def test_isr_proposal_after_a_rejection_is_allowed(proposer: Proposer, heard: Event) -> None:
     proposer.step(heard)
     proposer.step(FETCH, PROPOSAL)
 
 
-def test_isr_is_proposed_after_a_newer_state(proposer: Proposer) -> None:
+def test_isr_proposal_after_a_newer_state_is_allowed(proposer: Proposer) -> None:
     proposer.version = ZkVersion(8)
     proposer.step(WRITTEN)
     proposer.step(FETCH, replace(PROPOSAL, isr=(LEADER, BrokerId(2)), zk_version=ZkVersion(8)))
 
 
-def test_isr_is_proposed_in_another_epoch(proposer: Proposer) -> None:
+def test_isr_proposal_in_another_epoch_is_allowed(proposer: Proposer) -> None:
     proposer.epoch = LeaderEpoch(5)
     proposer.step(replace(REPEATED, leader_epoch=LeaderEpoch(5)))
     proposer.step(FETCH, replace(PROPOSAL, leader_epoch=LeaderEpoch(5)))
@@ -222,7 +222,7 @@ def test_isr_is_proposed_in_another_epoch(proposer: Proposer) -> None:
 
 
 def leader_view(**changes: Any) -> Any:
-    """A leader of epoch 4, as :mod:`simulation.model.isr` looks at it."""
+    """Return a leader of epoch 4, as :mod:`simulation.model.isr` sees it."""
     known: dict[str, Any] = {
         "role": Role.LEADER,
         "leader_epoch": EPOCH,
@@ -253,7 +253,7 @@ def broken(check: Any, *args: Any) -> str | None:
     return None
 
 
-def test_consumers_are_served_beyond_the_high_watermark() -> None:
+def test_serving_beyond_the_high_watermark_is_a_violation() -> None:
     bold = leader_view(read_bound=lambda _: Offset(11))
     judge = isr.check_after
     assert broken(judge, LEADER, bold, partition()) == "Fetch/uncommitted-record-read"

@@ -1,4 +1,4 @@
-"""Links that are cut or slow for a while: who comes later is not ended by who came first."""
+"""Links that are cut or slow for a while. The end of an earlier fault does not end a later one."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def links(world: Any) -> LinkFaults:
     return LinkFaults(world.loop, world.network, observer)
 
 
-def test_a_link_is_whole_when_the_last_cut_is_over(world: Any, links: LinkFaults) -> None:
+def test_link_is_healed_when_its_last_cut_ends(world: Any, links: LinkFaults) -> None:
     links.cut([LINK], 1_000)
     links.cut([LINK], 3_000)
     world.loop.run_for(2)
@@ -29,7 +29,7 @@ def test_a_link_is_whole_when_the_last_cut_is_over(world: Any, links: LinkFaults
     assert not world.network.is_cut(*LINK)
 
 
-def test_a_link_is_as_slow_as_was_said_last(world: Any, links: LinkFaults) -> None:
+def test_link_has_its_last_delay(world: Any, links: LinkFaults) -> None:
     links.slow([LINK], 500, 1_000)
     links.slow([LINK], 700, 3_000)
     world.loop.run_for(2)
@@ -39,7 +39,7 @@ def test_a_link_is_as_slow_as_was_said_last(world: Any, links: LinkFaults) -> No
     assert world.network.link(*LINK).base_s == BASE_S
 
 
-def test_healing_ends_everything_for_good(world: Any, links: LinkFaults) -> None:
+def test_healing_ends_cuts_and_delays(world: Any, links: LinkFaults) -> None:
     links.cut([LINK], 1_000)
     links.slow([LINK], 700, 1_000)
     links.heal()
@@ -50,9 +50,7 @@ def test_healing_ends_everything_for_good(world: Any, links: LinkFaults) -> None
     assert world.network.is_cut(*LINK), "the end of what was healed is no end of this"
 
 
-def test_bytes_sent_while_a_link_is_slow_arrive_late_and_no_others(
-    world: Any, links: LinkFaults
-) -> None:
+def test_slow_link_delays_only_bytes_sent_meanwhile(world: Any, links: LinkFaults) -> None:
     early, late = world.connection(), world.connection()
     world.ask(early)
     world.loop.run_for(1)

@@ -1,4 +1,4 @@
-"""asyncio on the simulated loop, and the ends of processes."""
+"""asyncio on the simulated loop, and the end of processes."""
 
 import asyncio
 import contextlib
@@ -75,7 +75,7 @@ def test_asyncio_primitives_work_on_the_simulated_loop(loop: SimulatedLoop) -> N
     loop.run_until_complete(test())
 
 
-def test_a_failed_group_cancels_its_tasks_in_their_order(loop: SimulatedLoop) -> None:
+def test_failed_task_group_cancels_its_tasks_in_order(loop: SimulatedLoop) -> None:
     async def test() -> list[int]:
         ended = []
 
@@ -105,7 +105,7 @@ def test_busy_task_does_not_stop_time(loop: SimulatedLoop) -> None:
     loop.run_until_complete(test())
 
 
-def test_a_run_that_cannot_end_ends(loop: SimulatedLoop) -> None:
+def test_run_without_progress_ends(loop: SimulatedLoop) -> None:
     with pytest.raises(Stalled):
         loop.run_until_complete(asyncio.Event().wait())
 
@@ -117,7 +117,7 @@ def test_a_run_that_cannot_end_ends(loop: SimulatedLoop) -> None:
         loop.run_until_complete(spin())
 
 
-def test_a_step_that_goes_round_in_circles_ends_the_run(loop: SimulatedLoop) -> None:
+def test_endless_step_ends_the_run(loop: SimulatedLoop) -> None:
     def turn() -> None:
         while True:
             with contextlib.suppress(Exception):
@@ -130,7 +130,7 @@ def test_a_step_that_goes_round_in_circles_ends_the_run(loop: SimulatedLoop) -> 
         loop.run_until_complete(broken())
 
 
-def test_a_run_of_short_steps_may_take_longer_than_any(loop: SimulatedLoop) -> None:
+def test_short_steps_do_not_trigger_the_watchdog(loop: SimulatedLoop) -> None:
     async def work() -> None:
         ends = time.process_time() + 0.3
         while time.process_time() < ends:
@@ -141,7 +141,7 @@ def test_a_run_of_short_steps_may_take_longer_than_any(loop: SimulatedLoop) -> N
         loop.run_until_complete(work())
 
 
-def test_a_failing_callback_is_trouble_and_nothing_more(loop: SimulatedLoop) -> None:
+def test_failing_callback_is_recorded_and_the_loop_continues(loop: SimulatedLoop) -> None:
     process = SimulatedProcess("host")
     loop.call_soon(lambda: 1 / 0, context=process.context)
     loop.run_for(1)
@@ -150,7 +150,7 @@ def test_a_failing_callback_is_trouble_and_nothing_more(loop: SimulatedLoop) -> 
     assert isinstance(trouble.exception, ZeroDivisionError)
 
 
-def test_a_world_ends_in_silence() -> None:
+def test_closed_world_raises_no_errors() -> None:
     loop = SimulatedLoop(Random(1))
     loop.create_task(asyncio.Event().wait(), context=SimulatedProcess("host").context)
     loop.create_task(asyncio.Event().wait())
@@ -160,7 +160,7 @@ def test_a_world_ends_in_silence() -> None:
     assert not loop.unhandled_errors
 
 
-def test_fail_ends_the_run_whatever_is_caught_in_between(loop: SimulatedLoop) -> None:
+def test_fail_ends_the_run_despite_exception_handlers(loop: SimulatedLoop) -> None:
     async def test() -> None:
         with contextlib.suppress(BaseException):
             loop.fail(ValueError("violated"))
@@ -175,7 +175,7 @@ def test_fail_ends_the_run_whatever_is_caught_in_between(loop: SimulatedLoop) ->
 # --- processes --------------------------------------------------------------------------------
 
 
-def test_a_paused_process_catches_up_in_order(loop: SimulatedLoop) -> None:
+def test_paused_process_catches_up_in_order(loop: SimulatedLoop) -> None:
     process, seen = SimulatedProcess("host"), []
     for second in (3, 1, 2, 5):
         loop.call_later(
@@ -193,7 +193,7 @@ def test_a_paused_process_catches_up_in_order(loop: SimulatedLoop) -> None:
     assert [round(at) for _, at in seen] == [1, 4, 4, 5]
 
 
-def test_the_dead_do_nothing_any_more(loop: SimulatedLoop) -> None:
+def test_dead_process_runs_no_steps(loop: SimulatedLoop) -> None:
     process, alive = SimulatedProcess("host"), True
     late: list[str] = []
 
@@ -227,7 +227,7 @@ def test_the_dead_do_nothing_any_more(loop: SimulatedLoop) -> None:
     assert not loop.unhandled_errors
 
 
-def test_a_process_may_be_killed_in_the_middle_of_its_own_step(loop: SimulatedLoop) -> None:
+def test_process_may_be_killed_in_its_own_step(loop: SimulatedLoop) -> None:
     process, late = SimulatedProcess("host"), []
 
     async def work() -> None:
@@ -242,7 +242,7 @@ def test_a_process_may_be_killed_in_the_middle_of_its_own_step(loop: SimulatedLo
     assert not task.done()
 
 
-def test_thousands_of_deaths_leave_nothing_behind(loop: SimulatedLoop) -> None:
+def test_thousands_of_killed_processes_leave_no_tasks(loop: SimulatedLoop) -> None:
     class Load:
         alive = 0
 

@@ -1,4 +1,4 @@
-"""Answers of ZooKeeper that are lost behind what they answer: who asks again meets himself."""
+"""Lost answers of ZooKeeper: a client that repeats a write meets its own earlier write."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def plan(
     [(plan(), 1), (plan(nth=1_000), 0), (plan(for_ms=1), 0), (plan(expires=True), 1)],
     ids=["the first", "too few", "too late", "with its session"],
 )
-def test_an_answer_is_lost_or_not_at_all(changed: SimulationPlan, fails: int) -> None:
+def test_answer_is_lost_only_within_its_time(changed: SimulationPlan, fails: int) -> None:
     outcome = run(changed)
     notes = [what for _, what in outcome.notes]
     assert outcome.violation is None
@@ -77,9 +77,11 @@ def test_controller_unaware_of_its_office_is_detected() -> None:
     assert violation.invariant == "Cluster/does-not-settle", violation
 
 
-def test_a_write_that_is_not_carried_out_is_asked_for_again() -> None:
-    """Both lose the connection over the write that would make them controller (the one before says
-    that there is a controller epoch), and one of them becomes it."""
+def test_lost_write_is_repeated() -> None:
+    """Test two brokers that lose the connection at the write that would make them controller.
+
+    The write before it announces the controller epoch. One of the brokers becomes the controller.
+    """
     outcome = run(plan(nth=2, carried_out=False))
     notes = [what for _, what in outcome.notes]
     assert outcome.violation is None

@@ -1,4 +1,4 @@
-"""The broker's own connections over the simulated network, and their ends."""
+"""The broker's own connections over the simulated network, and how they end."""
 
 import asyncio
 from typing import Any
@@ -38,7 +38,7 @@ def test_same_seed_yields_the_same_history(make_world: Any) -> None:
     assert history(make_world, 7) != history(make_world, 8)
 
 
-def test_calls_are_answered_in_their_order(world: Any) -> None:
+def test_calls_are_answered_in_order(world: Any) -> None:
     answers = finish(world, calls(world, 100))
     assert all(answer.error_code.value == 0 for answer in answers)
     assert [note[3] for note in world.trace if note[1] == "server"] == [*range(1, 101)]
@@ -65,7 +65,7 @@ def test_connection_to_a_dead_server_is_refused(world: Any) -> None:
     assert "no process listens" in outcome(call)
 
 
-def test_a_killed_server_breaks_its_connections(world: Any) -> None:
+def test_killed_server_breaks_its_connections(world: Any) -> None:
     world.serves_after_s = 10.0
     waiting = calls(world, 3)
     world.loop.run_for(1)
@@ -85,7 +85,7 @@ def test_bytes_sent_before_death_still_arrive(world: Any) -> None:
     assert len(said(world, "server")) == 2
 
 
-def test_without_power_a_server_is_silent(world: Any) -> None:
+def test_server_without_power_is_silent(world: Any) -> None:
     connection = world.connection()
     finish(world, [world.ask(connection)])
     world.lose_power(world.server)
@@ -96,7 +96,7 @@ def test_without_power_a_server_is_silent(world: Any) -> None:
     assert "timed out" in outcome(call)
 
 
-def test_a_host_that_lost_power_knows_nothing_of_its_connections(world: Any) -> None:
+def test_host_after_power_loss_resets_old_connections(world: Any) -> None:
     connection = world.connection()
     finish(world, [world.ask(connection)])
     world.lose_power(world.server)
@@ -135,7 +135,7 @@ def test_request_in_flight_at_a_power_loss_is_missed(world: Any, returns: bool) 
     assert len(said(world, "server")) == 1
 
 
-def test_a_paused_server_answers_later(world: Any) -> None:
+def test_paused_server_answers_after_it_resumes(world: Any) -> None:
     connection = world.connection()
     finish(world, [world.ask(connection)])
     world.loop.pause(world.server)
@@ -153,7 +153,7 @@ def test_a_paused_server_answers_later(world: Any) -> None:
 
 
 @pytest.mark.parametrize("way", [("client-1", "server"), ("server", "client-1")])
-def test_a_cut_holds_back_and_a_heal_sends_again(world: Any, way: tuple[str, str]) -> None:
+def test_cut_link_delays_bytes_until_it_is_healed(world: Any, way: tuple[str, str]) -> None:
     connection = world.connection()
     finish(world, [world.ask(connection)])
     world.network.cut(*way)
@@ -168,7 +168,7 @@ def test_a_cut_holds_back_and_a_heal_sends_again(world: Any, way: tuple[str, str
 
 
 @pytest.mark.parametrize("way", [("client-1", "server"), ("server", "client-1")])
-def test_a_long_cut_breaks_the_connection(world: Any, way: tuple[str, str]) -> None:
+def test_long_cut_resets_the_connection(world: Any, way: tuple[str, str]) -> None:
     connection = world.connection()
     finish(world, [world.ask(connection)])
     world.network.cut(*way)
@@ -196,14 +196,14 @@ def test_cut_link_delays_connections_until_it_is_healed(world: Any) -> None:
     assert outcome(call) == "answered"
 
 
-def test_other_links_are_not_touched(world: Any) -> None:
+def test_cut_does_not_affect_other_links(world: Any) -> None:
     world.network.add_host("client-2")
     world.network.cut("client-2", "server")
     world.network.cut("server", "client-2")
     assert outcome(finish_one(world, world.connection())) == "answered"
 
 
-def test_a_host_always_reaches_itself(world: Any) -> None:
+def test_link_of_a_host_to_itself_cannot_be_cut(world: Any) -> None:
     with pytest.raises(ValueError, match="itself"):
         world.network.cut("server", "server")
 
@@ -228,7 +228,7 @@ def test_messages_keep_their_order_and_wait_for_the_link(world: Any) -> None:
     assert seen == [*range(60)]
 
 
-def test_messages_to_the_dead_are_not_read(world: Any) -> None:
+def test_messages_to_a_dead_process_are_dropped(world: Any) -> None:
     seen: list[int] = []
     context = world.client.context
     world.network.delay("server", "client-1", seen.append, 1, context=context)
@@ -241,7 +241,7 @@ def test_messages_to_the_dead_are_not_read(world: Any) -> None:
 
 
 class Sender(asyncio.Protocol):
-    """Writes until it is asked to pause."""
+    """A protocol that writes until it is asked to pause."""
 
     def __init__(self) -> None:
         self.written = 0
@@ -267,7 +267,7 @@ class Sender(asyncio.Protocol):
 
 
 class Reader(asyncio.Protocol):
-    """Counts what it gets."""
+    """A protocol that counts the bytes that it gets."""
 
     def __init__(self) -> None:
         self.got = 0
@@ -284,7 +284,7 @@ class Reader(asyncio.Protocol):
 
 
 class SlowReader(asyncio.BufferedProtocol):
-    """Takes four bytes at a time, and a pause after each."""
+    """A protocol that reads four bytes at a time, with a pause after each."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.got = b""
@@ -334,7 +334,7 @@ def test_paused_reader_stops_the_writer(world: Any) -> None:
     assert reader.got == sender.written
 
 
-def test_bytes_keep_their_order_however_they_are_read(world: Any) -> None:
+def test_bytes_keep_their_order_in_small_reads(world: Any) -> None:
     sender, reader = joined(world, SlowReader(world.loop))
     sent = [b"%d " % number * number for number in range(12)]
     for data in sent:
@@ -381,7 +381,7 @@ def test_connection_broken_off_before_acceptance_is_not_counted(world: Any) -> N
     assert len(world.connections) == world.connections._quotas._by_address.total() == 1
 
 
-def test_a_host_is_found_by_the_name_that_it_has_now(world: Any) -> None:
+def test_host_is_reached_by_its_present_name_only(world: Any) -> None:
     world.network.rename("server", "server-1")
     finish(world, [world.ask(BrokerConnection("server-1", 9092, "tests"))])
     world.network.rename("server", "server-2")

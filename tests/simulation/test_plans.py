@@ -1,4 +1,4 @@
-"""Plans: pure functions of a seed, data that can be kept, and what a failing one shrinks to."""
+"""Plans: pure functions of a seed, data that can be saved, and input of the shrinker."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ def shrunk(plan: SimulationPlan, fails, runs_max: int = 400) -> SimulationPlan:
     return Shrinker(fails, lambda _runs, _best: None, runs_max).shrink(plan)
 
 
-def test_a_seed_is_a_plan_whatever_else_python_hashes() -> None:
+def test_plan_of_a_seed_does_not_depend_on_hashing() -> None:
     script = (
         "from simulation.plans.plan import to_json\n"
         "from simulation.plans.schedule import draw\n"
@@ -65,7 +65,7 @@ def test_a_seed_is_a_plan_whatever_else_python_hashes() -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_a_plan_can_be_kept(seed: int) -> None:
+def test_saved_plan_is_read_back(seed: int) -> None:
     plan = draw(seed)
     assert from_json(to_json(plan)) == plan
     assert list(plan.actions) == sorted(plan.actions, key=lambda timed: timed.at_ms)
@@ -118,7 +118,7 @@ def test_actions_after_the_failure_are_removed_at_once() -> None:
     assert len(runs) < 20
 
 
-def test_shrinking_ends_when_it_was_allowed_to_run_no_more() -> None:
+def test_shrinking_ends_at_its_limit_of_runs() -> None:
     runs = []
 
     def fails(plan: SimulationPlan) -> float | None:
@@ -129,11 +129,11 @@ def test_shrinking_ends_when_it_was_allowed_to_run_no_more() -> None:
     assert len(runs) == 5
 
 
-def test_a_plan_that_holds_when_run_again_stays_as_it_is() -> None:
+def test_plan_that_no_longer_fails_is_not_shrunk() -> None:
     plan = plan_of(kill(1))
     assert shrunk(plan, lambda _plan: None) is plan
 
 
-def test_a_consumer_is_client_work() -> None:
+def test_consumers_remain_in_a_plan_without_faults() -> None:
     work = Consume(group="g", topic="t", for_ms=1, leaves=True)
     assert from_json(to_json(plan_of(Timed(at_ms=1, action=work)))).actions[0].action == work

@@ -1,6 +1,6 @@
-"""The simulation uses public names of the broker alone, and replaces none of its methods.
+"""The boundary of the simulation: it uses only public names of the broker, and replaces no method.
 
-A change of the broker then breaks the simulation only where it changes what others rely on.
+A change of the broker then breaks the simulation only if it changes a public name.
 """
 
 import ast
@@ -12,7 +12,7 @@ import pytest
 
 ROOM = Path(__file__).parents[2] / "simulation"
 OTHERS = {ROOM / "loop" / "loop.py", ROOM / "zookeeper" / "client.py"}
-"""Modules that reach into asyncio and kazoo, which they stand in for."""
+"""The modules that use private names of asyncio and kazoo, which they replace."""
 SOURCES = sorted(ROOM.rglob("*.py"))
 RULE = re.compile(r"[A-Z][A-Za-z]+/[a-z]+(-[a-z]+)*")
 OF_NAMED_TUPLES = {"_replace", "_asdict"}
@@ -77,7 +77,7 @@ def rules(path: Path) -> Iterator[str]:
 
 
 def test_rules_name_subsystem_and_fault() -> None:
-    """A rule that is broken at night must say where to look."""
+    """Test that the name of each invariant has the form ``Subsystem/what-went-wrong``."""
     names = {name for path in SOURCES for name in rules(path)}
     assert len(names) > 50
     assert not [name for name in names if not RULE.fullmatch(name)]

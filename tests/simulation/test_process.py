@@ -1,4 +1,4 @@
-"""Whole brokers on simulated machines: they boot, serve, die, and come back."""
+"""Whole brokers on simulated machines: they start, serve, die and return."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.simulation
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """Three brokers, started."""
+    """Return three started brokers."""
     cluster = Cluster(properties={"offsets.topic.num.partitions": "3"})
     cluster.start()
     yield cluster
@@ -34,7 +34,7 @@ def values(first: int, last: int) -> list[bytes]:
 
 
 def is_followed(cluster: Cluster, topic: str) -> bool:
-    """Whether the topic's first partition has all its replicas in its ISR again."""
+    """Return whether the topic's first partition has all its replicas in its ISR again."""
     partitions = [
         node.app.replicas.hosted(TopicPartition(topic, 0))
         for node in cluster.nodes.values()
@@ -48,7 +48,7 @@ def is_followed(cluster: Cluster, topic: str) -> bool:
 
 
 def filled(cluster: Cluster) -> int:
-    """Ten records, held by all; returns who leads them."""
+    """Replicate ten records, and return their leader."""
 
     async def fill() -> int:
         await cluster.client.create("t")
@@ -58,7 +58,7 @@ def filled(cluster: Cluster) -> int:
     return int(cluster.run(fill()))
 
 
-def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
+def test_another_broker_leads_after_the_leader_is_killed(cluster: Cluster) -> None:
     before = filled(cluster)
     cluster.nodes[before].kill()
 
@@ -73,7 +73,7 @@ def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("end", ["kill", "lose_power", "stop"])
-def test_a_broker_comes_back_and_catches_up(cluster: Cluster, end: str) -> None:
+def test_restarted_broker_catches_up(cluster: Cluster, end: str) -> None:
     leader = cluster.nodes[filled(cluster)]
     getattr(leader, end)()
     cluster.until(lambda: not leader.is_alive)
@@ -102,7 +102,7 @@ def test_broker_that_was_away_for_long_returns_at_another_address(
     cluster.until(lambda: is_followed(cluster, "t"))
 
 
-def test_a_stop_hands_over_and_is_noted(cluster: Cluster) -> None:
+def test_stopped_broker_hands_over_and_exits_without_error(cluster: Cluster) -> None:
     leader = cluster.nodes[filled(cluster)]
     leader.stop()
     cluster.until(lambda: not leader.is_alive, deadline_s=5)
@@ -112,8 +112,8 @@ def test_a_stop_hands_over_and_is_noted(cluster: Cluster) -> None:
     assert cluster.run(cluster.client.leader("t")) != leader.id
 
 
-def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -> None:
-    """Its former session has seconds to go."""
+def test_registering_broker_stops_when_asked(cluster: Cluster) -> None:
+    """Test a broker whose former session lasts for some seconds more."""
     node = cluster.nodes[filled(cluster)]
     cluster.start_over(node)
     node.stop()
@@ -124,9 +124,7 @@ def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -
 
 
 @pytest.mark.parametrize("has", ["nothing", "session", "replicas", "connections"])
-def test_a_broker_that_starts_without_zookeeper_stops_when_asked(
-    cluster: Cluster, has: str
-) -> None:
+def test_broker_without_zookeeper_stops_when_asked(cluster: Cluster, has: str) -> None:
     """Test a ZooKeeper that stops before the broker starts, or after it has its session, its logs,
     or its port."""
     node = cluster.nodes[filled(cluster)]
@@ -152,7 +150,7 @@ def test_a_broker_that_starts_without_zookeeper_stops_when_asked(
     assert ending.error is None
 
 
-def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
+def test_failed_broker_exits_with_its_error(cluster: Cluster) -> None:
     leader = cluster.nodes[filled(cluster)]
     cluster.disks[leader.id].fail({"write"})
     cluster.run(cluster.client.produce("t", values(10, 20)))
@@ -164,7 +162,8 @@ def test_a_broker_that_fails_is_noted_with_its_error(cluster: Cluster) -> None:
 def test_failed_broker_serves_no_request_once_its_logs_are_closed(
     cluster: Cluster,
 ) -> None:
-    """Its session is closed after them. Told to follow meanwhile, it would open a log again."""
+    """Test a broker that is told to follow before its session is closed, which is after its logs
+    are. It would open a log again."""
     leader = cluster.nodes[filled(cluster)]
     served: list[int] = []
     close = LogManager.close
@@ -182,7 +181,7 @@ def test_failed_broker_serves_no_request_once_its_logs_are_closed(
     assert served == [0]
 
 
-def test_a_paused_leader_is_replaced_and_steps_back(cluster: Cluster) -> None:
+def test_paused_leader_is_replaced_and_becomes_a_follower(cluster: Cluster) -> None:
     before = filled(cluster)
     cluster.nodes[before].pause()
 
@@ -196,7 +195,7 @@ def test_a_paused_leader_is_replaced_and_steps_back(cluster: Cluster) -> None:
     assert cluster.run(cluster.client.consume("t")) == values(0, 20)
 
 
-def test_a_broker_may_lose_power_in_the_middle_of_a_write(cluster: Cluster) -> None:
+def test_broker_may_lose_power_during_a_write(cluster: Cluster) -> None:
     leader = cluster.nodes[filled(cluster)]
 
     def watch(kind: str) -> None:
@@ -211,7 +210,7 @@ def test_a_broker_may_lose_power_in_the_middle_of_a_write(cluster: Cluster) -> N
     cluster.until(lambda: is_followed(cluster, "t"))
 
 
-def test_the_dead_reach_no_disk() -> None:
+def test_dead_process_cannot_use_its_disk() -> None:
     disk, process, loop = (
         SimulatedDisk(Random(1)),
         SimulatedProcess("host"),

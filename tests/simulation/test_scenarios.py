@@ -1,4 +1,4 @@
-"""Named scenarios are data, the same for a seed, and nothing that a sound broker fails."""
+"""Named scenarios: data that is the same for a seed, and that a sound broker passes."""
 
 import pytest
 
@@ -34,9 +34,12 @@ def test_sound_broker_passes_scenario(scenario: str) -> None:
 
 @pytest.mark.timeout(0)
 def test_leader_with_a_lagging_zookeeper_server_eventually_writes_its_isr() -> None:
-    """The controller had told it of a state that its own server had not got yet; it took that for
-    a conflict, and waited for the controller for ever. Nor did it find the new topic's settings
-    there, and answered acks=all by the default of ``min.insync.replicas``."""
+    """Test a leader whose ZooKeeper server lags behind the controller's.
+
+    The controller informed it of a state that its own server did not have yet. It took that for a
+    conflict, and waited for the controller for ever. It did not find the new topic's settings there
+    either, and answered acks=all by the default of ``min.insync.replicas``.
+    """
     outcome = run(draw(4, "moved and extended"))
     assert outcome.plan.zookeeper_lag_ms > 0
     assert outcome.violation is None

@@ -1,4 +1,4 @@
-"""A search from without: ``python -m simulation``."""
+"""A search by the command ``python -m simulation``."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.simulation
 def test_background_search_reports_its_findings_on_interruption(tmp_path: Path, jobs: int) -> None:
     summary = tmp_path / "summary.json"
     endless = ["--seconds", "100000", "--jobs", str(jobs), "--summary", str(summary)]
-    # As a shell that is no terminal's starts what ends with &.
+    # As a shell that is not a terminal's starts a command that ends with &.
     ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
     run = "os.execv(sys.executable, [sys.executable, '-m', 'simulation', *sys.argv[1:]])"
     with subprocess.Popen(

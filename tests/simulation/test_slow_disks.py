@@ -1,4 +1,4 @@
-"""Disks that are slow for a while: what a broker does in the background takes longer."""
+"""Disks that are slow for a while: the background work of a broker takes longer."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ HOST = "broker-1"
 
 
 def takes(world: Any, host: str) -> float:
-    """The longest of many."""
+    """Return the longest of many delays."""
     process = SimulatedProcess(host)
 
     async def longest() -> float:
@@ -29,7 +29,7 @@ def takes(world: Any, host: str) -> float:
     return float(world.loop.run_until_complete(task))
 
 
-def test_a_disk_is_slow_for_its_own_broker_until_the_last_time_of_it_is_over(world: Any) -> None:
+def test_slow_disk_affects_its_own_broker_until_its_last_end(world: Any) -> None:
     disks = SlowDisks(world.loop)
     disks.slow(HOST, 200, 60_000)
     disks.slow(HOST, 100, 1_000)
@@ -39,7 +39,7 @@ def test_a_disk_is_slow_for_its_own_broker_until_the_last_time_of_it_is_over(wor
     assert takes(world, HOST) <= EXECUTOR_S_MAX
 
 
-def test_healing_ends_it(world: Any) -> None:
+def test_healing_makes_a_slow_disk_fast(world: Any) -> None:
     disks = SlowDisks(world.loop)
     disks.slow(HOST, 100, 60_000)
     disks.heal()

@@ -1,4 +1,4 @@
-"""The rules of logs and checkpoints on a disk: each broken once by hand, and kept once."""
+"""The invariants of logs and checkpoints on a disk: each is broken once and kept once."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ SMALL = LogConfig(segment_bytes=200)
 
 @pytest.fixture
 def log(disk: SimulatedDisk) -> PartitionLog:
-    """Six records of three epochs, in several segments; none is flushed."""
+    """Return a log of six unflushed records in three epochs and several segments."""
     opened = PartitionLog.open(LOGS / "t-0", SMALL, clean=True, files=disk, later=lambda _: None)
     for offset in range(6):
         opened.append([batch((b"v" * 50,))], offset, offset // 2, 0)
@@ -48,7 +48,7 @@ def log(disk: SimulatedDisk) -> PartitionLog:
 # --- Log/records-lost-on-disk ---------------------------------------------------------------------
 
 
-def test_log_with_a_damaged_batch(log: PartitionLog, disk: SimulatedDisk) -> None:
+def test_log_with_a_damaged_batch_is_a_violation(log: PartitionLog, disk: SimulatedDisk) -> None:
     descriptor = disk.open(log.directory / "00000000000000000000.log")
     content = disk.pread(descriptor, disk.size(descriptor), 0)
     disk.truncate(descriptor, 0)
@@ -57,7 +57,7 @@ def test_log_with_a_damaged_batch(log: PartitionLog, disk: SimulatedDisk) -> Non
         read_log(log)
 
 
-def test_log_without_its_end(log: PartitionLog) -> None:
+def test_log_without_its_end_is_a_violation(log: PartitionLog) -> None:
     log._end = Offset(9)
     with pytest.raises(
         Violation, match=r"Log/records-lost-on-disk: t-0: nothing can be read at offset 6 of 9"
@@ -65,7 +65,7 @@ def test_log_without_its_end(log: PartitionLog) -> None:
         read_log(log)
 
 
-def test_log_with_a_hole(log: PartitionLog) -> None:
+def test_log_with_a_missing_batch_is_a_violation(log: PartitionLog) -> None:
     del log._segments[1]
     with pytest.raises(
         Violation, match=r"Log/records-lost-on-disk: t-0: nothing is there from offset . to . of 6"
@@ -76,7 +76,7 @@ def test_log_with_a_hole(log: PartitionLog) -> None:
 # --- Log/corrupt-batch-appended -------------------------------------------------------------------
 
 
-def test_batch_with_a_wrong_checksum_is_appended(log: PartitionLog) -> None:
+def test_append_of_a_batch_with_a_wrong_checksum_is_a_violation(log: PartitionLog) -> None:
     whole = batch((b"v",))
     storage.check_appended_batches(log, [whole])
     spoilt = memoryview(bytes(whole.raw[:-1]) + b"?")
@@ -87,7 +87,9 @@ def test_batch_with_a_wrong_checksum_is_appended(log: PartitionLog) -> None:
 # --- Log/new-start-unsynced -----------------------------------------------------------------------
 
 
-def test_begin_of_an_empty_log_is_not_synced(log: PartitionLog, disk: SimulatedDisk) -> None:
+def test_unsynced_start_of_an_empty_log_is_a_violation(
+    log: PartitionLog, disk: SimulatedDisk
+) -> None:
     log.truncate_fully(40)
     storage.check_restarted_log(disk, log)
     disk.remove(log.directory / f"{40:020d}.log")
@@ -103,14 +105,16 @@ def test_begin_of_an_empty_log_is_not_synced(log: PartitionLog, disk: SimulatedD
 
 @pytest.fixture
 def logs(disk: SimulatedDisk) -> LogManager:
-    """One log of six records, in a log directory."""
+    """Return a manager of one log with six records."""
     manager = LogManager([LOGS], lambda _: SMALL, files=disk)
     manager.create(TP).append([batch((b"v",) * 6)], 0, 0, 0)
     return manager
 
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS])
-def test_new_log_stands_in_a_checkpoint(disk: SimulatedDisk, logs: LogManager, name: str) -> None:
+def test_new_log_in_a_checkpoint_is_a_violation(
+    disk: SimulatedDisk, logs: LogManager, name: str
+) -> None:
     noted, other = Directory(LOGS, disk), TopicPartition("other", 0)
     made = logs.create(other)
     for tp in (TP, other):
@@ -120,7 +124,7 @@ def test_new_log_stands_in_a_checkpoint(disk: SimulatedDisk, logs: LogManager, n
         storage.check_new_log(disk, logs, other, made)
 
 
-def test_new_log_knows_something(disk: SimulatedDisk, logs: LogManager) -> None:
+def test_new_log_with_former_state_is_a_violation(disk: SimulatedDisk, logs: LogManager) -> None:
     other = TopicPartition("other", 0)
     made = logs.create(other)
     storage.check_new_log(disk, logs, other, made)
@@ -146,18 +150,18 @@ def as_told(log: PartitionLog) -> Any:
     return SimpleNamespace(epochs=log.epochs.entries)
 
 
-def test_epochs_are_those_of_the_batches(log: PartitionLog) -> None:
+def test_epochs_that_match_the_batches_are_allowed(log: PartitionLog) -> None:
     look(log)
     log.truncate_to(3)
     look(log)
-    log.start_epoch(7, 3)  # of a leader that has appended nothing yet
+    log.start_epoch(7, 3)  # a leader that has appended nothing yet
     look(log)
     log.advance_log_start(1)
     look(log)
 
 
 @pytest.mark.parametrize("spoil", [lambda e: e.clear(), lambda e: e.truncate_from_end(2)])
-def test_epoch_is_missing(log: PartitionLog, spoil: Any) -> None:
+def test_missing_epoch_is_a_violation(log: PartitionLog, spoil: Any) -> None:
     spoil(log.epochs)
     with pytest.raises(Violation, match="Log/epochs-differ-from-batches"):
         look(log)
@@ -170,7 +174,7 @@ def test_deleted_record_that_is_back_may_have_no_epoch(log: PartitionLog) -> Non
         look(log, deleted=2)
 
 
-def test_replica_goes_by_other_epochs_than_its_log(log: PartitionLog) -> None:
+def test_replica_with_other_epochs_than_its_log_is_a_violation(log: PartitionLog) -> None:
     replica = as_told(log)
     storage.check_replica_epochs("t-0", log, replica)
     log.epochs.truncate_from_end(4)
@@ -178,7 +182,7 @@ def test_replica_goes_by_other_epochs_than_its_log(log: PartitionLog) -> None:
         storage.check_replica_epochs("t-0", log, replica)
 
 
-def test_recovery_point_is_noted_before_an_epoch_is_synced(
+def test_recovery_point_before_the_sync_of_epochs_is_a_violation(
     disk: SimulatedDisk, log: PartitionLog
 ) -> None:
     storage.check_recovery_point(disk, log, 0)
@@ -207,7 +211,7 @@ def look_for_times(log: PartitionLog) -> None:
     storage.check_timestamps("t-0", log, read)
 
 
-def test_greatest_timestamp_is_of_no_batch(log: PartitionLog) -> None:
+def test_greatest_timestamp_without_a_batch_is_a_violation(log: PartitionLog) -> None:
     look_for_times(log)
     log.append([batch((b"v",), timestamps=(2 * 10**12,))], 6, 2, 0)
     look_for_times(log)
@@ -236,14 +240,18 @@ def note(disk: SimulatedDisk, log: PartitionLog, offset: int) -> None:
     storage.check_recovery_point(disk, log, offset)
 
 
-def test_synced_offset_may_be_noted(disk: SimulatedDisk, log: PartitionLog) -> None:
+def test_recovery_point_at_a_synced_offset_is_allowed(
+    disk: SimulatedDisk, log: PartitionLog
+) -> None:
     note(disk, log, 0)
     log.flush()
     for offset in range(7):
         note(disk, log, offset)
 
 
-def test_recovery_point_is_noted_before_the_sync(disk: SimulatedDisk, log: PartitionLog) -> None:
+def test_recovery_point_before_the_sync_is_a_violation(
+    disk: SimulatedDisk, log: PartitionLog
+) -> None:
     for offset in range(1, 7):
         with pytest.raises(Violation, match="Log/recovery-point-unsynced"):
             note(disk, log, offset)
@@ -254,7 +262,9 @@ def test_recovery_point_is_noted_before_the_sync(disk: SimulatedDisk, log: Parti
         note(disk, log, 7)
 
 
-def test_recovery_point_is_noted_after_a_truncation(disk: SimulatedDisk, log: PartitionLog) -> None:
+def test_recovery_point_after_an_unsynced_truncation_is_a_violation(
+    disk: SimulatedDisk, log: PartitionLog
+) -> None:
     log.flush()
     log.truncate_to(3)
     note(disk, log, 3)
@@ -264,7 +274,9 @@ def test_recovery_point_is_noted_after_a_truncation(disk: SimulatedDisk, log: Pa
         note(disk, log, 4)
 
 
-def test_log_knows_less_than_the_checkpoint(disk: SimulatedDisk, log: PartitionLog) -> None:
+def test_recovery_point_unknown_to_the_log_is_a_violation(
+    disk: SimulatedDisk, log: PartitionLog
+) -> None:
     log.flush()
     storage.check_recovery_point(disk, log, 6)
     log.flushing.vouched_for = 5
@@ -296,7 +308,7 @@ def tracker() -> FlushTracker:
 
 @pytest.fixture
 def flushed(later: list[Steps]) -> PartitionLog:
-    """An empty log with ``flush.ms=500``."""
+    """Return an empty log with ``flush.ms=500``."""
     disk, config = SimulatedDisk(Random(1)), LogConfig(flush_ms=500)
     disk.make_directory(Path("/logs"))
     path = Path("/logs/t-0")
@@ -318,7 +330,7 @@ def violates(what: str) -> Any:
     return pytest.raises(Violation, match=f"Log/flush-overdue: t-0: .*{what}")
 
 
-def test_more_records_wait_than_flush_messages(
+def test_more_unflushed_records_than_flush_messages_are_a_violation(
     tracker: FlushTracker, flushed: PartitionLog
 ) -> None:
     flushed.config = LogConfig(flush_messages=2)
@@ -332,7 +344,7 @@ def test_more_records_wait_than_flush_messages(
         tracker.appended(flushed, 5, 0)
 
 
-def test_record_waits_longer_than_flush_ms(
+def test_record_unflushed_beyond_flush_ms_is_a_violation(
     tracker: FlushTracker, flushed: PartitionLog, later: list[Steps]
 ) -> None:
     append(tracker, flushed, 0)

@@ -1,4 +1,4 @@
-"""Offsets that a group must remember after a loss of records."""
+"""The offsets that a group must remember after a loss of records."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -20,7 +20,8 @@ TP = TopicPartition("t", 0)
 
 
 class Home:
-    """A partition of ``__consumer_offsets``, one commit a batch, each committed at once."""
+    """A partition of ``__consumer_offsets`` with one commit in each batch, each committed at
+    once."""
 
     def __init__(self) -> None:
         self.promises = PartitionModel("h-0", checks_data=True, note=lambda _: None)
@@ -28,7 +29,7 @@ class Home:
         self._now = 0.0
 
     def commit(self, offset: int) -> SentCommit:
-        """A second after the one before."""
+        """Send a commit, a second after the previous one."""
         self._now += 1
         self.append(offset)
         return SentCommit("g", TP, None, offset, self._now - 0.1, ErrorCode.none)
@@ -60,7 +61,7 @@ def test_commit_is_remembered_as_far_as_its_records_are_guaranteed() -> None:
     assert home.remembers(home.commit(9)), "what comes afterwards is promised again"
 
 
-def test_another_record_of_the_same_offset_is_another_commit() -> None:
+def test_commit_of_the_same_offset_sent_later_is_separate() -> None:
     home = Home()
     first, second, again = home.commit(5), home.commit(7), home.commit(5)
     home.lose_from(2)
@@ -78,8 +79,9 @@ def test_rewritten_commit_is_at_the_present_log_start() -> None:
     assert not home.remembers(commit)
 
 
-def test_without_a_loss_all_is_remembered_wherever_it_is() -> None:
-    """A coordinator that stored it elsewhere, or wrote it not again, is not excused."""
+def test_commit_must_be_remembered_without_a_loss() -> None:
+    """Test a coordinator that stored a commit elsewhere, or did not rewrite it: it is not
+    excused."""
     home = Home()
     home.lose_from(0)
     commit = home.commit(5)

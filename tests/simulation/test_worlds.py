@@ -1,6 +1,6 @@
 """Whole clusters under seeded plans: invariants hold, histories repeat, faults are found.
 
-A longer search: ``make simulate SECONDS=600``, or ``ACKPROOF_SIMULATION_WORLDS=2000 pytest
+For a longer search, run ``make simulate SECONDS=600``, or ``ACKPROOF_SIMULATION_WORLDS=2000 pytest
 tests/simulation/test_worlds.py``.
 """
 
@@ -41,7 +41,7 @@ BLOCKS = 6
 ANSWERED_AT_APPEND = Mutation(
     Swap(PendingProduces, "reached", lambda self, _high_watermark: self.drain())
 )
-"""acks=all is answered when the leader has appended, before the in-sync replicas have."""
+"""A patch that answers acks=all when the leader has appended, before the in-sync replicas have."""
 FAILED_ONCE = {
     1430: "of a group's offsets those were lost that were promised no longer",
     2231: "a cut that was not synced was undone by a power failure",
@@ -57,11 +57,12 @@ FAILED_ONCE = {
     82415: "a replica was deleted by a move that was complete, before its leader had heard of "
     "that: a fault of the observer",
 }
-"""With ``--coordination any``. Plans that are drawn otherwise by now are kept in ``plans/``."""
+"""Seeds that failed once, with ``--coordination any``. Plans whose drawing has changed are kept in
+``plans/``."""
 
 
 def plan_of(*actions: Timed, **changes: object) -> SimulationPlan:
-    """Three brokers and one partition that all of them hold."""
+    """Return a plan with three brokers, and one partition with replicas on all of them."""
     plan = SimulationPlan(
         seed=1,
         brokers=3,
@@ -96,21 +97,21 @@ def test_every_invariant_holds(block: int) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(
     "seed",
-    # One takes as long as all the others.
+    # One seed takes as long as all the others.
     [pytest.param(one, marks=pytest.mark.long) if one == 31940 else one for one in FAILED_ONCE],
 )
-def test_a_seed_that_failed_holds(seed: int) -> None:
+def test_formerly_failing_seed_holds(seed: int) -> None:
     kept = PLANS / f"seed-{seed}.json"
     plan = from_json(kept.read_text()) if kept.exists() else draw(seed, coordination="any")
     outcome = run(plan)
     assert outcome.violation is None, FAILED_ONCE[seed]
 
 
-def test_a_kept_plan_is_of_a_seed_that_failed() -> None:
+def test_kept_plan_belongs_to_a_formerly_failing_seed() -> None:
     assert {from_json(path.read_text()).seed for path in PLANS.iterdir()} <= FAILED_ONCE.keys()
 
 
-def test_a_seed_is_one_history_whatever_python_hashes() -> None:
+def test_history_of_a_seed_does_not_depend_on_hashing() -> None:
     script = (
         "from simulation.plans.schedule import draw; from simulation.world.world import run\n"
         "for seed in (4, 9):\n"
@@ -122,7 +123,7 @@ def test_a_seed_is_one_history_whatever_python_hashes() -> None:
     assert all(len(line) > 500 for line in histories.pop().splitlines())
 
 
-def test_a_quiet_world_commits_and_settles() -> None:
+def test_world_without_faults_commits_and_settles() -> None:
     outcome = run(plan_of(produce(100), produce(5_000)))
     assert outcome.violation is None
     met = outcome.coverage
@@ -134,8 +135,9 @@ def test_a_quiet_world_commits_and_settles() -> None:
 
 
 @pytest.mark.long
-def test_worlds_are_worth_something() -> None:
-    """The seeds do elect, cut, fail and come back; a world where nothing happens proves nothing."""
+def test_worlds_contain_elections_cuts_and_failures() -> None:
+    """Test that the seeds contain elections, cuts, failures and returns. A world without events
+    would prove nothing."""
     met = Coverage()
     for seed in range(20):
         met.update(run(draw(seed)).coverage)
@@ -161,8 +163,9 @@ def test_broker_with_a_session_expired_at_startup_survives() -> None:
         simulation.loop.close()
 
 
-def test_restarted_broker_refuses_requests_for_its_former_life() -> None:
-    """It listens before it is registered, and waits for as long as its former session lives."""
+def test_restarted_broker_rejects_requests_for_its_former_registration() -> None:
+    """Test a broker that listens before it is registered, and waits for the end of its former
+    session."""
     simulation = Simulation(plan_of())
     for node in simulation.nodes.values():
         node.start()
@@ -205,7 +208,7 @@ def test_failure_is_shrunk_and_narrated() -> None:
 
 
 def test_loss_without_a_guarantee_is_no_violation() -> None:
-    """Everybody loses power at once: what was not synced may go, and nothing is said of it."""
+    """Test a blackout: unsynced records may be lost without a violation."""
     everybody = [
         Timed(at_ms=3_000, action=LoseBrokerPower(target=Target(broker=broker), down_ms=500))
         for broker in (1, 2, 3)
@@ -218,8 +221,8 @@ def test_loss_without_a_guarantee_is_no_violation() -> None:
 @pytest.mark.parametrize(
     ("nth", "for_ms", "fails"), [(3, 5_000, 1), (100_000, 5_000, 0), (3, 1, 0)]
 )
-def test_power_fails_behind_an_operation_or_not_at_all(nth: int, for_ms: int, fails: int) -> None:
-    """Nothing is written in the first millisecond."""
+def test_power_fails_after_the_chosen_operation_only(nth: int, for_ms: int, fails: int) -> None:
+    """Test power failures after an operation. Nothing is written in the first millisecond."""
     mid_step = LosePowerAfter(
         target=Target(broker=1), operation="write", nth=nth, for_ms=for_ms, down_ms=500
     )
@@ -228,7 +231,7 @@ def test_power_fails_behind_an_operation_or_not_at_all(nth: int, for_ms: int, fa
     assert sum(what == "broker 1 loses power" for _, what in outcome.notes) == fails
 
 
-def test_a_violation_survives_the_way_between_processes() -> None:
+def test_violation_is_passed_between_processes() -> None:
     import pickle
 
     violation = pickle.loads(
@@ -253,7 +256,7 @@ def test_command_replays_a_plan_and_prints_its_coverage(tmp_path: Path) -> None:
     assert "steps/s" in result.output
 
 
-def test_the_command_fails_with_a_story_and_the_way_to_see_it_again(tmp_path: Path) -> None:
+def test_failing_command_prints_narrative_and_replay_command(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(to_json(plan_of(produce(100))))
     command = ["--replay", str(plan), "--save", str(tmp_path), "--no-coverage"]

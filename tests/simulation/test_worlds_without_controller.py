@@ -1,6 +1,6 @@
-"""Worlds without a controller: the same invariants, over the nodes of seed 001.
+"""Worlds without a controller: the same invariants, over the znodes of *Design V2*.
 
-A longer search: ``python -m simulation --coordination leader-fenced --seconds 600``.
+For a longer search, run ``python -m simulation --coordination leader-fenced --seconds 600``.
 """
 
 import os
@@ -59,7 +59,7 @@ def test_sound_brokers_pass_scenario_without_a_controller(scenario: str) -> None
 
 @pytest.mark.long
 @pytest.mark.timeout(0)
-def test_worlds_are_worth_something() -> None:
+def test_worlds_contain_elections_cuts_and_failures() -> None:
     met = Coverage()
     for seed in range(12):
         met.update(run(draw(seed, coordination="leader-fenced")).coverage)
@@ -99,7 +99,7 @@ def test_mixed_is_without_a_controller_now_and_then() -> None:
 
 
 class Tree:
-    """A tree under observation; ``lives`` says in which life each broker is."""
+    """An observed tree. ``lives`` has the number of each broker's present process."""
 
     def __init__(self) -> None:
         self.failures: list[BaseException] = []
@@ -113,7 +113,7 @@ class Tree:
         )
 
     def write(self, leader: int | None, isr: list[int], epoch: int) -> None:
-        """Both nodes in one transaction; None: ``leader`` is deleted."""
+        """Write both nodes in one transaction. None deletes ``leader``."""
         led = None if leader is None else nodes.encode_leader(BrokerId(leader), LeaderEpoch(epoch))
         kept = nodes.encode_isr([BrokerId(b) for b in isr], LeaderEpoch(epoch))
         self.tree.changed([(f"{HOME}/leader", led, 0), (f"{HOME}/ISR", kept, epoch)], 1)
@@ -127,7 +127,8 @@ class Tree:
 
 
 def test_a_move_that_is_replaced_in_one_write_is_under_way_still() -> None:
-    """``replicas`` is written after it once more, as it is; it may vanish only when it is made."""
+    """Test that ``replicas``, which is written again unchanged, may disappear only when the
+    partition is created."""
     tree = Tree()
     moving = f"/brokers/partitions_reassigned/{TP.topic}/{TP.partition}"
     back, on = nodes.encode_ids([BrokerId(1), BrokerId(2)]), nodes.encode_ids([BrokerId(3)])
@@ -186,8 +187,8 @@ def test_a_scenario_that_needs_a_controller_is_refused() -> None:
 
 
 def test_a_disk_that_could_not_hold_a_new_log_is_asked_again() -> None:
-    """Both are to make their logs while broker 2's disk cannot be read. Nothing that happens to
-    the partitions later would have it try again."""
+    """Test two brokers that must create their logs while broker 2's disk cannot be read. No later
+    event of the partitions would make it try again."""
     broken = BreakDisk(target=Target(role="broker", broker=2), operation="read", for_ms=1_000)
     group = Consume(group="g", topic="t", for_ms=50, leaves=False)
     plan = SimulationPlan(

@@ -1,4 +1,4 @@
-"""The time of day is wrong on some machine: nothing that is measured may go by it."""
+"""Wrong wall clocks: no duration may be measured by them."""
 
 from contextlib import closing
 
@@ -13,8 +13,8 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.parametrize("ahead_ms", [-HOUR_MS, HOUR_MS])
-def test_flush_ms_is_kept(ahead_ms: int) -> None:
-    """A clock that is set back does not keep records from the disk until it is as late again."""
+def test_flush_ms_holds_with_a_wrong_clock(ahead_ms: int) -> None:
+    """Test a clock that is set back. Flushes must not wait until it reads the same time again."""
     with closing(Cluster(properties={"log.flush.interval.ms": "1000"})) as cluster:
         _is_kept(cluster, ahead_ms)
     assert not cluster.loop.unhandled_errors

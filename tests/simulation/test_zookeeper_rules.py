@@ -1,4 +1,4 @@
-"""The rules of what is written to ZooKeeper: each broken once by hand, and kept once."""
+"""The invariants of writes to ZooKeeper: each is broken once and kept once."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def of(*brokers: int) -> tuple[BrokerId, ...]:
         SetData("/config/topics/t", b"", -1),
         SetData(REPLICAS, b"", -1),
         CheckVersion(REPLICAS, 0),
-        CheckVersion("/brokers/topics/t/0/leader", -1),  # it is there
+        CheckVersion("/brokers/topics/t/0/leader", -1),  # the node exists
     ],
 )
 def test_write_with_a_version_is_allowed(written: Any) -> None:
@@ -46,7 +46,7 @@ def test_write_with_a_version_is_allowed(written: Any) -> None:
 
 
 @pytest.mark.parametrize("written", [SetData(STATE, b"", -1), CheckVersion(REPLICAS, -1)])
-def test_state_is_written_without_a_version(written: Any) -> None:
+def test_write_of_a_state_without_version_is_a_violation(written: Any) -> None:
     transaction = Transaction([CheckVersion("/controller_epoch", 1), written])
     for request in (written, transaction):
         with pytest.raises(Violation, match="ZooKeeper/unconditional-write"):
@@ -72,7 +72,7 @@ def topic_there(path: str) -> tuple[bytes | None, int]:
         NOTE,
     ],
 )
-def test_settings_are_written_with_a_note(written: Any) -> None:
+def test_announced_settings_are_allowed(written: Any) -> None:
     check_announced(written, topic_there)
 
 
@@ -84,7 +84,7 @@ def test_settings_are_written_with_a_note(written: Any) -> None:
         Transaction([Create("/brokers/topics/v", b"", [], 0), SetData("/config/topics/t", b"", 3)]),
     ],
 )
-def test_settings_are_written_without_a_note(written: Any) -> None:
+def test_unannounced_settings_are_a_violation(written: Any) -> None:
     with pytest.raises(Violation, match="TopicConfig/change-not-announced"):
         check_announced(written, topic_there)
 
@@ -121,7 +121,7 @@ def moved(
     isr: tuple[int, ...],
     been: tuple[int, ...] = (1, 2, 3, 4),
 ) -> None:
-    """Judge an assignment that was written while the ISR was that; raises Violation."""
+    """Judge an assignment that was written while the partition had this ISR. Raises Violation."""
     partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
     if isr:
         partition.state = PartitionState(
@@ -138,20 +138,22 @@ def moved(
 MOVING = topic(3, 4, 1, 2, adding=(3, 4), removing=(1, 2))
 
 
-@pytest.mark.parametrize("isr", [(3, 4), (4, 3), (3,)])  # of the last one 4 has dropped out since
+@pytest.mark.parametrize("isr", [(3, 4), (4, 3), (3,)])  # 4 has left the last one since
 def test_move_ends_when_removed_replicas_have_left_the_isr(isr: tuple[int, ...]) -> None:
     moved(MOVING, topic(3, 4), isr)
 
 
 @pytest.mark.parametrize("isr", [(3, 4, 1), (1,)])
-def test_move_ends_with_a_removed_replica_in_the_isr(isr: tuple[int, ...]) -> None:
+def test_move_that_ends_with_a_removed_replica_in_the_isr_is_a_violation(
+    isr: tuple[int, ...],
+) -> None:
     with pytest.raises(
         Violation, match=r"Reassignment/ended-out-of-sync: t-0: it counts as moved to \[3, 4\]"
     ):
         moved(MOVING, topic(3, 4), isr)
 
 
-def test_move_ends_before_an_added_replica_was_in_the_isr() -> None:
+def test_move_that_ends_before_a_join_is_a_violation() -> None:
     with pytest.raises(
         Violation, match=r"Reassignment/ended-out-of-sync: .* and \[4\] were never in the ISR"
     ):
@@ -167,7 +169,7 @@ def test_move_of_a_partition_without_state_is_not_judged() -> None:
     moved(MOVING, topic(3, 4), (), been=())
 
 
-def test_move_ends_at_its_target() -> None:
+def test_move_that_ends_before_its_target_is_a_violation() -> None:
     check_removal(TP, brokers(2, 3), brokers(2, 3))
     with pytest.raises(
         Violation, match=r"Reassignment/ended-before-target: t-0 is no longer to move to \[2, 3\]"
@@ -175,16 +177,16 @@ def test_move_ends_at_its_target() -> None:
         check_removal(TP, brokers(2, 3), brokers(1, 2))
 
 
-def test_topic_is_gone_with_all_its_replicas() -> None:
+def test_deleted_topic_with_a_remaining_replica_is_a_violation() -> None:
     TopicModel(None, topic(1, 2)).deleted("t", ())
     TopicModel(None, topic(1, 2)).deleted(
         "t", [(3, TP)]
-    )  # moved away from 3, which has not heard of it
+    )  # moved away from 3, which does not know it yet
     with pytest.raises(Violation, match=r"Deletion/replica-left: .* broker 2 still has t-0"):
         TopicModel(None, topic(1, 2)).deleted("t", [(2, TP)])
 
 
-def test_partition_disappears_from_its_topic() -> None:
+def test_lost_partition_of_a_topic_is_a_violation() -> None:
     partition = PartitionModel("t-1", checks_data=True, note=lambda _: None)
     with pytest.raises(Violation, match=r"Partition/disappeared: t has lost its partitions \[1\]"):
         TopicModel(None, topic(1, 2), {1: partition}).assigned("t", topic(1, 2))

@@ -1,4 +1,4 @@
-"""Both ZooKeepers."""
+"""The real and the simulated ZooKeeper."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from tests.support.worlds.zookeeper_worlds import RealWorld, SimulatedWorld
 
 @pytest.fixture(scope="module")
 def real_zookeeper(tmp_path_factory):
-    """A running ZooKeeper for all the tests of a module."""
+    """Start a ZooKeeper for all tests of a module."""
     with running_zookeeper(tmp_path_factory.mktemp("real") / "zookeeper") as server:
         yield server
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.integration)])
 def world(request):
-    """A case must come out the same in both."""
+    """Return a world with one of the two. Each case must have the same result in both."""
     if request.param == "simulated":
         return SimulatedWorld()
     return RealWorld(request.getfixturevalue("real_zookeeper"))

@@ -1,6 +1,6 @@
-"""The simulated ZooKeeper against a real one, as kazoo's client sees them: every case runs on both.
+"""The simulated ZooKeeper compared with a real one through kazoo's client. Each case runs on both.
 
-The brokers' use of it, :class:`KafkaZk` and what stands on it, is in test_sessions.
+The brokers' use of it, :class:`KafkaZk` and its callers, is in test_sessions.
 """
 
 import pytest
@@ -67,7 +67,7 @@ def test_invalid_requests_are_refused(world):
     world.run(case)
 
 
-def test_zxids_are_in_the_order_of_writes_and_a_transaction_has_one(world):
+def test_zxids_follow_the_order_of_writes(world):
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
             _, a = await zk.ask("create", "/a", include_data=True)
@@ -93,7 +93,7 @@ def test_zxids_are_in_the_order_of_writes_and_a_transaction_has_one(world):
     world.run(case)
 
 
-def test_sequence_nodes_count_all_children_there_ever_were(world):
+def test_sequence_nodes_count_all_former_children(world):
     async def case(world):
         async with world.peer() as zk:
             await zk.ask("create", "/q")
@@ -113,7 +113,7 @@ def test_sequence_nodes_count_all_children_there_ever_were(world):
     world.run(case)
 
 
-def test_paths_are_made_whole(world):
+def test_missing_parents_of_a_path_are_created(world):
     async def case(world):
         async with world.peer() as zk, world.peer(root="") as unrooted:
             assert await zk.ask("ensure_path", "/a/b/c")
@@ -132,7 +132,7 @@ def test_paths_are_made_whole(world):
 # --- transactions -------------------------------------------------------------------------------
 
 
-def test_a_transaction_sees_its_own_earlier_operations(world):
+def test_transaction_sees_its_own_earlier_operations(world):
     async def case(world):
         async with world.peer() as zk:
             await zk.ask("create", "/old", b"")
@@ -152,7 +152,7 @@ def test_a_transaction_sees_its_own_earlier_operations(world):
     world.run(case)
 
 
-def test_a_transaction_that_fails_changes_nothing(world):
+def test_failed_transaction_changes_nothing(world):
     async def case(world):
         async with world.peer() as zk:
             await zk.ask("create", "/a", b"1")
@@ -217,7 +217,7 @@ FIRES = {
 
 
 @pytest.mark.parametrize("change", FIRES, ids=lambda change: " ".join(map(str, change[:2])))
-def test_which_change_fires_which_watch(world, change):
+def test_change_fires_the_watches_of_its_kind(world, change):
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
             await zk.ask("create", "/n")
@@ -260,7 +260,7 @@ def test_failed_request_leaves_no_watch(world):
     world.run(case)
 
 
-def test_a_transaction_fires_for_each_of_its_operations_or_for_none(world):
+def test_transaction_fires_watches_for_all_operations_or_none(world):
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
             await zk.ask("create", "/n")
@@ -276,7 +276,7 @@ def test_a_transaction_fires_for_each_of_its_operations_or_for_none(world):
 
 
 def test_watch_event_precedes_the_read_of_the_change(world):
-    """Over the wire the event comes first. kazoo hands it to another thread than the answer."""
+    """Test the order on the wire. kazoo hands the event to another thread than the answer."""
 
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
@@ -314,7 +314,7 @@ STEPS = st.tuples(
 
 
 async def played(world, program):
-    """The answers to a program of two clients, and what their watches told them."""
+    """Return the answers to a program of two clients, and the events of their watches."""
     answers = []
     async with world.peer() as one, world.peer() as two:
         peers = (one, two)
@@ -341,7 +341,7 @@ async def _answer(peer, number, step):
 
 
 def _comparable(answers, sessions):
-    """Zxids as their place in their order, sessions as their clients; no time of day."""
+    """Replace zxids by their rank and sessions by their clients, and drop the time of day."""
     zxids = {zxid for stat in _stats(answers) for zxid in (stat.czxid, stat.mzxid, stat.pzxid)}
     place = {zxid: number for number, zxid in enumerate(sorted(zxids))}
 
@@ -375,10 +375,10 @@ def _stats(answer):
 
 
 @pytest.mark.integration
-def test_any_program_has_the_same_answers_on_both(real_zookeeper):
+def test_random_program_has_the_same_answers_on_both(real_zookeeper):
     @settings(
         max_examples=examples(20), phases=[Phase.generate]
-    )  # to shrink takes minutes: time is real
+    )  # shrinking takes minutes, because the time is real
     @given(st.lists(STEPS, min_size=1, max_size=40))
     def compare(program):
         simulated, real = (
@@ -393,7 +393,7 @@ def test_any_program_has_the_same_answers_on_both(real_zookeeper):
 @settings(max_examples=examples(20))
 @given(st.lists(STEPS, min_size=1, max_size=40), st.integers(0, 2**32))
 def test_lagging_servers_give_one_client_the_same_answers(program, seed):
-    """A client sees its own writes, whatever server it is connected to."""
+    """Test that a client sees its own writes on every server."""
     alone = [(0, step) for _, step in program]
     leading, lagging = (
         SimulatedWorld(seed, **options).run(lambda world: played(world, alone))
@@ -402,7 +402,7 @@ def test_lagging_servers_give_one_client_the_same_answers(program, seed):
     assert leading[0][: len(program)] == lagging[0][: len(program)]
 
 
-def test_a_lagging_server_answers_with_the_past_but_never_goes_back():
+def test_lagging_server_answers_with_old_state_and_never_goes_back():
     async def case(world):
         async with world.peer() as writer, world.peer() as reader:
             await writer.ask("create", "/n", b"0")

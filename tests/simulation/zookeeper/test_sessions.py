@@ -1,5 +1,5 @@
-"""Sessions, connections and what the broker makes of them, on a real ZooKeeper and on the simulated
-one."""
+"""Sessions and connections, and the broker's handling of them, on a real ZooKeeper and the
+simulated one."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from ackproof.broker.types import BrokerId
 from tests.support.worlds.partition_writes import TP, isr, write
 from tests.support.worlds.zookeeper_worlds import SHORT_MS, until
 
-# --- sessions, as kazoo sees them ---------------------------------------------------------------
+# --- sessions in kazoo --------------------------------------------------------------------------
 
 
 def test_closing_client_deletes_its_ephemeral_nodes(world):
@@ -46,7 +46,7 @@ def test_closing_client_deletes_its_ephemeral_nodes(world):
     world.run(case)
 
 
-def test_a_connection_that_breaks_is_not_the_end_of_the_session(world):
+def test_session_survives_a_broken_connection(world):
     async def case(world):
         async with world.peer(60_000) as zk, world.peer(60_000) as other:
             session = zk.session
@@ -89,7 +89,7 @@ def test_requests_of_a_broken_connection_have_an_unknown_outcome(world):
     world.run(case)
 
 
-def test_a_session_that_expires_is_lost_only_when_zookeeper_says_so(world):
+def test_session_is_lost_only_when_zookeeper_expires_it(world):
     async def case(world):
         async with world.peer(SHORT_MS) as zk, world.beside() as beside:
             session = zk.session
@@ -124,7 +124,7 @@ def test_a_session_that_expires_is_lost_only_when_zookeeper_says_so(world):
     world.run(case)
 
 
-# --- what the broker makes of it ----------------------------------------------------------------
+# --- sessions in the broker ---------------------------------------------------------------------
 
 
 def info(port=9092):
@@ -132,7 +132,7 @@ def info(port=9092):
     return BrokerInfo(broker_id=BrokerId(1), endpoints=(endpoint,), rack=None)
 
 
-def test_a_registration_waits_for_its_predecessors_end(world):
+def test_registration_waits_for_the_end_of_the_former_session(world):
     async def case(world):
         async with world.kafka() as former, world.kafka() as zk:
             old = await former.register_broker(info())
@@ -183,7 +183,7 @@ def test_request_of_an_expired_session_is_not_carried_out_in_the_next(world):
     world.run(case)
 
 
-def test_topics_settings_and_notes(world):
+def test_topics_settings_and_announcements_are_read_back(world):
     async def case(world):
         async with world.kafka() as zk, world.kafka() as other:
             ids = await asyncio.gather(zk.cluster_id(), other.cluster_id())

@@ -1,4 +1,4 @@
-"""Sessions and connections, as can only be done to the simulated ZooKeeper."""
+"""Sessions and connections, with operations that only the simulated ZooKeeper allows."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ def simulated(case, seed=1, **options):
     return SimulatedWorld(seed, **options).run(case)
 
 
-def test_a_session_is_expired_by_hand():
+def test_session_can_be_expired_by_the_simulation():
     async def case(world):
         async with world.peer() as zk, world.peer() as other:
             await zk.ask("create", "/e", ephemeral=True)
@@ -43,7 +43,7 @@ def test_a_session_is_expired_by_hand():
     simulated(case)
 
 
-def test_a_reset_loses_answers_and_requests():
+def test_reset_loses_answers_and_requests():
     """Test that some requests in flight have been carried out and some never will be."""
 
     async def case(world):
@@ -82,7 +82,7 @@ def test_stopped_ensemble_expires_no_session():
     simulated(case)
 
 
-def test_a_slow_ensemble_answers_late_and_in_order():
+def test_slow_ensemble_answers_late_and_in_order():
     async def case(world):
         loop = asyncio.get_running_loop()
         async with world.peer() as zk:
@@ -108,8 +108,10 @@ async def _error(future):
 
 @asynccontextmanager
 async def in_a_process(world, session_ms=SHORT_MS):
-    """A client that belongs to a process, with an ephemeral node that a peer without a process
-    watches; ``gone`` is when that node goes."""
+    """Start a client in a process, with an ephemeral node that a peer without a process watches.
+
+    ``gone`` is the time at which that node disappears.
+    """
     process, living = SimulatedProcess(CLIENT), asyncio.Future()
 
     async def live():
@@ -134,8 +136,8 @@ async def in_a_process(world, session_ms=SHORT_MS):
     del task
 
 
-def test_the_session_of_a_killed_process_lives_for_its_timeout():
-    """Nothing tells ZooKeeper that it is dead."""
+def test_session_of_a_killed_process_lasts_for_its_timeout():
+    """Test that ZooKeeper learns of the death only by the timeout."""
 
     async def case(world):
         loop = asyncio.get_running_loop()
@@ -152,7 +154,7 @@ def test_the_session_of_a_killed_process_lives_for_its_timeout():
     simulated(case)
 
 
-def test_a_process_that_was_paused_too_long_learns_it_when_it_goes_on():
+def test_process_paused_beyond_its_session_learns_it_after_resuming():
     async def case(world):
         async with in_a_process(world) as (process, zk, gone):
             world.loop.pause(process)
@@ -166,7 +168,7 @@ def test_a_process_that_was_paused_too_long_learns_it_when_it_goes_on():
     simulated(case)
 
 
-def test_a_process_that_was_paused_for_a_moment_keeps_its_session():
+def test_briefly_paused_process_keeps_its_session():
     async def case(world):
         async with in_a_process(world, 10 * SHORT_MS) as (process, zk, gone):
             world.loop.pause(process)
@@ -212,7 +214,8 @@ def test_lagging_server_answers_pipelined_requests_in_order():
 
 
 def test_lagging_server_causes_no_conflict_for_a_better_informed_leader():
-    """The controller wrote the state and told the leader; the leader's server has not heard."""
+    """Test a state that the controller wrote and sent to the leader before the leader's server had
+    it."""
 
     async def case(world):
         async with world.kafka() as controller, world.kafka() as leader:
@@ -229,7 +232,7 @@ def test_lagging_server_causes_no_conflict_for_a_better_informed_leader():
 
 
 def test_settings_of_a_new_topic_are_read_through_a_lagging_server():
-    """Not the defaults, and not what a former topic of that name has left."""
+    """Test that neither the defaults nor the settings of a former topic of that name are used."""
 
     async def case(world, left):
         async with world.kafka() as controller, world.kafka() as follower:
@@ -246,7 +249,7 @@ def test_settings_of_a_new_topic_are_read_through_a_lagging_server():
             simulated(partial(case, left=left), seed, servers=3, lag_s=0.5)
 
 
-def test_a_setting_that_this_broker_does_not_know_is_passed_over_alone(caplog):
+def test_unknown_setting_is_ignored_alone(caplog):
     async def case(world):
         async with world.kafka() as zk:
             stored = {"min.insync.replicas": "3", "cleanup.policy": "compact"}
@@ -260,7 +263,7 @@ def test_a_setting_that_this_broker_does_not_know_is_passed_over_alone(caplog):
 
 @pytest.mark.parametrize("is_expired", [True, False], ids=["expired", "given up"])
 def test_changed_settings_are_announced_even_if_the_session_ends(is_expired):
-    """Its session ends, or its client leaves, as soon as they are changed."""
+    """Test changes directly before the session expires or its client leaves."""
 
     async def case(world):
         async with world.kafka() as zk, world.kafka() as other:
@@ -300,7 +303,7 @@ def test_abandoned_connection_has_no_watches():
 
 @pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "late"])
 def test_failed_connection_attempt_is_repeated_and_leaves_nothing(is_lost):
-    """Its first attempt is lost, or arrives when it has made others."""
+    """Test a first attempt that is lost, or that arrives after later ones."""
 
     async def case(world):
         world.freeze()
@@ -348,7 +351,7 @@ def test_simulated_ensemble_counts_requests():
     simulated(case)
 
 
-def test_no_zookeeper_no_start():
+def test_broker_without_zookeeper_does_not_start():
     async def case(world):
         world.zookeeper.stop()
         zk = KafkaZk("zookeeper:1", 6_000, connection_timeout_ms=300, client=world.factory)

@@ -96,7 +96,7 @@ def test_high_watermark_at_the_log_end_keeps_uncommitted_records(
 
 
 @pytest.mark.parametrize("truncation", Truncation)
-def test_a_watermark_that_is_not_raised_loses_nothing(truncation: Truncation) -> None:
+def test_unraised_high_watermark_loses_nothing(truncation: Truncation) -> None:
     a_leader_dies_while_it_waits(world_of(3, "fenced", truncation))
 
 
@@ -144,13 +144,13 @@ def the_zombie_s_isr_arrives(world: World) -> None:
     world.settle(SETTLED)
 
 
-def test_an_epoch_that_is_read_incremented_and_written_is_given_twice() -> None:
+def test_unconditional_epoch_write_gives_an_epoch_twice() -> None:
     """``epoch = getNewEpoch()``: the zombie's ISR, with its epoch, goes over its successor's."""
     with pytest.raises(Violation, match="two leaders of epoch 1: 2 and"):
         the_zombie_s_isr_arrives(world_of(3, "printed"))
 
 
-def test_a_fenced_epoch_is_given_once() -> None:
+def test_fenced_epoch_is_given_once() -> None:
     world = world_of(3, "fenced")
     the_zombie_s_isr_arrives(world)
     leader = world.view().leader
@@ -193,7 +193,7 @@ def test_empty_isr_permits_any_leader() -> None:
         a_new_partition_s_isr_is_lost(World(2, "printed"))
 
 
-def test_a_fenced_leader_is_in_its_isr_before_it_serves() -> None:
+def test_fenced_leader_is_in_its_isr_before_it_serves() -> None:
     world = World(2, "fenced")
     a_new_partition_s_isr_is_lost(world)
     assert world.isr() == (ONE,)
@@ -240,7 +240,7 @@ def test_close_without_epoch_deletes_an_assigned_replica() -> None:
         a_close_is_late(world_of(2, "printed"))
 
 
-def test_a_fenced_close_is_its_leader_s_and_is_due() -> None:
+def test_fenced_close_is_valid_only_from_the_leader() -> None:
     a_close_is_late(world_of(2, "fenced"))
 
 
@@ -260,13 +260,13 @@ def the_leader_loses_power(world: World) -> None:
     world.settle(SETTLED)
 
 
-def test_a_replica_that_lost_its_log_s_end_leads_by_the_isr() -> None:
+def test_damaged_replica_leads_by_the_isr() -> None:
     """``for each r in AR { ... startReplica(r) }``: in the ISR is who was in it."""
     with pytest.raises(Violation, match="acked record 1 at offset 0 is lost on 1"):
         the_leader_loses_power(world_of(3, "printed"))
 
 
-def test_after_an_unclean_start_a_fenced_replica_leaves_the_isr_first() -> None:
+def test_fenced_replica_leaves_the_isr_after_an_unclean_start() -> None:
     world = world_of(3, "fenced")
     the_leader_loses_power(world)
     assert world.leader() in (TWO, THREE)
@@ -278,7 +278,7 @@ def test_after_an_unclean_start_a_fenced_replica_leaves_the_isr_first() -> None:
 
 
 @pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_where_the_leader_stays_the_printed_move_never_ends(variant: str) -> None:
+def test_printed_reassignment_with_the_same_leader_never_ends(variant: str) -> None:
     """``delete /brokers/partitions_reassigned/...`` stands inside ``if(stopCommitThread ||
     (broker_id is not preferred replica))``."""
     world = World(3, variant, load_balancing=False)

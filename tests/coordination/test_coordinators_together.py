@@ -35,7 +35,7 @@ FOUR = BrokerId(4)
 # --- State change communication -----------------------------------------------------------------
 
 
-def test_a_full_queue_is_shrunk_and_one_that_is_still_full_is_refused() -> None:
+def test_full_queue_is_shrunk_or_rejected() -> None:
     """``throw new FollowerStateChangeQueueFull``"""
     world = World(3, queue_max=2)
     world.settle(100)
@@ -59,7 +59,7 @@ def test_a_full_queue_is_shrunk_and_one_that_is_still_full_is_refused() -> None:
 
 
 @pytest.mark.parametrize("room", [1, 2])
-def test_more_partitions_than_there_is_room_for_are_all_started(room: int) -> None:
+def test_all_partitions_beyond_the_queue_limit_are_started(room: int) -> None:
     world = World(3, queue_max=room)
     world.settle(100)
     tps = [T._replace(partition=number) for number in range(4)]
@@ -92,7 +92,7 @@ def _without_its_first_leader(variant: str) -> World:
 
 
 @pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_a_new_leader_waits_for_live_replicas_before_it_serves(variant: str) -> None:
+def test_new_leader_waits_for_live_replicas_before_it_serves(variant: str) -> None:
     """``wait until every live replica in AR catches up ... or a KeepInSyncTime has passed``"""
     world = _without_its_first_leader(variant)
     world.settle(PREFERRED_WAIT + 20, network=False)
@@ -119,7 +119,7 @@ def test_new_leader_serves_once_its_followers_have_caught_up(variant: str) -> No
 
 
 @pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_the_isr_of_a_new_partition_is_whole_when_it_is_first_served(variant: str) -> None:
+def test_new_partition_is_served_with_a_full_isr(variant: str) -> None:
     """``r.partition.ISR = the current set of replicas in sync with r``: of an empty log, all that
     are live."""
     world = World(3, variant)
@@ -186,7 +186,7 @@ def test_new_leader_stops_waiting_for_a_replica_that_dies() -> None:
 
 @pytest.mark.parametrize("balancing", [True, False])
 @pytest.mark.parametrize("variant", ["printed", "fenced"])
-def test_the_preferred_replica_gets_the_leadership_back(variant: str, balancing: bool) -> None:
+def test_preferred_replica_gets_the_leadership_back(variant: str, balancing: bool) -> None:
     """``if(leader replica is not the preferred one & the preferred replica is in ISR) delete
     /brokers/topics/[topic]/[partition_id]/leader``"""
     world = World(3, variant, load_balancing=balancing)
@@ -209,7 +209,7 @@ def test_the_preferred_replica_gets_the_leadership_back(variant: str, balancing:
 
 
 @pytest.mark.parametrize("target", [(2, 3), (1, 3), (3,), (3, 2, 1)])
-def test_a_partition_is_moved(target: tuple[int, ...]) -> None:
+def test_partition_is_reassigned(target: tuple[int, ...]) -> None:
     """``checkReassignedReplicas``, ``completePartitionsReassignment``"""
     world = World(3)
     world.settle(100)
@@ -249,7 +249,7 @@ def test_added_replica_joins_after_its_queue_is_drained() -> None:
     assert world.values(TWO) == [value]
 
 
-def test_a_move_is_taken_back() -> None:
+def test_reassignment_is_cancelled() -> None:
     world = World(3)
     world.settle(100)
     world.create((1, 2))
@@ -389,7 +389,7 @@ def test_cancellation_succeeds_without_dead_replicas() -> None:
     assert world.leader() == ONE
 
 
-def test_a_topic_is_deleted_when_all_have_closed_it() -> None:
+def test_topic_is_deleted_when_all_replicas_are_closed() -> None:
     """``wait till replica is closed by all replicas``; a broker that is down does it later."""
     world = World(3)
     world.settle(100)
@@ -411,7 +411,7 @@ def test_a_topic_is_deleted_when_all_have_closed_it() -> None:
     assert ("topic", T.topic) not in world.zookeeper.state
 
 
-def test_a_topic_is_there_when_all_have_started_it_and_a_failed_attempt_is_cleaned() -> None:
+def test_topic_is_created_when_all_replicas_started_and_cleaned_up_otherwise() -> None:
     """``waitTillStateChangeRequestConsumed``, ``cleanFailedTopicCreationAttempts``"""
     world = World(3)
     world.settle(100)
@@ -433,7 +433,7 @@ def test_a_topic_is_there_when_all_have_started_it_and_a_failed_attempt_is_clean
     assert {broker for broker, _ in world.logs} == {ONE, TWO}
 
 
-def test_a_move_that_was_replaced_is_not_completed() -> None:
+def test_replaced_reassignment_is_not_completed() -> None:
     """The leader's last write for the move to 3 is under way when a move to 2 takes its place: both
     nodes are at version 0 (scheduler, seed 4272)."""
     world = World(3)

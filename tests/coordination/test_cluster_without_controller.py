@@ -63,14 +63,14 @@ async def fail_over(cluster: Cluster) -> tuple[int, int, list[bytes | None]]:
     return leader, await client.leader("t"), await client.consume("t")
 
 
-def test_another_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
+def test_another_broker_leads_after_the_leader_is_killed(cluster: Cluster) -> None:
     before, after, consumed = cluster.run(fail_over(cluster))
     assert after != before
     assert set(consumed) == set(values(0, 20)), "some more than once: the client tries again"
     assert not any(node.exits for node in cluster.nodes.values())
 
 
-def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -> None:
+def test_registering_broker_stops_when_asked(cluster: Cluster) -> None:
     """Its former session has seconds to go; it may lead already."""
     cluster.run(cluster.client.create("t"))
     node = cluster.nodes[1]
@@ -82,7 +82,7 @@ def test_a_broker_that_is_still_registering_stops_when_asked(cluster: Cluster) -
     assert ending.error is None
 
 
-def test_a_broker_that_is_still_registering_halts_when_it_must(cluster: Cluster) -> None:
+def test_registering_broker_halts_on_an_error(cluster: Cluster) -> None:
     """It may lead and follow already, and a disk fail meanwhile."""
     cluster.run(cluster.client.create("t"))
     node = cluster.nodes[1]
@@ -95,7 +95,7 @@ def test_a_broker_that_is_still_registering_halts_when_it_must(cluster: Cluster)
     assert ending.error is not None
 
 
-def test_a_new_leader_waits_no_longer_than_its_live_followers_need(cluster: Cluster) -> None:
+def test_new_leader_waits_only_for_live_followers(cluster: Cluster) -> None:
     """Neither for the dead one to catch up nor, in what it commits, for the dead one to lag."""
 
     async def story() -> float:
@@ -153,7 +153,7 @@ def test_leader_change_is_not_queued_behind_replicas_that_start_slowly() -> None
     assert not cluster.loop.unhandled_errors
 
 
-def test_a_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
+def test_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
     """Level with the leader, it never lags."""
     cluster = made("fenced", 1)
 
@@ -183,7 +183,7 @@ def test_a_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
         cluster.close()
 
 
-def test_a_command_takes_as_long_as_it_gets_on() -> None:
+def test_command_runs_as_long_as_it_makes_progress() -> None:
     """Far from ZooKeeper the requests of many partitions, as printed one write after the other,
     take longer to send than is waited for a broker that does nothing."""
     cluster = made("printed", 1)
@@ -203,7 +203,7 @@ def test_a_command_takes_as_long_as_it_gets_on() -> None:
         cluster.close()
 
 
-def test_a_broker_of_another_variant_is_refused(cluster: Cluster) -> None:
+def test_broker_of_another_variant_is_rejected(cluster: Cluster) -> None:
     node, other = cluster.nodes[1], cluster.nodes[2]
     told = other.config.ackproof_coordination_variant
     all_started(cluster)
@@ -236,7 +236,7 @@ def test_repeatedly_killed_brokers_keep_acknowledged_records(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_seed_is_a_history(variant: str) -> None:
+def test_same_seed_gives_the_same_history(variant: str) -> None:
     """No wall clock, no thread, no order of a set: the same steps at the same times."""
 
     def history(seed: int) -> str:
@@ -300,7 +300,7 @@ def depths(cluster: Cluster) -> dict[int, int]:
     return cluster.run(counted())
 
 
-def test_broker_that_is_removed_has_a_queue_again_when_it_is_back() -> None:
+def test_returned_broker_has_a_queue_again() -> None:
     """Also if it is removed while it is on its way back: it is registered last of all."""
     cluster = Cluster(1, brokers=4, properties=LED)
     cluster.start()

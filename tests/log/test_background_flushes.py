@@ -92,9 +92,7 @@ def test_appends_checkpoints_and_creations_wait_for_no_sync(
     assert read_offsets(Directory(HOME, disk), HIGH_WATERMARKS) == {TP: 3}
 
 
-def test_of_many_checkpoints_at_once_one_is_written_and_it_is_the_last(
-    disk: SimulatedDisk, later: Later
-) -> None:
+def test_last_of_many_checkpoints_at_once_is_written(disk: SimulatedDisk, later: Later) -> None:
     logs = opened(disk, later)
     append(logs.create(TP), 5)
     later.carry_out()
@@ -108,7 +106,7 @@ def test_of_many_checkpoints_at_once_one_is_written_and_it_is_the_last(
     assert read_offsets(Directory(HOME, disk), HIGH_WATERMARKS) == {TP: 3}
 
 
-def test_a_checkpoint_under_way_does_not_bring_back_a_log_that_was_deleted(
+def test_pending_checkpoint_does_not_restore_a_deleted_log(
     disk: SimulatedDisk, later: Later
 ) -> None:
     """A log start of 100 that outlives its log is the next one's of that name, after a crash."""
@@ -128,7 +126,7 @@ def test_a_checkpoint_under_way_does_not_bring_back_a_log_that_was_deleted(
     assert not disk.is_directory(HOME / "t-0")
 
 
-def test_a_deletion_ends_when_a_checkpoint_without_the_log_is_durable(
+def test_deletion_ends_with_a_durable_checkpoint_without_the_log(
     disk: SimulatedDisk, later: Later
 ) -> None:
     logs = opened(disk, later)
@@ -149,7 +147,7 @@ def test_a_deletion_ends_when_a_checkpoint_without_the_log_is_durable(
     assert read_offsets(Directory(HOME, disk), LOG_STARTS) == {}
 
 
-def test_a_deletion_that_was_cut_short_leaves_nothing_to_the_next_log_of_that_name(
+def test_interrupted_deletion_leaves_nothing_to_the_next_log(
     disk: SimulatedDisk, later: Later
 ) -> None:
     """Its checkpoints are not written any more, nor are the next life's, since the disk is full."""
@@ -174,7 +172,7 @@ def test_a_deletion_that_was_cut_short_leaves_nothing_to_the_next_log_of_that_na
     assert logs.high_watermark(TP) == 0
 
 
-def test_deletions_together_cost_no_more_syncs_than_one(disk: SimulatedDisk, later: Later) -> None:
+def test_concurrent_deletions_share_their_syncs(disk: SimulatedDisk, later: Later) -> None:
     logs = opened(disk, later)
     partitions = [TopicPartition("t", number) for number in range(10)]
     for tp in partitions:
@@ -250,7 +248,7 @@ def test_snapshot_of_truncated_records_is_not_written(
 
 
 @pytest.mark.parametrize("parts", range(16))
-def test_a_snapshot_of_a_log_that_was_thrown_away_is_not_written(
+def test_snapshot_of_a_restarted_log_is_not_written(
     disk: SimulatedDisk, later: Later, parts: int
 ) -> None:
     """Believed after a crash, it would refuse a producer that has written elsewhere since."""
@@ -265,7 +263,7 @@ def test_a_snapshot_of_a_log_that_was_thrown_away_is_not_written(
 
 
 @pytest.mark.parametrize("parts", range(24))
-def test_deletion_lets_background_work_end(disk: SimulatedDisk, later: Later, parts: int) -> None:
+def test_deletion_waits_for_background_work(disk: SimulatedDisk, later: Later, parts: int) -> None:
     """It would not find its directory, and the broker would take its disk for broken."""
     logs = opened(disk, later)
     append(logs.create(TP), 6, producer=7)
@@ -277,9 +275,7 @@ def test_deletion_lets_background_work_end(disk: SimulatedDisk, later: Later, pa
     carry_on(steps, work)
 
 
-def test_a_flush_that_was_put_off_does_not_begin_when_its_log_is_deleted(
-    disk: SimulatedDisk, later: Later
-) -> None:
+def test_postponed_flush_of_a_deleted_log_does_not_begin(disk: SimulatedDisk, later: Later) -> None:
     logs = opened(disk, later, LogConfig(flush_ms=500))
     append(logs.create(TP), 2)
     logs.flush_if_due(NOW_MS + 500)
@@ -397,7 +393,7 @@ def test_remaining_records_after_a_truncation_keep_their_flush_deadline(
 
 
 @pytest.mark.parametrize("parts", range(4))
-def test_a_sync_that_fails_is_heard_of_though_another_flush_was_faster(
+def test_failed_sync_is_reported_after_a_faster_flush(
     disk: SimulatedDisk, later: Later, parts: int
 ) -> None:
     """Test a failed sync, which may have dropped later bytes although the next sync succeeds."""
@@ -418,7 +414,7 @@ def test_a_sync_that_fails_is_heard_of_though_another_flush_was_faster(
         log.flush()
 
 
-def test_a_sync_that_fails_in_the_background_is_heard_of_and_the_log_takes_no_more(
+def test_failed_background_sync_is_reported_and_stops_appends(
     disk: SimulatedDisk, later: Later
 ) -> None:
     log = opened(disk, later).create(TP)

@@ -24,7 +24,7 @@ def opened(*directories: Path, owner: MetaProperties = OURS) -> LogManager:
     return LogManager(directories, lambda _: LogConfig(), owner=owner)
 
 
-def test_a_new_directory_becomes_ours(tmp_path: Path) -> None:
+def test_new_directory_is_claimed(tmp_path: Path) -> None:
     opened(tmp_path).close()
     assert read_meta_properties(Directory(tmp_path)) == OURS
     opened(tmp_path).close()
@@ -45,7 +45,7 @@ def test_a_new_directory_becomes_ours(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_foreign_directory_is_refused_and_stays_as_it_was(
+def test_foreign_directory_is_rejected_unchanged(
     tmp_path: Path, other: MetaProperties, error: type[Exception], says: str
 ) -> None:
     new, foreign = tmp_path / "new", tmp_path / "foreign"
@@ -60,7 +60,7 @@ def test_a_foreign_directory_is_refused_and_stays_as_it_was(
     opened(foreign, owner=other).close()
 
 
-def test_file_without_a_broker_id_is_no_new_directory(tmp_path: Path) -> None:
+def test_directory_with_a_file_without_broker_id_is_not_new(tmp_path: Path) -> None:
     (tmp_path / META_PROPERTIES).write_text("version=0\n")
     with pytest.raises(CorruptCheckpoint, match=META_PROPERTIES):
         opened(tmp_path)

@@ -92,7 +92,7 @@ def m1_m2_on_both(truncation: Truncation) -> Lab:
     return lab
 
 
-def test_figures_8_9_to_8_11_a_committed_message_is_lost_by_watermark() -> None:
+def test_figures_8_9_to_8_11_truncation_by_watermark_loses_a_committed_message() -> None:
     lab = m1_m2_on_both(BY_WATERMARK)
     lab.tell(A)
     assert lab.log(A) == [1], "8-10"
@@ -108,7 +108,7 @@ def test_figures_8_9_to_8_11_a_committed_message_is_lost_by_watermark() -> None:
     assert lab.ends(B) == (1, 1)
 
 
-def test_figures_8_15_to_8_19_nothing_is_lost_by_leader_epoch() -> None:
+def test_figures_8_15_to_8_19_truncation_by_epoch_loses_nothing() -> None:
     lab = m1_m2_on_both(BY_EPOCH)
     lab.tell(A)
     assert lab[B].end_offset_for_epoch(0) == (0, 2), "8-16 to 8-18: B answers with its LEO"
@@ -150,7 +150,7 @@ def m2_on_a_only(truncation: Truncation) -> Lab:
     return lab
 
 
-def test_figures_8_12_to_8_14_logs_diverge_by_watermark() -> None:
+def test_figures_8_12_to_8_14_logs_diverge_with_truncation_by_watermark() -> None:
     lab = m2_on_a_only(BY_WATERMARK)
     lab.exchange(A, times=3)
     assert lab.log(A) == [1, 2]
@@ -158,7 +158,7 @@ def test_figures_8_12_to_8_14_logs_diverge_by_watermark() -> None:
     assert lab.ends(A) == lab.ends(B) == (2, 2)
 
 
-def test_figures_8_20_to_8_22_logs_agree_by_leader_epoch() -> None:
+def test_figures_8_20_to_8_22_logs_agree_with_truncation_by_epoch() -> None:
     lab = m2_on_a_only(BY_EPOCH)
     lab.exchange(A)
     assert lab.log(A) == [1], "8-22: m2 is cut"

@@ -143,7 +143,7 @@ class Alone:
 # --- Broker startup ---------------------------------------------------------------------------
 
 
-def test_start_up_creates_the_queue_drains_it_starts_replicas_and_registers_last() -> None:
+def test_startup_drains_the_queue_and_registers_last() -> None:
     """``create /brokers/state/[broker_id]``, ``register the state change handler``, ``drain``,
     ``startReplica(r)``, ``register its broker_id``: in this order."""
     alone = Alone()
@@ -163,7 +163,7 @@ def test_start_up_creates_the_queue_drains_it_starts_replicas_and_registers_last
     assert started[-1] == RegisterBroker()
 
 
-def test_a_broker_without_replicas_registers_at_once() -> None:
+def test_broker_without_replicas_registers_at_once() -> None:
     alone = Alone()
     alone.started()
     assert alone.effects == (RegisterBroker(),)
@@ -201,7 +201,7 @@ def test_empty_isr_permits_any_leader_in_the_printed_variant_only(
     assert claims(Alone(variant=variant).started(view(1, 2, isr=()))) == leads
 
 
-def test_other_than_the_preferred_replica_waits() -> None:
+def test_non_preferred_replica_waits_before_it_claims() -> None:
     """``wait for PreferredReplicaTime if r is not the preferred replica``"""
     alone = Alone(broker=2).started(view(1, 2, isr=(1, 2)))
     assert not claims(alone)
@@ -214,7 +214,7 @@ def test_other_than_the_preferred_replica_waits() -> None:
     assert claims(alone)
 
 
-def test_a_fenced_claim_is_leader_epoch_and_isr_in_one() -> None:
+def test_fenced_claim_writes_leader_epoch_and_isr_at_once() -> None:
     alone = Alone().started(view(1, 2, isr=(1, 2), epoch=4))
     (write,) = alone.writes()
     assert [getattr(op, "epoch", None) for op in write.ops] == [None, 5, 5]
@@ -222,7 +222,7 @@ def test_a_fenced_claim_is_leader_epoch_and_isr_in_one() -> None:
     assert write.session == 101
 
 
-def test_a_fenced_claim_of_a_new_partition_creates_its_isr() -> None:
+def test_fenced_claim_of_a_new_partition_creates_its_isr() -> None:
     alone = Alone().started(view(1, 2))
     (write,) = alone.writes()
     assert write.ops[-1].expected == ABSENT  # type: ignore[union-attr]
@@ -238,7 +238,7 @@ def test_failed_claim_causes_another_read(result: Result) -> None:
     assert any(isinstance(effect, ReadPartition) for effect in alone.effects)
 
 
-def test_a_broker_does_not_follow_its_own_former_self() -> None:
+def test_broker_does_not_follow_its_own_former_session() -> None:
     """The node of an earlier session of ours is still there: the partition has no leader and no
     claim."""
     alone = Alone().started(view(1, 2, leader=1, isr=(1, 2)))
@@ -267,7 +267,7 @@ def handled(seen: PartitionView, change: Change, epoch: int, variant: str = "fen
     ],
     ids=["leader doesn't exist", "latest epoch", "previous leader", "not a replica"],
 )
-def test_a_start_replica_counts_in_its_epoch(
+def test_start_replica_is_valid_in_its_epoch_only(
     variant: str, seen: PartitionView, epoch: int, starts: bool
 ) -> None:
     """``if(leader for r.partition doesn't exist) ... else if(requestEpoch ==
@@ -290,7 +290,7 @@ def test_a_start_replica_counts_in_its_epoch(
     ],
     ids=["moved", "deleted", "gone", "assigned", "to be assigned", "assigned, as printed"],
 )
-def test_a_close_replica_counts_in_every_epoch(
+def test_close_replica_is_valid_in_every_epoch(
     seen: PartitionView, variant: str, closes: bool
 ) -> None:
     """``we don't need to check epoch here``; fenced, who is assigned is not closed."""
@@ -443,7 +443,7 @@ def test_fenced_shrink_drops_superseded_requests_only() -> None:
 # --- Explicit monitoring ---
 
 
-def test_the_lifecycle_has_the_document_s_words() -> None:
+def test_lifecycle_has_the_terms_of_design_v2() -> None:
     asked = request(Change.START_REPLICA)
     assert [str(Lifecycle(stage=stage, request=asked, broker=ONE)) for stage in Stage] == [
         "leader, broker id 0, requested start-replica for topic foo partition 0, "
@@ -455,11 +455,11 @@ def test_the_lifecycle_has_the_document_s_words() -> None:
     ]
 
 
-def test_each_event_has_a_step() -> None:
+def test_every_event_has_a_step() -> None:
     assert set(STEPS) == set(get_args(Event))
 
 
-def test_a_topic_that_was_made_again_before_the_claim_is_not_led_by_the_former_one_s_log() -> None:
+def test_recreated_topic_is_not_led_with_the_former_log() -> None:
     former, latter = uuid.UUID(int=1), uuid.UUID(int=2)
     alone = Alone().started(replace(view(1, 2), topic_id=former))
     (claim,) = alone.writes()
@@ -473,7 +473,7 @@ def test_a_topic_that_was_made_again_before_the_claim_is_not_led_by_the_former_o
     ]
 
 
-def test_an_unclean_replica_is_suspect_until_it_was_looked_at() -> None:
+def test_unclean_replica_is_suspect_until_it_was_checked() -> None:
     """A session that ends in the middle of start-up does not make its log whole (scheduler, seed
     5020)."""
     alone = Alone(unclean_start=True)
@@ -490,7 +490,7 @@ def test_an_unclean_replica_is_suspect_until_it_was_looked_at() -> None:
     assert write.ops[-1].isr == (TWO,)  # type: ignore[union-attr]
 
 
-def test_a_watch_that_fires_before_the_first_reading_is_not_lost() -> None:
+def test_watch_event_before_the_first_read_is_kept() -> None:
     """Our own former node vanishes while start-up reads it (scheduler, seed 7574)."""
     alone = Alone()
     alone.step(SessionStarted(session=101))

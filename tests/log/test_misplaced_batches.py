@@ -78,7 +78,9 @@ def test_read_never_returns_a_batch_of_another_offset(
 
 @BOTH_WAYS
 @pytest.mark.parametrize("number", range(1, COUNT - 1))
-def test_recovery_cuts_the_log_there(tmp_path: Path, number: int, turned: Turned) -> None:
+def test_recovery_truncates_the_log_at_a_misplaced_batch(
+    tmp_path: Path, number: int, turned: Turned
+) -> None:
     written = filled(tmp_path)
     damage(tmp_path, written, number, turned(written[number].base_offset))
     log = opened(tmp_path, clean=False)
@@ -129,7 +131,7 @@ def test_damaged_index_does_not_affect_reads(tmp_path: Path, entry: int, part: s
     log.close()
 
 
-def test_a_gap_is_no_damage(tmp_path: Path) -> None:
+def test_offset_gap_is_no_damage(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for offset in (0, 5, 6, 9):
         sent = parse_batch(encoded([b"v" * 100], base_offset=offset))
@@ -142,7 +144,7 @@ def test_a_gap_is_no_damage(tmp_path: Path) -> None:
         log.close(flush=False)
 
 
-def test_batches_are_in_their_places_or_damaged() -> None:
+def test_misplaced_batch_counts_as_damaged() -> None:
     def data(*offsets: int) -> bytes:
         return b"".join(encoded([b"a", b"b"], base_offset=offset) for offset in offsets)
 

@@ -28,30 +28,30 @@ assignments = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50)))
         (-1, (-1, -1)),
     ],
 )
-def test_where_an_epoch_ended(asked: int, answer: tuple[int, int]) -> None:
+def test_end_offset_of_an_epoch_is_found(asked: int, answer: tuple[int, int]) -> None:
     assert HISTORY.end_offset_for(asked, 30) == answer
 
 
-def test_an_empty_history_knows_no_epoch() -> None:
+def test_empty_epoch_history_has_no_epoch() -> None:
     assert Epochs().end_offset_for(0, 30) == (-1, -1)
 
 
 @given(assignments)
-def test_histories_increase_whatever_is_assigned(entries: list[tuple[int, int]]) -> None:
+def test_epoch_history_increases_for_any_assignment(entries: list[tuple[int, int]]) -> None:
     history = Epochs().assign_all(entries)
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(history.entries))
     if entries:
         assert history.latest == entries[-1][0]
 
 
-def test_an_epoch_does_not_begin_again() -> None:
+def test_repeated_epoch_keeps_its_start() -> None:
     assert HISTORY.assign(4, 30) == HISTORY
     assert HISTORY.assign(4, 20).entries == ((1, 0), (3, 10), (4, 20))
     assert HISTORY.assign(2, 5).entries == ((1, 0), (2, 5))
 
 
 @given(assignments, st.integers(0, 60))
-def test_cutting_the_start_keeps_each_offsets_epoch(
+def test_truncated_start_keeps_the_epoch_of_each_offset(
     entries: list[tuple[int, int]], start: int
 ) -> None:
     def epoch_at(history: Epochs, offset: int) -> int:
@@ -63,12 +63,12 @@ def test_cutting_the_start_keeps_each_offsets_epoch(
     assert sum(begin <= start for _, begin in cut.entries) <= 1
 
 
-def test_a_history_that_does_not_increase_is_refused() -> None:
+def test_decreasing_epoch_history_is_rejected() -> None:
     with pytest.raises(ValueError, match="do not increase"):
         Epochs(((1, 0), (1, 5)))
 
 
-def test_a_checkpointed_watermark_is_kept_within_the_log() -> None:
+def test_checkpointed_watermark_is_limited_to_the_log() -> None:
     def log(watermark: int) -> LocalLog:
         return LocalLog(
             LogState(log_start_offset=5, log_end_offset=9, high_watermark=watermark, epochs=())
@@ -77,7 +77,7 @@ def test_a_checkpointed_watermark_is_kept_within_the_log() -> None:
     assert [log(watermark).high_watermark for watermark in (0, 7, 12)] == [5, 7, 9]
 
 
-def test_a_log_cannot_start_after_its_end() -> None:
+def test_log_start_after_its_end_is_rejected() -> None:
     state = LogState(log_start_offset=5, log_end_offset=4, high_watermark=0, epochs=())
     with pytest.raises(ValueError, match="starts after its end"):
         LocalLog(state)
@@ -112,7 +112,7 @@ def test_pending_requests_are_answered_once_and_in_time(steps: list[tuple[str, i
     assert len(pending) == 0
 
 
-def test_two_isr_writes_at_a_time_are_a_mistake() -> None:
+def test_second_isr_write_at_once_is_rejected() -> None:
     state = IsrState(committed=(1,), zk_version=0).propose((1, 2))
     assert state.maximal == {1, 2}
     with pytest.raises(ValueError, match="in flight already"):
@@ -125,7 +125,7 @@ def test_settings_out_of_range_are_refused(bad: dict[str, int]) -> None:
         ReplicaConfig(**bad)
 
 
-def test_caught_up_by_the_previous_fetch() -> None:
+def test_follower_is_caught_up_by_its_previous_fetch() -> None:
     """The two rules of Kafka's Replica.updateFetchStateOrThrow."""
     remote = RemoteReplica()
     level = remote.fetched(offset=5, log_start=0, leader_log_end=5, now=10)

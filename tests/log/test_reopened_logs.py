@@ -15,7 +15,7 @@ def opened(directory: Path) -> LogManager:
     return LogManager([directory], lambda _: LogConfig())
 
 
-def test_neither_its_high_watermark_nor_its_start(tmp_path: Path) -> None:
+def test_new_log_has_neither_former_high_watermark_nor_start(tmp_path: Path) -> None:
     """Believed, the start would have a shorter log begin again behind its own end after a crash."""
     logs = opened(tmp_path)
     former = logs.create(TP)
@@ -39,7 +39,7 @@ def test_neither_its_high_watermark_nor_its_start(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_log_that_lost_all_above_its_start_begins_again_there(tmp_path: Path) -> None:
+def test_log_without_records_above_its_start_begins_there(tmp_path: Path) -> None:
     """Records were deleted up to 5, which was noted; power failed, and left it 3 of them."""
     logs = opened(tmp_path)
     log = logs.create(TP)
@@ -70,7 +70,7 @@ def small(directory: Path, recovery_point: int | None = None) -> PartitionLog:
     )
 
 
-def test_the_segment_in_which_the_recovery_point_lies_is_walked(tmp_path: Path) -> None:
+def test_segment_with_the_recovery_point_is_scanned(tmp_path: Path) -> None:
     log = small(tmp_path)
     for _ in range(3):
         log.append([batch()], log.log_end_offset, 0, NOW_MS)
@@ -80,7 +80,7 @@ def test_the_segment_in_which_the_recovery_point_lies_is_walked(tmp_path: Path) 
     assert small(tmp_path, recovery_point=1).log_end_offset == 1
 
 
-def test_a_batch_that_stands_in_the_file_twice_is_there_once(tmp_path: Path) -> None:
+def test_batch_duplicated_in_the_file_is_read_once(tmp_path: Path) -> None:
     log = small(tmp_path)
     log.append([batch()], 0, 0, NOW_MS)
     log.close()
