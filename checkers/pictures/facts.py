@@ -41,7 +41,6 @@ from ackproof.checkers.root_cause.missing_records import LOST
 from ackproof.checkers.root_cause.partition_context import context_sources, partition_context
 from ackproof.history.cell import Cell
 from ackproof.history.payload import Identity
-from ackproof.history.schema import SendType
 from ackproof.history.storage import AnyPath
 
 OF_CONSUMERS = frozenset({VANISHED, INCONSISTENT, SKIPPED, NONMONOTONIC, UNSEEN, SKIPPED_BY_COMMIT})
@@ -156,26 +155,30 @@ def _acks(
     first to the last offset, and the reason why some may be missing."""
     files = list(map(str, run.writers.files("sends", partition)))
     rows, problems = columns.read(
-        "sends", files, ("type", "offset", *_NAMES), run.expected("sends", partition, cell.name)
+        "sends", files, ("offset", *_NAMES), run.expected("sends", partition, cell.name)
     )
-    acked = rows.filter(pc.equal(rows["type"].cast(pa.string()), SendType.OK.value))
-    offsets = acked["offset"]
+    # Only an ack has an offset.
+    offsets = rows["offset"]
     within = pc.and_(pc.greater_equal(offsets, shown[0]), pc.less_equal(offsets, shown[-1]))
-    drawn = acked.filter(pc.is_in(offsets, pa.array(shown, pa.int64())))
+    drawn = rows.filter(pc.is_in(offsets, pa.array(shown, pa.int64())))
     found: dict[int, list[RecordName]] = {}
     for offset, name in zip(drawn["offset"].to_pylist(), _names(drawn, cell), strict=True):
         if name is not None:
             found.setdefault(offset, []).append(name)
     count = int(pc.sum(within).as_py() or 0)
-    return found, count, _acks_unobserved(run, partition, acked, problems)
+    return found, count, _acks_unobserved(run, cell, partition, offsets, problems)
 
 
 def _acks_unobserved(
-    run: RunEvidence, partition: Partition, acked: pa.Table, problems: Sequence[str]
+    run: RunEvidence,
+    cell: Cell,
+    partition: Partition,
+    offsets: pa.ChunkedArray,
+    problems: Sequence[str],
 ) -> str:
     if problems or not (run.flushed and run.writers.whole("sends", partition)):
         return "not all sends to the partition are recorded"
-    if len(acked) and acked["offset"].null_count == len(acked):
+    if cell.acks == "0" and offsets.null_count == len(offsets):
         return "the clients received no offsets (acks=0)"
     return ""
 

@@ -52,12 +52,18 @@ def subject_of_cause(
     if not len(mine):
         return None
     first = mine.slice(0, 1).to_pylist()[0]
-    is_it = _matches(anomalies, {name: first[name] for name in (*_PLACE, *_NAME)})
-    rows = np.flatnonzero(is_it.to_numpy(zero_copy_only=False))
-    if not len(rows):
+    number = number_of(anomalies, first)
+    if number is None:
         return None
-    number = int(rows[0])
-    return _subject(mine, first, anomalies.slice(number, 1).to_pylist()[0], number + 1)
+    return _subject(mine, first, anomalies.slice(number - 1, 1).to_pylist()[0], number)
+
+
+def number_of(anomalies: pa.Table, row: Row) -> int | None:
+    """Return the number of the first row of ``anomalies.parquet``, from 1, with the anomaly and the
+    record of ``row``, or None if there is none."""
+    is_it = _matches(anomalies, {name: row[name] for name in (*_PLACE, *_NAME)})
+    found = pc.index(is_it, True).as_py()
+    return None if found < 0 else found + 1
 
 
 def _where(rows: pa.Table, values: Row) -> pa.Table:
@@ -108,14 +114,15 @@ def _subject(mine: pa.Table, cause: Row, row: Row, number: int) -> Subject:
 
 def _ranges(mine: pa.Table, anomaly: str) -> Iterator[tuple[int, int]]:
     """Yield the ranges of offsets that the rows of one cause, or of none, are about."""
-    if anomaly == DUPLICATED and "offsets" in mine.column_names:
-        offsets = pc.list_flatten(mine["offsets"]).to_pylist()
-    else:
-        offsets = mine["offset"].to_pylist()
     if anomaly == DIVERGENT and "last_offset" in mine.column_names:
-        yield from zip(offsets, mine["last_offset"].to_pylist(), strict=True)
-    else:
-        yield from ((offset, offset) for offset in offsets if offset is not None)
+        yield from zip(mine["offset"].to_pylist(), mine["last_offset"].to_pylist(), strict=True)
+        return
+    is_copy = anomaly == DUPLICATED and "offsets" in mine.column_names
+    found = pc.list_flatten(mine["offsets"]) if is_copy else mine["offset"]
+    offsets = np.unique(found.drop_null().to_numpy())
+    breaks = np.flatnonzero(np.diff(offsets) > 1) + 1
+    firsts, lasts = np.append(offsets[:1], offsets[breaks]), offsets[np.append(breaks, 0) - 1]
+    yield from zip(firsts.tolist(), lasts[: len(firsts)].tolist(), strict=True)
 
 
 def _with_cause(subject: Subject, cause: Row, mine: pa.Table, *, is_copy: bool) -> Subject:

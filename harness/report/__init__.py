@@ -99,7 +99,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             order=losses.order(directory),
             opportunities=trials,
             first_rows=first_rows,
-            pictures=drawn.of_causes(directory, firsts(result)),
+            pictures=drawn.of_report(directory, firsts(result), first_rows.values()),
         )
         write_text(directory / PAGE, printable(html))
 

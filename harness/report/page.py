@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.pictures.log_picture import LogPicture
-from ackproof.checkers.verdict import CampaignResult, Cause, Verdict
+from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.harness.report import axis, clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.axis.document import Document as AxisDocument
@@ -23,7 +23,7 @@ from ackproof.harness.report.comparison import compare, label, seconds
 from ackproof.harness.report.losses import OutOfOrder
 from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
 from ackproof.harness.report.outcome import THRESHOLD_HEADINGS, outcome, threshold_lines
-from ackproof.harness.report.pictures.drawn import OPENED_MAX
+from ackproof.harness.report.pictures.drawn import OPENED_MAX, Pictures
 from ackproof.harness.report.pictures.svg import Drawing, drawing
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import (
@@ -105,7 +105,7 @@ def render(
     order: OutOfOrder | None = None,
     opportunities: Sequence[Opportunity] | None = None,
     first_rows: Mapping[tuple[int, str, str], losses.Row] | None = None,
-    pictures: Mapping[Cause, LogPicture | str] | None = None,
+    pictures: Pictures | None = None,
 ) -> str:
     """Return the page.
 
@@ -122,7 +122,7 @@ def render(
         order: The sends that were acked out of order; None if they were not checked.
         opportunities: The faults that could have lost records, by cell; None if unknown.
         first_rows: The earliest anomaly of each kind, by run, cell and anomaly.
-        pictures: The picture of the logs around each cause, or the reason why there is none.
+        pictures: The pictures of the logs around causes and around gaps of consumers.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     made = about or About()
@@ -156,7 +156,7 @@ def render(
         lost_total=lost_total,
         command=made.command,
         **_client_tables(result),
-        **_drawn(pictures or {}),
+        **_drawn(pictures or Pictures()),
         **_lost(windows, cells),
         **_made(made, result),
     )
@@ -171,12 +171,16 @@ def _client_tables(result: CampaignResult) -> dict[str, Any]:
     }
 
 
-def _drawn(pictures: Mapping[Cause, LogPicture | str]) -> dict[str, Any]:
-    drawings: dict[Cause, Drawing | str] = {
-        cause: found if isinstance(found, str) else drawing(found)
-        for cause, found in pictures.items()
+def _drawn(pictures: Pictures) -> dict[str, Any]:
+    return {
+        "pictures": {cause: _drawing(found) for cause, found in pictures.causes.items()},
+        "gaps": [_drawing(found) for found in pictures.gaps],
+        "opened_max": OPENED_MAX,
     }
-    return {"pictures": drawings, "opened_max": OPENED_MAX}
+
+
+def _drawing(found: LogPicture | str) -> Drawing | str:
+    return found if isinstance(found, str) else drawing(found)
 
 
 def _assets() -> Mapping[str, Markup]:

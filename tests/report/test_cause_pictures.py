@@ -24,6 +24,10 @@ from ackproof.harness.report.causes import firsts, grouped
 from ackproof.harness.report.page import render
 from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.pictures.svg import drawing
+from tests.support.builders.checked_runs import WELL, run
+from tests.support.builders.consumers import MadeConsumer, seen
+from tests.support.builders.consumers import given as assigned
+from tests.support.builders.histories import at, write_campaign
 from tests.support.builders.losses import World, lose
 from tests.support.builders.planted_logs import facts_of, lost_in_an_election, reported, tables_of
 from tests.support.builders.results import cell_result, of_cells
@@ -62,8 +66,17 @@ def cause(number: int, **changes: object) -> Cause:
 
 
 def page_of(causes: list[Cause], pictures: dict[Cause, LogPicture | str]) -> str:
+    """Return a page with these causes and pictures."""
     result = replace(of_cells(FAIL, cell_result("c", FAIL, lost=1)), causes=tuple(causes))
-    return render({"name": "made", "seed": 1}, result, (), {}, (), lost_total=0, pictures=pictures)
+    return render(
+        {"name": "made", "seed": 1},
+        result,
+        (),
+        {},
+        (),
+        lost_total=0,
+        pictures=drawn.Pictures(causes=pictures),
+    )
 
 
 def svgs(html: str) -> list[str]:
@@ -127,8 +140,8 @@ def test_damaged_results_cost_the_pictures_and_not_the_report(tmp_path: Path) ->
     directory = lost_in_an_election(tmp_path / "results")
     result = reported_result(directory)
     (directory / "autopsies.parquet").write_bytes(b"damaged")
-    pictures = drawn.of_causes(directory, firsts(result))
-    assert [type(one) for one in pictures.values()] == [str]
+    pictures = drawn.of_report(directory, firsts(result), ())
+    assert [type(one) for one in pictures.causes.values()] == [str]
 
 
 def reported_result(directory: Path) -> CampaignResult:
@@ -148,3 +161,13 @@ def test_blocks_of_a_log_cover_its_columns_and_texts_fit(count: int) -> None:
     for line in made.lines:
         assert all(block.x + block.width < made.width for block in line.blocks)
         assert not line.blocks or sum(block.width + 1 for block in line.blocks) == shown * 20
+
+
+def test_report_draws_what_a_consumer_was_not_given(tmp_path: Path) -> None:
+    polls = [seen(number, e.offset, e.producer, e.sequence) for number, e in enumerate(WELL.log, 1)]
+    reader = MadeConsumer(polls=[polls[0], polls[2]], assigned=[assigned(0, at(0), 0)])
+    directory = reported(write_campaign(tmp_path, run(consumers=(reader,))))
+    html = (directory / "report.html").read_text()
+    section = html[html.index("<h2>Consumers</h2>") :]
+    assert "The logs: t-0, offset 1: 1 record passed over by a consumer" in section
+    assert re.search(r'<svg.*aria-labelledby="gap-1-logs-title', section)

@@ -1,17 +1,18 @@
 """The pictures of a checked result: of one of its anomalies, and of its causes for the report."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ackproof.checkers.checks.read_anomalies import SKIPPED, SKIPPED_BY_COMMIT, UNSEEN
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.pictures.facts import picture
 from ackproof.checkers.pictures.log_picture import LogPicture, Subject
-from ackproof.checkers.pictures.subjects import subject_of_cause, subject_of_row
+from ackproof.checkers.pictures.subjects import number_of, subject_of_cause, subject_of_row
 from ackproof.checkers.root_cause.causes import MORE
 from ackproof.checkers.verdict import Cause
 from ackproof.harness.report import losses
@@ -25,6 +26,9 @@ DRAWN_MAX = 20
 
 OPENED_MAX = 5
 """The most pictures of a report that are not folded."""
+
+GAPS = (SKIPPED, UNSEEN, SKIPPED_BY_COMMIT)
+"""The anomalies of records that a consumer was not given. They have no cause."""
 
 _NUMBER_MAX = 1 << 63
 
@@ -59,6 +63,13 @@ class Results:
         if subject is None:
             raise NotDrawn("it has no row in autopsies.parquet")
         return self._picture(subject)
+
+    def of_first(self, row: losses.Row) -> LogPicture:
+        """Return the picture of a row of ``anomalies.parquet``. Raises NotDrawn."""
+        number = number_of(self.anomalies, row)
+        if number is None:
+            raise NotDrawn("it has no row in anomalies.parquet")
+        return self.of_row(number)
 
     def number_of(self, cause: Cause) -> int | None:
         """Return the number of the row of a cause's first record in ``anomalies.parquet``, or None
@@ -124,22 +135,49 @@ def read(directory: AnyPath) -> Results:
     return Results(losses.anomalies(directory), losses.root_causes(directory), run)
 
 
-def of_causes(directory: AnyPath, causes: Iterable[Cause]) -> Mapping[Cause, LogPicture | str]:
-    """Return the picture of each cause, or the reason why there is none. Those beyond
-    :data:`DRAWN_MAX` have none and no reason."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictures:
+    """The pictures of a report. Where there is none, its reason stands in its place.
+
+    Attributes:
+        causes: The pictures of causes.
+        gaps: The pictures of records that consumers were not given.
+    """
+
+    causes: Mapping[Cause, LogPicture | str] = field(default_factory=dict)
+    gaps: Sequence[LogPicture | str] = ()
+
+
+def of_report(
+    directory: AnyPath, causes: Iterable[Cause], first_rows: Iterable[losses.Row]
+) -> Pictures:
+    """Return the pictures of a report.
+
+    Args:
+        directory: The directory of the campaign.
+        causes: The causes on the page. Those beyond :data:`DRAWN_MAX` have no picture.
+        first_rows: The earliest anomaly of each kind in each cell. Those of :data:`GAPS` have a
+            picture, as far as there are at most :data:`OPENED_MAX`.
+    """
     chosen = [cause for cause in causes if cause.kind != MORE][:DRAWN_MAX]
+    gaps = [row for row in first_rows if row["anomaly"] in GAPS][:OPENED_MAX]
+    if not chosen and not gaps:
+        return Pictures()
     try:
-        results = read(directory) if chosen else None
+        results = read(directory)
     except (HistoryError, OSError, ValueError) as error:
-        return dict.fromkeys(chosen, str(error))
-    return {cause: _drawn(results, cause) for cause in chosen if results is not None}
+        return Pictures(causes=dict.fromkeys(chosen, str(error)))
+    return Pictures(
+        causes={cause: _drawn(partial(results.of_cause, cause)) for cause in chosen},
+        gaps=[_drawn(partial(results.of_first, row)) for row in gaps],
+    )
 
 
-def _drawn(results: Results, cause: Cause) -> LogPicture | str:
+def _drawn(draw: Callable[[], LogPicture]) -> LogPicture | str:
     try:
-        return results.of_cause(cause)
+        return draw()
     except NotDrawn as error:
         return str(error)
     except Exception as error:  # a picture must not cost a result its report
-        log.warning("no picture of %s", cause.sentence, exc_info=error)
+        log.warning("a picture cannot be drawn", exc_info=error)
         return f"{type(error).__name__}: {error}"

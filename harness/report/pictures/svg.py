@@ -102,7 +102,7 @@ class Drawing:
         title, aloud: The title, and the sentences that read the picture.
         width, height: The size in pixels.
         offsets: The offsets above their columns.
-        elided: The places of columns that stand for several offsets.
+        elided: The number of offsets that are left out, above each such column.
         edges: The left edge of the first and the right edge of the last offset of the subject.
         lines: The rows.
         events: A label and a line for each event.
@@ -114,7 +114,7 @@ class Drawing:
     width: int
     height: int
     offsets: Sequence[Text]
-    elided: Sequence[int]
+    elided: Sequence[Text]
     edges: Sequence[int]
     lines: Sequence[Line]
     events: Sequence[tuple[str, str]]
@@ -137,7 +137,7 @@ def drawing(picture: LogPicture) -> Drawing:
         width=grid.x(len(picture.columns)) + _CELL,
         height=_HEAD + len(rows) * _ROW + _GAP,
         offsets=list(grid.offsets()),
-        elided=[grid.x(place) for place, one in enumerate(picture.columns) if one.is_elided],
+        elided=list(grid.elided()),
         edges=list(grid.edges()),
         lines=[grid.line(row, _HEAD + number * _ROW) for number, row in enumerate(rows)],
         events=list(sentences.events(picture)),
@@ -202,6 +202,13 @@ class _Grid:
             if all(x + half < start or end < x - half for start, end in taken):
                 taken.append((x - half - _CHARACTER, x + half + _CHARACTER))
                 yield Text(x=x, text=words)
+
+    def elided(self) -> Iterator[Text]:
+        """Yield the number of offsets that are left out, above each column that stands for them."""
+        for place, column in enumerate(self.picture.columns):
+            if column.is_elided:
+                words = f"{column.last - column.first + 1:,} left out"
+                yield Text(x=self.x(place) + _CELL / 2, text=words)
 
     def edges(self) -> Iterator[int]:
         """Yield the left edge of the first and the right edge of the last offset of the subject."""
