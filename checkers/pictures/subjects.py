@@ -95,6 +95,8 @@ def _subject(mine: pa.Table, cause: Row, row: Row, number: int) -> Subject:
     this number."""
     is_copy, has_cause = row["anomaly"] == DUPLICATED, "cause" in mine.column_names
     times = pc.min_max(mine["time"]).as_py()
+    offsets = merged(_ranges(mine, row["anomaly"]))
+    in_ranges = sum(last - first + 1 for first, last in offsets)
     made = Subject(
         **{name: row[name] for name in _PLACE},
         row=number,
@@ -102,8 +104,8 @@ def _subject(mine: pa.Table, cause: Row, row: Row, number: int) -> Subject:
         detail=row["detail"] or "",
         name=None if row["producer"] is None else (row["producer"], row["sequence"]),
         at=None if is_copy else row["offset"],
-        records=len(mine),
-        offsets=merged(_ranges(mine, row["anomaly"])),
+        records=in_ranges if row["anomaly"] == DIVERGENT else len(mine),
+        offsets=offsets,
         times=None if times["min"] is None else (times["min"], times["max"]),
         faults=tuple(filter(None, (row["fault"] or "").split(","))),
     )

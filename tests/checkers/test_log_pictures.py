@@ -284,6 +284,7 @@ def test_divergent_replica_is_drawn_with_the_offsets_that_differ(tmp_path: Path)
     picture, shown = shown_of(replicas_differ(tmp_path), "divergent-replicas")
     assert picture.subject.brokers == (1, 3)
     assert marked(picture, Sign.DIFFERS) == {2, 3}
+    assert shown.startswith("t-0, offsets 2 to 3: 2 offsets different among replicas")
     lines = shown.splitlines()
     assert "broker-1         0 0 0 0 . . . . . . . . . . . ." in lines
     assert "broker-3         0 0 1 1 . . . . . . . . . . . ." in lines

@@ -130,7 +130,7 @@ def drawing(picture: LogPicture) -> Drawing:
     """Return the geometry of a picture."""
     rows: list[MarkRow | LogRow] = [*picture.marks, *picture.logs]
     longest = max((len(sentences.label(row)) for row in rows), default=0)
-    grid = _Grid(min(round((longest + 1) * _CHARACTER), _LABEL_MAX), picture)
+    grid = _Grid(min(round((longest + 2) * _CHARACTER), _LABEL_MAX), picture)
     return Drawing(
         title=sentences.title(picture),
         aloud=sentences.aloud(picture),
