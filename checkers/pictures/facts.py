@@ -5,6 +5,7 @@ the records at these offsets are kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -72,9 +73,14 @@ def facts_of(run: RunEvidence, subject: Subject, anomalies: pa.Table) -> Facts:
         return Facts(final_log=LogFacts(), context=context)
     named = lost.filter(pc.is_in(lost["offset"], pa.array(shown, pa.int64())))
     acks, count, unobserved = _acks(run, cell, partition, shown)
+    final_log = _final_log(run, cell, partition, shown)
+    names = subject.names if subject.is_gone else {}
+    # A batch of the final log's epoch is the final log's batch, which lacks the record.
+    stands = {offset: one.epoch for offset, one in final_log.held.items()}
+    drawn = _Drawn(cell, shown, {offset: stands.get(offset) for offset in names})
     return Facts(
-        final_log=_final_log(run, cell, partition, shown),
-        replicas=dict(_replicas(run, cell, partition, shown)),
+        final_log=final_log,
+        replicas=dict(_replicas(run, partition, drawn)),
         acks=acks,
         lost=frozenset(
             zip(named["producer"].to_pylist(), named["sequence"].to_pylist(), strict=True)
@@ -214,8 +220,23 @@ def _given(consumer: Consumer, cell: Cell, shown: Sequence[int]) -> ClientFacts:
 # --- raw logs -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """The offsets that are read from raw logs.
+
+    Attributes:
+        cell: The cell of the partition.
+        shown: The offsets, in order.
+        named: Those at which the record's name matters, with the epoch of the final log's record.
+    """
+
+    cell: Cell
+    shown: Sequence[int]
+    named: Mapping[int, int | None]
+
+
 def _replicas(
-    run: RunEvidence, cell: Cell, partition: Partition, shown: Sequence[int]
+    run: RunEvidence, partition: Partition, drawn: _Drawn
 ) -> Iterator[tuple[int, LogFacts]]:
     """Yield the log of each broker that was ever observed in the ISR or whose log was collected."""
     directories: dict[int, list[AnyPath]] = {}
@@ -224,7 +245,7 @@ def _replicas(
     for broker in sorted(run.observation.of(partition).brokers | directories.keys()):
         paths = directories.get(broker, [])
         if len(paths) == 1:
-            yield broker, _raw_log(paths[0], cell, partition, shown)
+            yield broker, _raw_log(paths[0], partition, drawn)
         else:
             yield broker, LogFacts(unobserved=_not_collected(run, len(paths)))
 
@@ -237,18 +258,17 @@ def _not_collected(run: RunEvidence, directories: int) -> str:
     return "its raw log was not collected"
 
 
-def _raw_log(
-    directory: AnyPath, cell: Cell, partition: Partition, shown: Sequence[int]
-) -> LogFacts:
+def _raw_log(directory: AnyPath, partition: Partition, drawn: _Drawn) -> LogFacts:
     log = RawLog(directory)
     held: dict[int, Held] = {}
-    offsets = np.array(shown, dtype=np.int64)
+    offsets = np.array(drawn.shown, dtype=np.int64)
     try:
         if log.start is None:
             return LogFacts(unobserved="no segment of its log was collected")
-        for batch in log.batches(shown[0], shown[-1] + 1):
+        for batch in log.batches(drawn.shown[0], drawn.shown[-1] + 1):
             first, last = np.searchsorted(offsets, [batch.base_offset, batch.last_offset + 1])
-            held |= _held(batch, offsets[first:last].tolist(), cell)
+            if first < last:
+                held |= _held(batch, offsets[first:last].tolist(), drawn)
     except (OtherFormat, OSError) as error:
         return LogFacts(unobserved=f"its raw log cannot be read: {error}")
     return LogFacts(
@@ -258,15 +278,19 @@ def _raw_log(
     )
 
 
-def _held(batch: RawBatch, offsets: Sequence[int], cell: Cell) -> dict[int, Held]:
-    if not offsets:
-        return {}
+def _held(batch: RawBatch, offsets: Sequence[int], drawn: _Drawn) -> dict[int, Held]:
+    """Return the records of a batch at these offsets. It is decoded only if a name matters, or if
+    it may lack one of its offsets."""
+    epoch = batch.leader_epoch
+    is_named = any(drawn.named.get(offset, epoch) != epoch for offset in offsets)
+    if not is_named and batch.count == batch.last_offset - batch.base_offset + 1:
+        return dict.fromkeys(offsets, Held(epoch=epoch))
     try:
         records = contents(batch)
     except Undecodable:
-        return {offset: Held(epoch=batch.leader_epoch) for offset in offsets}
+        return dict.fromkeys(offsets, Held(epoch=epoch))
     return {
-        offset: Held(epoch=batch.leader_epoch, name=_own(records[offset].identity, cell))
+        offset: Held(epoch=epoch, name=_own(records[offset].identity, drawn.cell))
         for offset in offsets
         if offset in records
     }

@@ -122,9 +122,8 @@ def _ranges(mine: pa.Table, anomaly: str) -> Iterator[tuple[int, int]]:
     is_copy = anomaly == DUPLICATED and "offsets" in mine.column_names
     found = pc.list_flatten(mine["offsets"]) if is_copy else mine["offset"]
     offsets = np.unique(found.drop_null().to_numpy())
-    breaks = np.flatnonzero(np.diff(offsets) > 1) + 1
-    firsts, lasts = np.append(offsets[:1], offsets[breaks]), offsets[np.append(breaks, 0) - 1]
-    yield from zip(firsts.tolist(), lasts[: len(firsts)].tolist(), strict=True)
+    runs = np.split(offsets, np.flatnonzero(np.diff(offsets) > 1) + 1)
+    yield from ((int(run[0]), int(run[-1])) for run in runs if len(run))
 
 
 def _with_cause(subject: Subject, cause: Row, mine: pa.Table, *, is_copy: bool) -> Subject:

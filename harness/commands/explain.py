@@ -102,7 +102,7 @@ def explain(word: str, record: str | None, run: int | None) -> None:
     if run is not None:
         raise click.UsageError("--run needs --record")
     meanings = list(_meanings(word))
-    if not meanings and Path(word).is_dir():
+    if not meanings and ("://" in word or Path(word).is_dir()):
         with told():
             _list_causes(places.named(word), word)
         return

@@ -1,9 +1,11 @@
 """Pictures of the replicas' logs around planted anomalies: what was lost, who truncated, who led
 next, and what was not observed."""
 
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -40,6 +42,7 @@ from tests.support.builders.planted_logs import (
     tables_of,
     with_run,
 )
+from tests.support.builders.raw_logs import batches, write_log
 
 ANY_MACHINE = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 
@@ -196,6 +199,30 @@ def test_records_without_an_offset_have_no_columns() -> None:
     picture = log_picture(subject, Facts(final_log=LogFacts()))
     assert (picture.columns, picture.logs, picture.acked) == ((), (), None)
     assert "their logs cannot be drawn" in text(picture)
+
+
+def test_subject_of_records_without_offsets_has_no_offsets() -> None:
+    world = World(acks="0")
+    lose(world, CauseKind.NOT_REPLICATED, 2, 5)
+    nameless = [
+        table.set_column(
+            table.column_names.index("offset"), "offset", pa.nulls(len(table), pa.int64())
+        )
+        for table in tables_of(world)
+    ]
+    subject = subject_of_row(*nameless, 2)
+    assert (subject.records, subject.offsets, subject.names) == (2, (), {})
+
+
+def test_replica_that_still_holds_the_lost_records_is_drawn_with_them(tmp_path: Path) -> None:
+    directory = lost_in_an_election(tmp_path)
+    log = directory / "runs/1/replicas/broker-3/t-0"
+    shutil.rmtree(log)
+    write_log(log, batches(3))
+    picture, shown = shown_of(directory, "lost")
+    (row,) = (row for row in picture.logs if row.broker == 3)
+    assert [slot.lost for slot in row.slots if slot][:4] == [False, True, True, False]
+    assert "broker-3         0 0 0 . . . . . . . . . . . ." in shown.splitlines()
 
 
 # --- columns --------------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackproof.checkers.checks.read_anomalies import SKIPPED, SKIPPED_BY_COMMIT, UNSEEN
-from ackproof.checkers.context.run import RunEvidence
+from ackproof.checkers.context.run import RunEvidence, gather
 from ackproof.checkers.pictures.facts import picture
 from ackproof.checkers.pictures.log_picture import LogPicture, Subject
 from ackproof.checkers.pictures.subjects import number_of, subject_of_cause, subject_of_row
 from ackproof.checkers.root_cause.causes import MORE
 from ackproof.checkers.verdict import Cause
 from ackproof.harness.report import losses
+from ackproof.history import manifest
 from ackproof.history.errors import HistoryError
 from ackproof.history.storage import AnyPath
 
@@ -122,15 +123,14 @@ class Results:
 
 
 def read(directory: AnyPath) -> Results:
-    """Return the results of a check. The history of each run is read when it is needed first.
-    Raises DamagedFiles if they are missing or cannot be read."""
+    """Return the results of a check. The manifest and the history of a run are read when they are
+    needed first. Raises DamagedFiles if they are missing or cannot be read."""
 
     @cache
     def run(number: int) -> RunEvidence | None:
-        from ackproof.checkers.check import evidence  # it takes long to import PySpark
-
-        runs, _ = evidence(directory, number)
-        return next(iter(runs), None)
+        planned = (one for one in manifest.read(directory).runs if one.number == number)
+        history = directory / "runs" / str(number) / "history"
+        return next((gather(history, one) for one in planned), None)
 
     return Results(losses.anomalies(directory), losses.root_causes(directory), run)
 
