@@ -71,9 +71,10 @@ def page_of(causes: list[Cause], pictures: dict[Cause, LogPicture | str]) -> str
     return render(
         {"name": "made", "seed": 1},
         result,
-        (),
-        {},
-        (),
+        cells=(),
+        timelines={},
+        axes={},
+        windows=(),
         lost_total=0,
         pictures=drawn.Pictures(causes=pictures),
     )
