@@ -283,6 +283,10 @@ class PlacedPartition:
         return f"{self.topic}-{self.number}"
 
 
+_NAMES_MAX = 4
+"""The most names of a target in a message."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The servers, links or partitions that a target expression named when it was resolved.
@@ -311,6 +315,14 @@ class Target:
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     facts: Mapping[str, object] = field(default_factory=dict)
     fault_id: int = 0
+
+    def __str__(self) -> str:
+        """Return the names of what a fault on it affects, at most four of them: links, else servers
+        and nodes of clients, else the chosen nodes, else partitions."""
+        affected = self.links or (*self.servers, *self.clients)
+        names = list(map(str, affected or self.nodes or self.placed))
+        more = len(names) - _NAMES_MAX
+        return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,16 @@ def test_every_fault_strikes_is_proven_and_healed(run: Run, memory: Memory) -> N
     assert run.clock.monotonic() - began >= run.plan[-1].end_ms / 1000 - 1
 
 
+def test_display_names_the_server_that_each_fault_affects(run: Run) -> None:
+    steps.faults(run, deadline(run))
+    (killed,) = {
+        row["servers"][0] for row in rows(run) if row["fault"] == "kill" and row["servers"]
+    }
+    assert f"kill#1 verified on {killed}" in run.progress.said
+    assert f"kill#1 healed on {killed}" in run.progress.said
+    assert "pause#2 verified on zookeeper-1" in run.progress.said
+
+
 def test_rows_of_a_fault_record_target_facts_and_evidence(run: Run) -> None:
     steps.faults(run, deadline(run))
     verified = next(r for r in rows(run) if r["fault"] == "kill" and r["event"] == "verified")

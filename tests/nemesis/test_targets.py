@@ -74,6 +74,28 @@ def test_links(memory: Memory, expression: str, expected: list[str]) -> None:
     assert links(memory, expression) == expected
 
 
+@pytest.mark.parametrize(
+    ("expression", "aim", "text"),
+    [
+        ("leader(orders, 0)", Aim.NODES, "broker-1"),
+        ("broker-1 + clients", Aim.NODES, "broker-1, client-1"),
+        ("broker-1 <-> clients", Aim.LINKS, "broker-1->client-1, client-1->broker-1"),
+        ("partition(orders, 1)", Aim.PARTITIONS, "orders-1"),
+        ("all", Aim.PLACES, "broker-1, broker-2, broker-3"),
+        (
+            "all <-> broker-1 + zookeeper",
+            Aim.LINKS,
+            "broker-1->zookeeper-1, broker-2->broker-1, broker-2->zookeeper-1, broker-3->broker-1 "
+            "and 5 more",
+        ),
+    ],
+)
+def test_text_of_a_target_names_what_a_fault_on_it_affects(
+    memory: Memory, expression: str, aim: Aim, text: str
+) -> None:
+    assert str(resolve(parse(expression), memory.cluster, 0, aim)) == text
+
+
 def test_roles_are_resolved_again_for_each_fault(memory: Memory) -> None:
     memory.system.brokers[0].process.signal(9)
     assert names(memory, "leader(orders, 0)") == ["broker-2"]

@@ -121,7 +121,7 @@ def heal(run: Run, entry: OpenFault, deadline: Deadline) -> bool:
     if proof.proven:
         run.executor.pass_on(entry)
         run.ledger.close(entry.fault_id)
-    record.show("healed", proof)
+    record.show("healed", entry.target, proof)
     return proof.proven
 
 
@@ -165,13 +165,16 @@ class _Recording:
             destroys=self.destroys,
         )
         if shown:
-            self.show(event, proof)
+            self.show(event, target, proof)
 
-    def show(self, event: str, proof: Proof | None) -> None:
-        """Show the event on the display, and the faults that are active from now."""
+    def show(self, event: str, target: Target | str, proof: Proof | None) -> None:
+        """Show the event with what it affects on the display, and the faults that are active from
+        now."""
         unproven = " (not proven)" if proof is not None and not proof.proven else ""
-        on = ", ".join(entry.label for entry in reversed(self.run.ledger.still_open()))
-        self.run.progress.fault(on or None, f"{self.fault}#{self.fault_id} {event}{unproven}")
+        open_faults = reversed(self.run.ledger.still_open())
+        active = ", ".join(f"{entry.label} on {entry.target}" for entry in open_faults)
+        said = f"{self.fault}#{self.fault_id} {event}{unproven} on {target}"
+        self.run.progress.fault(active or None, said)
 
 
 def _hold(
