@@ -319,8 +319,8 @@ class Target:
     def __str__(self) -> str:
         """Return the names of what a fault on it affects, at most four of them: links, else servers
         and nodes of clients, else the chosen nodes, else partitions."""
-        affected = self.links or (*self.servers, *self.clients)
-        names = list(map(str, affected or self.nodes or self.placed))
+        affected = [*map(str, self.links)] or [*self.servers, *self.clients]
+        names = affected or [*self.nodes] or [*map(str, self.placed)]
         more = len(names) - _NAMES_MAX
         return ", ".join(names[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 

@@ -85,8 +85,8 @@ def test_links(memory: Memory, expression: str, expected: list[str]) -> None:
         (
             "all <-> broker-1 + zookeeper",
             Aim.LINKS,
-            "broker-1->zookeeper-1, broker-2->broker-1, broker-2->zookeeper-1, broker-3->broker-1 "
-            "and 5 more",
+            "broker-1->zookeeper-1, broker-2->zookeeper-1, broker-2->broker-1, "
+            "broker-3->zookeeper-1 and 6 more",
         ),
     ],
 )
