@@ -249,9 +249,9 @@ def _failed_handing_over(at_ms: int) -> Steps:
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "short watermark": Scenario(
-        about="A new leader does not know yet that its last records are committed, and a follower "
-        "that lacks just these fetches from it before the other one does. It had all records when "
-        "its session ended, and the ISR with it.",
+        about="A new leader does not know yet that its last records are committed. A follower that "
+        "lacks exactly these records fetches from it before the other follower does. It had "
+        "all records when its session ended, and so did the ISR.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         topics=(ALONE_TOPIC,),
@@ -275,9 +275,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=8_000,
     ),
     "to and fro": Scenario(
-        about="Two brokers lead in turn, and one has appended in an epoch that the other has never "
-        "heard of. Asked where epoch 2 ended, the leader, which has epochs 0, 1 and 3, speaks of "
-        "1. The follower, which has 0 and 2, must go back to 0 and ask once more (KIP-279).",
+        about="Two brokers lead in turn, and one has appended in an epoch that the other does not "
+        "know. The leader has epochs 0, 1 and 3. When it is asked where epoch 2 ended, it "
+        "answers with epoch 1. The follower, which has 0 and 2, must go back to 0 and ask "
+        "once more (KIP-279).",
         brokers=4,
         outside=(ONE, TWO, THREE),
         topics=(ALONE_TOPIC,),
@@ -293,10 +294,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=9_700,
     ),
     "unheard of": Scenario(
-        about="A follower is let into the ISR, and its leader never hears that it is: ZooKeeper's "
-        "answer is lost with the session. The follower leads by then, which neither the leader nor "
-        "the other follower has heard. Two questions to ZooKeeper take 600 ms each, the write is "
-        "carried out after 1.5 s, and the answer is under way for 0.3 s.",
+        about="A follower is let into the ISR, and its leader does not learn it: ZooKeeper's "
+        "answer is lost with the session. The follower leads by then, which neither the "
+        "leader nor the other follower knows. Two requests to ZooKeeper take 600 ms each, "
+        "the write is carried out after 1.5 s, and the answer is under way for 0.3 s.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         needs_controller=True,
@@ -322,9 +323,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=12_000,
     ),
     "joining in flight": Scenario(
-        about="A follower is about to be in the ISR, or is, as ZooKeeper has it. The leader has "
-        "not heard of that, nor of the follower for so long that it counts as lagging. Another "
-        "controller tells it meanwhile what it knows already.",
+        about="A follower is about to be in the ISR, or is in ZooKeeper's already. The leader does "
+        "not know that, and has received nothing from the follower for so long that it "
+        "counts as lagging. Another controller meanwhile sends the leader a state that it "
+        "has already.",
         brokers=4,
         topics=(ALONE_TOPIC,),
         producer="plain",
@@ -339,9 +341,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=11_000,
     ),
     "left behind": Scenario(
-        about="A follower has not heard of two elections, and fetches from a leader that has "
-        "followed another one in between. It holds what both gave up, and names an offset that "
-        "the leader has reached again.",
+        about="A follower does not know of two elections, and fetches from a leader that has "
+        "followed another one in between. It holds records that both gave up, and names an "
+        "offset that the leader has reached again.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         needs_controller=True,
@@ -363,7 +365,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     ),
     "too few left": Scenario(
         about="Records wait for a follower that is removed from the ISR, and then too few replicas "
-        "are left: the leader appended with enough of them, and must not acknowledge any more.",
+        "are left. The leader appended with enough of them, and must not acknowledge any "
+        "more.",
         topics=(topic(min_insync_replicas="3"),),
         producer="plain",
         steps=(
@@ -378,8 +381,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=8_000,
     ),
     "away and back": Scenario(
-        about="A replica is moved off a broker and back before that broker, which is far from "
-        "ZooKeeper, has heard that it must close it. By then it is in the ISR again.",
+        about="A replica is moved off a broker and back. The broker, which has a slow link to "
+        "ZooKeeper, has not learned of the first move yet, and must not close a replica that "
+        "is in the ISR again.",
         brokers=4,
         topics=(ALONE_TOPIC,),
         producer="plain",
@@ -394,7 +398,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     ),
     "coordinator away and back": Scenario(
         about="A group's coordinator loses its office, another one stores commits meanwhile, and "
-        "the first one has the office again: what it knew is old.",
+        "the first one gets the office again. Its old state is out of date.",
         brokers=4,
         begins_ms=0,
         topics=(TWO_PARTITIONS,),
@@ -411,10 +415,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=BACK + 9_000,
     ),
     "made again": Scenario(
-        about="A topic is deleted and made again while a follower's fetch of it is under way: the "
-        "new one begins in the same epoch, and the offset in the request is the former one's. "
-        "Another topic keeps the connection open. Records of acks=1 carry the new log past that "
-        "offset, and those of acks=-1 would be acknowledged by it.",
+        about="A topic is deleted and created again while a follower's fetch of it is under way. "
+        "The new topic begins in the same epoch, and the offset in the request is the former "
+        "one's. Another topic keeps the connection open. Records with acks=1 carry the new "
+        "log past that offset, and the fetch would acknowledge those with acks=-1.",
         brokers=4,
         topics=(ALONE_TOPIC, replace(ALONE_TOPIC, topic=f"{TOPIC}-beside")),
         producer="plain",
@@ -430,9 +434,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=10_000,
     ),
     "cut and repeated": Scenario(
-        about="A leader that is deposed without knowing appends batches, gives them up as a "
-        "follower, and leads again when they are repeated. Its log does not hold them any more: an "
-        "answer from memory, or from a snapshot, would acknowledge what the other leader replaced.",
+        about="A leader that was deposed without its knowledge appends batches, truncates them as "
+        "a follower, and leads again when they are sent again. Its log does not hold them "
+        "any more. An answer from memory, or from a snapshot, would acknowledge batches that "
+        "the other leader replaced.",
         topics=(topic((ONE, TWO), min_insync_replicas="1", segment_bytes="200"),),
         producer="numbered",
         steps=(
@@ -447,8 +452,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=16_000,
     ),
     "joined unseen": Scenario(
-        about="A follower is let into the ISR and loses power before the controller has heard of "
-        "it.",
+        about="A follower is let into the ISR and loses power before the controller learns of its "
+        "membership.",
         topics=(topic(),),
         steps=(
             *every(0, 300, 40, produce(-1, 3)),
@@ -459,9 +464,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=20_000,
     ),
     "doomed shrink": Scenario(
-        about="A topic is deleted while its leader's ISR write is carried out and the leader has "
-        "not heard of that. Producers wait for the replicas that are left. The write is decided on "
-        "0.6 to 1 s after the cut, carried out 2.4 s later, and answered in 0.8 s more.",
+        about="A topic is deleted while its leader's ISR write is carried out, and the leader does "
+        "not know the outcome yet. Producers wait for the remaining replicas. The write is "
+        "decided 0.6 to 1 s after the cut, carried out 2.4 s later, and answered after "
+        "another 0.8 s.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         topics=(ALONE_TOPIC,),
@@ -475,10 +481,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=8_000,
     ),
     "inside a batch": Scenario(
-        about="By watermark (0.8): a leader's watermark is inside a batch of its own, and it "
-        "resigns or stays. All have a batch of 2. One follower, which has not heard that it is "
-        "committed, leads then with the batch cut off, and appends 5 records at once. The others "
-        "have 2, and must give up what they have of the new batch.",
+        about="Truncation by watermark (0.8): a leader's watermark is inside a batch of its own, "
+        "and it resigns or stays. All have a batch of 2. One follower, which does not know "
+        "that it is committed, becomes leader with the batch truncated, and appends 5 "
+        "records at once. The others have 2, and must truncate their part of the new batch.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         topics=(ALONE_TOPIC,),
@@ -501,9 +507,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=8_000,
     ),
     "slow claimant": Scenario(
-        about="A replica has read the ISR and waits for the preferred one, which is gone. It "
-        "sleeps while another one leads, removes it from the ISR, commits and goes; then it goes "
-        "on where it was.",
+        about="A replica has read the ISR and waits for the preferred one, which is gone. It is "
+        "paused while another one leads, removes it from the ISR, commits and disappears. "
+        "Then it continues with its outdated ISR.",
         topics=(ALONE_TOPIC,),
         producer="plain",
         steps=(
@@ -522,8 +528,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=20_000,
     ),
     "moved and extended": Scenario(
-        about="Partitions are added to a topic of which others are just being moved, and the "
-        "controller hears of them late.",
+        about="Partitions are added to a topic while others of it are being moved, and the "
+        "controller learns of them late.",
         brokers=4,
         zookeeper_lag_ms=50,
         topics=(topic(),),
@@ -534,9 +540,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=14_000,
     ),
     "bounced unseen": Scenario(
-        about="Replicas lose power and are registered again before the controller looks: it finds "
-        "all of them there, by other epochs. Of a whole ISR, it may trust the leader alone. What "
-        "it writes of them may take a while.",
+        about="Replicas lose power and register again before the controller looks. It finds all of "
+        "them registered, with other epochs. Of the whole ISR, it may trust only the leader. "
+        "Its write of the new states may take a while.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         needs_controller=True,
@@ -552,10 +558,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=8_000,
     ),
     "cut while flushing": Scenario(
-        about="As in to and fro, and what the second broker must give up is being flushed in the "
-        "background, on a disk that is slow by then. What such a flush makes durable is not what "
-        "has come in its place; nor are the producers that were remembered with it. What has come "
-        "since waits no longer than flush.ms allows.",
+        about="As in to and fro, and the records that the second broker must truncate are being "
+        "flushed in the background on a slow disk. The flush makes neither the records that "
+        "replace them durable, nor the producer state that belongs to them. Later records "
+        "wait no longer than flush.ms allows.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         topics=(FLUSHED,),
@@ -573,9 +579,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=8_000,
     ),
     "failed while handing over": Scenario(
-        about="A broker must end and does not reach the controller. While it waits its disk "
-        "refuses to sync, and works again when the logs are closed. What was refused was written "
-        "in the background, so that no log knows of it.",
+        about="A broker must stop and cannot reach the controller. While it waits, its disk "
+        "rejects syncs, and it works again when the logs are closed. The rejected data was "
+        "written in the background, so that no log knows of it.",
         needs_controller=True,
         topics=(ALONE_TOPIC,),
         steps=(
@@ -588,9 +594,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=8_000,
     ),
     "assignments overtaken": Scenario(
-        about="What a generation's leader has assigned waits to be stored, since a follower of the "
-        "coordinator is cut off, and members come and go meanwhile, or the coordinator is lost. By "
-        "the time that it is stored there is another generation. So do commits, or they time out.",
+        about="The assignments of a generation wait to be stored, since a follower of the "
+        "coordinator is cut off. Meanwhile members join and leave, or the coordinator is "
+        "lost. When the assignments are stored, there is another generation. Commits wait in "
+        "the same way, or time out.",
         brokers=4,
         begins_ms=0,
         topics=(TWO_PARTITIONS,),
@@ -615,9 +622,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=JOINS + 14_000,
     ),
     "sent elsewhere": Scenario(
-        about="A partition is on its way to two brokers, of which one is in the ISR by then and "
-        "the other cannot be, and is sent elsewhere instead. The one counts for as long as it may "
-        "be elected, and keeps nothing once it is to have none.",
+        about="A partition is being moved to two brokers. One is in the ISR already, and the other "
+        "cannot join. Then the partition is moved elsewhere. The first broker counts as long "
+        "as it may be elected, and must keep nothing once its replica is removed.",
         brokers=5,
         topics=(ALONE_TOPIC,),
         producer="plain",
@@ -632,9 +639,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=9_000,
     ),
     "torn segments": Scenario(
-        about="The power fails, again and again, where a log has many small segments, of which the "
-        "last ones may be on disk and earlier ones not, since each is flushed in the background "
-        "and the disk is slow. Before, the broker has ended in good order, or was killed.",
+        about="The power fails several times while a log has many small segments. The last ones "
+        "may be on disk and earlier ones not, since each is flushed in the background and "
+        "the disk is slow. Before, the broker has stopped in order, or was killed.",
         topics=(topic(min_insync_replicas="1", segment_bytes="500"),),
         producer="numbered",
         steps=(
@@ -657,8 +664,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=18_000,
     ),
     "named and unsynced": Scenario(
-        about="A log of small segments, each record flushed: the power fails behind a flush of a "
-        "segment whose name may not be there yet, or beside one that is being deleted.",
+        about="A log has small segments, and each record is flushed. The power fails after a flush "
+        "of a segment whose name may not be durable yet, or beside one that is being "
+        "deleted.",
         topics=(topic(min_insync_replicas="1", segment_bytes="500", flush_messages="1"),),
         producer="numbered",
         steps=(
@@ -671,11 +679,11 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=9_000,
     ),
     "overtaken by the leader": Scenario(
-        about="The leader removes one follower from the ISR while the controller, half a second "
-        "away from ZooKeeper, removes the other, whose session is over or whose machine was off "
-        "for a moment. Written unconditionally, the controller's state lets the first one in "
-        "again, which lacks what is committed meanwhile; tried again without what made it "
-        "necessary, it trusts the second.",
+        about="The leader removes one follower from the ISR. The controller, with a delay of half "
+        "a second to ZooKeeper, removes the other one, whose session is over or whose "
+        "machine was off for a moment. An unconditional write of the controller's state "
+        "would let the first follower in again, which lacks records committed meanwhile. A "
+        "retry without the reason for the write would trust the second one.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         topics=(ALONE_TOPIC,),
@@ -694,9 +702,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=11_000,
     ),
     "written unheard": Scenario(
-        about="A broker is elected controller, a leader removes a follower from the ISR and lets "
-        "it in again, and of each the answer is lost with the connection. Tried again, both meet "
-        "what they have written themselves.",
+        about="A broker is elected controller, and a leader removes a follower from the ISR and "
+        "lets it in again. The answer to each of these writes is lost with the connection. "
+        "When they retry, both meet their own earlier writes.",
         topics=(ALONE_TOPIC,),
         steps=(
             LOSE_EVERY_ANSWER,
@@ -709,10 +717,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=9_000,
     ),
     "deleted and moved": Scenario(
-        about="One topic is deleted while a broker, which does not hear that it must delete its "
-        "replica, dies and comes back. Another one is deleted while it is moved to a broker that "
-        "does not reach its leader for a while, and one that was moved off a broker and back. All "
-        "must be gone in the end, though nobody asks for any deletion after that.",
+        about="One topic is deleted while a broker, which does not learn that it must delete its "
+        "replica, dies and returns. Another one is deleted while it is moved to a broker "
+        "that cannot reach its leader for a while. A third one was moved off a broker and "
+        "back. All must be gone in the end, though no client requests a deletion after that.",
         brokers=4,
         outside=(ONE, TWO, THREE),
         needs_controller=True,
@@ -737,10 +745,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=8_000,
     ),
     "named again": Scenario(
-        about="What a broker notes of a log that is deleted must not count for the next one of "
-        "that name, when that broker is killed: where the log began, say, which is beyond the end "
-        "of the new one. It was noted for the last time when the broker stopped in good order. "
-        "Sometimes the controller gives way while that broker is about to delete the log.",
+        about="A broker's checkpoints of a deleted log must not count for the next log of that "
+        "name when the broker is killed. The log start, for example, would be beyond the end "
+        "of the new log. It was written for the last time when the broker stopped in order. "
+        "Sometimes the controller resigns while the broker is about to delete the log.",
         topics=(ALONE_TOPIC,),
         producer="plain",
         steps=(
@@ -761,10 +769,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         length_ms=9_000,
     ),
     "sent on": Scenario(
-        about="A partition is on its way to a broker that cannot be in the ISR, and is sent to "
-        "another such one, and then elsewhere. Or that is taken back and it is sent on, again and "
-        "again, perhaps just when its leader, far from ZooKeeper, takes it back. The last order is "
-        "carried out, and no broker that a former one named keeps anything.",
+        about="A partition is being moved to a broker that cannot join the ISR, then to another "
+        "such broker, and then elsewhere. Or the move is cancelled and ordered again several "
+        "times, perhaps while its leader, with a slow link to ZooKeeper, cancels it. The "
+        "last order is carried out, and no broker of a former order keeps anything.",
         brokers=5,
         topics=(ALONE_TOPIC,),
         steps=(
