@@ -51,7 +51,7 @@ class Probe:
             now_ms: the monotonic time of the append.
         """
 
-    def log_begun_anew(self, log: "PartitionLog") -> None:
+    def log_discarded(self, log: "PartitionLog") -> None:
         """Report that the whole log was discarded. It is empty, and begins at its new start."""
 
     def flushes_started(self, logs: "LogManager", now_ms: int) -> None:

@@ -95,12 +95,12 @@ def _start_of(
         return 0
     looked_at = range(min(size, len(existing)))
 
-    def lie_so(start: int) -> int:
+    def matching_partitions(start: int) -> int:
         assigned = assign_replicas(brokers, len(looked_at), factor, start=start)
         return sum(assigned[number] == tuple(existing[number]) for number in looked_at)
 
     unshifted = ordered.index(first)
-    return max(range(unshifted, unshifted + size * max(1, size - 1), size), key=lie_so)
+    return max(range(unshifted, unshifted + size * max(1, size - 1), size), key=matching_partitions)
 
 
 def _order(

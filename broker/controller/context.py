@@ -34,9 +34,9 @@ class Intent:
     """Whether any online replica may lead it this time if no member of the ISR can."""
     forced: bool = False
     """Whether it needs a new leader epoch even if leader and ISR stay."""
-    begun_anew: bool = False
+    single_log_start: bool = False
     """Whether its next leader epoch begins with the log of one replica, alone in the ISR."""
-    taken_back: bool = False
+    cancelled: bool = False
     """Whether its reassignment was cancelled, so that the former replicas are the target."""
     suspects: frozenset[BrokerId] = frozenset()
     """Brokers that went down, and count as down until the partition's state says so, even if they

@@ -84,7 +84,7 @@ class _Epoch:
             events.TopicsChanged: self._topics_changed,
             events.IsrChanged: self._isr_changed,
             events.StatesWritten: self._states_written,
-            events.PreferredElectionAsked: lambda e: self._elections.obey_znode(e.partitions),
+            events.PreferredElectionAsked: lambda e: self._elections.follow_znode(e.partitions),
             events.ElectionAsked: self._elections.ask,
             events.UncleanElectionsChanged: lambda e: self._elections.unclean_changed(e.enabled),
             events.RebalanceLeaders: lambda e: self._elections.give_back(e.imbalance_percentage),
@@ -320,7 +320,7 @@ class Writes:
 
     def take(self, event: StatesWritten) -> tuple[TopicPartition, ...]:
         """Process outcomes, and return the partitions whose reassignment they complete."""
-        untold: list[TopicPartition] = []
+        unannounced: list[TopicPartition] = []
         moved: list[TopicPartition] = []
 
         def written(tp: TopicPartition) -> None:
@@ -331,13 +331,13 @@ class Writes:
             if self._reassignments.finish(tp):
                 moved.append(tp)
             if self._partitions.keep_suspects(write):
-                untold.append(tp)
+                unannounced.append(tp)
             else:
                 self._partitions.announce(tp, before)
 
         def conflict(tp: TopicPartition) -> None:
             if self._partitions.read_again(tp, event.conflicts[tp]):
-                untold.append(tp)
+                unannounced.append(tp)
 
         def tell(tp: TopicPartition) -> None:
             if tp in self._context.states and tp not in self._context.writing:
@@ -345,6 +345,6 @@ class Writes:
 
         self._outbox.each(event.written, written)
         self._outbox.each(event.conflicts, conflict)
-        self._partitions.reconsider([*event.written, *untold])
-        self._outbox.each(untold, tell)
+        self._partitions.reconsider([*event.written, *unannounced])
+        self._outbox.each(unannounced, tell)
         return tuple(moved)

@@ -38,7 +38,7 @@ class Elections:
         """Move leaderships to preferred replicas where too many are elsewhere."""
         self._prefer(imbalanced(self._context, imbalance_percentage))
 
-    def obey_znode(self, tps: Iterable[TopicPartition]) -> None:
+    def follow_znode(self, tps: Iterable[TopicPartition]) -> None:
         """Elect preferred leaders. The znode is removed when all of them are written."""
         known = [tp for tp in tps if self._context.assignment(tp) is not None]
         self._prefer(known)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ackproof.broker.controller.cluster import PartitionState
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import StateWrite
-from ackproof.broker.controller.plan import bounced, left_by, plan, without_who_joined
+from ackproof.broker.controller.plan import bounced, left_by, plan, without_joiners
 from ackproof.broker.controller.requests import Outbox
 from ackproof.broker.controller.state_machines import PartitionPhase, ReplicaPhase
 from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
@@ -56,7 +56,7 @@ class Partitions:
         known, intent = context.states.get(tp), context.intents[tp]
         if known is None or known.zk_version <= state.zk_version:
             if known is not None and intent.suspects:
-                context.intents[tp] = without_who_joined(intent, known, state, context.live)
+                context.intents[tp] = without_joiners(intent, known, state, context.live)
             context.states[tp] = state
             context.settle_phase(tp)
 
@@ -117,7 +117,7 @@ class Partitions:
             return None
         self.adopt(tp, write.written_at(version))
         # The requests (preferred, unclean_once) stay: they may have arrived during the write.
-        context.intents[tp] = replace(context.intents[tp], forced=False, begun_anew=False)
+        context.intents[tp] = replace(context.intents[tp], forced=False, single_log_start=False)
         return write
 
     def keep_suspects(self, write: StateWrite) -> bool:
@@ -142,10 +142,10 @@ class Partitions:
             return False
         self.adopt(tp, fresh)
         intent = context.intents[tp]
-        if intent.begun_anew:
+        if intent.single_log_start:
             # Brokers 1 and 2 both bounced, and broker 1 was to lead in a new epoch. But the ISR was
             # 1, 2 and 3 already, and 3, which is down, has all records.
-            context.intents[tp] = replace(intent, begun_anew=False)
+            context.intents[tp] = replace(intent, single_log_start=False)
             self.suspect_bounced([tp])
         return True
 

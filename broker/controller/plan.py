@@ -29,12 +29,12 @@ def bounced(state: PartitionState, live: Live) -> frozenset[BrokerId]:
 def suspects(intent: Intent, state: PartitionState, live: Live) -> frozenset[BrokerId]:
     """Return the partition's suspects. Without a leader, all members that have restarted since are
     suspects, because no leader has judged them."""
-    if state.leader != NO_LEADER or intent.begun_anew:
+    if state.leader != NO_LEADER or intent.single_log_start:
         return intent.suspects
     return intent.suspects | bounced(state, live)
 
 
-def without_who_joined(
+def without_joiners(
     intent: Intent, known: PartitionState, read: PartitionState, live: Live
 ) -> Intent:
     """Return the intent without the suspects that joined the ISR after they had registered again.
@@ -48,7 +48,7 @@ def without_who_joined(
     return replace(intent, suspects=intent.suspects - (came - set(known.isr)))
 
 
-def who_may_have_joined(intent: Intent, state: PartitionState) -> Intent:
+def with_possible_joiners(intent: Intent, state: PartitionState) -> Intent:
     """Return the intent when there is nothing to write: suspects count as failed, or there is no
     leader. The suspects that are not in the known ISR remain.
 
@@ -177,7 +177,7 @@ def plan(context: Context, tp: TopicPartition) -> Plan:
     if state.controller_epoch > context.epoch:
         return Plan(None, intent)  # written by a successor, which knows of later changes of brokers
     unclean = tp.topic in context.unclean or intent.unclean_once
-    intent = trusting_if_nobody_else(context, assignment, state, intent, unclean=unclean)
+    intent = trusting_the_last_members(context, assignment, state, intent, unclean=unclean)
     suspected = suspects(intent, state, context.live)
     reassigned = is_reassigned(context, assignment, state, intent)
     choice = choose(
@@ -189,12 +189,12 @@ def plan(context: Context, tp: TopicPartition) -> Plan:
         preferred=intent.preferred,
         by_isr_order=context.by_isr_order,
     )
-    if intent.begun_anew and choice.leader != NO_LEADER:
+    if intent.single_log_start and choice.leader != NO_LEADER:
         choice = Choice(choice.leader, (choice.leader,))
     unchanged = choice == Choice(state.leader, state.isr)
     if unchanged and not reassigned and not intent.forced:
         granted = replace(intent, preferred=False, unclean_once=False)
-        return Plan(None, who_may_have_joined(granted, state))
+        return Plan(None, with_possible_joiners(granted, state))
     return Plan(_next(context, tp, state, intent, choice), intent)
 
 
@@ -207,10 +207,10 @@ def is_reassigned(
         return False
     target = set(assignment.target)
     in_sync = (set(state.isr) & context.online) - suspects(intent, state, context.live)
-    return not target.isdisjoint(in_sync) if intent.taken_back else target <= in_sync
+    return not target.isdisjoint(in_sync) if intent.cancelled else target <= in_sync
 
 
-def trusting_if_nobody_else(
+def trusting_the_last_members(
     context: Context,
     assignment: ReplicaAssignment,
     state: PartitionState,
@@ -242,7 +242,7 @@ def trusting_if_nobody_else(
     able = context.online & isr & set(assignment.replicas)
     waited = not context.waits_for_isr or isr <= suspected & context.live.keys()
     if able and able <= suspected and (unclean or waited):
-        return replace(intent, suspects=frozenset(), forced=True, begun_anew=True)
+        return replace(intent, suspects=frozenset(), forced=True, single_log_start=True)
     return intent
 
 
@@ -266,8 +266,10 @@ def _first(
 def _next(
     context: Context, tp: TopicPartition, state: PartitionState, intent: Intent, choice: Choice
 ) -> StateWrite:
-    begins_anew = choice.leader != NO_LEADER and (state.leader == NO_LEADER or intent.begun_anew)
-    vouched_anew = context.live.keys() if begins_anew else frozenset[BrokerId]()
+    is_single_log_start = choice.leader != NO_LEADER and (
+        state.leader == NO_LEADER or intent.single_log_start
+    )
+    vouched_brokers = context.live.keys() if is_single_log_start else frozenset[BrokerId]()
     return StateWrite(
         partition=tp,
         leader=choice.leader,
@@ -276,13 +278,13 @@ def _next(
         controller_epoch=context.epoch,
         expected=state.zk_version,
         broker_epochs={
-            member: _trusted_up_to(context, state, member, vouched_anew) for member in choice.isr
+            member: _trusted_up_to(context, state, member, vouched_brokers) for member in choice.isr
         },
     )
 
 
 def _trusted_up_to(
-    context: Context, state: PartitionState, member: BrokerId, vouched_anew: Set[BrokerId]
+    context: Context, state: PartitionState, member: BrokerId, vouched_brokers: Set[BrokerId]
 ) -> int:
     """Return the broker epoch under which ``member`` is in the ISR that is written.
 
@@ -290,6 +292,6 @@ def _trusted_up_to(
     before this controller reads that, it removes the dead broker 2 from the ISR and dies itself. By
     the time of that write, its successor would take broker 3 for one that never was down.
     """
-    if member not in state.isr or member in vouched_anew:
+    if member not in state.isr or member in vouched_brokers:
         return context.live[member].epoch
     return state.trusted_up_to(member)

@@ -82,7 +82,7 @@ class Reassignments:
         if unusable is not None:
             return Outcome(ErrorCode.invalid_replica_assignment, unusable)
         if assignment.target != target:
-            self._begin(tp, assignment, target, taken_back=False)
+            self._begin(tp, assignment, target, cancelled=False)
         return Outcome(ErrorCode.none)
 
     def _unusable(self, tp: TopicPartition, target: Sequence[BrokerId]) -> str | None:
@@ -98,7 +98,7 @@ class Reassignments:
         if not assignment.adding and not assignment.removing:
             return Outcome(ErrorCode.no_reassignment_in_progress, f"{tp} is not being reassigned")
         former = tuple(broker for broker in assignment.replicas if broker not in assignment.adding)
-        self._begin(tp, assignment, former, taken_back=True)
+        self._begin(tp, assignment, former, cancelled=True)
         return Outcome(ErrorCode.none)
 
     def _begin(
@@ -107,7 +107,7 @@ class Reassignments:
         now: ReplicaAssignment,
         target: tuple[BrokerId, ...],
         *,
-        taken_back: bool,
+        cancelled: bool,
     ) -> None:
         former = tuple(broker for broker in now.replicas if broker not in now.adding)
         abandoned = tuple(b for b in now.adding if b not in target and b not in former)
@@ -125,7 +125,7 @@ class Reassignments:
             self._bring_back(tp, broker)
         intents, led = self._context.intents, tp in self._context.states
         forced = intents[tp].forced or led
-        intents[tp] = replace(intents[tp], taken_back=taken_back, forced=forced)
+        intents[tp] = replace(intents[tp], cancelled=cancelled, forced=forced)
         self._partitions.reconsider([tp])
 
     def _bring_back(self, tp: TopicPartition, broker: BrokerId) -> None:
@@ -155,7 +155,7 @@ class Reassignments:
         if not set(state.isr) <= set(assignment.target):
             return False
         self._assign(tp, ReplicaAssignment(replicas=assignment.target))
-        context.intents[tp] = replace(intent, taken_back=False)
+        context.intents[tp] = replace(intent, cancelled=False)
         for broker in assignment.removing:
             if context.replica_phases[tp, broker] in (ReplicaPhase.NEW, ReplicaPhase.ONLINE):
                 context.replica_phases.move(tp, broker, ReplicaPhase.OFFLINE)

@@ -229,7 +229,7 @@ class Leading:
         elif self._asked is not None:
             self._write_isr(self._asked)
         elif self._gone.intersection(self.isr):
-            self._drop_who_is_gone()
+            self._drop_absent_replicas()
         elif not self._reassignment.act():
             self._balance()
 
@@ -345,7 +345,7 @@ class Leading:
             refused = IsrRefused(leader_epoch=self.epoch)
             self._context.outbox.put(Tell(partition=self.partition.tp, event=refused))
 
-    def _drop_who_is_gone(self) -> None:
+    def _drop_absent_replicas(self) -> None:
         """Remove brokers that are gone from the ISR.
 
         While the partition is idle, no other step does it: a broker that died with a log as long as

@@ -142,11 +142,11 @@ class HostedPartition:
                 return
             self._busy = False
             then(event)
-            self._go_on()
+            self._continue()
 
         return done
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         if self._busy:
             return
         if self._again:
@@ -174,7 +174,7 @@ class HostedPartition:
         else:
             self._reconcile(view)
             self.seen = self.seen or not self.is_suspect
-            self._go_on()
+            self._continue()
 
     def session_over(self) -> None:
         """End the session: our ephemeral nodes are gone, and other brokers may lead already.
@@ -279,7 +279,7 @@ class HostedPartition:
         self._waiting = self._gave_up = None
         if node.epoch == NO_EPOCH or not view.hosts(self.context.me):
             return
-        if not self.context.variant.is_news(self._known_epoch, node.epoch):
+        if not self.context.variant.is_newer(self._known_epoch, node.epoch):
             return
         if self._following == (node.broker, node.epoch):
             return

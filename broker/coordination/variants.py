@@ -51,8 +51,8 @@ class Variant(ABC):
         ZK``."""
 
     @abstractmethod
-    def is_news(self, known: LeaderEpoch, told: LeaderEpoch) -> bool:
-        """Return whether to follow a leader of epoch ``told`` after one of ``known``."""
+    def is_newer(self, known: LeaderEpoch, received: LeaderEpoch) -> bool:
+        """Return whether to follow a leader of epoch ``received`` after one of ``known``."""
 
     @abstractmethod
     def write_isr(
@@ -102,7 +102,7 @@ class Printed(Variant):
         """Return the claim alone. Epoch and ISR are written afterwards (``becomeLeader``)."""
         return (CreateLeader(partition=tp, epoch=NO_EPOCH),)
 
-    def is_news(self, known: LeaderEpoch, told: LeaderEpoch) -> bool:  # noqa: ARG002
+    def is_newer(self, known: LeaderEpoch, received: LeaderEpoch) -> bool:  # noqa: ARG002
         """Return True: whatever broker is in ``leader`` is the leader."""
         return True
 
@@ -187,9 +187,9 @@ class Fenced(Variant):
             PutIsr(partition=tp, isr=isr, epoch=epoch, expected=version),
         )
 
-    def is_news(self, known: LeaderEpoch, told: LeaderEpoch) -> bool:
+    def is_newer(self, known: LeaderEpoch, received: LeaderEpoch) -> bool:
         """Return whether it is not older. ZooKeeper's servers lag, and the watch will fire."""
-        return told >= known
+        return received >= known
 
     def write_isr(
         self, tp: TopicPartition, isr: Isr, epoch: LeaderEpoch, version: ZkVersion

@@ -20,7 +20,7 @@ from ackproof.broker.groups.events import (
 from ackproof.broker.groups.group import Group
 from ackproof.broker.groups.offsets import CommittedOffset, key, value
 from ackproof.broker.groups.pending import (
-    Burial,
+    GroupDeletion,
     OffsetsDeletion,
     PendingCommit,
     PendingRemoval,
@@ -32,7 +32,7 @@ from ackproof.broker.wire.group_records import GroupMetadataKey, Key, Value
 
 CommitStep: TypeAlias = Callable[[Group, Commit], None]
 Partitions: TypeAlias = frozenset[TopicPartition]
-Purpose: TypeAlias = OffsetsDeletion | Burial | None
+Purpose: TypeAlias = OffsetsDeletion | GroupDeletion | None
 
 # --- commit ---------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ def delete_offsets(group: Group, event: DeleteOffsets) -> None:
 
 def delete_group(group: Group, event: DeleteGroup) -> None:
     """Delete an empty group with its committed and pending offsets."""
-    _bury(group, event, group.offsets.known)
+    _store_deletion(group, event, group.offsets.known)
 
 
 def refuse_to_delete(group: Group, event: DeleteGroup) -> None:
@@ -158,7 +158,7 @@ def expire(group: Group, event: Expire) -> None:
         and expired == frozenset(group.offsets)
     )
     if ends:
-        _bury(group, event, expired)
+        _store_deletion(group, event, expired)
     else:
         _remove(group, expired, None)
 
@@ -181,7 +181,7 @@ def _expired(group: Group, before_ms: int) -> Partitions:
     return frozenset(tp for tp in old if tp.topic not in subscribed)
 
 
-def _bury(group: Group, event: DeleteGroup | Expire, partitions: Partitions) -> None:
+def _store_deletion(group: Group, event: DeleteGroup | Expire, partitions: Partitions) -> None:
     """End the group. Later requests are told to try again, as in Kafka: the tombstones come after
     everything that was stored of the group, and nothing of it comes after them.
 
@@ -189,14 +189,14 @@ def _bury(group: Group, event: DeleteGroup | Expire, partitions: Partitions) -> 
     deletion: the next coordinator knows nothing of a group that existed before.
     """
     group.die()
-    _remove(group, partitions, Burial(event=event))
+    _remove(group, partitions, GroupDeletion(event=event))
 
 
 def _remove(group: Group, partitions: Partitions, purpose: Purpose) -> None:
     """Store tombstones of offsets, and of the group if it ends."""
     ordered = tuple(sorted(partitions))
     keys: list[Key] = [key(group.group_id, tp) for tp in ordered]
-    if isinstance(purpose, Burial):
+    if isinstance(purpose, GroupDeletion):
         keys.append(GroupMetadataKey(group=group.group_id))
     if not keys:
         _conclude(group, purpose, ErrorCode.none)
@@ -221,7 +221,7 @@ def _conclude(group: Group, purpose: Purpose, error: ErrorCode) -> None:
             partitions = dict.fromkeys(event.partitions, error)
             partitions.update(dict.fromkeys(subscribed, ErrorCode.group_subscribed_to_topic))
             group.respond(event.request, OffsetsAnswer(partitions=partitions))
-        case Burial(event=event):
+        case GroupDeletion(event=event):
             if error is not ErrorCode.none:
                 group.live_on()
             if isinstance(event, DeleteGroup):

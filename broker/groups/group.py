@@ -200,7 +200,7 @@ class Group:
 
     def _begin_generation(self, at: Moment) -> None:
         self.generation += 1
-        self.protocol = self.members.liked_best()[0]
+        self.protocol = self.members.preferred_protocols()[0]
         self._phase_ends = Millis(at.now + self.members.rebalance_timeout_ms)
         self.enter(GroupState.COMPLETING_REBALANCE, at)
         for member in self.members:

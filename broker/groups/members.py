@@ -141,7 +141,7 @@ class Members:
         """Return whether one of ``protocols`` is supported by every member."""
         return any(protocol.name in self._common() for protocol in protocols)
 
-    def liked_best(self) -> tuple[str, ...]:
+    def preferred_protocols(self) -> tuple[str, ...]:
         """Return the protocols that most members prefer, of those that all support.
 
         There are several if votes are equal, and the first is then that of the earliest member.

@@ -263,7 +263,7 @@ def _return(group: Group, event: Join, old: str) -> None:
     group.touch(member, event.at)
     # Suppose one of two members prefers A and the other B, and the group uses A. A is as popular as
     # B whichever returns, though B may be named first now. That needs no rebalance.
-    agrees = group.protocol in group.members.liked_best()
+    agrees = group.protocol in group.members.preferred_protocols()
     if group.state is not GroupState.STABLE or not agrees:
         group.prepare_rebalance(event.at)
         return

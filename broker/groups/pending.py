@@ -64,7 +64,7 @@ class OffsetsDeletion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Burial:
+class GroupDeletion:
     """The end of a group with its offsets, of which the requester is told."""
 
     event: DeleteGroup | Expire
@@ -76,7 +76,7 @@ class PendingRemoval:
     waits for it, and the next attempt removes what remains."""
 
     partitions: tuple[TopicPartition, ...]
-    purpose: OffsetsDeletion | Burial | None
+    purpose: OffsetsDeletion | GroupDeletion | None
 
 
 Pending = PendingEmptiness | PendingAssignments | PendingReturn | PendingCommit | PendingRemoval

@@ -145,9 +145,9 @@ class LogManager:
         no partition of the same name may be created. Suppose a log start of 100 outlives its log.
         The next log of that name, with 10 records, would begin again at 100 after a crash.
         """
-        doomed = [self._doom(tp) for tp in partitions if tp in self._logs]
+        renamed = [self._mark_as_deleted(tp) for tp in partitions if tp in self._logs]
         for directory in self._directories:
-            mine = [path for path in doomed if path.parent == directory.path]
+            mine = [path for path in renamed if path.parent == directory.path]
             if mine:
                 yield directory.sync
                 for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
@@ -155,18 +155,18 @@ class LogManager:
                         pass  # overtaken by a later write, which may become durable at any time
                 self._later(_removal(self._files, mine))
 
-    def _doom(self, tp: TopicPartition) -> Path:
+    def _mark_as_deleted(self, tp: TopicPartition) -> Path:
         """Rename the log's directory, so that it is not loaded again. If the disk refuses that, the
         log stays. If it were forgotten first, a repeated request would be told that there is no
         log. The topic would count as deleted until the next start finds its log."""
         log = self._logs[tp]
         suffix = f"-{tp.partition}.{self._unique()}-delete"
-        doomed = log.directory.with_name(tp.topic[: _NAME_BYTES_MAX - len(suffix)] + suffix)
-        self._files.rename(log.directory, doomed)
+        renamed = log.directory.with_name(tp.topic[: _NAME_BYTES_MAX - len(suffix)] + suffix)
+        self._files.rename(log.directory, renamed)
         del self._logs[tp]
         self._high_watermarks.pop(tp, None)
         log.close(flush=False)
-        return doomed
+        return renamed
 
     def high_watermark(self, tp: TopicPartition) -> Offset:
         """Return the high watermark as last checkpointed, or 0 if it never was."""

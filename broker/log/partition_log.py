@@ -303,7 +303,7 @@ class PartitionLog:
         self._start = self._end = Offset(offset)
         self.flushing.start_over(offset)
         self.epochs.clear()
-        self._probe.log_begun_anew(self)
+        self._probe.log_discarded(self)
 
     def advance_log_start(self, offset: int) -> None:
         """Delete the records below ``offset`` (DeleteRecords). The start never moves back.
@@ -575,8 +575,8 @@ def count_deletable(
         end = segment.next_offset if is_last else segments[count + 1].base_offset
         excess -= segment.size
         too_much = config.retention_bytes >= 0 and excess >= 0
-        given_up = end <= log_start and not is_last
-        unwanted = too_much or given_up or _too_old(segment, config, now_ms)
+        below_start = end <= log_start and not is_last
+        unwanted = too_much or below_start or _too_old(segment, config, now_ms)
         if not unwanted or end > high_watermark or (is_last and segment.size == 0):
             return count
     return len(segments)

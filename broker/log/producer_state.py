@@ -276,10 +276,10 @@ class Snapshots:
         """Remove, durably, the snapshots whose offset is ``unwanted``."""
         for offset in filter(unwanted, tuple(self._under_way)):
             self._directory.abandon(_name(offset))
-        doomed = [offset for offset in self.offsets if unwanted(offset)]
-        for offset in doomed:
+        unneeded = [offset for offset in self.offsets if unwanted(offset)]
+        for offset in unneeded:
             self._directory.remove(_name(offset))
-        if doomed:
+        if unneeded:
             self._directory.sync()
 
 

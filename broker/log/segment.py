@@ -110,7 +110,7 @@ class Segment:
         self._forget()
         self._offsets.clear()
         self._times.clear()
-        self._log.read_anew()
+        self._log.drop_cached_pages()
         intact = 0
         try:
             for position, batch in self._walk(0, verify_crc=True):

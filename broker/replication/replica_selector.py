@@ -42,8 +42,8 @@ def preferred_read_replica(
         return None
     near = [follower for follower in followers if racks.get(follower) == rack]
 
-    def how_far(follower: BrokerId) -> tuple[int, int, int]:
+    def progress(follower: BrokerId) -> tuple[int, int, int]:
         remote = followers[follower]
         return remote.log_end_offset, remote.last_caught_up_time, follower
 
-    return max(near, key=how_far, default=None)
+    return max(near, key=progress, default=None)

@@ -215,7 +215,7 @@ class SimulatedDisk:
             raise
         node.sync()
 
-    def read_anew(self, descriptor: int, /) -> None:
+    def drop_cached_pages(self, descriptor: int, /) -> None:
         self._node(descriptor).evict()
 
     def duplicate(self, descriptor: int, /) -> int:

@@ -116,7 +116,7 @@ class BrokerProbe(Probe):
         self._judge(storage.check_appended_batches, log, batches)
         self._judge(self._observer.flushes.appended, log, begin, now_ms)
 
-    def log_begun_anew(self, log: PartitionLog) -> None:
+    def log_discarded(self, log: PartitionLog) -> None:
         """Judge a log that was deleted and started again."""
         self._judge(storage.check_restarted_log, self._disk, log)
 

@@ -22,7 +22,7 @@ from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
 
 SETTLE_S: Final = 120.0
-LOOK_S: Final = 0.2
+CHECK_INTERVAL_S: Final = 0.2
 
 Hosted = Callable[[int, TopicPartition], server.Partition | None]
 """A function that returns the replica on a broker, if the broker is alive and has one."""
@@ -80,7 +80,7 @@ async def settle(cluster: JudgedCluster) -> None:
         reason = unsettled(cluster)
         return reason and f"{SETTLE_S:.0f} s after all was healed: {reason}"
 
-    await wait("Cluster/does-not-settle", SETTLE_S, why, LOOK_S)
+    await wait("Cluster/does-not-settle", SETTLE_S, why, CHECK_INTERVAL_S)
 
 
 def unsettled(cluster: JudgedCluster) -> str | None:

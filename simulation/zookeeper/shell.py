@@ -8,7 +8,7 @@ from simulation.zookeeper.client import client_factory
 from simulation.zookeeper.ensemble import HOST, SimulatedZooKeeper
 
 SESSION_MS: Final = 6_000
-LOOK_S: Final = 0.05
+CHECK_INTERVAL_S: Final = 0.05
 
 
 class ZkShell:
@@ -35,7 +35,7 @@ class ZkShell:
         client = client_factory(self._zookeeper, self._host, self._loop)(f"{HOST}:2181", SESSION_MS)
         client.start_async()
         while not client.connected:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
         done: asyncio.Future[None] = self._loop.create_future()
         getattr(client, command)(*args).rawlink(lambda _: done.set_result(None))
         await done

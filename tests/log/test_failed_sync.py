@@ -93,6 +93,6 @@ def test_reread_file_holds_the_written_bytes(tmp_path: Path) -> None:
     """Test that bytes not yet on the disk are kept."""
     file = File(REAL, tmp_path / "file")
     file.append(b"abc")
-    file.read_anew()
+    file.drop_cached_pages()
     assert file.read_at(10, 0) == b"abc"
     file.close()

@@ -61,7 +61,9 @@ class Leader:
         for tp, asked in session.asked().items() if session else asked_in(request):
             size = self.ends[tp] - asked.fetch_offset
             watermark = Offset(self.watermarks[tp])
-            if session is None or session.is_news(tp, ErrorCode.none, watermark, Offset(0), size):
+            if session is None or session.has_changed(
+                tp, ErrorCode.none, watermark, Offset(0), size
+            ):
                 news[tp] = (size, watermark)
         return SimpleNamespace(
             error_code=ErrorCode.none,
@@ -141,7 +143,7 @@ def test_skipped_partition_is_named_and_answered_again() -> None:
     follower.session.answered(
         leader.answer(fetch_requests.fetch(CONFIG, follower.session.ask(wanted(follower.ends))))
     )
-    follower.session.passed_over(refused)
+    follower.session.skipped(refused)
     ask = follower.session.ask(wanted(follower.ends))
     assert (list(ask.changed), ask.forgotten) == ([refused], ())
     assert leader.answer(fetch_requests.fetch(CONFIG, ask)).news == {refused: (0, 3)}
@@ -151,7 +153,7 @@ def test_or_forgotten_where_it_is_not_asked_for_now() -> None:
     leader, follower = Leader(), Follower()
     follower.fetch(leader, is_lost=False)
     refused, *others = PARTITIONS
-    follower.session.passed_over(refused)
+    follower.session.skipped(refused)
     ask = follower.session.ask(wanted(dict.fromkeys(others, 0)))
     assert (ask.changed, ask.forgotten) == ({}, (refused,))
 
@@ -213,17 +215,17 @@ def test_a_session_that_is_left_empty_ends() -> None:
 def test_an_error_is_always_news_and_so_is_its_end() -> None:
     session = begun(FetchSessionCache(1, Random(1)), first(1))
 
-    def is_news(error: ErrorCode) -> bool:
-        return session.is_news(PARTITIONS[0], error, Offset(5), Offset(0), 0)
+    def has_changed(error: ErrorCode) -> bool:
+        return session.has_changed(PARTITIONS[0], error, Offset(5), Offset(0), 0)
 
     unknown, none = ErrorCode.unknown_topic_or_partition, ErrorCode.none
-    told = [is_news(error) for error in (none, none, unknown, unknown, none, none)]
+    told = [has_changed(error) for error in (none, none, unknown, unknown, none, none)]
     assert told == [True, False, True, True, True, False]
 
 
 def test_partitions_with_records_move_to_the_end() -> None:
     session = begun(FetchSessionCache(1, Random(1)), first(3))
-    session.is_news(PARTITIONS[0], ErrorCode.none, Offset(5), Offset(0), 100)
+    session.has_changed(PARTITIONS[0], ErrorCode.none, Offset(5), Offset(0), 100)
     assert list(session.asked()) == [PARTITIONS[1], PARTITIONS[2], PARTITIONS[0]]
 
 

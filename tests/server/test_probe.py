@@ -59,7 +59,7 @@ class Recorder(Probe):
     def log_appended(self, log, begin, batches, now_ms):
         self.reports.append(("appended", begin, log.log_end_offset, len(batches), now_ms))
 
-    def log_begun_anew(self, log):
+    def log_discarded(self, log):
         self.reports.append(("begun again", log.log_start_offset, log.log_end_offset))
 
     def flushes_started(self, _logs, now_ms):

@@ -74,7 +74,7 @@ class RealAndMemory(RuleBasedStateMachine):
     def size_and_sync(self, number: int) -> None:
         self.of_one(number, lambda files, descriptor: files.sync(descriptor))
         self.of_one(number, lambda files, descriptor: files.size(descriptor))
-        self.of_one(number, lambda files, descriptor: files.read_anew(descriptor))
+        self.of_one(number, lambda files, descriptor: files.drop_cached_pages(descriptor))
 
     @rule(number=st.integers(0, 9))
     def lock(self, number: int) -> None:

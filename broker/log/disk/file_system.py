@@ -42,7 +42,7 @@ class FileSystem(Protocol):
     def sync(self, descriptor: int, /) -> None:
         """Make the file's content durable, but not its name. May be called in any thread."""
 
-    def read_anew(self, descriptor: int, /) -> None:
+    def drop_cached_pages(self, descriptor: int, /) -> None:
         """Read from the disk from now on, except what is still to be written. Data that a failed
         sync has dropped is then seen to be gone. This is advice to the system."""
 
@@ -110,7 +110,7 @@ class RealFileSystem:
     def size(self, descriptor: int, /) -> int:
         return os.fstat(descriptor).st_size
 
-    def read_anew(self, descriptor: int, /) -> None:
+    def drop_cached_pages(self, descriptor: int, /) -> None:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def lock(self, descriptor: int, /) -> None:

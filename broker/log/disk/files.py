@@ -114,9 +114,9 @@ class File:
         """Make the content durable."""
         self._files.sync(self._descriptor)
 
-    def read_anew(self) -> None:
+    def drop_cached_pages(self) -> None:
         """Read from the disk from now on, and not from a cache."""
-        self._files.read_anew(self._descriptor)
+        self._files.drop_cached_pages(self._descriptor)
 
     def duplicate(self) -> int:
         """Return a descriptor of the same file, which the caller must close."""

@@ -20,7 +20,7 @@ from ackproof.broker.server.coordination.zk_writer import Settings, Writer
 R = TypeVar("R")
 Command = Generator[steps.Step, Any, R]
 
-LOOK_S = 1.0
+CHECK_INTERVAL_S = 1.0
 """The interval at which a waiting command checks for a change that it may have missed."""
 
 
@@ -113,6 +113,6 @@ class Commands:
         where = nodes.path(Node(Kind.REASSIGNED, step.partition))
         await self._reader.exists(where, self._changed)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(left, LOOK_S)):
+            async with asyncio.timeout(min(left, CHECK_INTERVAL_S)):
                 await changed.wait()
         return steps.Waited.CHANGED if changed.is_set() else steps.Waited.NOTHING_SEEN

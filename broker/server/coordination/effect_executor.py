@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 # The progress of followers, for a leader that waits for them before it serves (``becomeLeader``).
 
 
-LOOK_S = 0.5
+CHECK_INTERVAL_S = 0.5
 """The interval at which progress is reported even if no follower fetches."""
 
 
@@ -58,22 +58,22 @@ class ProgressWatch:
         partition = self._replicas.hosted(tp)
         if wanted:
             self._watched[tp] = None
-            self._say(tp)
+            self._report(tp)
         else:
             self._watched.pop(tp, None)
         if isinstance(partition, Partition):
-            partition.on_fetch = partial(self._say, tp, news=True) if wanted else None
+            partition.on_fetch = partial(self._report, tp, only_changed=True) if wanted else None
 
-    async def look_forever(self) -> None:
+    async def poll_forever(self) -> None:
         """Report progress regularly, because time passes even if no follower fetches."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
             for tp in tuple(self._watched):
-                self._say(tp)
+                self._report(tp)
 
-    def _say(self, tp: TopicPartition, *, news: bool = False) -> None:
-        """Report a partition's progress, with ``news`` only if it has changed, because followers
-        fetch often."""
+    def _report(self, tp: TopicPartition, *, only_changed: bool = False) -> None:
+        """Report a partition's progress. With ``only_changed`` an unchanged one is not reported,
+        because followers fetch often."""
         partition = self._replicas.hosted(tp)
         if not isinstance(partition, Partition) or partition.replica.role is not Role.LEADER:
             return
@@ -85,7 +85,7 @@ class ProgressWatch:
             high_watermark=replica.high_watermark,
             ends=replica.follower_ends,
         )
-        if news and progress == self._watched.get(tp):
+        if only_changed and progress == self._watched.get(tp):
             return
         self._watched[tp] = progress
         self._put(progress)

@@ -29,7 +29,7 @@ from ackproof.broker.server.coordinator import Outcomes
 from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition
 
-LOOK_S = 0.05
+CHECK_INTERVAL_S = 0.05
 """The interval of checks for a leader."""
 
 NAMED_MAX = 5
@@ -117,7 +117,7 @@ class Elections:
             view = await self._reader.partition(tp)
             if view.leader is not None or view.replicas is None:
                 return _no_such(tp, view) or DONE
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     # --- reassignments ----------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class Elections:
         check = Check(node=Node(Kind.REPLICAS, tp), expected=view.replicas.version)
         if (await self._writer.write((check,), None)).result is Result.DONE:
             return True
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(CHECK_INTERVAL_S)
         return False
 
     async def _take_back(self, tp: TopicPartition) -> Outcome:
@@ -219,7 +219,7 @@ class Elections:
         partition must be read again."""
         if await self._commands.run(command, TIMEOUT_S) is CommandOutcome.DONE:
             return True
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(CHECK_INTERVAL_S)
         return False
 
 

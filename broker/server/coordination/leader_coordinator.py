@@ -41,7 +41,7 @@ from ackproof.broker.wire.messages.controlled_shutdown import (
 logger = logging.getLogger(__name__)
 
 
-LOOK_S = 5.0
+CHECK_INTERVAL_S = 5.0
 """The interval at which a broker reads the nodes on which it has no watch."""
 
 
@@ -111,10 +111,10 @@ class LeaderCoordinator:
         self.metadata.on_registered = self._brokers_changed
         for work in (
             self._feed.run(self._hands),
-            progress.look_forever(),
+            progress.poll_forever(),
             self.metadata.follow_brokers(),
             self.metadata.follow_topics(),
-            self._look_around(),
+            self._poll_nodes(),
         ):
             self._spawn(work)
         self._feed.start_session()
@@ -179,12 +179,12 @@ class LeaderCoordinator:
             if session == self._zk.session.number:
                 self._registered.set()
 
-    async def _look_around(self) -> None:
+    async def _poll_nodes(self) -> None:
         """Read what has no watch: the lengths of the queues, and which topics are gone."""
         while True:
             meters.queues_seen(await self._reader.depths())
             await self.metadata.refresh(())
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
 
 def _settings(config: BrokerConfig, clean: bool) -> Settings:

@@ -27,7 +27,7 @@ a controller, the topic's name is taken until then."""
 PATIENCE_S = 5.0
 """The time without progress after which a creation has failed. The next one cleans up."""
 
-LOOK_S = 0.1
+CHECK_INTERVAL_S = 0.1
 
 NUMBERS = Mapping[int, Sequence[int]]
 
@@ -125,7 +125,7 @@ class LedTopics:
                 seen, until = state, now + patience_s
             if not begun or now >= until:
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
 
     async def add_partitions(self, topic: str, added: NUMBERS) -> None:
         """Add partitions, and return when their replicas are started and the partitions exist.

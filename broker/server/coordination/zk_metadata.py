@@ -36,7 +36,7 @@ a fifth of a broker's time goes into reading metadata, however often clients ask
 FRESH_S_MAX = 2.0
 """The limit of that time. The read may have been slow because ZooKeeper could not be reached."""
 
-LOOK_S = 0.1
+CHECK_INTERVAL_S = 0.1
 """The interval at which waiting tasks check their conditions."""
 
 
@@ -126,7 +126,7 @@ class ZkMetadata(MetadataCache):
                     await self.refresh(topics)
                     if condition():
                         return True
-                    await asyncio.sleep(LOOK_S)
+                    await asyncio.sleep(CHECK_INTERVAL_S)
         except TimeoutError:
             return condition()
 

@@ -129,7 +129,7 @@ class Connections:
         self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._open: dict[_Connection, asyncio.Future[None]] = {}
-        self._left_behind: set[asyncio.Future[Any]] = set()
+        self._finishing: set[asyncio.Future[Any]] = set()
         self._numbers = count(1)
 
     def __len__(self) -> int:
@@ -184,16 +184,16 @@ class Connections:
         ended: list[asyncio.Future[Any]] = [*self._open.values()]
         for connection in tuple(self._open):
             ended += connection.close()
-        for work in tuple(self._left_behind):
+        for work in tuple(self._finishing):
             work.cancel()
             ended.append(work)
         return ended
 
-    def _leave_behind(self, work: asyncio.Future[Any]) -> None:
+    def _finish_later(self, work: asyncio.Future[Any]) -> None:
         """Have work finished by the end of the broker, though its client has disconnected. It is
         kept until then, because the event loop does not keep it."""
-        self._left_behind.add(work)
-        work.add_done_callback(self._left_behind.discard)
+        self._finishing.add(work)
+        work.add_done_callback(self._finishing.discard)
         work.add_done_callback(_report)
 
     async def _take(self, connection: socket.socket, address: str) -> None:
@@ -206,7 +206,7 @@ class Connections:
                 gone.set_result(None)
 
         peer = Peer(address, next(self._numbers))
-        taken = _Connection(self._dispatch, self._config, peer, lost, self._leave_behind)
+        taken = _Connection(self._dispatch, self._config, peer, lost, self._finish_later)
         self._open[taken] = loop.create_future()
         try:
             await loop.connect_accepted_socket(lambda: taken, connection)
@@ -229,13 +229,13 @@ class _Connection(asyncio.BufferedProtocol):
         config: ConnectionConfig,
         peer: Peer,
         lost: Callable[["_Connection"], None],
-        leave_behind: Callable[[asyncio.Future[Any]], None],
+        finish_later: Callable[[asyncio.Future[Any]], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._dispatch = dispatch
         self._peer = peer
         self._lost = lost
-        self._leave_behind = leave_behind
+        self._finish_later = finish_later
         self._frames = FrameBuffer(config.max_request_bytes)
         self._replies: deque[Frame | Later[Frame | None]] = deque()
         self._transport: asyncio.Transport | None = None
@@ -257,21 +257,21 @@ class _Connection(asyncio.BufferedProtocol):
         Returns:
             The requests that were given up, cancelled.
         """
-        given_up = []
+        abandoned = []
         unanswered = [reply for reply in self._replies if isinstance(reply, Later)]
         self._replies.clear()
         for reply in unanswered:
             result = cast(asyncio.Future[Any], reply.result)
             if reply.to_its_end:
                 result.remove_done_callback(self._answered)
-                self._leave_behind(result)
+                self._finish_later(result)
             else:
                 result.cancel()
-                given_up.append(result)
+                abandoned.append(result)
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             self._set_timer(LINGER_S, self._transport.abort)
-        return given_up
+        return abandoned
 
     # --- callbacks of the event loop --------------------------------------------------------
 
@@ -294,7 +294,7 @@ class _Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._last_active = self._loop.time()
         self._frames.filled(nbytes)
-        self._go_on(arrived=True)
+        self._continue(arrived=True)
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -302,11 +302,11 @@ class _Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._writable = True
         self._last_active = self._loop.time()
-        self._go_on()
+        self._continue()
 
     # --- requests and responses -------------------------------------------------------------
 
-    def _go_on(self, *, arrived: bool = False) -> None:
+    def _continue(self, *, arrived: bool = False) -> None:
         """Send the responses that are due and start the requests that have arrived. No request is
         started unless bytes have ``arrived`` or the connection was held until now."""
         transport = self._transport
@@ -314,9 +314,9 @@ class _Connection(asyncio.BufferedProtocol):
             return
         try:
             if self._replies:
-                self._send_those_ready(transport)
+                self._send_ready_answers(transport)
             if arrived or self._held:
-                self._start_those_there(transport)
+                self._start_received_requests(transport)
         except (CloseConnection, MalformedFrame) as error:
             logger.warning("Closing the connection from %s: %s", self._peer.address, error)
             self.close()
@@ -335,7 +335,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._held = is_full
             (transport.pause_reading if is_full else transport.resume_reading)()
 
-    def _start_those_there(self, transport: asyncio.Transport) -> None:
+    def _start_received_requests(self, transport: asyncio.Transport) -> None:
         """Start requests, as far as they have arrived completely and there is room for them.
 
         A coroutine begins in the loop's next turn, and the next request after it. Suppose
@@ -358,19 +358,19 @@ class _Connection(asyncio.BufferedProtocol):
             elif reply is not None:
                 self._replies.append(reply)
             if self._replies:
-                self._send_those_ready(transport)
+                self._send_ready_answers(transport)
 
     def _begun(self) -> None:
         self._beginning = False
-        self._go_on(arrived=True)
+        self._continue(arrived=True)
 
     def _answered(self, result: asyncio.Future[Any]) -> None:
         if self._replies:
-            self._go_on()
+            self._continue()
         else:
             _report(result)
 
-    def _send_those_ready(self, transport: asyncio.Transport) -> None:
+    def _send_ready_answers(self, transport: asyncio.Transport) -> None:
         """Send responses up to the first that is not ready, while the client takes them."""
         while self._replies and self._writable:
             frame = self._replies[0]

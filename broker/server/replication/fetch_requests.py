@@ -93,7 +93,7 @@ class FetchSessionHandler:
             self._id = response.session_id
             self._epoch = epoch_after(self._epoch)
 
-    def passed_over(self, name: NamedPartition) -> None:
+    def skipped(self, name: NamedPartition) -> None:
         """Name a partition again, and everything of it, because its answer was not used.
 
         Suppose a damaged batch came with a watermark of 41. The leader would leave 41 out from then

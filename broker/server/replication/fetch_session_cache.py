@@ -92,7 +92,7 @@ class FetchSession:
             for partition in topic.partitions:
                 self._partitions.pop(name_of(topic, partition, request.version), None)
 
-    def is_news(
+    def has_changed(
         self,
         name: NamedPartition,
         error: ErrorCode,
@@ -153,9 +153,9 @@ class FetchSessionCache:
         if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             self._sessions.pop(identity, None)
             return self._begin(request, now) if epoch == INITIAL_EPOCH else None
-        return self._go_on(identity, epoch, request, now)
+        return self._continue(identity, epoch, request, now)
 
-    def _go_on(
+    def _continue(
         self, identity: int, epoch: int, request: FetchRequest, now: Millis
     ) -> FetchSession | None:
         session = self._sessions.get(identity)

@@ -177,7 +177,7 @@ class Fetcher:
                 elif self._accepted(tp, asked, answer.error_code) and not self._take(
                     *asked[tp], answer
                 ):
-                    self._session.passed_over(name)
+                    self._session.skipped(name)
         if out_of_range:
             await self._ask_range(out_of_range)
 

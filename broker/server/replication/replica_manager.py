@@ -63,7 +63,7 @@ class ReplicaManager:
         self.turn = asyncio.Lock()
         """Held by a request to several partitions, so that each partition is told in the order of
         requests. Without a controller each partition keeps its own order."""
-        self._doomed: list[TopicPartition] = []
+        self._pending_deletions: list[TopicPartition] = []
         self._state_changes = StateChangeLog(config.id)
 
     def __iter__(self) -> Iterator[Partition]:
@@ -268,9 +268,9 @@ class ReplicaManager:
         """
         errors = {stop.partition: self._stop_replica(stop, origin) for stop in stops}
         # Before the answer: a controller that was told so does not ask again.
-        doomed, self._doomed = self._doomed, []
+        deletions, self._pending_deletions = self._pending_deletions, []
         try:
-            await carry_out(self._logs.delete_steps(doomed))
+            await carry_out(self._logs.delete_steps(deletions))
         except OSError as error:
             self._context.halt(error)
             raise
@@ -300,4 +300,4 @@ class ReplicaManager:
             self._context.purgatory.wake(tp)
             if not any(other.topic == tp.topic for other in self._partitions):
                 forget_topic(tp.topic)
-        self._doomed.append(tp)
+        self._pending_deletions.append(tp)

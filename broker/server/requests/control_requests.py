@@ -104,12 +104,12 @@ async def handle_stop_replica(
     error = context.fence.admit(request, connection)
     if error is not ErrorCode.none:
         return StopReplicaResponse(error_code=error, partition_errors=())
-    told = stops(request)
+    orders = stops(request)
     try:
         async with context.replicas.turn:
-            errors = await context.replicas.stop_replicas(told, origin("StopReplica", request))
+            errors = await context.replicas.stop_replicas(orders, origin("StopReplica", request))
     except OSError:
-        errors = dict.fromkeys((stop.partition for stop in told), ErrorCode.kafka_storage_error)
+        errors = dict.fromkeys((stop.partition for stop in orders), ErrorCode.kafka_storage_error)
     return StopReplicaResponse(
         error_code=ErrorCode.none,
         partition_errors=tuple(

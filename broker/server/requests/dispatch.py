@@ -94,15 +94,15 @@ from ackproof.broker.wire.messages.update_metadata import UpdateMetadataRequest
 
 def handle_api_versions(_request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     """Answer at once."""
-    return _said(ErrorCode.none, context.served)
+    return _versions_response(ErrorCode.none, context.served)
 
 
 def unsupported(served: Mapping[int, range]) -> ApiVersionsResponse:
     """Return the answer to a request in an unknown, newer version."""
-    return _said(ErrorCode.unsupported_version, served)
+    return _versions_response(ErrorCode.unsupported_version, served)
 
 
-def _said(error: ErrorCode, served: Mapping[int, range]) -> ApiVersionsResponse:
+def _versions_response(error: ErrorCode, served: Mapping[int, range]) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=error,
         api_keys=tuple(

@@ -158,11 +158,11 @@ class _Reader:
         self._count(reads)
         if self._session is None:
             return _respond(reads)
-        is_news = self._session.is_news
+        has_changed = self._session.has_changed
         news = [
             read
             for read in reads
-            if is_news(
+            if has_changed(
                 read.name,
                 read.error,
                 read.high_watermark,

@@ -85,13 +85,13 @@ async def handle_find_coordinator(
 async def _find(key: str, key_type: int, context: Context) -> Coordinator:
     unavailable = ErrorCode.coordinator_not_available
     if key_type != GROUP:
-        return _nobody(key, unavailable, "Transactions are not supported.")
+        return _no_coordinator(key, unavailable, "Transactions are not supported.")
     if not key:
-        return _nobody(key, ErrorCode.invalid_group_id, "A group id is not empty.")
+        return _no_coordinator(key, ErrorCode.invalid_group_id, "A group id is not empty.")
     try:
         broker = await context.groups.topic.coordinator(key)
     except Refused as refused:
-        return _nobody(key, unavailable, str(refused))
+        return _no_coordinator(key, unavailable, str(refused))
     return Coordinator(
         key=key,
         node_id=broker.id,
@@ -102,7 +102,7 @@ async def _find(key: str, key_type: int, context: Context) -> Coordinator:
     )
 
 
-def _nobody(key: str, error: ErrorCode, why: str) -> Coordinator:
+def _no_coordinator(key: str, error: ErrorCode, why: str) -> Coordinator:
     return Coordinator(
         key=key, node_id=NOWHERE, host="", port=-1, error_code=error, error_message=why
     )
@@ -219,7 +219,7 @@ async def handle_sync_group(request: SyncGroupRequest, context: Context) -> Sync
 
 async def handle_heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
     """Answer at once."""
-    heard = await context.groups.ask(
+    answer = await context.groups.ask(
         Heartbeat,
         ErrorAnswer,
         request.group_id,
@@ -227,7 +227,7 @@ async def handle_heartbeat(request: HeartbeatRequest, context: Context) -> Heart
         instance_id=request.group_instance_id,
         generation=request.generation_id,
     )
-    return HeartbeatResponse(error_code=heard.error)
+    return HeartbeatResponse(error_code=answer.error)
 
 
 # --- LeaveGroup -----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from ackproof.broker.groups.events import (
 )
 from ackproof.broker.groups.groups import Records
 from ackproof.broker.groups.offsets import loaded
-from ackproof.broker.groups.pending import Burial, PendingCommit, PendingRemoval
+from ackproof.broker.groups.pending import GroupDeletion, PendingCommit, PendingRemoval
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
@@ -218,7 +218,10 @@ def _cause(pending: object) -> object:
 def _ends(step: Step, *, is_gone: bool) -> None:
     before, after, pending = step.before, step.after, step.pending
     purpose = pending.purpose if isinstance(pending, PendingRemoval) else None
-    ends, is_buried = isinstance(purpose, Burial), isinstance(purpose, Burial) and step.is_stored
+    ends, is_buried = (
+        isinstance(purpose, GroupDeletion),
+        isinstance(purpose, GroupDeletion) and step.is_stored,
+    )
     free = not after.storing and not after.offsets
     is_blank = free and after.generation == 0 and after.state is EMPTY and not after.given
     what = f"{'there is no such group' if is_gone else 'it is there'}"
@@ -230,7 +233,7 @@ def _ends(step: Step, *, is_gone: bool) -> None:
         left = before._replace(storing=after.storing, offsets=after.offsets)
         left = left._replace(state=DEAD if is_dead else EMPTY)
         step.require(after == left, ENDS, f"it was to be {left}")
-    if isinstance(purpose, Burial) and isinstance(purpose.event, DeleteGroup):
+    if isinstance(purpose, GroupDeletion) and isinstance(purpose.event, DeleteGroup):
         told = step.told.get(purpose.event.request)
         is_told = isinstance(told, ErrorAnswer) and (told.error is ErrorCode.none) == is_buried
         step.require(is_told, ENDS, f"{told} to who has deleted it")
