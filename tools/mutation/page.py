@@ -140,7 +140,7 @@ def _summary(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
     for component in COMPONENTS:
         those = [mutant for mutant in mutants.values() if mutant.component == component]
         real = sum(mutant.was_real for mutant in those)
-        cells = (_found_of(_of(those, known, method)) for method in Method)
+        cells = (_found(_of(those, known, method)) for method in Method)
         yield f"| {component} | {len(those)} | {real} | {' | '.join(cells)} |"
     yield ""
     yield from _not_found(mutants, known)
@@ -179,11 +179,17 @@ def _of(mutants: Iterable[Mutant], known: Known, method: Method) -> list[tuple[M
     return [(mutant, result) for mutant, result in pairs if result is not None]
 
 
+def _found(results: Sequence[tuple[object, Result]]) -> str:
+    """Return ``found/examined``, or an empty text if nothing was examined."""
+    found = sum(result.finding.outcome is Outcome.FOUND for _, result in results)
+    return f"{found}/{len(results)}" if results else ""
+
+
 def _found_of(results: Sequence[tuple[object, Result]]) -> str:
     if not results:
         return _NOT_RUN
     found = sum(result.finding.outcome is Outcome.FOUND for _, result in results)
-    return f"{found}/{len(results)} ({100 * found // len(results)} %)"
+    return f"{_found(results)} ({100 * found // len(results)} %)"
 
 
 def _sound(result: Result | None, known: Known) -> str:
