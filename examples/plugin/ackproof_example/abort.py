@@ -95,7 +95,9 @@ class AbortFault:
         brokers, ended = injection.target.servers, {effect.ends for effect in injection.done()}
         return [
             proofs.running(injection, brokers),
-            proofs.registered(injection, brokers, anew=[name for name in brokers if name in ended]),
+            proofs.registered(
+                injection, brokers, renewed=[name for name in brokers if name in ended]
+            ),
         ]
 
     def hold_ms_min(self, timings: Timings) -> int:
