@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Sequence
 
-_TOLD_MAX = 20
+_LISTED_MAX = 20
 
 
 def unknown(kind: str, word: str, known: Iterable[str], *, otherwise: str | None = None) -> str:
@@ -32,10 +32,10 @@ def meant_of(word: str, known: Iterable[str]) -> str:
     """Return the name that was probably meant, if one is similar to ``word``, and the known
     names."""
     names = nearest_first(word, known)
-    told = there_are(word, names)
+    complaint = there_are(word, names)
     if closest(word, names) is None:
-        return told
-    return f"did you mean {names[0]}? {told[0].upper()}{told[1:]}"
+        return complaint
+    return f"did you mean {names[0]}? {complaint[0].upper()}{complaint[1:]}"
 
 
 def nearest_first(word: str, known: Iterable[str]) -> Sequence[str]:
@@ -60,5 +60,5 @@ def _folded(name: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f", ... ({len(names)} in all)" if len(names) > _TOLD_MAX else ""
-    return f"{', '.join(names[:_TOLD_MAX])}{more}"
+    more = f", ... ({len(names)} in all)" if len(names) > _LISTED_MAX else ""
+    return f"{', '.join(names[:_LISTED_MAX])}{more}"

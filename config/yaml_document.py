@@ -144,7 +144,7 @@ def _value(node: yaml.Node, steps: Steps, reading: ParsedFile) -> object:
     old, new = _by_yaml_1_1(node), _by_yaml_1_2(node)
     tagged = any(slip.position == reading.positions[steps] for slip in reading.slips)
     if repr(old) != repr(new) and not tagged:
-        readings = f"means {_told(old)} in YAML 1.1, but {_told(new)} in YAML 1.2"
+        readings = f"means {_described(old)} in YAML 1.1, but {_described(new)} in YAML 1.2"
         reason = f"{_short(node.value)} {_short(readings)}: write the one that is meant"
         if any(is_sensitive(str(step)) for step in steps):
             reason = f"{HIDDEN} is not the same in YAML 1.1 and YAML 1.2: write it in quotes"
@@ -198,7 +198,7 @@ def _by_yaml_1_2(node: yaml.ScalarNode) -> object:
     return text
 
 
-def _told(value: object) -> str:
+def _described(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

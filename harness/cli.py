@@ -159,6 +159,6 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - the last resort of the program
         if "--debug" in sys.argv:
             traceback.print_exc()
-        told = f"internal error: {type(error).__name__}: {error} (where: ackproof --debug ...)"
-        click.echo(f"ackproof: {told}", err=True)
+        message = f"internal error: {type(error).__name__}: {error} (where: ackproof --debug ...)"
+        click.echo(f"ackproof: {message}", err=True)
     sys.exit(ExitStatus.INFRASTRUCTURE)

@@ -113,8 +113,8 @@ def _known(ask: Callable[[], str | None]) -> str | None:
 
 
 def _java() -> str | None:
-    told = re.search(r'^JAVA_VERSION="(.*)"', release(str(find_java())) or "", re.MULTILINE)
-    return told[1] if told else None
+    version = re.search(r'^JAVA_VERSION="(.*)"', release(str(find_java())) or "", re.MULTILINE)
+    return version[1] if version else None
 
 
 def _zookeeper() -> str | None:

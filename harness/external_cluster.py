@@ -53,46 +53,46 @@ def outside(cluster: ClusterSpec) -> DescribedCluster:
 def made(plan: RunPlan, directory: Path) -> ExternalClusterParts:
     """Return the parts of a run whose results are in ``directory``. Raises InfraError if a secret
     is missing."""
-    told = outside(plan.cluster)
+    described = outside(plan.cluster)
     timings = CampaignTimings(plan.cluster)
     cells = [planned.cell for planned in plan.cells]
     system = ExternalSystem(
-        told,
-        told.connection(),
+        described,
+        described.connection(),
         topics=[cell.topic for cell in cells],
         groups=[group.name for planned in plan.cells for group in planned.groups],
         journal=directory / FILE,
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
     )
-    secrets = frozenset(read_all(told.secrets).values())
-    return ExternalClusterParts(system=system, connection=told.handed(), secrets=secrets)
+    secrets = frozenset(read_all(described.secrets).values())
+    return ExternalClusterParts(system=system, connection=described.handed(), secrets=secrets)
 
 
 def doings(cluster: ClusterSpec) -> Iterator[str]:
     """Yield everything that a run may do to the cluster, one line each: every host and command. The
     injected faults are in the timeline."""
-    told = outside(cluster)
-    yield f"connects to {told.bootstrap_servers}, deploys nothing"
-    if told.client:
-        given = (f"{name}={shown(name, value)}" for name, value in sorted(told.client.items()))
+    described = outside(cluster)
+    yield f"connects to {described.bootstrap_servers}, deploys nothing"
+    if described.client:
+        given = (f"{name}={shown(name, value)}" for name, value in sorted(described.client.items()))
         yield f"with {', '.join(given)}"
-    for name, secret in told.secrets.items():
+    for name, secret in described.secrets.items():
         where = f"the file {secret.file}" if secret.env is None else f"${secret.env}"
         yield f"reads {name} from {where}"
-    for broker, handle in sorted(told.handles.items()):
+    for broker, handle in sorted(described.handles.items()):
         for action in sorted(handle.actions):
             yield f"{server_name(broker)}, to {action}: {handle.words(action)}"
-    if not told.handles:
+    if not described.handles:
         yield "controls no broker"
 
 
 def topics(campaign: Campaign, plan: RunPlan) -> str:
     """Return the topics and groups that the run creates, and deletes at the end."""
     names = ", ".join(planned.cell.topic for planned in plan.cells)
-    told = f"creates, and deletes at the end: {names}; for faults, {campaign.cells.prefix}own-..."
+    line = f"creates, and deletes at the end: {names}; for faults, {campaign.cells.prefix}own-..."
     groups = [group.name for planned in plan.cells for group in planned.groups]
-    return f"{told}; the groups {', '.join(groups)}" if groups else told
+    return f"{line}; the groups {', '.join(groups)}" if groups else line
 
 
 def ask(
@@ -105,8 +105,8 @@ def ask(
     The question comes before any connection. A campaign file may come from anyone. It names the
     files with passwords, and the servers that receive them.
     """
-    told = outside(cluster)
-    noted = _noted(told)
+    described = outside(cluster)
+    noted = _noted(described)
     known = noted.read_text(encoding="utf-8") if noted.exists() else None
 
     def meant(question: str) -> None:
@@ -114,27 +114,28 @@ def ask(
             raise ConfirmationNeeded(f"{question}; to confirm: --yes")
 
     if known is None:
-        meant(f"this is the first run on the cluster at {told.bootstrap_servers} from this machine")
+        servers = described.bootstrap_servers
+        meant(f"this is the first run on the cluster at {servers} from this machine")
     try:
-        found = survey(told)
+        found = survey(described)
     except ViewUnavailable as silence:
-        connection = {**told.connection(), "bootstrap.servers": told.bootstrap_servers}
+        connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
         why = why_silent(connection, silence)
-        raise InfraError(f"{told.bootstrap_servers} cannot be used: {why}") from silence
+        raise InfraError(f"{described.bootstrap_servers} cannot be used: {why}") from silence
     if known not in (None, found.cluster_id):
         # The same address may lead to another cluster on another day or in another network.
-        there = f"at {told.bootstrap_servers} there is now another cluster, {found.cluster_id}"
+        there = f"at {described.bootstrap_servers} there is now another cluster, {found.cluster_id}"
         meant(f"{there}: this is the first run on it")
     noted.parent.mkdir(parents=True, exist_ok=True)
     noted.write_text(found.cluster_id, encoding="utf-8")
-    yield from _differences(cluster, told, found)
+    yield from _differences(cluster, described, found)
     yield from _compacting(campaign, found)
 
 
 def _differences(
-    cluster: ClusterSpec, told: DescribedCluster, found: SurveyedCluster
+    cluster: ClusterSpec, described: DescribedCluster, found: SurveyedCluster
 ) -> Iterator[Problem]:
-    if lacking := sorted(set(told.brokers) ^ found.brokers.keys()):
+    if lacking := sorted(set(described.brokers) ^ found.brokers.keys()):
         there = ", ".join(map(str, sorted(found.brokers)))
         unlike = ", ".join(map(str, lacking))
         reason = f"the cluster has the brokers {there}; the campaign differs in {unlike}"
@@ -160,11 +161,11 @@ def _compacting(campaign: Campaign, found: SurveyedCluster) -> Iterator[Problem]
         yield Problem(field="cells.topic", reason=reason)
 
 
-def _noted(told: DescribedCluster) -> Path:
+def _noted(described: DescribedCluster) -> Path:
     """Return the file that exists once the user has agreed to all of this. It holds the id of the
     cluster that was found there. Its name depends on the commands, because other commands would
     start other programs."""
     state = os.environ.get(_STATE)
     home = Path(state) if state else Path.home() / ".local" / "state"
-    said = told.model_dump_json(by_alias=True)
+    said = described.model_dump_json(by_alias=True)
     return home / "ackproof" / "clusters" / hashlib.sha256(said.encode()).hexdigest()

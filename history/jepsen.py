@@ -122,8 +122,8 @@ def edn(op: Op) -> str:
     if op.error is not None:
         entries["error"] = _text(op.error)
     if op.rebalanced:
-        told = (f"{{:event :{event}, :keys [{_text(key)}]}}" for event, key in op.rebalanced)
-        entries["rebalance-log"] = f"[{' '.join(told)}]"
+        rebalances = (f"{{:event :{event}, :keys [{_text(key)}]}}" for event, key in op.rebalanced)
+        entries["rebalance-log"] = f"[{' '.join(rebalances)}]"
     return f"{{{', '.join(f':{name} {value}' for name, value in entries.items())}}}"
 
 

@@ -101,8 +101,8 @@ class Encoder:
 def decode(value: bytes | None) -> Identity | None:
     """Return the identity in a value, or None if no :class:`Encoder` made it or it was damaged
     since."""
-    told = next(_told((value,)))
-    return None if told is None else Identity(*told)
+    identity = next(_identities((value,)))
+    return None if identity is None else Identity(*identity)
 
 
 def decode_all(
@@ -111,12 +111,12 @@ def decode_all(
     """Return the cells, producers and sequence numbers in one or more values; all three are None
     for a value without a valid identity."""
     cells, producers, sequences = zip(
-        *[told or (None, None, None) for told in _told(values)], strict=True
+        *[identity or (None, None, None) for identity in _identities(values)], strict=True
     )
     return cells, producers, sequences
 
 
-def _told(values: Iterable[bytes | None]) -> Iterator[tuple[str, int, int] | None]:
+def _identities(values: Iterable[bytes | None]) -> Iterator[tuple[str, int, int] | None]:
     for value in values:
         if value is None or len(value) < _WHOLE.size:
             yield None
@@ -152,7 +152,7 @@ _KNOWN_MAX = 16
 Bytes = NDArray[np.uint8]
 Given = Bytes | Sequence[bytes | None]
 """Values, either as rows of one size or as single values. Null is None."""
-Told = tuple[
+Identities = tuple[
     str | Sequence[str | None],
     NDArray[np.int32] | Sequence[int | None],
     NDArray[np.int64] | Sequence[int | None],
@@ -249,16 +249,16 @@ class Decoder:
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int, int], Values] = {}
 
-    def decode(self, values: Given) -> Told:
+    def decode(self, values: Given) -> Identities:
         """Return the same as :func:`history.payload.decode_all` for one or more values. If all have
         the same cell, it is returned once."""
         rows = values if isinstance(values, np.ndarray) else _rows(values)
-        told = None if rows is None else self._alike(rows)
-        if told is not None:
-            return told
+        identities = None if rows is None else self._alike(rows)
+        if identities is not None:
+            return identities
         return decode_all(map(bytes, values) if isinstance(values, np.ndarray) else values)
 
-    def _alike(self, rows: Bytes) -> Told | None:
+    def _alike(self, rows: Bytes) -> Identities | None:
         """Return the identities of values of one cell, or None if the cells differ or a value is
         damaged."""
         most = max(1, _COMPARED_BYTES // rows.shape[1])

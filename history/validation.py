@@ -106,10 +106,10 @@ def place_of_closed(file: pq.ParquetFile, stem: FileStem) -> str | None:
     for name, value in _place(stem):
         column = names.index(name) if name in names else None
         for number in range(file.num_row_groups if column is not None else 0):
-            told = file.metadata.row_group(number).column(column).statistics
-            if told is None or not told.has_min_max:
+            statistics = file.metadata.row_group(number).column(column).statistics
+            if statistics is None or not statistics.has_min_max:
                 return place_of(file.read([n for n, _ in _place(stem) if n in names]), stem)
-            for bound in (told.min, told.max):
+            for bound in (statistics.min, statistics.max):
                 if bound != value:
                     return _elsewhere(name, bound, value)
     return None

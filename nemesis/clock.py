@@ -99,10 +99,10 @@ def stepped(injection: Injection) -> Look:
     wanted = {effect.server: effect.offset_ms for effect in intended(injection, SetClock)}
 
     def seen(server: str) -> Seen:
-        told = _told(injection, server)
-        if isinstance(told, str):
-            return False, told
-        return _is_off(told, wanted[server]), _in_words(told)
+        time = _reported_time(injection, server)
+        if isinstance(time, str):
+            return False, time
+        return _is_off(time, wanted[server]), _in_words(time)
 
     return lambda: _of_struck(injection, "clock off", seen)
 
@@ -114,14 +114,14 @@ def at_another_pace(injection: Injection) -> Look:
     first: dict[str, ReportedTime] = {}
 
     def seen(server: str) -> Seen:
-        told = _told(injection, server)
-        if isinstance(told, str):
-            return False, told
-        before = first.setdefault(server, told)
-        passed = told.at_ms - before.at_ms
-        gained = told.offset_ms - before.offset_ms
+        time = _reported_time(injection, server)
+        if isinstance(time, str):
+            return False, time
+        before = first.setdefault(server, time)
+        passed = time.at_ms - before.at_ms
+        gained = time.offset_ms - before.offset_ms
         expected = (rates[server] - 1) * passed
-        error = told.bound_ms + before.bound_ms + abs(expected) * _OF_THE_GAIN
+        error = time.bound_ms + before.bound_ms + abs(expected) * _OF_THE_GAIN
         seen_so = f"{gained:+.0f} ms in {passed:.0f} ms"
         return abs(expected) > 2 * error and abs(gained - expected) <= error, seen_so
 
@@ -136,11 +136,11 @@ def strobing(injection: Injection) -> Look:
     changes: Counter[str] = Counter()
 
     def seen(server: str) -> Seen:
-        told = _told(injection, server)
-        if isinstance(told, str):
-            return False, told
-        off = _is_off(told, wanted[server])
-        if off or _is_right(told, wanted[server]):
+        time = _reported_time(injection, server)
+        if isinstance(time, str):
+            return False, time
+        off = _is_off(time, wanted[server])
+        if off or _is_right(time, wanted[server]):
             # The first counted observation is off: a right clock at first is the state before.
             changes[server] += last.get(server, off) is not off
             if off or server in last:
@@ -155,26 +155,26 @@ def right(injection: Injection) -> Look:
     least = {effect.server: _least_ms(effect) for effect in intended(injection, SetClock)}
 
     def seen(server: str) -> Seen:
-        told = _told(injection, server)
-        if isinstance(told, str):
-            return False, told
-        return _is_right(told, least[server]), _in_words(told)
+        time = _reported_time(injection, server)
+        if isinstance(time, str):
+            return False, time
+        return _is_right(time, least[server]), _in_words(time)
 
     return lambda: observe(
         "clock right", list(least), seen, lambda server: _of_clock(injection, server)
     )
 
 
-def _is_off(told: ReportedTime, wanted_ms: float) -> bool:
-    exact = 2 * told.bound_ms < abs(wanted_ms)
-    return exact and abs(told.offset_ms - wanted_ms) <= told.bound_ms
+def _is_off(time: ReportedTime, wanted_ms: float) -> bool:
+    exact = 2 * time.bound_ms < abs(wanted_ms)
+    return exact and abs(time.offset_ms - wanted_ms) <= time.bound_ms
 
 
-def _is_right(told: ReportedTime, wrong_ms: float) -> bool:
+def _is_right(time: ReportedTime, wrong_ms: float) -> bool:
     """Return whether the clock is right, and would not look right if it were off by
     ``wrong_ms``."""
-    exact = 2 * told.bound_ms < abs(wrong_ms)
-    return exact and abs(told.offset_ms) <= told.bound_ms
+    exact = 2 * time.bound_ms < abs(wrong_ms)
+    return exact and abs(time.offset_ms) <= time.bound_ms
 
 
 def _least_ms(effect: SetClock) -> float:
@@ -184,16 +184,16 @@ def _least_ms(effect: SetClock) -> float:
     return max(TOLD_APART_MS, abs(effect.rate - 1) * _A_SECOND_MS)
 
 
-def _told(injection: Injection, server: str) -> ReportedTime | str:
+def _reported_time(injection: Injection, server: str) -> ReportedTime | str:
     """Return the server's answer, or the reason why there is none."""
     try:
-        return clock_of(injection.cluster, server).told()
+        return clock_of(injection.cluster, server).reported_time()
     except InfraError as silence:
         return str(silence)
 
 
-def _in_words(told: ReportedTime) -> str:
-    return f"{told.offset_ms:+.1f} ms, give or take {told.bound_ms:.1f}"
+def _in_words(time: ReportedTime) -> str:
+    return f"{time.offset_ms:+.1f} ms, give or take {time.bound_ms:.1f}"
 
 
 def _of_struck(injection: Injection, claim: str, seen: Callable[[str], Seen]) -> Observation:

@@ -258,7 +258,7 @@ class Aim(StrEnum):
     """Brokers that will hold a topic of the fault's own. None of them is affected."""
 
     @property
-    def befalls_servers(self) -> bool:
+    def affects_servers(self) -> bool:
         """Whether servers may be affected, and count among the affected ones."""
         return self not in (Aim.PARTITIONS, Aim.TOPICS, Aim.PLACES)
 

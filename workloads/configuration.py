@@ -231,7 +231,7 @@ def connection_of_environment() -> Config:
     return {**connected(json.loads(os.environ.get(CONNECTION, "{}")))}
 
 
-def connected(told: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
+def connected(properties: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
     """Return properties by name, with ``{"file": PATH}`` replaced by that file's content.
 
     The line break at the end is dropped. A secret that is in a file is in no environment, which
@@ -241,7 +241,7 @@ def connected(told: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
         name: value
         if isinstance(value, str)
         else Path(value["file"]).read_text(encoding="utf-8").rstrip("\r\n")
-        for name, value in told.items()
+        for name, value in properties.items()
     }
 
 

@@ -202,9 +202,9 @@ class FailoverClients:
             self._produce(number, self._acked)
 
     def _produce(self, number: int, acked: dict[int, int]) -> None:
-        told = partial(self._delivered, acked, number)
+        delivered = partial(self._delivered, acked, number)
         try:
-            self._producer.produce(self._topic, _VALUE, partition=number, on_delivery=told)
+            self._producer.produce(self._topic, _VALUE, partition=number, on_delivery=delivered)
         except (KafkaException, BufferError):
             self._refused.put((number, acked))
 
@@ -236,6 +236,6 @@ class FailoverClients:
 
 def _metadata(admin: AdminClient, topic: str, timeout_s: float) -> dict[int, int]:
     """Return the leader of each partition, with -1 left out."""
-    told = admin.list_topics(topic=topic, timeout=timeout_s).topics.get(topic)
-    partitions = told.partitions if told is not None else {}
+    metadata = admin.list_topics(topic=topic, timeout=timeout_s).topics.get(topic)
+    partitions = metadata.partitions if metadata is not None else {}
     return {number: one.leader for number, one in partitions.items() if one.leader >= 0}

@@ -179,7 +179,7 @@ class Client:
     successor: "Client | None" = None
 
 
-NO_COMEBACKS: Mapping[ClientRole, int] = {}
+NO_REPLACEMENTS: Mapping[ClientRole, int] = {}
 """How often a client may have to be replaced, by its role: never."""
 
 
@@ -190,8 +190,8 @@ class Workload(Protocol):
     the first, the next at the next, and so on in turn. So every cell has the same clients there,
     and a cut node affects all cells alike.
 
-    ``comebacks`` says how often a client may have to be replaced, by its role. The replacement is a
-    client and a writer of its own, at the same place.
+    ``replacements`` says how often a client may have to be replaced, by its role. The replacement
+    is a client and a writer of its own, at the same place.
     """
 
     name: str
@@ -205,7 +205,7 @@ class Workload(Protocol):
         self,
         loads: Sequence[tuple[Cell, Load]],
         nodes: Sequence[str],
-        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,
+        replacements: Mapping[ClientRole, int] = NO_REPLACEMENTS,
     ) -> Sequence[PlannedWriter]:
         """Return every file that its clients and the final read will write; the final read is on
         the first node.
@@ -220,7 +220,7 @@ class Workload(Protocol):
         *,
         bootstrap_servers: str,
         places: Sequence[ClientNode],
-        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,
+        replacements: Mapping[ClientRole, int] = NO_REPLACEMENTS,
         seed: int = 0,
     ) -> Sequence[Client]:
         """Return the clients of a cell; ``seed`` is for whatever they draw."""

@@ -33,7 +33,7 @@ class KnownBrokers:
 
     @property
     def properties(self) -> Config:
-        """The properties that make the client report to :meth:`told`."""
+        """The properties that make the client report to :meth:`on_statistics`."""
         return {"statistics.interval.ms": STATISTICS_MS}
 
     @property
@@ -41,7 +41,7 @@ class KnownBrokers:
         """Whether the client knows no broker any more, and will not know one."""
         return self._without >= LOOKS
 
-    def told(self, statistics: str) -> None:
+    def on_statistics(self, statistics: str) -> None:
         """Note its statistics, as JSON; they are not parsed, because they are long."""
         knows = any(source in statistics for source in _SOURCES)
         self._without = 0 if knows else self._without + 1

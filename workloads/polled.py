@@ -87,11 +87,11 @@ def polled(messages: Sequence[Message], time: int) -> Polled:
         else:
             failures.append(Failure(len(records), one.partition(), one.offset(), error))
     epochs = [one.leader_epoch() for one in records]
-    told = Records(
+    read = Records(
         np.array([one.partition() for one in records], np.int32),
         np.array([one.offset() for one in records], np.int64),
         np.array([NO_EPOCH if epoch is None else epoch for epoch in epochs], np.int32),
         np.full(len(records), time, np.int64),
         [one.value() for one in records],
     )
-    return Polled(told, failures)
+    return Polled(read, failures)

@@ -13,7 +13,7 @@ from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import PARTITIONED
 from ackproof.workloads.configuration import connection_properties, producer_config
 from ackproof.workloads.interface import (
-    NO_COMEBACKS,
+    NO_REPLACEMENTS,
     Client,
     ClientNode,
     ClientRole,
@@ -39,7 +39,7 @@ class Produce:
         self,
         loads: Sequence[tuple[Cell, Load]],
         nodes: Sequence[str],
-        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,
+        replacements: Mapping[ClientRole, int] = NO_REPLACEMENTS,
     ) -> Sequence[PlannedWriter]:
         """Return the tables of each client, the logs of all, and the final reads.
 
@@ -58,7 +58,7 @@ class Produce:
             )
             for cell, load in loads
             for (tables, names), node in zip(
-                _lines(cell, load, comebacks), cycle(nodes), strict=False
+                _lines(cell, load, replacements), cycle(nodes), strict=False
             )
             for before, client in zip((None, *names), names, strict=False)
             for table in tables
@@ -75,11 +75,11 @@ class Produce:
         *,
         bootstrap_servers: str,
         places: Sequence[ClientNode],
-        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,
+        replacements: Mapping[ClientRole, int] = NO_REPLACEMENTS,
         seed: int = 0,  # noqa: ARG002 - they draw nothing
     ) -> Sequence[Client]:
         """Return the clients of a cell, producers first; see :mod:`workloads.spec`."""
-        make = _Clients(cell, load, bootstrap_servers, cycle(places), comebacks)
+        make = _Clients(cell, load, bootstrap_servers, cycle(places), replacements)
         return (*make.producers(), *make.readers(), *make.members())
 
     def final_read(
@@ -116,7 +116,7 @@ class _Clients:
     load: Load
     bootstrap_servers: str
     places: Iterator[ClientNode]
-    comebacks: Mapping[ClientRole, int]
+    replacements: Mapping[ClientRole, int]
 
     def producers(self) -> Iterator[Client]:
         many = self.load.producers
@@ -139,7 +139,7 @@ class _Clients:
     ) -> Client:
         """Return a client, with those that may replace it."""
         place, successor = next(self.places), None
-        for one in reversed(_numbers(number, many, self.comebacks.get(role, 0))):
+        for one in reversed(_numbers(number, many, self.replacements.get(role, 0))):
             successor = replace(make(one, place), successor=successor)
         assert successor is not None
         return successor
@@ -244,7 +244,7 @@ def group_id(cell: Cell, group: Group) -> str:
 
 
 def _lines(
-    cell: Cell, load: Load, comebacks: Mapping[ClientRole, int]
+    cell: Cell, load: Load, replacements: Mapping[ClientRole, int]
 ) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
     """Yield the tables of each client of a cell, with its name and those of its replacements.
 
@@ -252,7 +252,7 @@ def _lines(
     """
 
     def line(role: ClientRole, number: int, many: int, name: Callable[[int], str]) -> Sequence[str]:
-        return [name(one) for one in _numbers(number, many, comebacks.get(role, 0))]
+        return [name(one) for one in _numbers(number, many, replacements.get(role, 0))]
 
     for number in range(load.producers):
         of_producers = partial(producer_of, cell.topic)
@@ -267,13 +267,13 @@ def _lines(
             yield ("polls", "assignments", "commits"), names
 
 
-def _numbers(number: int, many: int, comebacks: int) -> Sequence[int]:
+def _numbers(number: int, many: int, replacements: int) -> Sequence[int]:
     """Return the number of a client, one of so ``many`` of its kind, and those of its replacements.
 
     Replacements are clients of their own. What a producer had under way when it died may be
     appended behind the first records of its replacement.
     """
-    return range(number, number + many * comebacks + 1, many)
+    return range(number, number + many * replacements + 1, many)
 
 
 def written_at(place: ClientNode, client: str) -> Mapping[str, str]:

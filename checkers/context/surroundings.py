@@ -78,8 +78,8 @@ class PartitionSurroundings:
         self, time: int, broker: int | None, faults: Sequence[FaultFacts], pace: ServerPace
     ) -> int:
         if broker is None:
-            befallen = set().union(*(fault.brokers or () for fault in faults))
-            return max(self._told(time, one, faults, pace) for one in (UNAFFECTED, *befallen))
+            affected = set().union(*(fault.brokers or () for fault in faults))
+            return max(self._told(time, one, faults, pace) for one in (UNAFFECTED, *affected))
         heard = pace.after(time, self.settle_ns)
         kept = (self._kept(fault, broker) for fault in faults)
         for span in sorted((one for one in kept if one is not None), key=lambda one: one.start):

@@ -175,7 +175,7 @@ def _here(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noq
 
 def _on_this_machine(site: BackendContext) -> frozenset[Capability]:
     return capabilities(
-        [_told(site)],
+        [_reported_obstacles(site)],
         [limits(local_enter.unlimited, site.tell)],
         _tried_on_this_machine(site, TRIALS),
     )
@@ -188,15 +188,15 @@ def _in_containers(site: BackendContext) -> frozenset[Capability]:
     tc, the kernel cannot be probed for links, and is assumed to support them.
     """
     asked = all(map(shutil.which, ("nft", "tc")))
-    told: dict[Capability, Sequence[str | None]] = {
+    known: dict[Capability, Sequence[str | None]] = {
         **{one: [why] for one, why in _NEVER_IN_CONTAINERS.items()},
         Capability.FAKE_CLOCKS: [None],  # libfaketime is in the image
     }
-    tried = _tried_on_this_machine(site, TRIALS.keys() - told) | told
-    return capabilities([_told(site)] if asked else [], [engine.limits()], tried)
+    tried = _tried_on_this_machine(site, TRIALS.keys() - known) | known
+    return capabilities([_reported_obstacles(site)] if asked else [], [engine.limits()], tried)
 
 
-def _told(site: BackendContext) -> Obstacles:
+def _reported_obstacles(site: BackendContext) -> Obstacles:
     obstacles = local_enter.obstacles()
     for line in lacking(obstacles):
         site.tell(line)

@@ -57,11 +57,11 @@ def refusal(make: Callable[..., Any], config: Mapping[str, str | bool | int | fl
     return None
 
 
-def meant(told: str, name: str, often_set: Iterable[str]) -> str:
-    """Return librdkafka's reason ``told`` to refuse the property ``name``. If there is no property
-    of that name, add the most similar one of ``often_set``."""
-    close = closest(name, often_set) if told.startswith("No such") else None
-    return f"{told}; did you mean {close}?" if close else told
+def meant(reason: str, name: str, often_set: Iterable[str]) -> str:
+    """Return librdkafka's ``reason`` to refuse the property ``name``. If there is no property of
+    that name, add the most similar one of ``often_set``."""
+    close = closest(name, often_set) if reason.startswith("No such") else None
+    return f"{reason}; did you mean {close}?" if close else reason
 
 
 # --- producers ------------------------------------------------------------------------------------
@@ -131,8 +131,8 @@ def producer_refusal(name: str, value: str | float, client: str = LIBRDKAFKA) ->
         return reason if lacking is None else f"{client} has no such property: {lacking}"
     if canonical(name) in RESERVED:
         return f"must not be set: {RESERVED[canonical(name)]}"
-    told = refusal(Producer, {name: value})
-    return None if told is None else meant(told, name, PRODUCER_PROPERTIES)
+    reason = refusal(Producer, {name: value})
+    return None if reason is None else meant(reason, name, PRODUCER_PROPERTIES)
 
 
 def try_out_producer(cell: Cell, record_bytes: int) -> None:
@@ -179,8 +179,8 @@ def _try_out_librdkafka(cell: Cell) -> int:
 def _made(properties: Properties) -> None:
     config = {**properties}
     del config["bootstrap.servers"]
-    if (told := refusal(Producer, config)) is not None:
-        raise SpecificationError(told)
+    if (reason := refusal(Producer, config)) is not None:
+        raise SpecificationError(reason)
 
 
 def message_timeout_ms(cell: Cell) -> int:
@@ -221,10 +221,10 @@ def consumer_refusal(name: str, value: str | float) -> str | None:
     None if it may."""
     if canonical(name) in CONSUMER_RESERVED:
         return f"must not be set: {CONSUMER_RESERVED[canonical(name)]}"
-    told = refusal(Consumer, {**_ANY_GROUP, name: value})
-    if told is None or told.startswith(_TOGETHER):
+    reason = refusal(Consumer, {**_ANY_GROUP, name: value})
+    if reason is None or reason.startswith(_TOGETHER):
         return None
-    return meant(told, name, CONSUMER_PROPERTIES)
+    return meant(reason, name, CONSUMER_PROPERTIES)
 
 
 def properties_of_member(group: Group) -> Properties:
@@ -252,5 +252,5 @@ def try_out_member(group: Group) -> None:
     with a reason of librdkafka or the harness."""
     config = {**properties_of_member(group)}
     del config["bootstrap.servers"]
-    if (told := refusal(Consumer, config)) is not None:
-        raise SpecificationError(told.removeprefix(_TOGETHER))
+    if (reason := refusal(Consumer, config)) is not None:
+        raise SpecificationError(reason.removeprefix(_TOGETHER))

@@ -22,7 +22,7 @@ from ackproof.infra.systems.product import is_external
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets import expressions
-from ackproof.nemesis.targets.bounds import NOBODY
+from ackproof.nemesis.targets.bounds import NO_SERVERS
 from ackproof.nemesis.targets.expressions import Expression, TargetRole
 
 # --- warnings -------------------------------------------------------------------------------------
@@ -43,10 +43,10 @@ def warnings(campaign: Campaign) -> Iterator[Problem]:
     draft = Draft(**{name: getattr(campaign, name) for name in Draft.__dataclass_fields__})
     of_faults = (
         problem
-        for ground in draft.grounds
+        for context in draft.contexts
         for index, entry in enumerate(campaign.faults)
         if isinstance(entry, FaultEntry)
-        for problem in _of_fault(entry, f"faults[{index}]", ground, campaign)
+        for problem in _of_fault(entry, f"faults[{index}]", context, campaign)
     )
     yield from dict.fromkeys(
         [
@@ -90,33 +90,37 @@ def _unreachable_evidence(campaign: Campaign, draft: Draft) -> Iterator[Problem]
 
 
 def _of_fault(
-    entry: FaultEntry, field: str, ground: PlanContext, campaign: Campaign
+    entry: FaultEntry, field: str, context: PlanContext, campaign: Campaign
 ) -> Iterator[Problem]:
     target = expressions.parse(entry.target)
-    if (reason := _names_nobody(entry, target, ground)) is not None:
+    if (reason := _names_nobody(entry, target, context)) is not None:
         yield Problem(field=f"{field}.target", reason=reason)
-    elif (reason := _too_short(entry, target, ground, campaign)) is not None:
+    elif (reason := _too_short(entry, target, context, campaign)) is not None:
         yield Problem(field=f"{field}.hold", reason=reason)
 
 
-def _names_nobody(entry: FaultEntry, target: Expression, ground: PlanContext) -> str | None:
+def _names_nobody(entry: FaultEntry, target: Expression, context: PlanContext) -> str | None:
     """Return the reason why a target names no server in any run, so that the fault cannot be
     proven, or None if it may name one."""
-    if not FAULTS[entry.fault].aim.befalls_servers:
+    if not FAULTS[entry.fault].aim.affects_servers:
         return None
     for role in target.roles:
-        if role.name in _OF_FOLLOWERS and _replicas(role, ground) == 1:
+        if role.name in _OF_FOLLOWERS and _replicas(role, context) == 1:
             return f"there is no {role.name}, because {_of_topic(role)} has one replica"
     on_servers = not any(map(_is_client, target.roles))
-    if on_servers and target.to is None and ground.befallen(entry.fault, entry.target) == NOBODY:
+    if (
+        on_servers
+        and target.to is None
+        and context.affected_servers(entry.fault, entry.target) == NO_SERVERS
+    ):
         return "it names no server, because the set is empty"
     return None
 
 
-def _replicas(role: TargetRole, ground: PlanContext) -> int:
+def _replicas(role: TargetRole, context: PlanContext) -> int:
     """Return the largest number of replicas that the partition of a role can have."""
-    named = ground.replicas.get(role.topic or "")
-    return max(ground.replicas.values()) if role.topic == expressions.ANY else named or 0
+    named = context.replicas.get(role.topic or "")
+    return max(context.replicas.values()) if role.topic == expressions.ANY else named or 0
 
 
 def _of_topic(role: TargetRole) -> str:
@@ -124,17 +128,17 @@ def _of_topic(role: TargetRole) -> str:
 
 
 def _too_short(
-    entry: FaultEntry, target: Expression, ground: PlanContext, campaign: Campaign
+    entry: FaultEntry, target: Expression, context: PlanContext, campaign: Campaign
 ) -> str | None:
     """Return the reason why a fault ends before the cluster notices it. Return None if it may be
     noticed, or if the cluster's own timeouts are unknown."""
-    timeouts = _timeouts(entry, target, ground)
+    timeouts = _timeouts(entry, target, context)
     if entry.hold is None or not timeouts or is_external(campaign.cluster.system):
         return None
     longest_ms = entry.hold[1]
     if longest_ms >= min(timeouts.values()):
         return None
-    rather_ms = ground.hold_ms_min(entry.fault)
+    rather_ms = context.hold_ms_min(entry.fault)
     settings = " and ".join(f"{name} is {format_ms(ms)}" for name, ms in timeouts.items())
     missed = " and ".join(_SHRINKS if name == _LAG else _TAKES_OVER for name in timeouts)
     return (
@@ -143,13 +147,13 @@ def _too_short(
     )
 
 
-def _timeouts(entry: FaultEntry, target: Expression, ground: PlanContext) -> Mapping[str, int]:
+def _timeouts(entry: FaultEntry, target: Expression, context: PlanContext) -> Mapping[str, int]:
     """Return the timeouts of which one must pass before the cluster notices a fault, by name. There
     are none if it notices at once, or never."""
-    members = ground.members
+    members = context.members
     session = "broker.session.timeout.ms" if members.kraft else "zookeeper.session.timeout.ms"
-    session_ms = {session: ground.timings.zookeeper_session_timeout_ms}
-    lag_ms = {_LAG: ground.timings.replica_lag_time_max_ms}
+    session_ms = {session: context.timings.zookeeper_session_timeout_ms}
+    lag_ms = {_LAG: context.timings.replica_lag_time_max_ms}
     sides = [_named(part) for part in (target.nodes, target.to) if part is not None]
     if any(all(map(_is_client, side)) for side in sides):
         return {}

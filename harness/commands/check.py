@@ -6,7 +6,7 @@ from urllib.parse import urlparse
 import click
 
 from ackproof.harness import directory as places
-from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.running import execution
@@ -80,7 +80,7 @@ def check(context: click.Context, directory: str, spark_master: str | None) -> N
     are those of the environment (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL).
     Works on what a killed run left behind too. Exits as `run` does.
     """
-    with told():
+    with reported_errors():
         status = execution.check(places.named(directory), console(), spark_master=spark_master)
     context.exit(status)
 
@@ -110,7 +110,7 @@ def report(context: click.Context, directory: str, form: str) -> None:
 
     Exits as `run` does, and with 2 where the results were edited or damaged after the check.
     """
-    with told():
+    with reported_errors():
         found = places.named(directory)
         if form == "html":
             status = execution.report_again(found, console())

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ackproof.harness import standing_cluster
-from ackproof.harness.commands.errors import told
+from ackproof.harness.commands.errors import reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra.backends.docker.engine import unavailable
 from ackproof.infra.backends.ssh.inventory import load
@@ -57,7 +57,7 @@ def clean(
         said.append(line)
         click.echo(line)
 
-    with told():
+    with reported_errors():
         removed = cleanup.clean(Registry.open(), tell, everything=everything)
         for one in results:
             removed &= cleanup.restore_results(Registry.open(), one, tell)

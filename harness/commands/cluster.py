@@ -13,7 +13,7 @@ from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.problems.properties import property_problems, secret_problems
 from ackproof.harness.campaign.problems.systems import own_system_problems, too_few_brokers
 from ackproof.harness.commands import options
-from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.running.deadline import Deadline, SystemClock
 from ackproof.history.cell import Value
@@ -76,7 +76,7 @@ def up(
     given = {"cluster": written}
     for problem in (*secret_problems(given), *property_problems(given)):
         fail(f"--property: {problem}", ExitStatus.USAGE)
-    with told():
+    with reported_errors():
         prepare(wanted.system, click.echo)
         found = standing_cluster.start(wanted, Deadline.after(SystemClock(), _UP_WITHIN_S))
         _print(found)
@@ -89,7 +89,7 @@ def status(context: click.Context) -> None:
 
     Exits with 0 when it serves, else with 5.
     """
-    with told():
+    with reported_errors():
         entry = standing_cluster.entry()
         if entry is None:
             click.echo("no standing cluster")
@@ -106,7 +106,7 @@ def status(context: click.Context) -> None:
 @cluster.command()
 def down() -> None:
     """End the cluster, and remove everything that it made."""
-    with told():
+    with reported_errors():
         click.echo("down" if standing_cluster.stop() else "no standing cluster")
 
 
@@ -114,7 +114,7 @@ def down() -> None:
 @click.argument("specification")
 def daemon(specification: str) -> None:
     """Run the standing cluster's process outside of its namespaces."""
-    with told():
+    with reported_errors():
         standing_cluster.enter(specification)
 
 
@@ -124,7 +124,10 @@ def daemon(specification: str) -> None:
 def inside(scratch: Path, specification: str) -> None:
     """Run the standing cluster's process inside of its namespaces until SIGTERM."""
     ends = (signal.SIGTERM, signal.SIGINT)
-    with told(), standing_cluster.deployed(scratch, ClusterSpec.model_validate_json(specification)):
+    with (
+        reported_errors(),
+        standing_cluster.deployed(scratch, ClusterSpec.model_validate_json(specification)),
+    ):
         signal.pthread_sigmask(signal.SIG_BLOCK, ends)
         signal.sigwait(ends)
 

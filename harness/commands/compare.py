@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ackproof.harness.commands.errors import told
+from ackproof.harness.commands.errors import reported_errors
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus, worst
 
@@ -50,7 +50,7 @@ def compare(
     Exits with 0 whatever changed, unless --fail-on is given; with 2 if a directory has no verdict,
     or one that was edited or damaged after the check.
     """
-    with told():
+    with reported_errors():
         # Arrow and numpy are slow to import.
         from ackproof.harness.comparing import differences, terminal
 

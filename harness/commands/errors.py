@@ -16,7 +16,7 @@ from ackproof.infra.api.interface import InfraError
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def reported_errors() -> Iterator[None]:
     """Turn errors that the user can correct into a message and an exit status."""
     try:
         yield

@@ -24,7 +24,7 @@ from ackproof.harness.commands.catalogues import (
     system_entry,
     workload_entry,
 )
-from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
@@ -96,14 +96,14 @@ def explain(word: str, record: str | None, run: int | None) -> None:
     truncated its log, who led next, and which fault was active.
     """
     if record is not None:
-        with told():
+        with reported_errors():
             _draw(places.named(word), record, run)
         return
     if run is not None:
         raise click.UsageError("--run needs --record")
     meanings = list(_meanings(word))
     if not meanings and ("://" in word or Path(word).is_dir()):
-        with told():
+        with reported_errors():
             _list_causes(places.named(word), word)
         return
     if not meanings:

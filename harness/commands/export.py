@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ackproof.harness import directory as places
-from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.history import jepsen, manifest, reader
 from ackproof.history.errors import DamagedFiles
@@ -31,7 +31,7 @@ def export(directory: Path, number: int | None) -> None:
     Exits with 2 if DIR holds no such run, and with 3 if its history is incomplete: a checker would
     find nothing wrong with what it does not see.
     """
-    with told():
+    with reported_errors():
         results = places.existing(directory)
         run = _chosen(results, manifest.read(results).runs, number)
         history = results / "runs" / str(run.number) / "history"

@@ -8,7 +8,7 @@ import click
 
 from ackproof.config.suggestions import unknown
 from ackproof.harness import directory as places
-from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.known_losses.page import page, words
 from ackproof.harness.known_losses.runs import LossCounts, LossRuns, LossSystem, read
@@ -73,7 +73,7 @@ def known_losses(
     results are, with 3 when it was interrupted or a run came to no verdict.
     """
     status = ExitStatus.HELD
-    with told():
+    with reported_errors():
         known = read(file)
         names = _chosen(wanted, list(known))
         runs = LossRuns(stories=known, campaigns=file.parent, results=results.absolute())

@@ -10,7 +10,7 @@ import click
 from ackproof.harness import directory as places
 from ackproof.harness.campaign import validation
 from ackproof.harness.commands import options
-from ackproof.harness.commands.errors import told
+from ackproof.harness.commands.errors import reported_errors
 from ackproof.harness.console import console, plain
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
 from ackproof.harness.report.terminal import comparison_table
@@ -83,7 +83,7 @@ def matrix(
     A system that refuses the campaign is shown as refused. The last line is the path of the report.
     Exits as `ackproof run` does, with the worst status of its systems.
     """
-    with told():
+    with reported_errors():
         campaign = validation.load(file)
         directory = (out or places.fresh(f"{campaign.name}-matrix", time.time_ns())).absolute()
         places.require_writable(directory)
@@ -154,8 +154,8 @@ def _show(found: Sequence[MatrixSystem]) -> None:
         for reason in member.refused:
             console().print(plain(f"{member.system} refuses it: {reason}"), soft_wrap=True)
         if member.trouble:
-            told_of = f"{member.system}: no verdict: {member.trouble}"
-            console().print(plain(told_of), soft_wrap=True)
+            line = f"{member.system}: no verdict: {member.trouble}"
+            console().print(plain(line), soft_wrap=True)
 
 
 def _status(found: Sequence[MatrixSystem]) -> ExitStatus:

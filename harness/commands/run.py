@@ -38,7 +38,7 @@ from ackproof.harness.campaign.problems.places import (
 from ackproof.harness.campaign.problems.sizes import bytes_of_a_run
 from ackproof.harness.campaign.validation import CampaignFile
 from ackproof.harness.commands import options
-from ackproof.harness.commands.errors import debugging, fail, told
+from ackproof.harness.commands.errors import debugging, fail, reported_errors
 from ackproof.harness.commands.preview import print_warnings, timelines
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
@@ -182,7 +182,7 @@ def run(
     Options take precedence over the file. A wrong file is refused before anything is started, with
     all its problems. The last line is the path of the report.
     """
-    with told():
+    with reported_errors():
         file = validation.check(
             campaign_file, meant=meant, system=system, metadata_quorum=metadata_quorum
         )
@@ -237,7 +237,7 @@ def carry_out(context: click.Context, directory: Path, latest: bool, hint: str) 
     """Carry out the campaign whose resolved file is in DIRECTORY: the inner half of ``run``."""
     interruption = Interruption()
     interruption.install()
-    with told():
+    with reported_errors():
         campaign = validation.load(directory / places.CAMPAIGN_FILE)
         try:
             status = execution.carry_out(

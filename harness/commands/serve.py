@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.directory import RESULTS
 from ackproof.harness.exit_status import ExitStatus
 
@@ -38,7 +38,7 @@ def serve(context: click.Context, directory: Path, port: int) -> None:
     """
     if not directory.is_dir():
         fail(f"{directory} is not a directory", ExitStatus.USAGE)
-    with told():
+    with reported_errors():
         from ackproof.harness.report import server  # aiohttp takes a while to import
 
         asyncio.run(server.serve(directory, port, click.echo))

@@ -7,7 +7,7 @@ import click
 
 from ackproof.harness import directory as places
 from ackproof.harness.campaign import validation
-from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
 from ackproof.harness.shrinking.failures import (
@@ -88,7 +88,7 @@ def shrink(
     Interrupted, call it again: what was run is remembered. Exits with 0 when nothing more goes,
     with 3 when it was interrupted, or what failed does not fail again.
     """
-    with told():
+    with reported_errors():
         found = places.existing(directory)
         candidate, failures = _begin(found, number)
         children = ChildProcesses()
@@ -97,7 +97,7 @@ def shrink(
         search = Search(
             fails=judge.fails,
             ways=WAYS,
-            told=SearchProgress(judge, candidate),
+            report=SearchProgress(judge, candidate),
             doubt=doubt,
             repeats_max=repeats_max,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ackproof.harness.commands.errors import fail, told
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.console import console
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.exit_status import ExitStatus
@@ -167,7 +167,7 @@ def _usage(file: Path) -> Iterator[None]:
     """Print the problem of a path that the user has named, with the exit status of bad usage."""
     from ackproof.harness.report.trends.night_file import NotHistory
 
-    with told():
+    with reported_errors():
         try:
             yield
         except FileNotFoundError:

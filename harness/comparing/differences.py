@@ -16,7 +16,7 @@ from ackproof.harness.directory import CAMPAIGN_FILE
 from ackproof.harness.report import chance
 from ackproof.harness.report.document import VerdictDocument
 
-SETTINGS_TOLD = 12
+SETTINGS_SHOWN_MAX = 12
 """The most differing settings that are named. For more, their number is given."""
 
 
@@ -51,8 +51,8 @@ class MeasureLine:
             return "the same"
         if self.chance is None:
             return self.why
-        told = f"p = {self.chance:.2g}" if self.chance >= 0.001 else "p < 0.001"
-        return f"{one.change}, {told}" if self.differs else f"within noise, {told}"
+        significance = f"p = {self.chance:.2g}" if self.chance >= 0.001 else "p < 0.001"
+        return f"{one.change}, {significance}" if self.differs else f"within noise, {significance}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +126,13 @@ def lines(every: Sequence[Measure]) -> list[MeasureLine]:
     """
     testable = sum(1 for one in every if one.runs)
     threshold = chance.DOUBT / max(testable, 1)
-    told = [
+    probabilities = [
         one.runs.chance(threshold)
         if one.runs and chance.attainable(*one.runs.counts) <= threshold
         else None
         for one in every
     ]
-    noted = iter(chance.noteworthy([one for one in told if one is not None]))
+    noted = iter(chance.noteworthy([one for one in probabilities if one is not None]))
     return [
         MeasureLine(
             measure=one,
@@ -140,7 +140,7 @@ def lines(every: Sequence[Measure]) -> list[MeasureLine]:
             differs=None if probability is None else next(noted),
             why=_why(one, probability, testable),
         )
-        for one, probability in zip(every, told, strict=True)
+        for one, probability in zip(every, probabilities, strict=True)
     ]
 
 
@@ -213,9 +213,9 @@ def as_document(found: Differences) -> dict[str, Any]:
 
 def _measure(line: MeasureLine) -> dict[str, Any]:
     one = line.measure
-    told = {"name": one.name, "a": one.value_a, "b": one.value_b, "a_told": one.a, "b_told": one.b}
+    sides = {"name": one.name, "a": one.value_a, "b": one.value_b, "a_told": one.a, "b_told": one.b}
     return {
-        **told,
+        **sides,
         "p": line.chance,
         "differs": line.differs,
         "result": line.result,
@@ -225,8 +225,8 @@ def _measure(line: MeasureLine) -> dict[str, Any]:
 
 def _side(side: Side) -> dict[str, Any]:
     names = ("campaign", "seed", "began", "verdict", "system", "metadata_quorum", "backend")
-    told = {name: getattr(side.document, name) for name in names}
-    return {"directory": str(side.directory), **told, "runs": len(side.document.runs)}
+    entries = {name: getattr(side.document, name) for name in names}
+    return {"directory": str(side.directory), **entries, "runs": len(side.document.runs)}
 
 
 def _named(key: Key) -> dict[str, str]:
@@ -240,9 +240,9 @@ def _unlike(a: Side, b: Side) -> Iterator[str]:
     if one.seed != other.seed:
         yield f"different seeds, {one.seed} and {other.seed}, and so different schedules of faults"
     settings = list(_settings(a.directory, b.directory))
-    yield from settings[:SETTINGS_TOLD]
-    if len(settings) > SETTINGS_TOLD:
-        yield f"and {len(settings) - SETTINGS_TOLD} further settings of the campaign files"
+    yield from settings[:SETTINGS_SHOWN_MAX]
+    if len(settings) > SETTINGS_SHOWN_MAX:
+        yield f"and {len(settings) - SETTINGS_SHOWN_MAX} further settings of the campaign files"
     for name, was in one.versions.model_dump().items():
         now = getattr(other.versions, name)
         if was != now:
@@ -269,11 +269,11 @@ _UNSET = "not set"
 
 
 def _settings(a: Path, b: Path) -> Iterator[str]:
-    told_of_already = ("name", "seed")
+    shown_above = ("name", "seed")
     one, other = (dict(_flat(_campaign(directory))) for directory in (a, b))
     for name in dict.fromkeys((*one, *other)):
         was, now = one.get(name, _UNSET), other.get(name, _UNSET)
-        if was != now and name not in told_of_already:
+        if was != now and name not in shown_above:
             yield f"{name}: {was} and {now}"
 
 

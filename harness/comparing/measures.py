@@ -137,15 +137,15 @@ def _counted(side: PooledCell, what: str, found: int | None, among: int | None) 
     if found is None or among is None:
         return UNKNOWN
     # With few acked records, for example, 12 duplicates among 10 records are not 12 of 10.
-    told = f"{found:,} of {among:,}" if found <= among else number(found)
+    count = f"{found:,} of {among:,}" if found <= among else number(found)
     faults = side.faults() if what == "lost" else None
     if faults is None:
-        return told
+        return count
     struck, of = faults
     return (
-        f"{told}; {struck} of {of} faults, {chance.bound(struck, of)}"
+        f"{count}; {struck} of {of} faults, {chance.bound(struck, of)}"
         if of
-        else f"{told}; no fault"
+        else f"{count}; no fault"
     )
 
 

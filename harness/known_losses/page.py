@@ -67,8 +67,8 @@ def words(found: LossCounts) -> str:
         parts.append(f"**seen in {found.seen} of {found.runs}**")
     elif found.runs:
         parts.append(f"not seen in {found.runs}")
-    if found.untold:
-        parts.append(f"{found.untold} inconclusive")
+    if found.inconclusive:
+        parts.append(f"{found.inconclusive} inconclusive")
     return ", ".join(parts) or NOT_RUN
 
 

@@ -132,14 +132,14 @@ class LossCounts:
     Attributes:
         runs: The number of conclusive runs.
         seen: The number of those that showed the loss.
-        untold: The number of inconclusive runs: a fault had no effect, or a cell had too little
-            evidence.
+        inconclusive: The number of inconclusive runs: a fault had no effect, or a cell had too
+            little evidence.
         first: The first run that showed it.
     """
 
     runs: int = 0
     seen: int = 0
-    untold: int = 0
+    inconclusive: int = 0
     first: LossRun | None = None
 
 
@@ -156,14 +156,14 @@ def tally(runs: Iterable[CachedRun], shows: Collection[str]) -> LossCounts:
             found = replace(
                 found, runs=found.runs + 1, seen=found.seen + 1, first=found.first or seen
             )
-        elif told(result, shows):
+        elif is_conclusive(result, shows):
             found = replace(found, runs=found.runs + 1)
         else:
-            found = replace(found, untold=found.untold + 1)
+            found = replace(found, inconclusive=found.inconclusive + 1)
     return found
 
 
-def told(result: VerdictDocument, shows: Collection[str]) -> bool:
+def is_conclusive(result: VerdictDocument, shows: Collection[str]) -> bool:
     """Return whether a run without the loss is conclusive: whether it would have shown the loss.
 
     A story of which a part is missing is a different one. The run may have failed for another

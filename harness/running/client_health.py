@@ -79,7 +79,7 @@ class _LastSign:
     said: Sequence[int | None]
     at: float
     acked: int
-    told: bool = False
+    is_reported: bool = False
 
 
 @dataclass
@@ -116,10 +116,10 @@ class SilenceWatch:
         if heard.said != now.said:
             self._heard[one.client.name, number] = now
             return False
-        if not heard.told and self._is_silent(one, sign, heard, now):
-            heard.told = True
+        if not heard.is_reported and self._is_silent(one, sign, heard, now):
+            heard.is_reported = True
             self._tell(one, sign, now.at - heard.at)
-        return heard.told
+        return heard.is_reported
 
     def _excused(self, one: ClientProcess, sign: _Sign, figures: Figures) -> bool:
         if sign.begun is not None and not figures.get(sign.begun):

@@ -156,5 +156,5 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, Cancelled):
         return "cancelled"
     words = next((line for line in str(error).splitlines() if line.strip()), "")
-    told = isinstance(error, _IN_WORDS)
-    return words if told else f"{type(error).__name__}: {words}"
+    is_explained = isinstance(error, _IN_WORDS)
+    return words if is_explained else f"{type(error).__name__}: {words}"

@@ -57,6 +57,11 @@ def _unmet(cells: tuple[CellResult, ...]) -> Iterator[str]:
     another one. An inconclusive verdict does not count as another one."""
     for cell in cells:
         yield from (f"{one.measure} {one.bound}" for one in cell.thresholds if one.met is False)
-        told = cell.verdict is not Verdict.INCONCLUSIVE
-        if told and cell.expected and cell.verdict not in cell.expected and not cell.is_broken:
+        is_conclusive = cell.verdict is not Verdict.INCONCLUSIVE
+        if (
+            is_conclusive
+            and cell.expected
+            and cell.verdict not in cell.expected
+            and not cell.is_broken
+        ):
             yield f"verdict {' or '.join(cell.expected)}"

@@ -30,7 +30,7 @@ RESULTS = "smallest"
 _RUN = "run"
 _OUTPUT = "run.log"
 
-UNTOLD_MAX = 3
+INCONCLUSIVE_MAX = 3
 """The number of inconclusive runs in a row after which a candidate is not run any more."""
 
 
@@ -96,10 +96,10 @@ class Judge:
             results.rename(self._directory / RESULTS)
 
     def _run(self, candidate: Candidate) -> bool:
-        for _ in range(UNTOLD_MAX):
-            told = self._once(candidate)
-            if told is not None:
-                return told
+        for _ in range(INCONCLUSIVE_MAX):
+            result = self._once(candidate)
+            if result is not None:
+                return result
         raise InfraError(
             f"a candidate cannot be run on this machine, see {self._directory / _OUTPUT}; the "
             "results so far are kept"

@@ -50,8 +50,8 @@ class Candidate:
             "cell": self.campaign.cells.size,
             "broker": cluster.brokers,
         }
-        told = [f"{number} {one}{'' if number == 1 else 's'}" for one, number in counts.items()]
-        return ", ".join([*told, _rate(self.campaign.workload)])
+        counted = [f"{number} {one}{'' if number == 1 else 's'}" for one, number in counts.items()]
+        return ", ".join([*counted, _rate(self.campaign.workload)])
 
 
 def _rate(workload: WorkloadSpec) -> str:

@@ -102,7 +102,7 @@ class Search(Generic[C]):
         fails: Runs a candidate once, and returns whether it failed in the same way. An exception
             ends the search.
         ways: The ways in the order in which they are tried.
-        told: Receives, after each run, the candidate, how often it failed, and whether it is the
+        report: Receives, after each run, the candidate, how often it failed, and whether it is the
             smallest so far.
         doubt: The probability of giving up a candidate that fails as often as the one before.
         repeats_max: The most runs of one candidate.
@@ -110,7 +110,7 @@ class Search(Generic[C]):
 
     fails: Callable[[C], bool]
     ways: Sequence[Reduction[C]]
-    told: Callable[[C, RunCounts, bool], None]
+    report: Callable[[C, RunCounts, bool], None]
     doubt: float = 0.05
     repeats_max: int = 30
     tallies: dict[C, RunCounts] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Search(Generic[C]):
         failed = self.fails(candidate)
         tally = self.tallies.get(candidate, RunCounts()).and_one(failed)
         self.tallies[candidate] = tally
-        self.told(candidate, tally, failed and candidate != self.best)
+        self.report(candidate, tally, failed and candidate != self.best)
         return failed
 
     def _try(self, candidate: C | None) -> bool:

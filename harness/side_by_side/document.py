@@ -99,10 +99,10 @@ def read(directory: Path) -> MatrixDocument | None:
     except ValueError as error:
         raise ResultsDirectoryError(f"{file} cannot be read: {in_words(error)}") from None
     if found.version > VERSION:
-        told = (
+        reason = (
             f"its version is {found.version}, but this Ackproof supports versions up to {VERSION}"
         )
-        raise ResultsDirectoryError(f"{file}: {told}")
+        raise ResultsDirectoryError(f"{file}: {reason}")
     return found
 
 

@@ -117,12 +117,12 @@ def counted(what: str, *, here: bool = False) -> dict[str, int]:
     if not here and (what not in _limits or not os.path.isdir(group)):
         return {}
     if what == CPU:
-        told = _fields(f"{group}/cpu.stat")
-        waited = told.get("throttled_usec", told.get("throttled_time", 0) // 1000)
-        return {"throttled": told["nr_throttled"], "throttled_us": waited}
+        fields = _fields(f"{group}/cpu.stat")
+        waited = fields.get("throttled_usec", fields.get("throttled_time", 0) // 1000)
+        return {"throttled": fields["nr_throttled"], "throttled_us": waited}
     if hierarchy.version == 2:
-        told = _fields(f"{group}/memory.events")
-        return {"hits": told["max"], "killed": told["oom_kill"]}
+        fields = _fields(f"{group}/memory.events")
+        return {"hits": fields["max"], "killed": fields["oom_kill"]}
     killed = _fields(f"{group}/memory.oom_control").get("oom_kill", 0)
     return {"hits": int(_read(f"{group}/memory.failcnt")), "killed": killed}
 

@@ -88,9 +88,9 @@ def _hear_signals() -> None:
     # A handler in Python runs once the main thread does something. The kernel may give a signal to
     # another thread, and the main thread then waits on in its queue. The wakeup descriptor is
     # written to whichever thread gets the signal.
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    heard, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the harness's

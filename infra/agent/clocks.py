@@ -100,8 +100,8 @@ def _tried(under: Sequence[str]) -> str | None:
     status, output, complaint = children.carry_out(command)
     if status != 0:
         return f"libfaketime does not work here: {complaint.strip() or output.strip()}"
-    told, took = map(float, output.split())
-    if abs(told - time.time() - _TRIAL_S) > _TRIAL_S / 2:
+    reported_time, took = map(float, output.split())
+    if abs(reported_time - time.time() - _TRIAL_S) > _TRIAL_S / 2:
         return "libfaketime has no effect on this machine"
     return (
         None if took >= _TRIAL_TAKES_S else "with libfaketime, Python does not wait on this machine"
@@ -146,7 +146,7 @@ def _stop(directory: str) -> None:
         before.stop()
 
 
-def told(
+def reported_time(
     address: str, port: int, say: str, line: str, log: str, within: float = _ANSWERS_WITHIN_S
 ) -> dict[str, float]:
     """Return the time by a server that writes it into its log when ``say`` (in hex) is sent to it.

@@ -35,7 +35,7 @@ _done: dict[str, list["DamageDone"]] = {}
 class DamageDone(Protocol):
     """Damage that was done to a log directory."""
 
-    def told(self, directory: str) -> dict[str, Any]:
+    def as_document(self, directory: str) -> dict[str, Any]:
         """Return the ``file``, ``what`` was done, and ``there``: whether it is so now, read
         again."""
 
@@ -49,7 +49,7 @@ class FileDamage:
         self.at = at
         self.now = now
 
-    def told(self, directory: str) -> dict[str, Any]:
+    def as_document(self, directory: str) -> dict[str, Any]:
         path = os.path.join(directory, self.file)
         if self.now is None:
             return {"file": self.file, "what": "gone", "there": not os.path.exists(path)}
@@ -66,8 +66,8 @@ class DamageOfEach:
         self.kind = kind
         self.of = of
 
-    def told(self, directory: str) -> dict[str, Any]:
-        there = all(damage.told(directory)["there"] for damage in self.of)
+    def as_document(self, directory: str) -> dict[str, Any]:
+        there = all(damage.as_document(directory)["there"] for damage in self.of)
         return {
             "file": f"*.{self.kind}",
             "what": f"a bit of each of {len(self.of)}",
@@ -138,7 +138,7 @@ def remove(directory: str, name: str) -> None:
 
 def seen(directory: str) -> list[dict[str, Any]]:
     """Return all damage that was ever done below a log directory, and whether it is there now."""
-    return [damage.told(directory) for damage in _done.get(directory, ())]
+    return [damage.as_document(directory) for damage in _done.get(directory, ())]
 
 
 def tails(directory: str) -> dict[str, tuple[int, bytes]]:

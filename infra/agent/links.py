@@ -76,10 +76,10 @@ def packets(addresses: Sequence[str], impairment: Mapping[str, Any]) -> dict[str
         if place not in _last:
             return {"seen": 0, "hit": 0}
         asked = Active(*place, number=_last[place])
-        told = privilege.as_root(["nft", "-j", "list", "counters", "table", *TABLE.split()])
-    entries = (entry["counter"] for entry in json.loads(told)["nftables"] if "counter" in entry)
-    told_of = {entry["name"]: entry["packets"] for entry in entries}
-    return {"seen": told_of[asked.seen], "hit": told_of[asked.hit]}
+        listing = privilege.as_root(["nft", "-j", "list", "counters", "table", *TABLE.split()])
+    entries = (entry["counter"] for entry in json.loads(listing)["nftables"] if "counter" in entry)
+    counts = {entry["name"]: entry["packets"] for entry in entries}
+    return {"seen": counts[asked.seen], "hit": counts[asked.hit]}
 
 
 def obstacles() -> dict[str, str | None]:
@@ -148,13 +148,13 @@ def _connections(peer: Sequence[str], impairment: Impairment) -> tuple[tuple[str
     return tuple(sorted(found))
 
 
-def endpoint(told: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
+def endpoint(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
     """Return the address and port of an endpoint in the kernel's notation.
 
     The kernel shows an address as 32-bit words of its own byte order. An address of IPv4 may be
     inside one of IPv6.
     """
-    words, _, port = told.partition(":")
+    words, _, port = text.partition(":")
     content = b"".join(bytes.fromhex(words[n : n + 8])[::-1] for n in range(0, len(words), 8))
     address = ipaddress.ip_address(content)
     mapped = getattr(address, "ipv4_mapped", None)

@@ -69,8 +69,8 @@ class QueueFiller:
 
     def _waiting(self) -> int:
         """Return the bytes that wait, as the kernel counts them."""
-        told = fcntl.ioctl(self._socket, _OUTGOING_QUEUE, bytes(4))
-        return int(struct.unpack("i", told)[0])
+        waiting = fcntl.ioctl(self._socket, _OUTGOING_QUEUE, bytes(4))
+        return int(struct.unpack("i", waiting)[0])
 
     def _send(self) -> bool:
         """Send a message. Return whether there was room and a route."""
@@ -262,8 +262,8 @@ def _devices(peer: Peer) -> Sequence[str]:
 
 def _roots() -> Mapping[str, tuple[str, str]]:
     """Return the kind and handle of each interface's discipline."""
-    told = privilege.as_root(["tc", "qdisc", "show"])
-    return {device: (kind, handle) for kind, handle, device in _ROOT.findall(told)}
+    listing = privilege.as_root(["tc", "qdisc", "show"])
+    return {device: (kind, handle) for kind, handle, device in _ROOT.findall(listing)}
 
 
 def _ours(device: str) -> bool:

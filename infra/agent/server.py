@@ -53,7 +53,7 @@ class AgentServer:
             list(body)
             header = self._once.answer(request["id"], lambda: self._asked(request))
         elif "write" in request:
-            header = _told(lambda: files.write(request["write"], body))
+            header = _answered(lambda: files.write(request["write"], body))
             list(body)  # the rest, which could not be written
         else:
             list(body)
@@ -63,7 +63,7 @@ class AgentServer:
         wire.flush()
 
     def _asked(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return _told(lambda: self._verbs[request["ask"]](**request["arguments"]))
+        return _answered(lambda: self._verbs[request["ask"]](**request["arguments"]))
 
 
 class AnswerMemory:
@@ -97,7 +97,7 @@ class _Answer:
         self.header: dict[str, Any] = {}
 
 
-def _told(act: Callable[[], Any]) -> dict[str, Any]:
+def _answered(act: Callable[[], Any]) -> dict[str, Any]:
     try:
         return {"result": act()}
     except Exception as error:  # noqa: BLE001 - reported to the caller, which raises it

@@ -69,7 +69,7 @@ VERBS: Verbs = {
     "can_fake_clocks": clocks.obstacle,
     "make_clock": clocks.make,
     "run_clock": clocks.run,
-    "told_time": clocks.told,
+    "told_time": clocks.reported_time,
     "forget_shared": clocks.forget_shared,
     "time_ns": time.time_ns,
     "facts": facts.facts,

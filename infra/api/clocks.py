@@ -69,7 +69,7 @@ class Clock(Protocol):
         (CLOCK_MONOTONIC) and sleeping stay as they are.
         """
 
-    def told(self) -> ReportedTime:
+    def reported_time(self) -> ReportedTime:
         """Return the time that the server itself reports now, by a new request."""
 
 
@@ -89,7 +89,7 @@ class FakeClock(Protocol):
     def run(self, offset_ms: int, rate: float) -> None:
         """Set the clock as :class:`Clock` does."""
 
-    def told(self, question: ClockQuery) -> ReportedTime:
+    def reported_time(self, question: ClockQuery) -> ReportedTime:
         """Return the answer of a server."""
 
 

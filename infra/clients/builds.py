@@ -181,10 +181,10 @@ def main(clients: Sequence[str]) -> int:
     status = 0
     for client in clients or LIBRARIES:
         try:
-            told = str(build(client)) if client in LIBRARIES else "there is nothing to build"
+            message = str(build(client)) if client in LIBRARIES else "there is nothing to build"
         except InfraError as error:
-            told, status = str(error), 5
-        sys.stdout.write(f"{client}: {told}\n")
+            message, status = str(error), 5
+        sys.stdout.write(f"{client}: {message}\n")
     return status
 
 

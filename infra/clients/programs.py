@@ -222,5 +222,5 @@ def _asked(name: str, ask: Callable[[], T]) -> T:
         plugin = CLIENTS.plugin(name)
         if plugin is None:
             raise
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InfraError(f"the client {name} of the plug-in {plugin}: {told}") from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InfraError(f"the client {name} of the plug-in {plugin}: {reason}") from error

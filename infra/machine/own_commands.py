@@ -68,14 +68,14 @@ class OwnCommand:
     Attributes:
         argv: The words of the command.
         directory: The working directory; empty for the caller's.
-        told: Variables that are added to its environment. They must hold no secrets, since they are
-            written down.
+        variables: Variables that are added to its environment. They must hold no secrets, since
+            they are written down.
         within_ms: The time limit in milliseconds.
     """
 
     argv: tuple[str, ...]
     directory: str = ""
-    told: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     within_ms: int = 60_000
 
     def __str__(self) -> str:
@@ -187,7 +187,7 @@ def run(
 
     Raises OSError if it cannot be started.
     """
-    environment = {**os.environ, **command.told}
+    environment = {**os.environ, **command.variables}
     directory = command.directory or None
     argv = list(command.argv)
     require_program(argv[0], command.directory)

@@ -54,15 +54,15 @@ def _told_version(program: str) -> str:
     return answer.stderr + answer.stdout
 
 
-def parse_version(told: str) -> int:
+def parse_version(text: str) -> int:
     """Return the feature release in the output of ``java -version`` or in the file ``release``.
 
     It is 17 for ``"17.0.15"``, and 8 for ``"1.8.0_402"``. Raises InfraError if there is no version
     in it.
     """
-    found = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', told, re.MULTILINE)
+    found = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', text, re.MULTILINE)
     if found is None:
-        raise InfraError(f"{told.strip()!r} contains no version of Java")
+        raise InfraError(f"{text.strip()!r} contains no version of Java")
     return int(found[1])
 
 

@@ -194,7 +194,7 @@ class AgentClock:
     def run(self, offset_ms: int, rate: float) -> None:
         self._ask("run_clock", directory=self._directory, offset_ms=offset_ms, rate=rate)
 
-    def told(self, question: ClockQuery) -> ReportedTime:
+    def reported_time(self, question: ClockQuery) -> ReportedTime:
         answer: dict[str, float] = self._ask(
             "told_time",
             address=question.address,
@@ -340,7 +340,7 @@ class AgentNode:
         self.agent.ask("remove_files", directory=str(directory), name=name)
 
     def damage(self, directory: PurePosixPath) -> Sequence[Damage]:
-        return [Damage(**told) for told in self.agent.ask("damage", directory=str(directory))]
+        return [Damage(**entry) for entry in self.agent.ask("damage", directory=str(directory))]
 
     def fake_clock(self) -> AgentClock:
         return AgentClock(self.agent, self.directory / "clock")

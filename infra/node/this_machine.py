@@ -48,8 +48,8 @@ class LocalAgent:
             self.running.wait(_ENDS_WITHIN_S)
         except subprocess.TimeoutExpired as error:
             self.running.kill()
-            told = f"the agent of {self.name} does not end (process {self.running.pid})"
-            raise InfraError(told) from error
+            reason = f"the agent of {self.name} does not end (process {self.running.pid})"
+            raise InfraError(reason) from error
 
     def _last_words(self) -> str | None:
         if self.running.poll() is None:

@@ -52,13 +52,13 @@ def _built(product: Product, version: str | None) -> Build:
     except Exception as error:
         if plugin is None:
             raise
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(f"the system {product.name} of the plug-in {plugin}: {told}") from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(f"the system {product.name} of the plug-in {plugin}: {reason}") from error
     if not isinstance(build, Build):
-        told = (
+        reason = (
             f"its build returns {build!r}, but must return an ackproof.infra.systems.product.Build"
         )
-        raise ValueError(f"the system {product.name} of the plug-in {plugin}: {told}")
+        raise ValueError(f"the system {product.name} of the plug-in {plugin}: {reason}")
     return build
 
 

@@ -146,7 +146,7 @@ class KafkaAdmin:
     def append(self, topic: str, partition: int, records: int, within_s: float) -> None:
         failed: list[KafkaError] = []
 
-        def told(error: KafkaError | None, _message: object) -> None:
+        def delivered(error: KafkaError | None, _message: object) -> None:
             failed.extend([error] if error is not None else [])
 
         producer = Producer(
@@ -157,7 +157,7 @@ class KafkaAdmin:
             }
         )
         for _ in range(records):
-            producer.produce(topic, _VALUE, partition=partition, on_delivery=told)
+            producer.produce(topic, _VALUE, partition=partition, on_delivery=delivered)
         if producer.flush(within_s) or failed:
             raise AdminTimeout(f"{topic}-{partition}: {failed[0].str() if failed else 'no answer'}")
 
@@ -176,8 +176,8 @@ class KafkaAdmin:
 
         def attempt(left_s: float) -> None:
             client = self._client(left_s)
-            told = client.list_offsets({asked: OffsetSpec.earliest()})
-            offset = told[asked].result().offset
+            offsets = client.list_offsets({asked: OffsetSpec.earliest()})
+            offset = offsets[asked].result().offset
             if offset < 0:  # librdkafka's result (2.16) without an answer of the leader
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             found[:] = [offset]

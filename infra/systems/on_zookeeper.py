@@ -184,10 +184,12 @@ class SystemOnZooKeeper(DeployedSystem):
 
     def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
         found = [counters(server) for server in self._zookeepers]
-        silent = [s.name for s, told in zip(self._zookeepers, found, strict=True) if told is None]
+        silent = [
+            s.name for s, counted in zip(self._zookeepers, found, strict=True) if counted is None
+        ]
         if silent:
             raise ViewUnavailable(f"{', '.join(silent)}: no answer to srvr and mntr")
-        return [told for told in found if told is not None]
+        return [counted for counted in found if counted is not None]
 
     def expired_sessions(self) -> frozenset[int]:
         try:
@@ -252,9 +254,9 @@ class SystemOnZooKeeper(DeployedSystem):
             return
         expired_s = _SESSIONS_UNTIL_GONE * self.zookeeper_session_timeout_ms / 1000
         with suppress(TimeoutError):
-            wait_until(lambda: self._told_gone(broker_id), expired_s, "its session to expire")
+            wait_until(lambda: self._is_deregistered(broker_id), expired_s, "its session to expire")
 
-    def _told_gone(self, broker_id: int) -> bool:
+    def _is_deregistered(self, broker_id: int) -> bool:
         try:
             return broker_id not in self.view().brokers
         except ViewUnavailable:

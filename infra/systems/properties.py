@@ -185,8 +185,8 @@ class KnownProperties:
         # The system of a plug-in may have neither.
         wait_ms, limit_ms = int(values.get(name, 0)), int(values.get(limit, _LONG_MAX))
         if wait_ms > limit_ms:
-            told = limit if limit in properties else name
-            yield told, f"{name} ({wait_ms}) is above {limit} ({limit_ms})"
+            named = limit if limit in properties else name
+            yield named, f"{name} ({wait_ms}) is above {limit} ({limit_ms})"
         if self.led_by_leaders(properties) and _is_true(values[UNCLEAN]):
             generation = f"{UNCLEAN}=true, which this sets, {NO_UNCLEAN}; also set {UNCLEAN}: false"
             given = UNCLEAN in properties

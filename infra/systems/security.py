@@ -39,16 +39,16 @@ class Scram:
         """Return the first message."""
         return f"n,,{self._bare}".encode()
 
-    def final(self, told: bytes) -> bytes:
+    def final(self, message: bytes) -> bytes:
         """Return the proof for the server's answer to the first message. Raises ScramError."""
-        fields = _fields(told)
+        fields = _fields(message)
         nonce, salt, rounds = (_field(fields, name) for name in "rsi")
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise ScramError("the server's answer belongs to another exchange")
         if not rounds.isdecimal() or not _FEWEST_ROUNDS <= int(rounds) <= _MOST_ROUNDS:
             raise ScramError(f"the server asks for {rounds} rounds")
         without_proof = f"c={base64.b64encode(b'n,,').decode()},r={nonce}"
-        said = f"{self._bare},{told.decode()},{without_proof}".encode()
+        said = f"{self._bare},{message.decode()},{without_proof}".encode()
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, _bytes(salt), int(rounds))
         client_key = self._mac(salted, b"Client Key")
         signed = self._mac(hashlib.new(self._hash, client_key).digest(), said)
@@ -56,9 +56,9 @@ class Scram:
         self._signature = self._mac(self._mac(salted, b"Server Key"), said)
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
-    def check(self, told: bytes) -> None:
+    def check(self, message: bytes) -> None:
         """Check that the server knows the password, too. Raises ScramError."""
-        fields = _fields(told)
+        fields = _fields(message)
         if "e" in fields:
             raise ScramError(f"the server says {fields['e']}")
         if not hmac.compare_digest(_bytes(_field(fields, "v")), self._signature):
@@ -68,9 +68,9 @@ class Scram:
         return hmac.digest(key, text, self._hash)
 
 
-def _fields(told: bytes) -> dict[str, str]:
+def _fields(message: bytes) -> dict[str, str]:
     try:
-        pieces = told.decode().split(",")
+        pieces = message.decode().split(",")
     except UnicodeDecodeError:
         raise ScramError("the server does not answer in UTF-8") from None
     return {name: value for name, _, value in (piece.partition("=") for piece in pieces)}

@@ -28,8 +28,8 @@ class ServerClock:
     def run(self, offset_ms: int, rate: float = 1.0) -> None:
         self.clock.run(offset_ms, rate)
 
-    def told(self) -> ReportedTime:
-        return self.clock.told(self.ask())
+    def reported_time(self) -> ReportedTime:
+        return self.clock.reported_time(self.ask())
 
 
 # --- server -----------------------------------------------------------------------------------

@@ -227,6 +227,6 @@ def _asked(
     except OSError as error:
         return KafkaError(KafkaError._TRANSPORT, f"{broker.name}: {error}")
     moves = [one for named in answer.responses for one in named.partitions]
-    told = [(one.error_code.value, one.error_message) for one in moves]
-    refusals = [(answer.error_code.value, answer.error_message), *told]
+    errors = [(one.error_code.value, one.error_message) for one in moves]
+    refusals = [(answer.error_code.value, answer.error_message), *errors]
     return next((KafkaError(code, why) for code, why in refusals if code), None)

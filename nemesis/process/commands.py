@@ -170,11 +170,11 @@ class CommandInjection:
         return OwnCommand(
             argv=argv,
             directory=self.commands.directory,
-            told=self._told(cluster),
+            variables=self._variables(cluster),
             within_ms=self.commands.within_ms,
         )
 
-    def _told(self, cluster: Cluster) -> Mapping[str, str]:
+    def _variables(self, cluster: Cluster) -> Mapping[str, str]:
         brokers = [one for one in cluster.system.brokers if one.name in self.nodes]
         return {
             "ACKPROOF_TARGET": self.target,

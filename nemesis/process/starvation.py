@@ -133,16 +133,16 @@ class Starvation:
 
     def _counted(self, injection: Injection) -> Observation:
         def counted(server: str) -> Seen:
-            told = injection.cluster.server(server).node.counted(self.what)
-            return told.get(self.counter, 0) > 0, dict(told)
+            counters = injection.cluster.server(server).node.counted(self.what)
+            return counters.get(self.counter, 0) > 0, dict(counters)
 
         done, planned = struck(injection, Limit)
         return observe(f"short of {self.what}", planned, counted, unless(done, "already had less"))
 
     def _lifted(self, injection: Injection) -> Observation:
         def lifted(server: str) -> Seen:
-            told: Mapping[str, int] = injection.cluster.server(server).node.counted(self.what)
-            return not told, not told
+            counters: Mapping[str, int] = injection.cluster.server(server).node.counted(self.what)
+            return not counters, not counters
 
         def why_not(server: str) -> str | None:
             return held(injection, Resource(self.what, (server,)))

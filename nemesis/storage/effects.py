@@ -67,13 +67,13 @@ class FailDisk(OnDisk):
     how: Failure
     draw: float | None = None
 
-    def befallen(self, server: Server) -> Sequence[Disk]:
+    def affected_disks(self, server: Server) -> Sequence[Disk]:
         """Return the disks of the server that fail."""
         disks = server.disks
         return disks if self.draw is None else [disks[int(self.draw * len(disks))]]
 
     def apply(self, cluster: Cluster) -> bool:
-        for disk in self.befallen(cluster.server(self.server)):
+        for disk in self.affected_disks(cluster.server(self.server)):
             if self.how == "full":
                 disk.fill()
             elif self.how == "io-error":
@@ -87,7 +87,7 @@ class FailDisk(OnDisk):
         if self.how != "full":
             _mend(server)
             return
-        for disk in self.befallen(server):
+        for disk in self.affected_disks(server):
             disk.empty()
 
     def __str__(self) -> str:

@@ -23,7 +23,7 @@ def lost(injection: Injection) -> Look:
     """
 
     def seen(server: Server, effect: PowerLoss) -> Seen:
-        words = [_told(disk.witnesses(), effect.token) for disk in server.disks]
+        words = [_blocks_shown(disk.witnesses(), effect.token) for disk in server.disks]
         return bool(words) and set(words) == {"synced there, unsynced gone"}, words
 
     return _of_disks(injection, "unsynced data is gone", _planned(injection, PowerLoss), seen)
@@ -34,7 +34,7 @@ def refused(injection: Injection) -> Look:
     reason."""
 
     def seen(server: Server, effect: FailDisk) -> Seen:
-        found = [disk.refuses_writes() for disk in effect.befallen(server)]
+        found = [disk.refuses_writes() for disk in effect.affected_disks(server)]
         return set(found) == {REFUSALS[effect.how]}, found
 
     return _of_disks(injection, "writes refused", _planned(injection, FailDisk), seen)
@@ -77,11 +77,11 @@ def serving(injection: Injection, servers: Iterable[str]) -> Look:
         return set(found) <= {"takes writes"}, found
 
     return lambda: observe(
-        "disks", servers, _if_told(seen), lambda server: of_disk(injection, server)
+        "disks", servers, _if_readable(seen), lambda server: of_disk(injection, server)
     )
 
 
-def _told(found: ProbeBlocks, token: str) -> str:
+def _blocks_shown(found: ProbeBlocks, token: str) -> str:
     words = {True: "there", False: "gone"}
     return f"synced {words[found.synced == token]}, unsynced {words[found.unsynced == token]}"
 
@@ -120,18 +120,18 @@ def _of_disks(
         def why_not(server: str) -> str | None:
             return unless(done, "was already so")(server) or of_disk(injection, server)
 
-        return observe(claim, effects, _if_told(of_one), why_not)
+        return observe(claim, effects, _if_readable(of_one), why_not)
 
     return look
 
 
-def _if_told(seen: Callable[[str], Seen]) -> Callable[[str], Seen]:
+def _if_readable(seen: Callable[[str], Seen]) -> Callable[[str], Seen]:
     """Return the same function for disks, where an unknown state shows nothing."""
 
-    def told(server: str) -> Seen:
+    def proven(server: str) -> Seen:
         try:
             return seen(server)
         except InfraError as error:
             return False, str(error)
 
-    return told
+    return proven

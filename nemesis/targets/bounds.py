@@ -43,12 +43,12 @@ class Count:
         return Count(min(self.brokers, other.brokers), min(self.zookeepers, other.zookeepers))
 
 
-NOBODY = Count()
+NO_SERVERS = Count()
 UNLIMITED = Count(2**31, 2**31)
 """More servers than there ever are."""
 
 
-def everybody(members: Members) -> Count:
+def all_servers(members: Members) -> Count:
     """Return the count of all servers."""
     return Count(len(members.brokers), len(members.zookeepers))
 
@@ -61,11 +61,11 @@ def most(expression: Expression, members: Members, replicas: Mapping[str, int]) 
         members: The members of the cluster.
         replicas: How many replicas each topic has.
     """
-    bound = _Bound(everybody(members), replicas, members)
+    bound = _Bound(all_servers(members), replicas, members)
     ends = [part for part in (expression.nodes, expression.to) if part is not None]
     if expression.to == expression.nodes and _is_fixed(expression.nodes):
         ends.pop()
-    return sum(map(bound.of, ends), NOBODY).capped(bound.all)
+    return sum(map(bound.of, ends), NO_SERVERS).capped(bound.all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class _Bound:
         if self._keeps_metadata(role.name):
             return Count(0, 1)
         if role.name == "clients" or role.name.startswith("client-"):
-            return NOBODY
+            return NO_SERVERS
         return Count(1)
 
     def _both(self, name: str, one: Count) -> Count:

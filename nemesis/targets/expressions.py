@@ -306,8 +306,8 @@ class _Parser:
     def _expect(self, wanted: str, otherwise: str | None = None) -> None:
         if not self._take(wanted):
             found = self.tokens[0] if self.tokens else "its end"
-            told = otherwise or f"{wanted!r} is missing before {found!r}"
-            raise ValueError(f"{self.text!r} is not a target: {told}")
+            reason = otherwise or f"{wanted!r} is missing before {found!r}"
+            raise ValueError(f"{self.text!r} is not a target: {reason}")
 
     def _word(self, what: str) -> str:
         if not self.tokens or not re.match(r"\w", self.tokens[0]):

@@ -92,7 +92,7 @@ def _resolved(expression: Expression, moment: "_ClusterState", aim: Aim) -> Targ
     if aim in (Aim.PARTITIONS, Aim.TOPICS):
         return _of_partitions(expression, moment)
     found = _of_nodes(expression, moment)
-    return found if aim.befalls_servers else replace(found, servers=(), clients=())
+    return found if aim.affects_servers else replace(found, servers=(), clients=())
 
 
 def _of_partitions(expression: Expression, moment: "_ClusterState") -> Target:
@@ -123,7 +123,7 @@ def _of_nodes(expression: Expression, moment: "_ClusterState") -> Target:
         links=links,
         servers=servers,
         clients=() if links else tuple(name for name in nodes if name in moment.members.clients),
-        partitions=None if moment.view is None else moment.befallen(moment.view, ends),
+        partitions=None if moment.view is None else moment.affected_partitions(moment.view, ends),
         placed=moment.held_by(servers),
         facts=_facts(moment, links),
     )
@@ -277,7 +277,9 @@ class _ClusterState:
     def _brokers(self, ids: Iterable[int]) -> list[str]:
         return [self.named[number] for number in ids if number in self.named]
 
-    def befallen(self, view: ClusterView, ends: Iterable[Collection[str]]) -> tuple[str, ...]:
+    def affected_partitions(
+        self, view: ClusterView, ends: Iterable[Collection[str]]
+    ) -> tuple[str, ...]:
         """Return the partitions that are led, followed or coordinated at any of ``ends``.
 
         An end is a single server, or both ends of a link. A broker that is the controller

@@ -43,7 +43,7 @@ class MemoryClock:
         if not self.deaf:
             self.offset_ms, self.rate, self._since_ms = offset_ms, rate, self.now_ms
 
-    def told(self) -> ReportedTime:
+    def reported_time(self) -> ReportedTime:
         if not self.answers():
             raise InfraError("no answer")
         self.now_ms += BETWEEN_MS

@@ -722,7 +722,7 @@ def test_client_that_is_cut_off_records_acks_until_it_gives_up(
 
 
 def test_faults_that_leave_servers_alone_are_those_of_the_catalogue() -> None:
-    assert {name for name, one in FAULTS.items() if not one.aim.befalls_servers} == ORDERS
+    assert {name for name, one in FAULTS.items() if not one.aim.affects_servers} == ORDERS
     assert {one.name for one in CLOCK_FAULTS} == CLOCKS
     assert FAULTS.keys() >= {PAUSE_CLIENT, *DISKS_THAT_SERVE}
 

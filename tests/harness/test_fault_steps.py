@@ -469,10 +469,10 @@ def test_nothing_strikes_after_the_heal(run: Run, memory: Memory) -> None:
 class TestRoom:
     """No more suffer at once than may, whatever the plan said."""
 
-    def crowded(self, overlapping, *befalls: int) -> Run:
+    def crowded(self, overlapping, *affected: int) -> Run:
         faults = [
-            dataclasses.replace(at(n, "kill", f"broker-{n}", n, 10), befalls=Count(befallen))
-            for n, befallen in enumerate(befalls, start=1)
+            dataclasses.replace(at(n, "kill", f"broker-{n}", n, 10), affected=Count(affected))
+            for n, affected in enumerate(affected, start=1)
         ]
         return dataclasses.replace(overlapping(*faults), room=Count(brokers=2))
 

@@ -353,7 +353,7 @@ def test_a_whole_search_over_campaigns(campaign: Campaign) -> None:
     start = candidate(campaign, *many, ("one", 90_000, 13_000))
     told: list[tuple[str, bool]] = []
     search = Search(
-        fails=fails, ways=WAYS, told=lambda one, _tally, best: told.append((str(one), best))
+        fails=fails, ways=WAYS, report=lambda one, _tally, best: told.append((str(one), best))
     )
     found = search.shrink(start).campaign
     (fault,) = found.faults

@@ -43,7 +43,7 @@ class Judged:
 
 
 def searching(judge: Judged, **more: object) -> Search[Faults]:
-    return Search(fails=judge, ways=[FEWER], told=lambda *_: None, **more)  # type: ignore[arg-type]
+    return Search(fails=judge, ways=[FEWER], report=lambda *_: None, **more)  # type: ignore[arg-type]
 
 
 @st.composite
@@ -149,7 +149,7 @@ def test_things_become_less_one_at_a_time_again_and_again() -> None:
 
     ways = [FEWER, Reduction(name="lengths", less=less)]
     fails = lambda lengths: sum(lengths) >= 7 and (len(lengths) >= 2 or max(lengths) < 60)  # noqa: E731
-    search: Search[Faults] = Search(fails=fails, ways=ways, told=lambda *_: None)
+    search: Search[Faults] = Search(fails=fails, ways=ways, report=lambda *_: None)
     (found,) = search.shrink((64, 64, 64))
     assert 7 <= found < 16
 

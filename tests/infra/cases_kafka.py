@@ -166,9 +166,9 @@ def another_controller_takes_over(scratch: Path) -> None:
             assert system.admin.topic_config(TOPIC)["retention.bytes"] == "-1"
             first.start()
             _wait("it follows", lambda: system.ensemble.modes().get(first.name) == "follower")
-            told = [one.broker for one in seen if one.kind is ChangeKind.CONTROLLER]
-            assert told[0] == first.id
-            assert len(set(told)) > 1
+            clock_time = [one.broker for one in seen if one.kind is ChangeKind.CONTROLLER]
+            assert clock_time[0] == first.id
+            assert len(set(clock_time)) > 1
 
             others = [one for one in system.zookeepers if one is not first]
             for one in others:
@@ -187,10 +187,10 @@ def it_goes_by_a_clock(scratch: Path) -> None:
     with _deployed(scratch, clocks=True) as system:
         clock = system.brokers[0].clock
         assert clock is not None
-        assert abs(clock.told().offset_ms) < 1_000
+        assert abs(clock.reported_time().offset_ms) < 1_000
         clock.run(3_600_000)
-        told = clock.told()
-        assert abs(told.offset_ms - 3_600_000) <= told.bound_ms + 1
+        clock_time = clock.reported_time()
+        assert abs(clock_time.offset_ms - 3_600_000) <= clock_time.bound_ms + 1
 
 
 def faults_bite_and_heal(scratch: Path) -> None:
@@ -265,12 +265,12 @@ def _view(system: System) -> ClusterView:
     """Return the view as soon as ZooKeeper answers."""
     found: list[ClusterView] = []
 
-    def told() -> bool:
+    def clock_time() -> bool:
         with suppress(ViewUnavailable):
             found.append(system.view())
         return bool(found)
 
-    _wait("a view", told)
+    _wait("a view", clock_time)
     return found[-1]
 
 

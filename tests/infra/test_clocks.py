@@ -146,7 +146,7 @@ class TestWhatAServerSays:
 
 
 def ask(port: int, log: Path, within: float = PATIENCE_S) -> dict[str, float]:
-    return clocks.told(HERE, port, b"srvr".hex(), LINE, str(log), within)
+    return clocks.reported_time(HERE, port, b"srvr".hex(), LINE, str(log), within)
 
 
 def shown(tmp_path: Path) -> str:

@@ -85,14 +85,14 @@ def test_runs_are_counted_by_their_outcome(runs: LossRuns) -> None:
     was_run(runs, NEW, 1, 0, Verdict.NOT_GUARANTEED)
     (runs.of("told", OLD) / "seed-4").mkdir()  # of one that was killed
     first = LossRun(seed=2, records=3)
-    assert runs.tally("told", OLD) == LossCounts(runs=3, seen=2, untold=1, first=first)
+    assert runs.tally("told", OLD) == LossCounts(runs=3, seen=2, inconclusive=1, first=first)
     assert runs.tally("told", NEW) == LossCounts(runs=1)
 
 
 def test_failure_for_another_reason_does_not_count_unchecked_runs(runs: LossRuns) -> None:
     was_run(runs, NEW, 1, 0, Verdict.FAIL, findings=("run 1: t-0: no final read",))
     was_run(runs, NEW, 2, 0, Verdict.FAIL)
-    assert runs.tally("told", NEW) == LossCounts(runs=1, untold=1)
+    assert runs.tally("told", NEW) == LossCounts(runs=1, inconclusive=1)
 
 
 def test_loss_with_another_possible_cause_is_not_counted(runs: LossRuns) -> None:
@@ -132,8 +132,8 @@ def test_all_are_run_once_before_any_is_run_twice(runs: LossRuns) -> None:
         (LossCounts(), "not run"),
         (LossCounts(runs=3), "not seen in 3"),
         (LossCounts(runs=3, seen=1), "**seen in 1 of 3**"),
-        (LossCounts(runs=3, untold=2), "not seen in 3, 2 inconclusive"),
-        (LossCounts(untold=2), "2 inconclusive"),
+        (LossCounts(runs=3, inconclusive=2), "not seen in 3, 2 inconclusive"),
+        (LossCounts(inconclusive=2), "2 inconclusive"),
     ],
 )
 def test_a_side_in_words(found: LossCounts, said: str) -> None:

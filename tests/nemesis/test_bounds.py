@@ -61,11 +61,11 @@ def test_bound_is_never_less_than_the_resolved_target(
         found = resolve(expression, memory.cluster, seed).servers
     except TargetUnavailable:
         return
-    befallen = Count(
+    affected = Count(
         brokers=sum(server.startswith("broker") for server in found),
         zookeepers=sum(server.startswith("zookeeper") for server in found),
     )
-    assert befallen.within(bound), (found, bound)
+    assert affected.within(bound), (found, bound)
     assert bound.within(Count(brokers, zookeepers))
 
 

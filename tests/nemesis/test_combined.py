@@ -70,7 +70,7 @@ class TestTargets:
         assert says in found
 
     @pytest.mark.parametrize(
-        ("expression", "befallen"),
+        ("expression", "affected"),
         [
             ("broker-1", 4),  # the active controller
             ("broker-3", 4),  # keeps the metadata of all
@@ -80,12 +80,12 @@ class TestTargets:
         ],
     )
     def test_target_of_metadata_keepers_affects_all_partitions(
-        self, expression: str, befallen: int
+        self, expression: str, affected: int
     ) -> None:
         view = planned_view(members(), {"orders": (range(4), 2)})
         resolved = resolve_planned(parse(expression), members(), view, 0, Aim.NODES)
         assert resolved.partitions is not None
-        assert len(resolved.partitions) == befallen
+        assert len(resolved.partitions) == affected
 
 
 class TestBounds:

@@ -193,7 +193,7 @@ class TestBefallen:
 
     EVERY = ("orders-0", "orders-1", "orders-2")
 
-    def befallen(self, expression: str) -> tuple[str, ...] | None:
+    def affected(self, expression: str) -> tuple[str, ...] | None:
         memory = memory_cluster()
         memory.system.replicas = {0: [1, 2], 1: [2, 3], 2: [3, 2]}
         return resolve(parse(expression), memory.cluster, 0).partitions
@@ -213,7 +213,7 @@ class TestBefallen:
     def test_target_affects_the_partitions_of_its_nodes(
         self, expression: str, expected: tuple[str, ...]
     ) -> None:
-        assert self.befallen(expression) == expected
+        assert self.affected(expression) == expected
 
 
 def test_without_zookeeper_names_are_names_and_roles_are_not_there(memory: Memory) -> None:
@@ -331,7 +331,7 @@ def test_with_kraft_the_controller_is_a_server_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("expression", "befallen"),
+    ("expression", "affected"),
     [
         ("controller", 4),
         ("controller-2", 4),
@@ -340,12 +340,12 @@ def test_with_kraft_the_controller_is_a_server_of_its_own(
         ("broker-1", 3),
     ],
 )
-def test_with_kraft_all_partitions_are_the_controllers(expression: str, befallen: int) -> None:
+def test_with_kraft_all_partitions_are_the_controllers(expression: str, affected: int) -> None:
     # Two replicas each: broker-1 has none of orders-1.
     view = planned_view(KRAFT, {"orders": (range(4), 2)})
     resolved = resolve_planned(parse(expression), KRAFT, view, 0, Aim.NODES)
     assert resolved.partitions is not None
-    assert len(resolved.partitions) == befallen
+    assert len(resolved.partitions) == affected
 
 
 @pytest.mark.parametrize(

@@ -77,13 +77,13 @@ def test_client_with_brokers_still_has_them() -> None:
         return bool(told) and bool(json.loads(told[-1])["brokers"])
 
     wait_until(has_brokers, PATIENCE_S, "statistics that name brokers")
-    brokers.told('{"brokers":{}}')
+    brokers.on_statistics('{"brokers":{}}')
     for _ in range(LOOKS):
-        brokers.told(told[-1])
+        brokers.on_statistics(told[-1])
     assert not brokers.none_left
     for _ in range(LOOKS):
         assert not brokers.none_left
-        brokers.told('{"brokers":{"GroupCoordinator":{"source":"logical"}}}')
+        brokers.on_statistics('{"brokers":{"GroupCoordinator":{"source":"logical"}}}')
     assert brokers.none_left
 
 

@@ -114,7 +114,7 @@ def test_consumers_are_spread_over_racks_unless_configured() -> None:
         asked,
         bootstrap_servers="10.0.0.1:9092",
         places=[PLACE],
-        comebacks={ClientRole.CONSUMER: 1},
+        replacements={ClientRole.CONSUMER: 1},
     )
     consumers = [client for client in made if client.role is ClientRole.CONSUMER]
     expected = ["broker-1", "broker-2", "broker-1"] * 2 + ["x", "x"]
@@ -339,8 +339,10 @@ def test_every_cell_has_the_same_clients_on_each_node() -> None:
 
 def test_replacement_client_is_a_client_of_its_own() -> None:
     """With the same work, at the same place; a producer by a number that was unused."""
-    comebacks = {ClientRole.PRODUCER: 2, ClientRole.CONSUMER: 1}
-    made = PRODUCE.clients(CELL, FULL, bootstrap_servers="b:1", places=[PLACE], comebacks=comebacks)
+    replacements = {ClientRole.PRODUCER: 2, ClientRole.CONSUMER: 1}
+    made = PRODUCE.clients(
+        CELL, FULL, bootstrap_servers="b:1", places=[PLACE], replacements=replacements
+    )
     lines = [tuple(line_of(client)) for client in made]
     assert [len(line) for line in lines] == [3, 3, 2, 2, 2, 2]
     assert len({client.name for line in lines for client in line}) == sum(map(len, lines))
@@ -355,7 +357,7 @@ def test_replacement_client_is_a_client_of_its_own() -> None:
     static = [client for client in made if "fixed" in client.name]
     (instance,) = {c.specification["instance"] for one in static for c in line_of(one)}
     assert instance == "member-acks-all-minisr-2-fixed-0"
-    writers = PRODUCE.writers([(CELL, FULL)], ["client-1"], comebacks)
+    writers = PRODUCE.writers([(CELL, FULL)], ["client-1"], replacements)
     planned = {writer.client: writer.instead_of for writer in writers if writer.client}
     expected = {
         client.name: before

@@ -136,7 +136,7 @@ class ConsumptionRecorder:
 
     def fetched(self, offsets: Mapping[int, int | None]) -> None:
         """Record the offsets that the coordinator holds as committed; None stands for nothing."""
-        self._told(self._clock(), FETCHED, offsets)
+        self._record_offsets(self._clock(), FETCHED, offsets)
 
     def now(self) -> int:
         """Return the time that rows have, for :meth:`looked`."""
@@ -148,7 +148,7 @@ class ConsumptionRecorder:
         The time of the answer would be wrong: a member that was paused meanwhile would hear less
         than others have committed since.
         """
-        self._told(asked, LOOKED, offsets)
+        self._record_offsets(asked, LOOKED, offsets)
 
     def commit(self, asked: Mapping[int, int]) -> int:
         """Record that a commit of these offsets is about to be asked for, and return its number.
@@ -179,7 +179,7 @@ class ConsumptionRecorder:
         own = {"assigned": len(self._has), "time": self._clock()}
         return {**own, **self._counts, "fatal": self._why}
 
-    def _told(self, time: int, kind: str, offsets: Mapping[int, int | None]) -> None:
+    def _record_offsets(self, time: int, kind: str, offsets: Mapping[int, int | None]) -> None:
         for partition, offset in sorted(offsets.items()):
             known = NOTHING_COMMITTED if offset is None else offset
             self._commit_row(time, self._commit, kind, partition, known, None)

@@ -97,7 +97,7 @@ class GroupMember:
         self._brokers = KnownBrokers()
         answer_s = commit_s(properties) + GRACE_S
         self._committer = RecordingCommitter(spec.topic, recorder, self._positions, answer_s)
-        heard = {"stats_cb": self._brokers.told, "on_commit": self._committer.answered}
+        heard = {"stats_cb": self._brokers.on_statistics, "on_commit": self._committer.answered}
         self._consumer = consumer_of({**properties, **self._brokers.properties}, heard)
         self._poller = Poller(partial(consume, self._consumer), recorder, self._positions)
 
@@ -222,8 +222,8 @@ class GroupMember:
         nothing."""
         deadline = time.monotonic() + FETCH_S
         while partitions and time.monotonic() < deadline:
-            if told := self._ask(consumer, partitions):
-                return told
+            if records := self._ask(consumer, partitions):
+                return records
             self._keep()  # the question is repeated, and in the end librdkafka asks
             time.sleep(ASK_AGAIN_S)
         return {}

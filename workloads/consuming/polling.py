@@ -125,11 +125,11 @@ class Poller:
         No more records come from such a partition. Raise ClientFailed after a fatal error, once
         everything that came with it is recorded.
         """
-        told = self._consume()
-        records = told.records
+        polled = self._consume()
+        records = polled.records
         self._recorder.shown(records)
         out_of_range, fatal, begin = [], None, 0
-        for failure in told.failures:
+        for failure in polled.failures:
             error = failure.error
             if error.code() == KafkaError._PARTITION_EOF:
                 self._positions.shown(records.last(begin, failure.behind))
@@ -168,13 +168,13 @@ def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int
     Only the thread that polls may call it (see :mod:`workloads.consuming.commits`).
     """
     try:
-        told: tuple[int, int] | None = consumer.get_watermark_offsets(
+        bounds: tuple[int, int] | None = consumer.get_watermark_offsets(
             TopicPartition(topic, partition), timeout=ASK_S, cached=False
         )
     except KafkaException as refusal:
         note_error(refusal.args[0])
         return None
-    return told
+    return bounds
 
 
 class CatchUp:
@@ -198,9 +198,9 @@ class CatchUp:
         for partition in self._positions.partitions - self._ends.keys():
             if self._is_late():
                 break
-            told = self._bounds(partition)
-            if told is not None:
-                self._ends[partition] = told[1]
+            bounds = self._bounds(partition)
+            if bounds is not None:
+                self._ends[partition] = bounds[1]
         return self._is_late() or (settled and self._positions.have_reached(self._ends))
 
     def _is_late(self) -> bool:

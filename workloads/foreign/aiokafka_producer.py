@@ -73,8 +73,8 @@ class AiokafkaProgram:
         self._producer: AIOKafkaProducer | None = None
         self._queues: dict[int, asyncio.Queue[Send]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._untold = 0
-        self._all_told = asyncio.Event()
+        self._pending = 0
+        self._all_reported = asyncio.Event()
         self._saying: list[bytes] = []
 
     async def run(self, lines: asyncio.StreamReader) -> None:
@@ -96,7 +96,7 @@ class AiokafkaProgram:
         match decode_command(line):
             case Send() as send:
                 self._queue(send.partition).put_nowait(send)
-                self._untold += 1
+                self._pending += 1
             case Flush():
                 self._start(self._flush())
             case Open():
@@ -156,29 +156,29 @@ class AiokafkaProgram:
                     self._topic, send.value, partition=send.partition
                 )
             except KafkaError as error:
-                self._told(Refused(send.number, type(error).__name__))
+                self._report(Refused(send.number, type(error).__name__))
             else:
                 report.add_done_callback(partial(self._reported, send.number))
             queue.task_done()
 
     def _reported(self, number: int, report: "asyncio.Future[Any]") -> None:
         if (error := report.exception()) is not None:
-            self._told(Failed(number, type(error).__name__))
+            self._report(Failed(number, type(error).__name__))
         else:
             # With acks=0 there is no result, and a repetition that the broker knew has no offset.
             offset = getattr(report.result(), "offset", -1)
-            self._told(Acked(number, offset if offset >= 0 else None))
+            self._report(Acked(number, offset if offset >= 0 else None))
 
-    def _told(self, saying: Saying) -> None:
+    def _report(self, saying: Saying) -> None:
         self._say(saying)
-        self._untold -= 1
-        if not self._untold:
-            self._all_told.set()
+        self._pending -= 1
+        if not self._pending:
+            self._all_reported.set()
 
     async def _flush(self) -> None:
-        while self._untold:
-            self._all_told.clear()
-            await self._all_told.wait()
+        while self._pending:
+            self._all_reported.clear()
+            await self._all_reported.wait()
         self._say(Flushed())
 
     def _say(self, saying: Saying) -> None:

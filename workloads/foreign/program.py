@@ -55,9 +55,9 @@ def greeting(topic: str, properties: Mapping[str, str]) -> bytes:
 
     Raise SpecificationError for what the protocol cannot say.
     """
-    told = (Property(name, value) for name, value in properties.items())
+    sent = (Property(name, value) for name, value in properties.items())
     try:
-        commands: Sequence[Command] = (Protocol(VERSION), Topic(topic), *told, Open())
+        commands: Sequence[Command] = (Protocol(VERSION), Topic(topic), *sent, Open())
         return b"".join(encode_command(command) for command in commands)
     except ValueError as error:
         raise SpecificationError(str(error)) from None

@@ -118,18 +118,22 @@ def contradiction(client: str, acks: str, config: Mapping[str, Value]) -> str | 
 
     Each property may be right by itself. ``config`` holds those of the cell, without defaults.
     """
-    told = producer_properties(client, config)
-    idempotent = told["enable.idempotence"] == "true"
+    filled = producer_properties(client, config)
+    idempotent = filled["enable.idempotence"] == "true"
     if idempotent and acks != "all":
         return "enable.idempotence needs acks=all"
-    if idempotent and told.get("retries") == "0":
+    if idempotent and filled.get("retries") == "0":
         return "enable.idempotence needs retries"
-    if idempotent and int(told.get(_IN_FLIGHT, 1)) > _IN_FLIGHT_IDEMPOTENT:
+    if idempotent and int(filled.get(_IN_FLIGHT, 1)) > _IN_FLIGHT_IDEMPOTENT:
         return f"enable.idempotence needs {_IN_FLIGHT} of at most {_IN_FLIGHT_IDEMPOTENT}"
-    if client == "franz-go" and idempotent and int(told.get(_IN_FLIGHT, 5)) < _IN_FLIGHT_IDEMPOTENT:
+    if (
+        client == "franz-go"
+        and idempotent
+        and int(filled.get(_IN_FLIGHT, 5)) < _IN_FLIGHT_IDEMPOTENT
+    ):
         return f"franz-go has up to {_IN_FLIGHT_IDEMPOTENT} requests under way with idempotence"
-    least = int(told["linger.ms"]) + int(told.get("request.timeout.ms", 0))
-    if client == "java" and int(told[DELIVERY_TIMEOUT]) < least:
+    least = int(filled["linger.ms"]) + int(filled.get("request.timeout.ms", 0))
+    if client == "java" and int(filled[DELIVERY_TIMEOUT]) < least:
         return f"{DELIVERY_TIMEOUT} must be at least linger.ms and request.timeout.ms together"
     return None
 
@@ -148,8 +152,10 @@ def producer_properties(client: str, config: Mapping[str, Value]) -> dict[str, s
     The result is ``config`` over the defaults, as Kafka writes values.
     """
     lacking = LACKING.get(client, {})
-    told = {name: value for name, value in DEFAULTS.items() if name not in lacking} | dict(config)
-    return {name: as_text(value) for name, value in told.items()}
+    properties = {name: value for name, value in DEFAULTS.items() if name not in lacking} | dict(
+        config
+    )
+    return {name: as_text(value) for name, value in properties.items()}
 
 
 def delivery_timeout_ms(config: Mapping[str, Value]) -> int:

@@ -90,8 +90,8 @@ def _handle(calls: ctypes.CDLL, kind: int, properties: Config, events: int) -> i
     reason = ctypes.create_string_buffer(lib.TEXT_BYTES)
     configuration = calls.rd_kafka_conf_new()
     for name, value in properties.items():
-        told = (configuration, name.encode(), str(value).encode(), reason, len(reason))
-        if calls.rd_kafka_conf_set(*told) != lib.CONF_OK:
+        arguments = (configuration, name.encode(), str(value).encode(), reason, len(reason))
+        if calls.rd_kafka_conf_set(*arguments) != lib.CONF_OK:
             calls.rd_kafka_conf_destroy(configuration)
             raise SpecificationError(f"librdkafka refuses: {_text(reason)}")
     # What is no event is a callback, and without a callback it is lost: reports would not even be

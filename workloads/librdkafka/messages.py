@@ -68,14 +68,14 @@ def with_epoch(message: int) -> np.dtype[np.void]:
     return _with_epoch(RdKafkaMessage.from_address(message).rkt)
 
 
-def epochs_of(told: NDArray[np.void], records: Pointers) -> NDArray[np.int32]:
+def epochs_of(messages: NDArray[np.void], records: Pointers) -> NDArray[np.int32]:
     """Return the leader epoch of each of these copied records, or -1 where none is known.
 
     They belong to one consumer, and none is an error.
     """
     tell = library().rd_kafka_message_leader_epoch
-    if len(records) and "epoch" in (told.dtype.names or ()):
-        epochs: NDArray[np.int32] = told["epoch"].copy()
+    if len(records) and "epoch" in (messages.dtype.names or ()):
+        epochs: NDArray[np.int32] = messages["epoch"].copy()
         # The layout may change, so two values are compared with the library's own.
         if (epochs[0], epochs[-1]) == (tell(int(records[0])), tell(int(records[-1]))):
             return epochs
@@ -92,12 +92,12 @@ def _with_epoch(topic: int | None) -> np.dtype[np.void]:
     message = np.zeros(_LOOKED_AT, np.int32)
     message[:_PUBLIC].view(MESSAGE)["rkt"] = topic or 0
     places = np.arange(_PUBLIC, _LOOKED_AT)
-    told = []
+    epochs = []
     for sign in (1, -1):
         message[_PUBLIC:] = sign * places
-        told.append(sign * library().rd_kafka_message_leader_epoch(message.ctypes.data))
-    place = told[0]
-    if told != [place, place] or place not in places:
+        epochs.append(sign * library().rd_kafka_message_leader_epoch(message.ctypes.data))
+    place = epochs[0]
+    if epochs != [place, place] or place not in places:
         return MESSAGE
     names = MESSAGE.names or ()
     return np.dtype(
@@ -143,47 +143,47 @@ def reports_of(event: int) -> Reports:
     many = calls.rd_kafka_event_message_count(event)
     pointers = np.empty(many, np.uintp)
     many = calls.rd_kafka_event_message_array(event, pointers.ctypes.data, many)
-    told = gathered(pointers[:many], MESSAGE)
+    messages = gathered(pointers[:many], MESSAGE)
     return Reports(
-        told["private"].astype(np.int64),
-        told["offset"].copy(),
-        told["err"].copy(),
-        told["partition"].copy(),
+        messages["private"].astype(np.int64),
+        messages["offset"].copy(),
+        messages["err"].copy(),
+        messages["partition"].copy(),
     )
 
 
 def polled_of(pointers: Pointers, times: Integers) -> Polled:
     """Return what one or more consumed messages say, each with the time at which it came
     (nanoseconds of the Unix epoch). Everything is copied: they may be destroyed then."""
-    told = gathered(pointers, with_epoch(int(pointers[0])))
+    messages = gathered(pointers, with_epoch(int(pointers[0])))
     failures = [
         # The place counts the records before it, without the failures among them.
         Failure(place - nth, int(one["partition"]), int(one["offset"]), _error(one, pointer))
-        for nth, (place, one, pointer) in enumerate(_failed(told, pointers))
+        for nth, (place, one, pointer) in enumerate(_failed(messages, pointers))
     ]
     if failures:
-        good = told["err"] == 0
-        told, pointers, times = told[good], pointers[good], times[good]
+        good = messages["err"] == 0
+        messages, pointers, times = messages[good], pointers[good], times[good]
     return Polled(
         Records(
-            told["partition"].copy(),
-            told["offset"].copy(),
-            epochs_of(told, pointers),
+            messages["partition"].copy(),
+            messages["offset"].copy(),
+            epochs_of(messages, pointers),
             times,
-            _values(told["payload"], told["len"]),
+            _values(messages["payload"], messages["len"]),
         ),
         failures,
     )
 
 
-def _failed(told: NDArray[np.void], pointers: Pointers) -> Iterator[tuple[int, np.void, int]]:
-    for place in np.flatnonzero(told["err"]).tolist():
-        yield place, told[place], int(pointers[place])
+def _failed(messages: NDArray[np.void], pointers: Pointers) -> Iterator[tuple[int, np.void, int]]:
+    for place in np.flatnonzero(messages["err"]).tolist():
+        yield place, messages[place], int(pointers[place])
 
 
-def _error(told: np.void, message: int) -> KafkaError:
+def _error(row: np.void, message: int) -> KafkaError:
     said = library().rd_kafka_message_errstr(message) or b""
-    return KafkaError(int(told["err"]), said.decode(errors="replace"))
+    return KafkaError(int(row["err"]), said.decode(errors="replace"))
 
 
 def _values(addresses: Pointers, sizes: Integers) -> Given:

@@ -64,10 +64,10 @@ def record_reports(reports: Reports, recorder: SendRecorder, acknowledged: bool,
         _record_each(reports, recorder, acknowledged, now)
         return
     failed = codes != 0
-    untold = failed | (offsets < 0) | _misplaced(reports, recorder)
-    told = None if not acknowledged else np.ma.masked_array(offsets, untold)
+    unknown = failed | (offsets < 0) | _misplaced(reports, recorder)
+    known = None if not acknowledged else np.ma.masked_array(offsets, unknown)
     if not failed.any():
-        recorder.resolve_all(numbers, SendType.OK, now, told, None)
+        recorder.resolve_all(numbers, SendType.OK, now, known, None)
         return
     errors = {code: KafkaError(code) if code else None for code in set(codes.tolist())}
     outcomes = {code: of_report(error) for code, error in errors.items()}
@@ -76,22 +76,22 @@ def record_reports(reports: Reports, recorder: SendRecorder, acknowledged: bool,
         numbers,
         [outcomes[code] for code in codes.tolist()],
         now,
-        told,
+        known,
         [names[code] for code in codes.tolist()],
     )
 
 
 def _record_each(reports: Reports, recorder: SendRecorder, acknowledged: bool, now: int) -> None:
     """Record the same one by one."""
-    told = zip(*(values.tolist() for values in reports), strict=True)
+    rows = zip(*(values.tolist() for values in reports), strict=True)
     misplaced = _misplaced(reports, recorder).tolist()
-    for place, (number, offset, code, _) in enumerate(told):
+    for place, (number, offset, code, _) in enumerate(rows):
         error = KafkaError(code) if code else None
-        is_told = acknowledged and not code and offset >= 0 and not misplaced[place]
+        is_known = acknowledged and not code and offset >= 0 and not misplaced[place]
         recorder.resolve(
             number,
             of_report(error),
-            offset if is_told else None,
+            offset if is_known else None,
             None if error is None else error.name(),
             now,
         )
@@ -233,7 +233,7 @@ class CellProducer:
             encoder(self._spec, number),
             self._keys,
             self._reported,
-            self._brokers.told,
+            self._brokers.on_statistics,
         )
 
 

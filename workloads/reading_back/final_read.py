@@ -75,7 +75,7 @@ class Bounds:
                 continue
             del self._asked[partition]
             try:
-                low, high = map(_told, asked.questions)
+                low, high = map(_offset_of, asked.questions)
             except KafkaException as error:
                 self.refusals[partition] = error.args[0].name()
                 self._due.append((now + RETRY_SECONDS, partition))
@@ -109,7 +109,7 @@ class _Asked(NamedTuple):
     questions: Sequence[Future[ListOffsetsResultInfo]]
 
 
-def _told(question: Future[ListOffsetsResultInfo]) -> int:
+def _offset_of(question: Future[ListOffsetsResultInfo]) -> int:
     """Return the offset in an answer; raise KafkaException for none.
 
     For a leader that does not answer in time, librdkafka (2.16, ``rdkafka_admin.c``) has no error.

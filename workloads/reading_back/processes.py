@@ -133,7 +133,7 @@ class SeparateReader:
         self._small = [table for table in tables if table not in PARTITIONED]
         self._deadline = deadline
         self._stopping = stopping
-        self._told: dict[tuple[str, Partition], Row] = {}
+        self._rows: dict[tuple[str, Partition], Row] = {}
         """The row of each partition, by table; for ``closings``, by the table that was closed."""
         self._ended: dict[Partition, str] = {}
         """How the last process of a partition ended, where librdkafka ended it."""
@@ -167,8 +167,8 @@ class SeparateReader:
             return one.after_crash()
         # Told to stop before it listens, or at its very end, when Python listens no more, it ends
         # by the signal. It has then written nothing, or all.
-        was_told = self._stopping() and status == -signal.SIGTERM
-        if status != 0 and not was_told:
+        was_asked = self._stopping() and status == -signal.SIGTERM
+        if status != 0 and not was_asked:
             raise ClientFailed(f"the reader of {one.topic.topic} ended with status {status}")
         self._take()
         if one.again or last or all(map(self._got_to_the_end, one.partitions)):
@@ -182,12 +182,12 @@ class SeparateReader:
         """
         deadline_s = max(_LEAST_S, round(seconds, 1))
         changes = {"topics": (one.topic,), "deadline_s": deadline_s, "apart": False}
-        told = self._spec.model_copy(update=changes).model_dump_json().encode()
+        document = self._spec.model_copy(update=changes).model_dump_json().encode()
         argv = [*sys.orig_argv[:-1], "/dev/stdin"]
         with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
             assert process.stdin is not None
             with suppress(BrokenPipeError):
-                process.stdin.write(told)
+                process.stdin.write(document)
                 process.stdin.close()
             while process.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
@@ -197,7 +197,7 @@ class SeparateReader:
             return process.returncode
 
     def _got_to_the_end(self, partition: Partition) -> bool:
-        rows = [self._told.get((table, partition)) for table in self._small if table in _OF_READS]
+        rows = [self._rows.get((table, partition)) for table in self._small if table in _OF_READS]
         return all(row is not None and row["read_end_offset"] is not None for row in rows)
 
     def _forget(self, partitions: Container[Partition]) -> None:
@@ -206,8 +206,8 @@ class SeparateReader:
         for path, stem in self._files():
             if stem.partition is None or stem.partition in partitions:
                 path.unlink()
-        for known in [known for known in self._told if known[1] in partitions]:
-            del self._told[known]
+        for known in [known for known in self._rows if known[1] in partitions]:
+            del self._rows[known]
 
     def _take(self) -> None:
         """Gather what a process has written that is not in a file of a partition."""
@@ -217,7 +217,7 @@ class SeparateReader:
             for row in reader.read_files(stem.table, [path]).to_pylist():
                 if stem.table != _CLOSINGS or row["table"] in PARTITIONED:
                     table = row["table"] if stem.table == _CLOSINGS else stem.table
-                    self._told[table, (row["topic"], row["partition"])] = row
+                    self._rows[table, (row["topic"], row["partition"])] = row
             path.unlink()
 
     def _files(self) -> Sequence[tuple[Path, FileStem]]:
@@ -234,7 +234,7 @@ class SeparateReader:
         for table in self._small:
             with closing(TableWriter(history, table, FINAL_READ)) as writer:
                 for partition in asked:
-                    if (row := self._told.get((table, partition))) is not None:
+                    if (row := self._rows.get((table, partition))) is not None:
                         writer.append(tuple(row.values()))
                     elif table in _OF_READS:
                         read = PartitionRead(topic=partition[0], partition=partition[1])
@@ -242,5 +242,5 @@ class SeparateReader:
         with closing(TableWriter(history, _CLOSINGS, FINAL_READ, closing=False)) as writer:
             for table in self._by_partition:
                 for partition in asked:
-                    row = self._told.get((table, partition), {"rows": 0, "digest": None})
+                    row = self._rows.get((table, partition), {"rows": 0, "digest": None})
                     writer.append((table, FINAL_READ, *partition, row["rows"], row["digest"]))

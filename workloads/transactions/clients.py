@@ -231,7 +231,7 @@ class ProgramClient:
         self._library = spec.library
         self._report = report
         self.ready = False
-        self._untold: set[int] = set()
+        self._pending: set[int] = set()
         self._asked = False
         self._answer: Done | Undone | None = None
         first = _greeting(spec, seconds)
@@ -241,7 +241,7 @@ class ProgramClient:
 
     @property
     def waiting(self) -> int:
-        return len(self._untold)
+        return len(self._pending)
 
     def init(self, seconds: float) -> None:
         self._call(Init(), seconds)
@@ -250,7 +250,7 @@ class ProgramClient:
         self._call(Begin(), 0.0)
 
     def send(self, sequence: int, partition: int, value: bytes) -> None:
-        self._untold.add(sequence)
+        self._pending.add(sequence)
         self._program.tell(send_line(sequence, partition, value))
 
     def commit(self, seconds: float) -> None:
@@ -284,11 +284,11 @@ class ProgramClient:
     def _note(self, saying: Saying) -> None:
         match saying:
             case Acked(number, offset):
-                self._told(number, SendType.OK, offset, None)
+                self._record(number, SendType.OK, offset, None)
             case Refused(number, error):
-                self._told(number, of_program_refusal(self._library, error), None, error)
+                self._record(number, of_program_refusal(self._library, error), None, error)
             case Failed(number, error):
-                self._told(number, SendType.INFO, None, error)
+                self._record(number, SendType.INFO, None, error)
             case Done() | Undone():
                 if not self._asked:
                     raise ProgramFailed("the program answered without a question")
@@ -300,12 +300,14 @@ class ProgramClient:
             case Fatal(reason):
                 raise ProgramFailed(f"the program cannot go on: {reason}")
 
-    def _told(self, number: int, outcome: SendType, offset: int | None, error: str | None) -> None:
-        if number not in self._untold:
+    def _record(
+        self, number: int, outcome: SendType, offset: int | None, error: str | None
+    ) -> None:
+        if number not in self._pending:
             raise ProgramFailed(
                 f"the program reported record {number}, which has no pending outcome"
             )
-        self._untold.remove(number)
+        self._pending.remove(number)
         self._report(number, outcome, offset, error)
 
 

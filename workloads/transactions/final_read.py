@@ -81,15 +81,15 @@ def _fetch(
     with closing(_consumer(spec, group)) as consumer:
         while asked:
             try:
-                told = consumer.committed(asked, timeout=ASK_S)
+                committed = consumer.committed(asked, timeout=ASK_S)
             except KafkaException as refusal:
                 note_error(refusal.args[0])
-                told = []
-            for one in (one for one in told if one.error is None):
+                committed = []
+            for one in (one for one in committed if one.error is None):
                 offset = max(one.offset, NOTHING_COMMITTED)
                 row = (time.time_ns(), FINAL_READ, group, None, None, FETCHED, topic.topic)
                 offsets.append((*row, one.partition, offset, None))
-            known = {one.partition for one in told if one.error is None}
+            known = {one.partition for one in committed if one.error is None}
             asked = [one for one in asked if one.partition not in known]
             if time.monotonic() >= deadline:
                 return

@@ -130,9 +130,9 @@ class TransactionRecorder:
         They are those of all sessions' sends, and how many transactions were ``committed``,
         ``aborted`` and ``undecided``.
         """
-        told = [recorder.figures() for recorder in self._recorders]
+        figures = [recorder.figures() for recorder in self._recorders]
         sends = ("sent", "acked", "failed", "indeterminate")
-        summed = {name: sum(one[name] for one in told) for name in sends}
+        summed = {name: sum(one[name] for one in figures) for name in sends}
         return {**summed, **self._counts, "time": self._clock()}
 
     def _event(

@@ -106,11 +106,11 @@ def program_properties(spec: TransactionalSpec) -> dict[str, str]:
     given = spec.producer_config
     timeout = int(given.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
     waited = min(timeout, foreign.delivery_timeout_ms({}))
-    told = {
+    properties = {
         foreign.DELIVERY_TIMEOUT: waited,
         **given,
         "enable.idempotence": True,
         "transaction.timeout.ms": timeout,
         "transactional.id": spec.client,
     }
-    return foreign.producer_properties(spec.library, told)
+    return foreign.producer_properties(spec.library, properties)

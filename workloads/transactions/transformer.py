@@ -147,10 +147,10 @@ class Transformer:
         """Return whether all its partitions are read again from the group's position."""
         try:
             mine = self._consumer.assignment()
-            told = self._consumer.committed(mine, timeout=ASK_S) if mine else []
-            if any(one.error is not None for one in told):
+            committed = self._consumer.committed(mine, timeout=ASK_S) if mine else []
+            if any(one.error is not None for one in committed):
                 return False
-            positions = {one.partition: max(one.offset, NOTHING_COMMITTED) for one in told}
+            positions = {one.partition: max(one.offset, NOTHING_COMMITTED) for one in committed}
             for partition, offset in positions.items():
                 start = TopicPartition(self._spec.topic, partition, max(offset, 0))
                 self._consumer.seek(start)

@@ -9,7 +9,7 @@ from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import PARTITIONED
 from ackproof.workloads.configuration import connection_properties, producer_config
 from ackproof.workloads.interface import (
-    NO_COMEBACKS,
+    NO_REPLACEMENTS,
     Client,
     ClientNode,
     ClientRole,
@@ -46,7 +46,7 @@ class TransactionsWorkload:
         self,
         loads: Sequence[tuple[Cell, Load]],
         nodes: Sequence[str],
-        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,  # noqa: ARG002 - no client is replaced
+        replacements: Mapping[ClientRole, int] = NO_REPLACEMENTS,  # noqa: ARG002 - no client is replaced
     ) -> Sequence[PlannedWriter]:
         """Return the tables of each client, and of the final reads."""
         of_clients = [
@@ -81,7 +81,7 @@ class TransactionsWorkload:
         *,
         bootstrap_servers: str,
         places: Sequence[ClientNode],
-        comebacks: Mapping[ClientRole, int] = NO_COMEBACKS,  # noqa: ARG002 - no client is replaced
+        replacements: Mapping[ClientRole, int] = NO_REPLACEMENTS,  # noqa: ARG002 - no client is replaced
         seed: int = 0,
     ) -> Sequence[Client]:
         """Return the clients of a cell, producers first; see :mod:`workloads.transactions.spec`."""

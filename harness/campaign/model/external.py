@@ -181,8 +181,8 @@ def handle(spec: HandSpec) -> BrokerControl:
 
 def _login(spec: SshSpec) -> Login:
     there = spec if spec.key is None else spec.model_copy(update={"key": _absolute(spec.key)})
-    told = there.model_dump_json(by_alias=True, exclude={"known_hosts"}, exclude_none=True)
-    return Login.model_validate_json(told)
+    document = there.model_dump_json(by_alias=True, exclude={"known_hosts"}, exclude_none=True)
+    return Login.model_validate_json(document)
 
 
 def _secret(spec: SecretSpec) -> Secret:

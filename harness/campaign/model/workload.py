@@ -73,7 +73,7 @@ class TransactionsSpec(Section):
     offsets of their input."""
 
     @property
-    def as_told(self) -> Transactions:
+    def transactions(self) -> Transactions:
         """Return the transactions as the workload receives them."""
         return Transactions(
             records=self.records,
@@ -125,7 +125,11 @@ class WorkloadSpec(Section):
     def transactions_in_force(self) -> Transactions | None:
         """Return the settings of the transactions, with defaults, or None for a workload without
         transactions."""
-        return (self.transactions or TransactionsSpec()).as_told if self.is_transactional else None
+        return (
+            (self.transactions or TransactionsSpec()).transactions
+            if self.is_transactional
+            else None
+        )
 
     @property
     def flat_out(self) -> bool:
@@ -140,9 +144,14 @@ class WorkloadSpec(Section):
     @property
     def clients_at_most(self) -> int:
         """Return the number of clients of a cell that has all groups."""
-        told = self.transactions_in_force
+        transactions = self.transactions_in_force
         members = sum(group.members for group in self.groups)
-        return self.producers + self.readers + members + (told.transformers if told else 0)
+        return (
+            self.producers
+            + self.readers
+            + members
+            + (transactions.transformers if transactions else 0)
+        )
 
     @property
     def parameters_in_force(self) -> Parameters:
@@ -229,11 +238,11 @@ def _kinds(load: Load) -> Iterator[str]:
 def _manner(load: Load) -> str:
     """Return the sending mode of the producers, or nothing if they send at a rate for the whole
     run."""
-    told = [
+    parts = [
         "as fast as possible" if load.rate is None else "",
         "" if load.records is None else f"at most {load.records:,} records",
     ]
-    manner = ", ".join(one for one in told if one)
+    manner = ", ".join(one for one in parts if one)
     return f" ({manner})" if manner else ""
 
 

@@ -23,7 +23,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets import bounds, expressions
-from ackproof.nemesis.targets.bounds import NOBODY, UNLIMITED, Count
+from ackproof.nemesis.targets.bounds import NO_SERVERS, UNLIMITED, Count
 from ackproof.workloads.configuration import rejoin_s
 
 # --- timings --------------------------------------------------------------------------------------
@@ -114,10 +114,10 @@ class PlanContext:
         milliseconds."""
         return hold_range(fault, self.timings)
 
-    def befallen(self, fault: str, target: str) -> Count:
+    def affected_servers(self, fault: str, target: str) -> Count:
         """Return the largest number of servers that a fault with this target affects."""
-        if not FAULTS[fault].aim.befalls_servers:
-            return NOBODY
+        if not FAULTS[fault].aim.affects_servers:
+            return NO_SERVERS
         return bounds.most(expressions.parse(target), self.members, self.replicas)
 
 
@@ -140,7 +140,7 @@ def planned_members(cluster: ClusterSpec) -> Members:
     )
 
 
-def ground_of(campaign: Campaign, cluster: ClusterSpec) -> PlanContext:
+def plan_context(campaign: Campaign, cluster: ClusterSpec) -> PlanContext:
     """Return the context of a run of ``campaign`` on ``cluster``."""
     cells = expand(campaign.cells)
     members = planned_members(cluster)

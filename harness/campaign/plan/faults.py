@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ackproof.history.cell import as_text
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Parameters
-from ackproof.nemesis.targets.bounds import NOBODY, Count
+from ackproof.nemesis.targets.bounds import NO_SERVERS, Count
 
 Event = Literal["injected", "verified", "healed"]
 """The events in the life of a fault, by their names in the history. ``verified`` and ``healed`` are
@@ -95,7 +95,7 @@ class ScheduledFault:
         seed: The seed for whatever its target and its plan leave open.
         lane: The number of its lane, from 1; 0 for a fault that has a time of its own.
         part: Its role in a story; None for a fault by itself.
-        befalls: The largest number of servers that it affects; for a step of a story, those of the
+        affected: The largest number of servers that it affects; for a step of a story, those of the
             whole story.
         expected_ms: The expected time from injection to heal, if the condition that it waits for
             takes longer than ``hold_ms``.
@@ -111,7 +111,7 @@ class ScheduledFault:
     seed: int
     lane: int = 0
     part: StoryPosition | None = None
-    befalls: Count = NOBODY
+    affected: Count = NO_SERVERS
     expected_ms: int = 0
 
     @property
@@ -155,8 +155,8 @@ class Act:
         return self.faults[0].lane
 
     @property
-    def befalls(self) -> Count:
-        return self.faults[0].befalls
+    def affected(self) -> Count:
+        return self.faults[0].affected
 
     @property
     def label(self) -> str:

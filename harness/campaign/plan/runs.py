@@ -17,7 +17,7 @@ from ackproof.harness.campaign.model.cells import expand, only
 from ackproof.harness.campaign.model.clusters import ClusterSpec, DisksSpec
 from ackproof.harness.campaign.model.expectations import expected, planned_thresholds
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.context import CampaignTimings, ground_of, group_recovery_ms
+from ackproof.harness.campaign.plan.context import CampaignTimings, group_recovery_ms, plan_context
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.campaign.plan.needs import needs_of, plugins_of
 from ackproof.history.cell import Value
@@ -125,7 +125,7 @@ def _run(
         cluster = cluster.model_copy(update={"disks": DisksSpec()})
     if Capability.FAKE_CLOCKS in needs:
         cluster = cluster.model_copy(update={"clocks": True})
-    ground = ground_of(campaign, cluster)
+    context = plan_context(campaign, cluster)
     return RunPlan(
         number=number,
         seed=seed,
@@ -149,8 +149,8 @@ def _run(
             )
             for cell in expand(campaign.cells)
         ],
-        faults=scheduler.plan(campaign, seed, ground),
-        room=ground.room,
+        faults=scheduler.plan(campaign, seed, context),
+        room=context.room,
         failovers=schedule.planned(campaign.failover, seed),
     )
 
@@ -206,7 +206,9 @@ def _fault(planned: ScheduledFault) -> PlannedFault:
 def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
     spec = campaign.workload
     loads = [(planned.cell, spec.load_of(planned.cell)) for planned in run.cells]
-    clients = WORKLOADS[spec.kind].writers(loads, client_nodes(run.cluster), comebacks(run.faults))
+    clients = WORKLOADS[spec.kind].writers(
+        loads, client_nodes(run.cluster), replacements(run.faults)
+    )
     ours = (PlannedWriter(table=table, writer=HARNESS, node=HARNESS) for table in HARNESS_TABLES)
     return [*clients, *ours]
 
@@ -214,7 +216,7 @@ def _writers(campaign: Campaign, run: RunPlan) -> Sequence[PlannedWriter]:
 # --- replacement clients --------------------------------------------------------------------------
 
 
-def comebacks(faults: Iterable[ScheduledFault]) -> Mapping[ClientRole, int]:
+def replacements(faults: Iterable[ScheduledFault]) -> Mapping[ClientRole, int]:
     """Return the largest number of replacement clients, by role. The client that a fault crashes is
     drawn when the fault is injected, so it may be any client of the role."""
     found: Counter[ClientRole] = Counter()

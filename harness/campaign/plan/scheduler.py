@@ -29,20 +29,20 @@ def run_seed(seed: int, run: int) -> int:
     return random.Random(f"{seed}/run-{run}").getrandbits(53)
 
 
-def plan(campaign: Campaign, seed: int, ground: PlanContext) -> tuple[ScheduledFault, ...]:
+def plan(campaign: Campaign, seed: int, context: PlanContext) -> tuple[ScheduledFault, ...]:
     """Return the faults of one run, in the order of their planned starts. A plan that is too long
     ends a few faults above :data:`FAULTS_MAX`.
 
     Args:
         campaign: The validated campaign.
         seed: The seed of the run.
-        ground: The context of the run.
+        context: The context of the run.
     """
-    planned = list(_at_times(campaign, seed, ground))
+    planned = list(_at_times(campaign, seed, context))
     count = sum(len(act.faults) for act in planned)
-    limited = ground.room != UNLIMITED
+    limited = context.room != UNLIMITED
     ahead = list(planned) if limited else []  # acts that are over cannot overlap with later ones
-    lanes = [_Lane(campaign, seed, number, ground) for number in _numbers(campaign)]
+    lanes = [_Lane(campaign, seed, number, context) for number in _numbers(campaign)]
     while going := [lane for lane in lanes if lane.goes_on]:
         lane = min(going, key=lambda one: (one.now_ms, one.number))
         ahead = [act for act in ahead if _end_ms(act) > lane.now_ms]
@@ -85,13 +85,13 @@ def _renumbered(part: StoryPosition | None, number: int) -> StoryPosition | None
     return None if part is None else replace(part, number=number)
 
 
-def _at_times(campaign: Campaign, seed: int, ground: PlanContext) -> Iterator[Act]:
+def _at_times(campaign: Campaign, seed: int, context: PlanContext) -> Iterator[Act]:
     """Yield the acts that have a time. Each has a random generator of its own, so that another
     entry does not change the draws of the others."""
     timed = [entry for entry in campaign.faults if entry.at is not None]
     for number, entry in enumerate(timed, start=1):
         rng = random.Random(f"{seed}/at-{number}")
-        act = _act(entry, rng, ground)
+        act = _act(entry, rng, context)
         assert entry.at is not None
         yield _moved(act, rng.randint(*entry.at), gap_ms=None, lane=0)
 
@@ -103,7 +103,7 @@ class _Lane:
     campaign: Campaign
     seed: int
     number: int
-    ground: PlanContext
+    context: PlanContext
     now_ms: int = 0
     begun: int = 0
     goes_on: bool = True
@@ -144,8 +144,8 @@ class _Lane:
     def _fitting(self, start_ms: int, planned: Sequence[Act]) -> Act:
         """Return the next act, at the earliest time at which the limits allow one."""
         if self.campaign.schedule.order != "drawn":
-            act = _moved(_act(self.ahead.pop(0), self.rng, self.ground), start_ms)
-            while not _fits(act, planned, self.ground):
+            act = _moved(_act(self.ahead.pop(0), self.rng, self.context), start_ms)
+            while not _fits(act, planned, self.context):
                 act = _moved(act, _earliest_end(act, planned) - act.start_ms)
             return act
         while True:
@@ -153,22 +153,22 @@ class _Lane:
             ends = []
             while left:
                 entry = self.rng.choices(left, [one.weight or 1.0 for one in left])[0]
-                act = _moved(_act(entry, self.rng, self.ground), start_ms)
-                if _fits(act, planned, self.ground):
+                act = _moved(_act(entry, self.rng, self.context), start_ms)
+                if _fits(act, planned, self.context):
                     return act
                 left.remove(entry)
                 ends.append(_earliest_end(act, planned))
             start_ms = min(ends)
 
 
-def _act(entry: Entry, rng: random.Random, ground: PlanContext) -> Act:
+def _act(entry: Entry, rng: random.Random, context: PlanContext) -> Act:
     """Return an act that begins at 0, with every open choice of its entry drawn."""
     if isinstance(entry, StoryEntry):
-        return Act(stories.told(entry, rng, ground))
-    hold_ms = rng.randint(*_hold_range(entry, ground))
+        return Act(stories.story_faults(entry, rng, context))
+    hold_ms = rng.randint(*_hold_range(entry, context))
     drawn = rng.getrandbits(53)
     seed = drawn if entry.seed is None else entry.seed
-    target = on_topic(entry.target, _any_topic(seed, ground))
+    target = on_topic(entry.target, _any_topic(seed, context))
     fault = ScheduledFault(
         fault_id=0,
         fault=entry.fault,
@@ -178,17 +178,17 @@ def _act(entry: Entry, rng: random.Random, ground: PlanContext) -> Act:
         gap_ms=None,
         hold_ms=hold_ms,
         seed=seed,
-        befalls=ground.befallen(entry.fault, target),
+        affected=context.affected_servers(entry.fault, target),
     )
     return Act((fault,))
 
 
-def _any_topic(seed: int, ground: PlanContext) -> str:
-    return random.Random(f"{seed}/topic").choice(sorted(ground.partitions))
+def _any_topic(seed: int, context: PlanContext) -> str:
+    return random.Random(f"{seed}/topic").choice(sorted(context.partitions))
 
 
-def _hold_range(entry: FaultEntry, ground: PlanContext) -> tuple[int, int]:
-    return entry.hold if entry.hold is not None else ground.hold_range(entry.fault)
+def _hold_range(entry: FaultEntry, context: PlanContext) -> tuple[int, int]:
+    return entry.hold if entry.hold is not None else context.hold_range(entry.fault)
 
 
 def _moved(act: Act, by_ms: int, gap_ms: int | None = None, lane: int = 0) -> Act:
@@ -203,13 +203,13 @@ def _moved(act: Act, by_ms: int, gap_ms: int | None = None, lane: int = 0) -> Ac
 # --- how many suffer at once -------------------------------------------------------------------
 
 
-def _fits(act: Act, planned: Sequence[Act], ground: PlanContext) -> bool:
+def _fits(act: Act, planned: Sequence[Act], context: PlanContext) -> bool:
     """Return whether the plan leaves room for the act within the limits. An act alone always
     fits."""
     beside = _beside(act, planned)
     moments = [act.start_ms, *(one.start_ms for one in beside if one.start_ms > act.start_ms)]
     return all(
-        sum((one.befalls for one in beside if _on(one, moment)), act.befalls).within(ground.room)
+        sum((one.affected for one in beside if _on(one, moment)), act.affected).within(context.room)
         for moment in (moments if beside else ())
     )
 

@@ -36,7 +36,7 @@ from ackproof.harness.campaign.plan.faults import (
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.proofs import expiry_ms, shrink_ms
-from ackproof.nemesis.targets.bounds import NOBODY, Count, everybody
+from ackproof.nemesis.targets.bounds import NO_SERVERS, Count, all_servers
 
 # --- stories --------------------------------------------------------------------------------------
 
@@ -194,19 +194,21 @@ def _waits(story: Story, cue: CueSpec, for_heal_of: str) -> bool:
 # among other faults.
 
 
-def told(entry: StoryEntry, rng: random.Random, ground: PlanContext) -> tuple[ScheduledFault, ...]:
+def story_faults(
+    entry: StoryEntry, rng: random.Random, context: PlanContext
+) -> tuple[ScheduledFault, ...]:
     """Return the faults of a story that begins at 0, in the order of its steps."""
     drawn = rng.getrandbits(53)
     seed = drawn if entry.seed is None else entry.seed
-    steps = list(unrolled(catalogue()[entry.story], ground.members, seed))
-    partition = _partition(entry, seed, ground)
-    faults = [_fault(entry.story, step, partition, seed, ground) for step in steps]
-    return _placed(faults, ground)
+    steps = list(unrolled(catalogue()[entry.story], context.members, seed))
+    partition = _partition(entry, seed, context)
+    faults = [_fault(entry.story, step, partition, seed, context) for step in steps]
+    return _placed(faults, context)
 
 
-def most_at_once(entry: StoryEntry, ground: PlanContext) -> Count:
+def most_at_once(entry: StoryEntry, context: PlanContext) -> Count:
     """Return the largest number of servers that a story affects at once."""
-    return told(entry, random.Random(0), ground)[0].befalls
+    return story_faults(entry, random.Random(0), context)[0].affected
 
 
 def partition_of(entry: StoryEntry, seed: int, count: int) -> int:
@@ -216,14 +218,14 @@ def partition_of(entry: StoryEntry, seed: int, count: int) -> int:
     return drawn if entry.partition == "any" else entry.partition
 
 
-def _partition(entry: StoryEntry, seed: int, ground: PlanContext) -> tuple[str, int] | None:
+def _partition(entry: StoryEntry, seed: int, context: PlanContext) -> tuple[str, int] | None:
     if entry.topic is None:
         return None
-    return entry.topic, partition_of(entry, seed, ground.partitions[entry.topic])
+    return entry.topic, partition_of(entry, seed, context.partitions[entry.topic])
 
 
 def _fault(
-    story: str, step: StoryStep, partition: tuple[str, int] | None, seed: int, ground: PlanContext
+    story: str, step: StoryStep, partition: tuple[str, int] | None, seed: int, context: PlanContext
 ) -> ScheduledFault:
     rng = random.Random(f"{seed}/{step.step}")
     target = target_of(step, partition)
@@ -234,9 +236,9 @@ def _fault(
         parameters=parameters_of(step.fault, step.parameters),
         start_ms=0,
         gap_ms=None,
-        hold_ms=rng.randint(*(step.hold or ground.hold_range(step.fault))),
+        hold_ms=rng.randint(*(step.hold or context.hold_range(step.fault))),
         seed=rng.getrandbits(53),
-        befalls=ground.befallen(step.fault, target),
+        affected=context.affected_servers(step.fault, target),
         part=StoryPosition(
             story=story,
             number=0,
@@ -259,25 +261,25 @@ def _cue(cue: CueSpec | None, rng: random.Random) -> Cue | None:
 # --- when the steps may be expected --------------------------------------------------------------
 
 
-def _placed(faults: Sequence[ScheduledFault], ground: PlanContext) -> tuple[ScheduledFault, ...]:
-    expected = _ExpectedTimes({_part(fault).step: fault for fault in faults}, ground)
+def _placed(faults: Sequence[ScheduledFault], context: PlanContext) -> tuple[ScheduledFault, ...]:
+    expected = _ExpectedTimes({_part(fault).step: fault for fault in faults}, context)
     placed = []
     for fault in faults:
         start_ms = expected.start_ms(_part(fault).step)
         lasts_ms = expected.end_ms(_part(fault).step) - start_ms
         placed.append(replace(fault, start_ms=start_ms, expected_ms=lasts_ms))
     placed.sort(key=lambda fault: fault.start_ms)
-    return tuple(replace(fault, befalls=_at_once(placed, ground)) for fault in placed)
+    return tuple(replace(fault, affected=_at_once(placed, context)) for fault in placed)
 
 
-def _at_once(faults: Sequence[ScheduledFault], ground: PlanContext) -> Count:
+def _at_once(faults: Sequence[ScheduledFault], context: PlanContext) -> Count:
     """Return the largest number of servers that the story is expected to affect at once."""
     moments = [
-        sum((o.befalls for o in faults if o.start_ms <= one.start_ms <= o.end_ms), NOBODY)
+        sum((o.affected for o in faults if o.start_ms <= one.start_ms <= o.end_ms), NO_SERVERS)
         for one in faults
     ]
     most = Count(max(m.brokers for m in moments), max(m.zookeepers for m in moments))
-    return most.capped(everybody(ground.members))
+    return most.capped(all_servers(context.members))
 
 
 def _part(fault: ScheduledFault) -> StoryPosition:
@@ -291,7 +293,7 @@ class _ExpectedTimes:
     takes as long as the cluster's timeouts. Conditions never wait for each other in a circle."""
 
     faults: Mapping[str, ScheduledFault]
-    ground: PlanContext
+    context: PlanContext
 
     def start_ms(self, step: str) -> int:
         cue = _part(self.faults[step]).begins
@@ -310,11 +312,11 @@ class _ExpectedTimes:
         if cue.event == "healed":
             return self.end_ms(cue.step)
         fault = self.faults[cue.step]
-        full_ms = self.ground.hold_ms_min(fault.fault)
+        full_ms = self.context.hold_ms_min(fault.fault)
         proof_ms = full_ms if cue.event == "verified" and fault.hold_ms >= full_ms else 0
         return self.start_ms(cue.step) + proof_ms
 
     def _until_ms(self, when: CueCondition | None) -> int:
         if when in (CueCondition.ISR_SHRUNK, CueCondition.ISR_IS_LEADER):
-            return shrink_ms(self.ground.timings)
-        return 0 if when is None else expiry_ms(self.ground.timings)
+            return shrink_ms(self.context.timings)
+        return 0 if when is None else expiry_ms(self.context.timings)

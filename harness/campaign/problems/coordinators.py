@@ -66,13 +66,13 @@ def coordinator_problems(draft: Draft) -> Iterator[Problem]:
         return
     if systems.parse(draft.cluster.system).is_before(_FACTOR_STANDS_SINCE):
         return
-    told = (
+    problems = (
         problem
         for cluster, _ in draft.cluster.points()
         for topic in _coordinated(draft)
         for problem in _unmade(cluster, topic)
     )
-    yield from dict.fromkeys(told)
+    yield from dict.fromkeys(problems)
 
 
 def _unmade(cluster: ClusterSpec, topic: str) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ from ackproof.harness.campaign.model.expectations import Expectation
 from ackproof.harness.campaign.model.schedule import Entry, FailoverSpec, Schedule
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.context import PlanContext, ground_of
+from ackproof.harness.campaign.plan.context import PlanContext, plan_context
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 
 
@@ -49,13 +49,13 @@ class Draft:
         )
 
     @cached_property
-    def grounds(self) -> tuple[PlanContext, ...]:
+    def contexts(self) -> tuple[PlanContext, ...]:
         """Return the plan context of a run of each cluster, or nothing if a section that it needs
         is invalid."""
         if None in (self.cluster, self.cells, self.schedule, self.faults):
             return ()
         campaign = self.as_campaign
-        return tuple(ground_of(campaign, cluster) for cluster, _ in campaign.cluster.points())
+        return tuple(plan_context(campaign, cluster) for cluster, _ in campaign.cluster.points())
 
     @cached_property
     def plans(self) -> tuple[Sequence[ScheduledFault], ...]:
@@ -63,17 +63,17 @@ class Draft:
         invalid. The plans use one seed; with other seeds they differ by a few seconds."""
         campaign = self.as_campaign
         plans: dict[object, Sequence[ScheduledFault]] = {}
-        for ground in self.grounds:
-            if (key := _differs_by(ground)) not in plans:
-                plans[key] = scheduler.plan(campaign, 0, ground)
-        return tuple(plans[_differs_by(ground)] for ground in self.grounds)
+        for context in self.contexts:
+            if (key := _differs_by(context)) not in plans:
+                plans[key] = scheduler.plan(campaign, 0, context)
+        return tuple(plans[_differs_by(context)] for context in self.contexts)
 
 
-def _differs_by(ground: PlanContext) -> tuple[object, ...]:
+def _differs_by(context: PlanContext) -> tuple[object, ...]:
     """Return the properties of a cluster on which a plan depends."""
-    timings = ground.timings
+    timings = context.timings
     return (
-        ground.members.servers,
+        context.members.servers,
         timings.zookeeper_session_timeout_ms,
         timings.replica_lag_time_max_ms,
     )

@@ -151,8 +151,8 @@ def _aimed_at(
     change partitions and topics must not name the coordinators' topics."""
     if cells is None:
         return None
-    befalls_servers = FAULTS[entry.fault].aim.befalls_servers
-    return {**_partitions(cells), **(offsets if befalls_servers else {})}
+    affects_servers = FAULTS[entry.fault].aim.affects_servers
+    return {**_partitions(cells), **(offsets if affects_servers else {})}
 
 
 def _entry_problems(
@@ -198,7 +198,7 @@ def _foreseen(
     is always the same, or if it does not matter which broker or partition it becomes."""
     if target.asks_zookeeper:
         return False
-    alike = fault.aim is Aim.BROKERS or not fault.aim.befalls_servers
+    alike = fault.aim is Aim.BROKERS or not fault.aim.affects_servers
     placed = all(role.topic is None or role.topic in (cells or {}) for role in target.roles)
     return not target.moving or (alike and placed and cells is not None)
 
@@ -368,7 +368,7 @@ def schedule_problems(draft: Draft) -> Iterator[Problem]:
         return
     campaign = draft.as_campaign
     yield from _contradictions(campaign)
-    crowded = [problem for ground in draft.grounds for problem in _too_many(campaign, ground)]
+    crowded = [problem for context in draft.contexts for problem in _too_many(campaign, context)]
     yield from {problem.field: problem for problem in crowded}.values()
     if not crowded and any(len(plan) > FAULTS_MAX for plan in draft.plans):
         reason = f"gives more than {FAULTS_MAX:,} faults per run"
@@ -387,19 +387,19 @@ def _contradictions(campaign: Campaign) -> Iterator[Problem]:
             yield Problem(field=f"faults[{index}].weight", reason=reason)
 
 
-def _too_many(campaign: Campaign, ground: PlanContext) -> Iterator[Problem]:
+def _too_many(campaign: Campaign, context: PlanContext) -> Iterator[Problem]:
     for index, entry in enumerate(campaign.faults):
-        befallen, where = _befallen(entry, ground)
-        for kind, found, room in _kinds(befallen, ground.room):
+        affected, where = _affected(entry, context)
+        for kind, found, room in _kinds(affected, context.room):
             if found > room:
                 reason = f"affects up to {found} {kind} at once; schedule.at.most allows {room}"
                 yield Problem(field=f"faults[{index}].{where}", reason=reason)
 
 
-def _befallen(entry: Entry, ground: PlanContext) -> tuple[Count, str]:
+def _affected(entry: Entry, context: PlanContext) -> tuple[Count, str]:
     if isinstance(entry, StoryEntry):
-        return most_at_once(entry, ground), "story"
-    return ground.befallen(entry.fault, entry.target), "target"
+        return most_at_once(entry, context), "story"
+    return context.affected_servers(entry.fault, entry.target), "target"
 
 
 def _kinds(found: Count, room: Count) -> Iterator[tuple[str, int, int]]:

@@ -65,13 +65,13 @@ class Total:
         total = self.of(draft)
         if total is None or total <= (self.most if meant else self.asked):
             return None
-        told = f"{self.what}: {self.shown(total)} in total, at most {self.shown(self.most)}"
+        reason = f"{self.what}: {self.shown(total)} in total, at most {self.shown(self.most)}"
         if total <= self.most:
             limit = self.shown(self.asked)
-            told = (
+            reason = (
                 f"{self.what}: {self.shown(total)} in total, above {limit}. To run it anyway: --yes"
             )
-        return Problem(field=self.rather_at(draft) or self.field, reason=told)
+        return Problem(field=self.rather_at(draft) or self.field, reason=reason)
 
 
 def _cells(draft: Draft) -> float | None:

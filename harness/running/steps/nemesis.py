@@ -71,9 +71,9 @@ class ActiveActs:
     def _enter(self, act: Act) -> bool:
         with self._lock:
             self._let_out()
-            befallen = sum((one.befalls for one in self._inside.values()), act.befalls)
+            affected = sum((one.affected for one in self._inside.values()), act.affected)
             # An act alone always has room, because a campaign file with a larger one is refused.
-            if self._inside and act.label not in self._inside and not befallen.within(self._limit):
+            if self._inside and act.label not in self._inside and not affected.within(self._limit):
                 return False
             self._inside[act.label] = act
             return True

@@ -92,9 +92,9 @@ def _stuck(run: Run, before: Figures, now: Figures, *, quiet: bool) -> Iterator[
     def more(name: str, figure: str) -> bool:
         return now[name].get(figure, 0) > before.get(name, {}).get(figure, 0)
 
-    told = [one for one in tuple(run.running) if one.client.name in now]
-    acked = {one.client.cell for one in told if more(one.client.name, "acked")}
-    for group, some in groupby(_members(told), key=_group):
+    reporting = [one for one in tuple(run.running) if one.client.name in now]
+    acked = {one.client.cell for one in reporting if more(one.client.name, "acked")}
+    for group, some in groupby(_members(reporting), key=_group):
         mine = list(some)
         cell = next(cell for cell in run.cells if cell.name == mine[0].client.cell)
         held = [name for one in mine if now[name := one.client.name].get("assigned")]

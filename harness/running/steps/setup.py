@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ackproof.harness.campaign.model.workload import described, idle
-from ackproof.harness.campaign.plan.runs import comebacks
+from ackproof.harness.campaign.plan.runs import replacements
 from ackproof.harness.running import client_health, clients, servers
 from ackproof.harness.running.client_health import SilenceWatch
 from ackproof.harness.running.context import Run, record_zookeeper_counters
@@ -61,7 +61,7 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             spec.load_of(cell, run.racks),
             bootstrap_servers=run.system.bootstrap_servers,
             places=places,
-            comebacks=comebacks(run.plan),
+            replacements=replacements(run.plan),
             seed=run.seed,
         ):
             deadline.check()

@@ -68,9 +68,9 @@ class ContainerLimits:
     def _held(self) -> int:
         """Return the bytes that the kernel cannot take back by writing files out."""
         stats: Any = self._container.stats(stream=False)
-        told = stats["memory_stats"]
-        files = told["stats"].get("file", told["stats"].get("total_cache", 0))
-        return int(told["usage"]) - int(files)
+        memory = stats["memory_stats"]
+        files = memory["stats"].get("file", memory["stats"].get("total_cache", 0))
+        return int(memory["usage"]) - int(files)
 
     def _machine(self) -> int:
         """Return the memory of the machine: the engine sets limits and takes none away."""

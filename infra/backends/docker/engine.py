@@ -127,7 +127,7 @@ def limits() -> frozenset[Capability]:
     """
     with connected() as client:
         info = client.info()
-    return frozenset(capability for capability, told in _LIMITS.items() if info.get(told))
+    return frozenset(capability for capability, option in _LIMITS.items() if info.get(option))
 
 
 def owned() -> dict[str, str]:

@@ -74,7 +74,7 @@ class BrokerControl(_DescriptionPart):
     def words(self, action: Action) -> str:
         """Return a description of an action for people."""
         if not self.commands:
-            host = f"-H {told} " if (told := self.engine.get(DOCKER_HOST)) else ""
+            host = f"-H {address} " if (address := self.engine.get(DOCKER_HOST)) else ""
             return f"docker {host}{_DOCKER[action]} {self.container or self.compose}"
         where = "" if self.ssh is None else f"{self.ssh.user}@{self.ssh}: "
         return where + "; ".join(" ".join(argv) for argv in self.commands[action])
@@ -136,8 +136,8 @@ class ExternalBuild(Build):
         return None
 
     def obstacle(self, backend: str) -> str | None:
-        told = f"{EXTERNAL} is not deployed: its clients run on the backend {ONLY_CLIENTS}"
-        return None if backend == ONLY_CLIENTS else f"{told}, not on {backend}"
+        reason = f"{EXTERNAL} is not deployed: its clients run on the backend {ONLY_CLIENTS}"
+        return None if backend == ONLY_CLIENTS else f"{reason}, not on {backend}"
 
     def configured(self, layout: Layout) -> NoReturn:  # noqa: ARG002
         raise InfraError(f"{EXTERNAL} is not deployed: see infra.systems.external.system")

@@ -20,7 +20,7 @@ UNTOLD = -1
 
 _ANSWER_S = 1.5
 _SLACK_S = 1.0
-_NOBODY = -1
+_NO_LEADER = -1
 _QUIET: Mapping[str, str | int] = {
     "log_level": 0,
     # A paused broker is given up with the first request that it does not answer, so that the next
@@ -65,10 +65,10 @@ class ProbingObserver:
         def asked(client: AdminClient) -> Any:
             return _answer(client.describe_cluster(request_timeout=within_s), within_s)
 
-        told = self._ask(asked)
+        answer = self._ask(asked)
         return ClusterDescription(
-            cluster_id=told.cluster_id or "",
-            brokers={node.id: (node.host, node.port) for node in told.nodes},
+            cluster_id=answer.cluster_id or "",
+            brokers={node.id: (node.host, node.port) for node in answer.nodes},
         )
 
     def view(self) -> ClusterView:
@@ -85,9 +85,9 @@ class ProbingObserver:
     def _view(self, client: AdminClient) -> ClusterView:
         cluster = client.describe_cluster(request_timeout=_ANSWER_S)
         topics = _topics(client, self._topics())
-        told = _answer(cluster, _ANSWER_S)
+        answer = _answer(cluster, _ANSWER_S)
         return ClusterView(
-            brokers={node.id: _SESSION for node in told.nodes},
+            brokers={node.id: _SESSION for node in answer.nodes},
             controller=None,
             controller_epoch=0,
             partitions={(p.topic, p.partition): p for one in topics.values() for p in one},
@@ -166,12 +166,12 @@ def _answer(future: "Future[Any]", within_s: float) -> Any:
         raise ViewUnavailable(f"no answer within {within_s + _SLACK_S:g} s") from late
 
 
-def _partitions(topic: str, told: Any) -> Iterator[PartitionView]:
-    for one in told.partitions:
+def _partitions(topic: str, metadata: Any) -> Iterator[PartitionView]:
+    for one in metadata.partitions:
         yield PartitionView(
             topic=topic,
             partition=one.id,
-            leader=_NOBODY if one.leader is None else one.leader.id,
+            leader=_NO_LEADER if one.leader is None else one.leader.id,
             isr=tuple(node.id for node in one.isr),
             replicas=tuple(node.id for node in one.replicas),
             leader_epoch=UNTOLD,
@@ -212,11 +212,11 @@ def survey(described: DescribedCluster) -> SurveyedCluster:
     which librdkafka does not connect.
     """
     connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
-    told = ProbingObserver(connection).cluster(_WITHIN_S)
+    cluster = ProbingObserver(connection).cluster(_WITHIN_S)
     return SurveyedCluster(
-        cluster_id=told.cluster_id,
-        brokers=told.brokers,
-        in_force=_in_force(connection, min(told.brokers, default=0)),
+        cluster_id=cluster.cluster_id,
+        brokers=cluster.brokers,
+        in_force=_in_force(connection, min(cluster.brokers, default=0)),
     )
 
 

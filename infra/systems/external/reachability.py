@@ -91,12 +91,12 @@ def _metadata(connection: Mapping[str, str]) -> tuple[Mapping[int, Address], Seq
 
     try:
         client = AdminClient({**connection, "log_level": 0, "error_cb": heard})
-        told = client.list_topics(timeout=_METADATA_S)
+        metadata = client.list_topics(timeout=_METADATA_S)
     except KafkaException as failure:
         error: KafkaError = failure.args[0]
         late = error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
         return {}, errors if late or errors else [error.str()]
-    return {one.id: (one.host, one.port) for one in told.brokers.values()}, errors
+    return {one.id: (one.host, one.port) for one in metadata.brokers.values()}, errors
 
 
 def _unreachable(advertised: Mapping[int, Address]) -> Iterator[str]:

@@ -41,12 +41,12 @@ def looking_observer(
     return PollingObserver(
         lambda report: report(look()),
         _EVERY_S,
-        lambda change: on_change(_told(change)),
+        lambda change: on_change(_reported_change(change)),
         clock,
     )
 
 
-def _told(change: ClusterChange) -> ClusterChange:
+def _reported_change(change: ClusterChange) -> ClusterChange:
     """Remove the values that a client does not get: a null in the history is no epoch."""
     return replace(change, leader_epoch=None, controller_epoch=None, version=None)
 
@@ -195,9 +195,9 @@ class ExternalSystem:
 
         Nothing is deployed.
         """
-        told = self._await_all()
+        addresses = self._await_all()
         for server in self._brokers:
-            server.at(*told[server.id])
+            server.at(*addresses[server.id])
         if there := self._looking.described(self._topics):
             names = ", ".join(sorted(there))
             raise DeploymentError(
@@ -239,25 +239,25 @@ class ExternalSystem:
             undo(self._journal, lambda _line: None, _GONE_WITHIN_S)
 
     def _await_all(self) -> Mapping[int, tuple[str, int]]:
-        told: dict[int, tuple[str, int]] = {}
+        addresses: dict[int, tuple[str, int]] = {}
         silence = ["no broker answers"]
 
         def there() -> bool:
             try:
-                told.update(self._looking.cluster().brokers)
+                addresses.update(self._looking.cluster().brokers)
             except ViewUnavailable as reason:
                 silence[0] = str(reason)
-            return all(server.id in told for server in self._brokers)
+            return all(server.id in addresses for server in self._brokers)
 
         try:
             wait_until(there, _ANSWERS_WITHIN_S, "all brokers", interval=0.5)
         except TimeoutError as error:
-            found = ", ".join(map(str, sorted(told))) or silence[0]
+            found = ", ".join(map(str, sorted(addresses))) or silence[0]
             wanted = ", ".join(str(server.id) for server in self._brokers)
             raise DeploymentError(
                 f"the campaign names the brokers {wanted}, but {self.bootstrap_servers} has {found}"
             ) from error
-        return told
+        return addresses
 
     def _all_topics(self) -> Sequence[str]:
         return [*self._topics, *self._admin.made, _OFFSETS_TOPIC]

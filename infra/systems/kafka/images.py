@@ -224,8 +224,8 @@ def _image(client: "docker.DockerClient", name: str, wanted: str | None) -> "Ima
 
 
 def _digest(image: "Image", repository: str) -> str:
-    for told in image.attrs.get("RepoDigests") or ():
-        where, _, digest = told.partition("@")
+    for reference in image.attrs.get("RepoDigests") or ():
+        where, _, digest = reference.partition("@")
         if where.removeprefix(_HUB) == repository.removeprefix(_HUB):
             return str(digest)
     return str(image.id)

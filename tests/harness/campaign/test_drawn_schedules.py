@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.schedule import FAULTS_MAX, AtMost, FaultEntry, StoryEntry
-from ackproof.harness.campaign.plan.context import ground_of
+from ackproof.harness.campaign.plan.context import plan_context
 from ackproof.harness.campaign.plan.faults import Act, ScheduledFault, acts, lanes
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
 from ackproof.harness.campaign.problems.faults import fault_problems
-from ackproof.nemesis.targets.bounds import NOBODY, Count
+from ackproof.nemesis.targets.bounds import NO_SERVERS, Count
 from tests.support.builders.drafts import draft_of
 
 
@@ -37,7 +37,7 @@ def varied(campaign: Campaign, *faults: object, brokers: int = 5, **schedule: ob
 
 
 def plan(campaign: Campaign, seed: int) -> tuple[ScheduledFault, ...]:
-    return plan_on(campaign, seed, ground_of(campaign, next(campaign.cluster.points())[0]))
+    return plan_on(campaign, seed, plan_context(campaign, next(campaign.cluster.points())[0]))
 
 
 def reasons(campaign: Campaign) -> list[str]:
@@ -46,7 +46,7 @@ def reasons(campaign: Campaign) -> list[str]:
 
 def suffering(found: Sequence[Act], moment: int) -> Count:
     on = (act for act in found if act.start_ms <= moment < max(act.end_ms, act.start_ms + 1))
-    return sum((act.befalls for act in on), NOBODY)
+    return sum((act.affected for act in on), NO_SERVERS)
 
 
 def test_draws_keep_to_the_weights(campaign: Campaign) -> None:

@@ -12,7 +12,7 @@ from ackproof.harness.campaign.model.campaign import Campaign, Limits
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.schedule import FailoverSpec, FaultEntry
-from ackproof.harness.campaign.plan.context import CampaignTimings, fault_limit_ms, ground_of
+from ackproof.harness.campaign.plan.context import CampaignTimings, fault_limit_ms, plan_context
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.campaign.plan.scheduler import duration_ms, run_seed
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
@@ -25,7 +25,7 @@ TIMES = st.tuples(st.integers(0, 20_000), st.integers(20_000, 40_000))
 
 def plan(campaign: Campaign, seed: int) -> tuple[ScheduledFault, ...]:
     """On the campaign's one cluster."""
-    return plan_on(campaign, seed, ground_of(campaign, next(campaign.cluster.points())[0]))
+    return plan_on(campaign, seed, plan_context(campaign, next(campaign.cluster.points())[0]))
 
 
 def varied(campaign: Campaign, **schedule: object) -> Campaign:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.schedule import FaultEntry, StoryEntry
-from ackproof.harness.campaign.plan.context import ground_of
+from ackproof.harness.campaign.plan.context import plan_context
 from ackproof.harness.campaign.plan.faults import ScheduledFault, acts, lanes
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
@@ -51,7 +51,7 @@ def entry(story: str, **more: object) -> StoryEntry:
 
 
 def plan(campaign: Campaign, seed: int = 1) -> tuple[ScheduledFault, ...]:
-    return plan_on(campaign, seed, ground_of(campaign, next(campaign.cluster.points())[0]))
+    return plan_on(campaign, seed, plan_context(campaign, next(campaign.cluster.points())[0]))
 
 
 @pytest.mark.parametrize("name", catalogue())

@@ -75,9 +75,9 @@ def _await_pace(node: Node, name: str, rate: float) -> None:
     """From one second of true time to the next, told by the program itself."""
 
     def of_last_second() -> bool:
-        told = _told(node, name)
-        last_s, last_boot_s = told[-1]
-        before = [one for one in told if last_boot_s - 1.5 <= one[1] <= last_boot_s - 0.5]
+        reported_time = _times(node, name)
+        last_s, last_boot_s = reported_time[-1]
+        before = [one for one in reported_time if last_boot_s - 1.5 <= one[1] <= last_boot_s - 0.5]
         if not before:
             return False
         pace = (last_s - before[0][0]) / (last_boot_s - before[0][1])
@@ -89,21 +89,21 @@ def _await_pace(node: Node, name: str, rate: float) -> None:
 def _offset_ms(node: Node, name: str) -> float | None:
     """Return the offset of the clock from the last line; None before there is one. All nodes of
     tests are on this machine, and have its time since boot."""
-    told = _told(node, name)
-    if not told:
+    reported_time = _times(node, name)
+    if not reported_time:
         return None
-    last_s, last_boot_s = told[-1]
+    last_s, last_boot_s = reported_time[-1]
     return (last_s - last_boot_s - (time.time() - time.monotonic())) * 1_000
 
 
-def _told(node: Node, name: str) -> Sequence[tuple[float, float]]:
+def _times(node: Node, name: str) -> Sequence[tuple[float, float]]:
     """Time and time since boot, in seconds, of all its lines."""
     try:
         lines = node.read(node.log_directory / f"{name}.log").splitlines(keepends=True)
     except FileNotFoundError:
         return []
     whole = (line.split() for line in lines if line.endswith(b"\n"))
-    return [(float(told), float(since_boot)) for told, since_boot in whole]
+    return [(float(reported_time), float(since_boot)) for reported_time, since_boot in whole]
 
 
 def _shares(node: Node, process: Process) -> bool:

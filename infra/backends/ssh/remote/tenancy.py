@@ -54,8 +54,8 @@ def _of_interfaces() -> list[str]:
     program = which("ip", path=privilege.search_path())
     if program is None:
         return []
-    _, told, _ = carry_out([program, "-j", "address"])
-    entries = [info for link in json.loads(told or "[]") for info in link["addr_info"]]
+    _, listing, _ = carry_out([program, "-j", "address"])
+    entries = [info for link in json.loads(listing or "[]") for info in link["addr_info"]]
     found = [ipaddress.ip_address(entry["local"]) for entry in entries if "local" in entry]
     return [str(address) for address in found if not (address.is_loopback or address.is_link_local)]
 

@@ -134,8 +134,8 @@ class MetadataLog:
             if refusal is None:
                 return ReadingOrigin(controller=controller, epoch=self._quorum_epoch), found
             refusals[controller] = refusal
-        told = ", ".join(f"{controller}: {why}" for controller, why in refusals.items())
-        raise ViewUnavailable(f"no controller answers as the active controller ({told})")
+        reasons = ", ".join(f"{controller}: {why}" for controller, why in refusals.items())
+        raise ViewUnavailable(f"no controller answers as the active controller ({reasons})")
 
     def _from_active(self, deadline: float) -> PartitionData:
         """Return the answer of the connected controller.
@@ -168,7 +168,7 @@ class MetadataLog:
                 connection.close()
 
 
-def leader_told(address: Address, timeout_s: float) -> int | None:
+def reported_leader(address: Address, timeout_s: float) -> int | None:
     """Return the ``node.id`` of the controller that this one takes for the active one.
 
     Return -1 if it knows none, and None without an answer.
@@ -271,10 +271,10 @@ class Quorum:
 
     def modes(self) -> Mapping[str, str]:
         """Return ``leader`` or ``follower`` for each. One that follows no leader is left out."""
-        told = on_all(_told, list(self._controllers.values()))
+        leaders = on_all(_leader_by, list(self._controllers.values()))
         return {
             name: LEADER if leader == number else FOLLOWER
-            for (name, (number, _)), leader in zip(self._controllers.items(), told, strict=True)
+            for (name, (number, _)), leader in zip(self._controllers.items(), leaders, strict=True)
             if leader is not None and leader >= 0
         }
 
@@ -287,5 +287,5 @@ class Quorum:
     def vacate(self, broker: int) -> None: ...
 
 
-def _told(controller: tuple[int, Address]) -> int | None:
-    return leader_told(controller[1], _WITHIN_S)
+def _leader_by(controller: tuple[int, Address]) -> int | None:
+    return reported_leader(controller[1], _WITHIN_S)
