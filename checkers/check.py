@@ -23,6 +23,7 @@ from ackproof.checkers.engine.spark.session import is_local, require_workers, se
 from ackproof.checkers.engine.tasks import carry_out_here
 from ackproof.checkers.engine.work_items import WorkItem, work_items
 from ackproof.checkers.guarantees.judge import campaign_result
+from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
 from ackproof.checkers.root_cause.rows import ROOT_CAUSES
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult
 from ackproof.history import manifest
@@ -44,7 +45,7 @@ def check(
     progress: Callable[[str], None] | None = None,
     in_process: bool = False,
 ) -> CampaignResult:
-    """Check every run of a campaign and write ``anomalies.parquet`` and ``autopsies.parquet``.
+    """Check every run of a campaign and write ``anomalies.parquet`` and ``root-causes.parquet``.
 
     Args:
         directory: The results of a campaign: ``manifest.json`` and ``runs/<n>/history``. The
@@ -188,7 +189,7 @@ def _write_anomalies(
 def _write_root_causes(directory: AnyPath, rows: Iterable[AnyPath]) -> None:
     """Write the root causes of lost records to a file that appears only when it is complete."""
     with (
-        whole(directory / "autopsies.parquet") as file,
+        whole(directory / ROOT_CAUSES_FILE) as file,
         pq.ParquetWriter(file, ROOT_CAUSES, compression="zstd") as writer,
     ):
         for batch in (batch for some in rows for batch in root_causes(some)):

@@ -370,7 +370,7 @@ class Cause:
         anomaly: ``lost``, ``duplicated``, ``vanished-read``, ``inconsistent-read`` or
             ``divergent-replicas``.
         number: The number of the cause for this anomaly in the partition, from 1, as in the column
-            ``cause`` of ``autopsies.parquet``. The line that stands for the causes that are not
+            ``cause`` of ``root-causes.parquet``. The line that stands for the causes that are not
             reported has 0.
         kind: A :class:`checkers.root_cause.kinds.CauseKind`, or ``more`` for that line.
         sentence: The root cause as a sentence.

@@ -331,7 +331,7 @@ def _explained(
             place = rows.schema.get_field_index("fault")
             faults = pc.coalesce(found.faults, rows["fault"].combine_chunks())
             explained = rows.set_column(place, rows.schema.field(place), faults)
-        explained = explained.append_column("autopsy", found.of_records)
+        explained = explained.append_column("root_cause", found.of_records)
     except Exception as error:  # noqa: BLE001 - what was lost is lost, explained or not
         check_error = CheckError(checker=ROOT_CAUSE_ERROR, message=f"no root causes: {error!r}")
         return StepResult(rows=padded(item, rows), check_errors=(check_error,))

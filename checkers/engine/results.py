@@ -20,7 +20,7 @@ from ackproof.checkers.root_cause.rows import ROOT_CAUSE
 from ackproof.checkers.verdict import ANOMALIES, Cause
 from ackproof.history.storage import AnyPath
 
-FOUND = pa.schema([*ANOMALIES, pa.field("autopsy", ROOT_CAUSE)])
+FOUND = pa.schema([*ANOMALIES, pa.field("root_cause", ROOT_CAUSE)])
 """The schema of the rows of anomalies, each with its root cause if it has one."""
 
 HISTORY = "history"
@@ -34,14 +34,14 @@ REPLICAS = "replicas"
 """Stands in place of a checker if the logs of replicas could not be compared. The check error is
 reported, and only the guarantee that replicas agree becomes unknown."""
 
-ROOT_CAUSE_ERROR = "autopsy"
+ROOT_CAUSE_ERROR = "root cause"
 """Stands in place of a checker if root causes could not be found. The check error is reported, and
 no guarantee depends on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckError:
-    """A check error: a checker (or HISTORY, CONSUMPTION, REPLICAS, AUTOPSY_DOUBT) that could not
+    """A check error: a checker (or HISTORY, CONSUMPTION, REPLICAS, ROOT_CAUSE_ERROR) that could not
     judge a partition, and the reason."""
 
     checker: str
@@ -79,8 +79,8 @@ class StepResult:
 
 
 def _renumbered(rows: pa.Table, before: int) -> pa.Table:
-    place = rows.schema.get_field_index("autopsy")
-    root_causes = rows["autopsy"].combine_chunks()
+    place = rows.schema.get_field_index("root_cause")
+    root_causes = rows["root_cause"].combine_chunks()
     columns = dict(zip(ROOT_CAUSE.names, root_causes.flatten(), strict=True))
     columns["cause"] = pc.add(columns["cause"], before).cast(ROOT_CAUSE.field("cause").type)
     renumbered = pa.StructArray.from_arrays(
@@ -95,8 +95,8 @@ def padded(item: WorkItem, rows: pa.Table) -> pa.Table:
     """Return the rows of a rule in the shape of FOUND."""
     columns = {name: rows[name] for name in rows.column_names}
     columns["run"] = pa.repeat(pa.scalar(item.run, pa.int32()), len(rows))
-    if "autopsy" not in columns:
-        columns["autopsy"] = pa.nulls(len(rows), ROOT_CAUSE)
+    if "root_cause" not in columns:
+        columns["root_cause"] = pa.nulls(len(rows), ROOT_CAUSE)
     return pa.Table.from_arrays([columns[name] for name in FOUND.names], schema=FOUND)
 
 

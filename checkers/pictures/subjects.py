@@ -1,4 +1,4 @@
-"""The subjects of pictures among the rows of ``anomalies.parquet`` and ``autopsies.parquet``."""
+"""The subjects of pictures among the rows of ``anomalies.parquet`` and ``root-causes.parquet``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def subject_of_row(anomalies: pa.Table, root_causes: pa.Table, number: int) -> S
 
     Args:
         anomalies: The rows of ``anomalies.parquet``.
-        root_causes: The rows of ``autopsies.parquet``.
+        root_causes: The rows of ``root-causes.parquet``.
         number: The number of the row, from 1.
     """
     (row,) = anomalies.slice(number - 1, 1).to_pylist()

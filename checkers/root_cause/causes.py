@@ -112,7 +112,7 @@ def _more(left: Sequence[Cause]) -> Cause:
         left[0],
         number=0,
         kind=MORE,
-        sentence=f"{len(left):,} more causes are listed only in autopsies.parquet.",
+        sentence=f"{len(left):,} more causes are listed only in root-causes.parquet.",
         records=sum(one.records for one in left),
         promised=sum(one.promised for one in left),
         first_offset=None,

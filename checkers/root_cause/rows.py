@@ -1,4 +1,4 @@
-"""The root cause of one anomaly, as a row of ``autopsies.parquet``."""
+"""The root cause of one anomaly, as a row of ``root-causes.parquet``."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -13,6 +13,10 @@ from ackproof.checkers.root_cause.copies import Copies
 from ackproof.checkers.root_cause.narratives import Narrative
 from ackproof.checkers.root_cause.partition_context import PartitionContext
 from ackproof.checkers.verdict import ANOMALIES
+
+FILE = "root-causes.parquet"
+FORMER_FILE = "autopsies.parquet"
+"""The name of the file in results of earlier versions, which can still be reported."""
 
 _BROKERS = pa.list_(pa.int32())
 ROOT_CAUSE = pa.struct(
@@ -64,7 +68,7 @@ _WHOSE = (
     "fault",
 )
 ROOT_CAUSES = pa.schema([*(ANOMALIES.field(name) for name in _WHOSE), *ROOT_CAUSE.fields])
-"""The schema of ``autopsies.parquet``: the record, as in ``anomalies.parquet``, and its root
+"""The schema of ``root-causes.parquet``: the record, as in ``anomalies.parquet``, and its root
 cause."""
 
 

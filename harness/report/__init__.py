@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
+from ackproof.checkers.root_cause.rows import FORMER_FILE
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import about, axis, campaign_file, ci, losses, timeline, verdict
@@ -33,7 +35,8 @@ PAGE, JUNIT = "report.html", "junit.xml"
 
 def remove(directory: AnyPath) -> None:
     """Remove the files of a former check and report from a result directory."""
-    for name in (PAGE, JUNIT, verdict.FILE, losses.ANOMALIES_FILE, losses.AUTOPSIES_FILE):
+    tables = losses.ANOMALIES_FILE, ROOT_CAUSES_FILE, FORMER_FILE
+    for name in (PAGE, JUNIT, verdict.FILE, *tables):
         (directory / name).unlink(missing_ok=True)
 
 

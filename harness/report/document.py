@@ -134,8 +134,8 @@ class OpportunityDocument(Part):
 
 class CauseDocument(Part):
     """Anomalies of one kind and partition that have the same explanation. The analysis of each is
-    in `autopsies.parquet`. There are at most 20 for each anomaly of a partition, those that break a
-    guarantee first."""
+    in `root-causes.parquet`. There are at most 20 for each anomaly of a partition, those that break
+    a guarantee first."""
 
     run: int
     """The run's number."""
@@ -150,7 +150,7 @@ class CauseDocument(Part):
     """The partition's number."""
     number: int
     """The number of the cause, from 1, of its anomaly in its partition, as in the column `cause` of
-    `autopsies.parquet`; 0 for the line that stands for all causes that are not listed."""
+    `root-causes.parquet`; 0 for the line that stands for all causes that are not listed."""
     kind: str
     """The kind of the cause. Lost or vanished: `deposed-leader`, `unclean-election`,
     `lost-from-disk`, `cut-before-leading`, `let-in-too-early`, `not-replicated`, `unanswered`,

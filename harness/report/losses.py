@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.checkers.root_cause.rows import ROOT_CAUSES
+from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
+from ackproof.checkers.root_cause.rows import FORMER_FILE, ROOT_CAUSES
 from ackproof.checkers.verdict import ANOMALIES, Verdict
 from ackproof.harness.report.rows import CellRow, told
 from ackproof.history import storage
@@ -113,7 +114,6 @@ def _after_losses(rows: pa.Table) -> Counter[str | None]:
 # --- lost records ---------------------------------------------------------------------------------
 
 ANOMALIES_FILE = "anomalies.parquet"
-AUTOPSIES_FILE = "autopsies.parquet"
 
 LISTED_MAX = 100_000
 """The most records that the page lists one by one. Further ones are only in
@@ -251,8 +251,10 @@ def anomalies(directory: AnyPath) -> pa.Table:
 
 
 def root_causes(directory: AnyPath) -> pa.Table:
-    """Return all rows of autopsies.parquet. Raises as :func:`lost`."""
-    return _read(directory / AUTOPSIES_FILE, ROOT_CAUSES)
+    """Return all rows of root-causes.parquet, or of ``autopsies.parquet`` in results of earlier
+    versions. Raises as :func:`lost`."""
+    file, former = directory / ROOT_CAUSES_FILE, directory / FORMER_FILE
+    return _read(former if former.is_file() and not file.is_file() else file, ROOT_CAUSES)
 
 
 def _rows(directory: AnyPath, columns: Sequence[str] | None = None) -> pa.Table:

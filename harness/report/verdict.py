@@ -15,6 +15,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
+from ackproof.checkers.root_cause.rows import FORMER_FILE
 from ackproof.checkers.verdict import CampaignResult, CellResult
 from ackproof.harness.campaign.model.values import several
 from ackproof.harness.directory import CAMPAIGN_FILE, DamagedResults
@@ -23,7 +25,7 @@ from ackproof.harness.report import contradictions
 from ackproof.harness.report.about import About, moment
 from ackproof.harness.report.causes import grouped
 from ackproof.harness.report.document import VERSION, VerdictDocument
-from ackproof.harness.report.losses import ANOMALIES_FILE, AUTOPSIES_FILE
+from ackproof.harness.report.losses import ANOMALIES_FILE
 from ackproof.harness.report.opportunities import Opportunity
 from ackproof.harness.report.rows import known_anomalies
 from ackproof.harness.report.timeline import FaultSpan
@@ -231,7 +233,7 @@ def _fault(run: int, span: FaultSpan) -> dict[str, Any]:
 # The seal reveals an edited file, half a file, and a file of another check.
 
 SHA256 = "sha256"
-_BESIDE = (ANOMALIES_FILE, AUTOPSIES_FILE, manifest.FILE, CAMPAIGN_FILE)
+_BESIDE = (ANOMALIES_FILE, ROOT_CAUSES_FILE, FORMER_FILE, manifest.FILE, CAMPAIGN_FILE)
 _FAULTS = "runs/*/history/faults.*"
 
 

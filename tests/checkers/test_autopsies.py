@@ -37,7 +37,7 @@ from tests.support.builders.raw_logs import batches, write_replicas
 
 
 def only(world: World) -> Cause:
-    (cause,) = world.autopsies().causes
+    (cause,) = world.root_causes().causes
     return cause
 
 
@@ -58,7 +58,7 @@ def test_records_are_laid_to_the_faults_of_their_cause() -> None:
     """So that the causes of a report and its lost records count the same for each fault."""
     world = World(acks="1")
     lose(world, CauseKind.DEPOSED_LEADER, 1_500, 1_500)
-    performed = world.autopsies()
+    performed = world.root_causes()
     (cause,) = performed.causes
     assert performed.faults is not None
     assert performed.faults.to_pylist() == [",".join(cause.faults)] * cause.records
@@ -76,7 +76,7 @@ def test_a_follower_that_was_let_in_too_early_in_one_sentence() -> None:
         "broker-2 led epoch 2 from offset 5, without them; broker-1 truncated its log from 7 to 5 "
         "as follower of broker-2 in epoch 2 (leader epoch 0 and offset 5)."
     )
-    row = world.autopsies().of_records.to_pylist()[0]
+    row = world.root_causes().of_records.to_pylist()[0]
     assert (row["let_in"], row["let_in_by"]) == (world.rows[3]["time"], 3)
 
 
@@ -357,7 +357,7 @@ def test_each_lost_record_has_a_row_and_the_campaign_their_causes(
     (cause,) = result.causes
     assert (cause.records, cause.kind, cause.leaders) == (2, CauseKind.UNEXPLAINED, (1,))
     assert cause.sentence.endswith("; broker-1 still holds 2 of them.")
-    first, second = pq.read_table(directory / "autopsies.parquet").to_pylist()
+    first, second = pq.read_table(directory / "root-causes.parquet").to_pylist()
     assert (first["offset"], second["offset"]) == (1, 2)
     assert (first["time"], first["sent"]) == (at(9), at(9) - 5)
     assert (first["epochs"], first["isr"], first["next_offset"]) == ([0], [1, 2, 3], 1)
@@ -429,6 +429,6 @@ def log_of(tmp_path: Path, *lines: str) -> Path:
     return tmp_path
 
 
-def test_nothing_lost_has_no_autopsy() -> None:
-    performed = World().autopsies()
+def test_nothing_lost_has_no_root_cause() -> None:
+    performed = World().root_causes()
     assert (list(performed.causes), len(performed.of_records)) == ([], 0)

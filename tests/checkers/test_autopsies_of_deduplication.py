@@ -66,13 +66,13 @@ def known(world: World) -> tuple[PartitionHistory, PartitionContext]:
     return replace(indexed(world.made(), timeline=timeline), transactional=True), context
 
 
-def autopsies(world: World) -> RootCauses:
+def root_causes(world: World) -> RootCauses:
     history, context = known(world)
     return explain_lost(history, context, ALWAYS_VALID)
 
 
 def only(world: World) -> Cause:
-    (cause,) = autopsies(world).causes
+    (cause,) = root_causes(world).causes
     return cause
 
 
@@ -100,7 +100,7 @@ def test_deduplicated_loss_is_described_in_one_sentence() -> None:
         "confluentinc/librdkafka#5423; cut#1 was active on broker-1."
     )
     assert (cause.kind, cause.epochs, cause.leaders) == (CauseKind.DEDUPLICATED, (1,), (2,))
-    (row,) = autopsies(world).of_records.to_pylist()
+    (row,) = root_causes(world).of_records.to_pylist()
     assert (row["epochs"], row["next_leader"], row["cut_by"]) == ([1], None, [])
 
 

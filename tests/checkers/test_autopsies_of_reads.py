@@ -88,13 +88,13 @@ def test_vanished_reads_are_attributed_to_the_planted_cause(planted: Losses, ack
     by_sequence = {sequence: one for one in world.planted for sequence in one.sequences}
     told = set()
     for rows, found in performed(world).values():
-        for row, autopsy in zip(rows, found.of_records.to_pylist(), strict=True):
+        for row, root_cause in zip(rows, found.of_records.to_pylist(), strict=True):
             told.add(row["sequence"])
-            agrees(by_sequence[row["sequence"]], autopsy)
+            agrees(by_sequence[row["sequence"]], root_cause)
         assert sum(cause.records for cause in found.causes) == len(rows)
         assert found.faults is not None
         of_cause = {cause.number: attributed_faults(cause) for cause in found.causes}
-        laid = [of_cause[autopsy["cause"]] for autopsy in found.of_records.to_pylist()]
+        laid = [of_cause[root_cause["cause"]] for root_cause in found.of_records.to_pylist()]
         assert found.faults.to_pylist() == laid
         assert all(cause.promised == cause.records for cause in found.causes)
     # Of offsets that were lost more than once the last that was shown is told.
@@ -104,14 +104,17 @@ def test_vanished_reads_are_attributed_to_the_planted_cause(planted: Losses, ack
     assert told <= by_sequence.keys()
 
 
-def agrees(planted: Planted, autopsy: dict[str, object]) -> None:
-    assert autopsy["kind"] == planted.kind
-    assert (autopsy["epochs"], autopsy["leaders"]) == ([planted.epoch], [planted.leader])
-    assert autopsy["next_offset"] == planted.next_offset
-    assert (autopsy["next_leader"], autopsy["shown_to"]) == (planted.next_leader, ["reader-7"])
-    assert (autopsy["shown_by"], autopsy["shown_epoch"]) == (planted.leader, planted.epoch)
-    assert planted.leader in autopsy["cut_by"]
-    assert autopsy["below_watermark"] is None
+def agrees(planted: Planted, root_cause: dict[str, object]) -> None:
+    assert root_cause["kind"] == planted.kind
+    assert (root_cause["epochs"], root_cause["leaders"]) == ([planted.epoch], [planted.leader])
+    assert root_cause["next_offset"] == planted.next_offset
+    assert (root_cause["next_leader"], root_cause["shown_to"]) == (
+        planted.next_leader,
+        ["reader-7"],
+    )
+    assert (root_cause["shown_by"], root_cause["shown_epoch"]) == (planted.leader, planted.epoch)
+    assert planted.leader in root_cause["cut_by"]
+    assert root_cause["below_watermark"] is None
 
 
 def only(world: World, anomaly: str, *, epochs: bool = True) -> Cause:

@@ -1,5 +1,5 @@
-"""Generated duplicates, each for a known reason: the autopsy names it, and nothing else; and where
-evidence is taken away it does not pretend to know."""
+"""Generated duplicates with one known reason each. The root cause analysis names that reason and no
+other. Without the evidence it says that it does not know."""
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ def made(planted: Bursts, *, idempotent: bool, retries: int = -1) -> World:
 
 
 def holds(world: World) -> None:
-    performed = world.autopsies()
+    performed = world.root_causes()
     causes = sorted(performed.causes, key=lambda cause: cause.number)
     assert [cause.kind for cause in causes] == [one.kind for one in world.planted]
     rows = iter(performed.of_records.to_pylist())
@@ -76,18 +76,18 @@ def test_of_an_idempotent_producer_sessions_and_numbers_tell(planted: Bursts) ->
 def test_without_raw_logs_an_idempotent_producer_s_are_unknown(planted: Bursts) -> None:
     world = made(planted, idempotent=True)
     world.written.clear()
-    assert {cause.kind for cause in world.autopsies().causes} == {CauseKind.UNKNOWN}
+    assert {cause.kind for cause in world.root_causes().causes} == {CauseKind.UNKNOWN}
 
 
 @ANY_MACHINE
 @given(bursts(EXPECTED))
 def test_copies_of_a_producer_without_retries_are_unexplained(planted: Bursts) -> None:
     world = made(planted, idempotent=False, retries=0)
-    assert {cause.kind for cause in world.autopsies().causes} == {CauseKind.UNEXPLAINED}
+    assert {cause.kind for cause in world.root_causes().causes} == {CauseKind.UNEXPLAINED}
 
 
 def only(way: Way, *, idempotent: bool) -> Cause:
-    (cause,) = made([(way, 2, 0)], idempotent=idempotent).autopsies().causes
+    (cause,) = made([(way, 2, 0)], idempotent=idempotent).root_causes().causes
     return cause
 
 
@@ -115,10 +115,10 @@ def test_copies_that_a_log_should_have_deduplicated_are_unexplained() -> None:
     assert "nothing in the history explains it: they have the same producer id, epoch" in told
 
 
-def test_nothing_that_stands_twice_has_no_autopsy() -> None:
+def test_nothing_that_stands_twice_has_no_root_cause() -> None:
     world = World(idempotent=False)
     world.era()
     world.append(3, 0, 2, (-1, -1), 0)
     world.send(3, 0, 0, 1)
-    performed = world.autopsies()
+    performed = world.root_causes()
     assert (list(performed.causes), len(performed.of_records)) == ([], 0)

@@ -1,5 +1,5 @@
-"""Generated differences of two replicas, each for a known reason: the autopsy names it; and where
-evidence is taken away it says that it does not know, or that nothing explains it."""
+"""Generated differences of two replicas with one known reason each. The root cause analysis names
+it. Without the evidence it says that it does not know, or that nothing explains the difference."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -91,11 +91,13 @@ def parting(
 def performed(
     context: PartitionContext, divergent_ranges: Sequence[DivergentRange]
 ) -> tuple[list[dict[str, Any]], list[Cause]]:
-    autopsies = DivergenceCauses(context=context, cell="c", topic="t", partition=0, promised=True)
+    root_causes = DivergenceCauses(context=context, cell="c", topic="t", partition=0, promised=True)
     rows = [
-        row for one in divergent_ranges for row in autopsies.performed([one]).of_records.to_pylist()
+        row
+        for one in divergent_ranges
+        for row in root_causes.performed([one]).of_records.to_pylist()
     ]
-    return rows, autopsies.causes()
+    return rows, root_causes.causes()
 
 
 @ANY_MACHINE

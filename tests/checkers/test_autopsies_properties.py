@@ -1,5 +1,8 @@
-"""Generated losses, each of a known kind: the autopsy names who acked them in which epoch, who led
-next without them, the fault and the kind; and what nothing explains is called that."""
+"""Generated losses of one known kind each.
+
+The root cause analysis names the leader that acknowledged the records, its epoch, the next leader,
+the fault and the kind. A loss that nothing explains is reported as unexplained.
+"""
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -30,7 +33,7 @@ def losses(kinds: tuple[CauseKind, ...]) -> st.SearchStrategy[list[tuple[CauseKi
 
 
 def holds(world: World) -> None:
-    performed = world.autopsies()
+    performed = world.root_causes()
     rows = performed.of_records.to_pylist()
     lost = [sequence for planted in world.planted for sequence in planted.sequences]
     assert len(rows) == len(lost)

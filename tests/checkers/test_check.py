@@ -45,7 +45,7 @@ from tests.support.oracles.reference_checker import findings
 pytestmark = pytest.mark.spark
 
 WELL = kept(BEFORE, DURING, AFTER)
-LEFT = {"campaign.yaml", FILE, "runs", "anomalies.parquet", "autopsies.parquet"}
+LEFT = {"campaign.yaml", FILE, "runs", "anomalies.parquet", "root-causes.parquet"}
 
 
 def run(made: Made = WELL, **changes: Any) -> MadeRun:

@@ -257,7 +257,7 @@ def test_results_in_a_store_are_checked_there(
     before = there.holds("run")
     verdict = by_itself(CHECK, cluster, uri)
     held = there.holds("run")
-    assert held.keys() - before.keys() == {"anomalies.parquet", "autopsies.parquet"}
+    assert held.keys() - before.keys() == {"anomalies.parquet", "root-causes.parquet"}
     assert not [name for name, content in held.items() if SECRET.encode() in content]
     assert check(directory, spark=spark).verdict.value == verdict == "fail"
     copied = tmp_path / "copied"

@@ -98,7 +98,7 @@ def test_replicas_that_do_not_agree_fail_and_say_where(tmp_path: Path, spark: Sp
         ("divergent-replicas", 1),
         ("divergent-replicas", 2),
     }
-    rows = pq.read_table(directory / "autopsies.parquet").to_pylist()
+    rows = pq.read_table(directory / "root-causes.parquet").to_pylist()
     assert [(row["brokers"], row["offset"], row["last_offset"]) for row in rows] == [
         ([1, 2], 2, 2),
         ([1, 3], 0, 1),

@@ -62,7 +62,7 @@ def test_a_check_on_its_own_ends_its_jvm_and_leaves_nothing(tmp_path: Path) -> N
         "manifest.json",
         "runs",
         "anomalies.parquet",
-        "autopsies.parquet",
+        "root-causes.parquet",
     }
 
 

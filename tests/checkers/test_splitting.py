@@ -224,7 +224,7 @@ def _told(rows: Iterator[dict[str, Any]] | Any) -> list[str]:
 def test_slices_yield_the_same_results_as_the_whole_partition(
     tmp_path_factory: pytest.TempPathFactory, item: WorkItem, data: st.DataObject
 ) -> None:
-    """Rows, autopsies and counts, whatever happened."""
+    """Rows, root causes and counts, whatever happened."""
     directory = tmp_path_factory.mktemp("one")
     partition = data.draw(partitions())
     read = FinalRead(
@@ -277,7 +277,7 @@ def test_rare_anomalies_may_be_judged_by_slices(
     if sliced is None:
         return
     rows, totals = whole(given_item)
-    assert _without_autopsies(sliced[0]) == _without_autopsies(rows)
+    assert _without_root_causes(sliced[0]) == _without_root_causes(rows)
     assert sliced[1].counts == totals.counts
     assert sum(one.records for one in sliced[1].causes) == sum(one.records for one in totals.causes)
 
@@ -301,11 +301,11 @@ def test_duplicate_is_counted_once_when_its_copies_stand_at_acked_offsets(
     assert sliced is not None
     rows, totals = whole(given_item)
     assert totals.counts["duplicated"] == sliced[1].counts["duplicated"] == 1
-    assert _without_autopsies(sliced[0]) == _without_autopsies(rows)
+    assert _without_root_causes(sliced[0]) == _without_root_causes(rows)
 
 
-def _without_autopsies(rows: Sequence[str]) -> list[str]:
-    return _told({**json.loads(row), "autopsy": None} for row in rows)
+def _without_root_causes(rows: Sequence[str]) -> list[str]:
+    return _told({**json.loads(row), "root_cause": None} for row in rows)
 
 
 def planted() -> Partition:

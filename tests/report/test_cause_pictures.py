@@ -140,7 +140,7 @@ def test_names_in_a_picture_are_escaped() -> None:
 def test_damaged_results_cost_the_pictures_and_not_the_report(tmp_path: Path) -> None:
     directory = lost_in_an_election(tmp_path / "results")
     result = reported_result(directory)
-    (directory / "autopsies.parquet").write_bytes(b"damaged")
+    (directory / "root-causes.parquet").write_bytes(b"damaged")
     pictures = drawn.of_report(directory, firsts(result), ())
     assert [type(one) for one in pictures.causes.values()] == [str]
 

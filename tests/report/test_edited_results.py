@@ -17,7 +17,7 @@ from ackproof.harness import report
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import DamagedResults
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.report import index, verdict
+from ackproof.harness.report import index, losses, verdict
 from ackproof.harness.side_by_side.members import MatrixSystem, read
 from ackproof.harness.subprocesses import CachedRun
 from tests.support.builders.checked_runs import WELL, checked, two_cells
@@ -53,7 +53,7 @@ def write_companions(directory: Path, result: CampaignResult) -> None:
     names = [name for name, count in result.anomalies.items() for _ in range(count)]
     rows = [{**place, "anomaly": name} for name in names]
     pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES), directory / "anomalies.parquet")
-    pq.write_table(ROOT_CAUSES.empty_table(), directory / "autopsies.parquet")
+    pq.write_table(ROOT_CAUSES.empty_table(), directory / "root-causes.parquet")
 
 
 def edit(directory: Path, change: Change, *, sealed: bool = True) -> None:
@@ -191,7 +191,7 @@ def test_edit_that_contradicts_nothing_is_noticed_by_the_seal(
     "name",
     [
         "anomalies.parquet",
-        "autopsies.parquet",
+        "root-causes.parquet",
         "manifest.json",
         "campaign.yaml",
         "runs/1/history/faults.harness.parquet",
@@ -204,7 +204,7 @@ def test_changed_file_beside_the_verdict_is_refused(results: Path, name: str) ->
         assert f"{name} was changed after the check" in told, reader
 
 
-@pytest.mark.parametrize("name", ["anomalies.parquet", "autopsies.parquet", "manifest.json"])
+@pytest.mark.parametrize("name", ["anomalies.parquet", "root-causes.parquet", "manifest.json"])
 def test_missing_file_beside_the_verdict_is_named_once(results: Path, name: str) -> None:
     (results / name).unlink()
     told = invoke("report", results)
@@ -219,6 +219,19 @@ def test_unedited_results_are_accepted(results: Path) -> None:
     assert invoke("compare", results, results).exit_code == 0
     edit(results, lambda _: None, sealed=False)
     assert invoke("report", results).exit_code == ExitStatus.BROKEN, "of a former version"
+
+
+def test_results_with_the_former_name_of_the_root_causes_are_accepted(results: Path) -> None:
+    former, document = results / "autopsies.parquet", results / verdict.FILE
+    (results / "root-causes.parquet").rename(former)
+    content = json.loads(document.read_text())
+    rest = {name: value for name, value in content.items() if name not in ("sha256", "files")}
+    document.write_text(json.dumps(verdict.sealed(results, rest)))
+    assert former.name in json.loads(document.read_text())["files"]
+    assert invoke("report", results).exit_code == ExitStatus.BROKEN
+    assert losses.root_causes(results) == ROOT_CAUSES.empty_table()
+    report.remove(results)
+    assert not former.exists()
 
 
 def test_verdict_alone_is_compared(results: Path, tmp_path: Path) -> None:

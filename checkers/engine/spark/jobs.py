@@ -66,12 +66,12 @@ def anomalies(directory: AnyPath, columns: Sequence[str]) -> Iterator[pa.RecordB
 
 
 def root_causes(directory: AnyPath) -> Iterator[pa.RecordBatch]:
-    """Yield the root causes among the rows that one job wrote (AUTOPSIES)."""
+    """Yield the root causes among the rows that one job wrote (ROOT_CAUSES)."""
     named = [name for name in ROOT_CAUSES.names if name in FOUND.names]
     for batch in rows_of(directory):
-        performed = batch.filter(batch["autopsy"].is_valid())
+        performed = batch.filter(batch["root_cause"].is_valid())
         columns = [performed[name] for name in named]
-        columns += performed["autopsy"].flatten()
+        columns += performed["root_cause"].flatten()
         yield pa.record_batch(columns, schema=ROOT_CAUSES)
 
 

@@ -43,7 +43,7 @@ class Results:
     """The results of a check that pictures are drawn from.
 
     Attributes:
-        anomalies, root_causes: The rows of ``anomalies.parquet`` and ``autopsies.parquet``.
+        anomalies, root_causes: The rows of ``anomalies.parquet`` and ``root-causes.parquet``.
         run: Returns the evidence of the run with a number, or None if the manifest has no such run.
     """
 
@@ -62,7 +62,7 @@ class Results:
         """Return the picture of a cause. Raises NotDrawn."""
         subject = self._subject(cause)
         if subject is None:
-            raise NotDrawn("it has no row in autopsies.parquet")
+            raise NotDrawn("it has no row in root-causes.parquet")
         return self._picture(subject)
 
     def of_first(self, row: losses.Row) -> LogPicture:

@@ -1,5 +1,5 @@
 """Losses by chance, each of a known kind: what clients, ZooKeeper and brokers would tell of them,
-and what an autopsy has to find."""
+and what a root cause analysis has to find."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -169,7 +169,7 @@ class World:
         )
         return partition_context(told), known
 
-    def autopsies(self) -> RootCauses:
+    def root_causes(self) -> RootCauses:
         around, known = self.context()
         return explain_lost(indexed(self.made(), timeline=known), around, ALWAYS_VALID)
 

@@ -59,8 +59,8 @@ def facts_of(world: World, *, collected_of: Sequence[int] = BROKERS) -> Facts:
 
 
 def tables_of(world: World) -> tuple[pa.Table, pa.Table]:
-    """Return the rows of ``anomalies.parquet`` and ``autopsies.parquet`` of a world's losses."""
-    found = world.autopsies()
+    """Return the rows of ``anomalies.parquet`` and ``root-causes.parquet`` of a world's losses."""
+    found = world.root_causes()
     by_name = {(s.producer, s.sequence): s for s in world.sends if s.type == "ok"}
     lost = [by_name[1, number] for planted in world.planted for number in planted.sequences]
     whose = {"run": 1, "cell": CELL, "anomaly": "lost", "topic": TOPIC, "partition": 0}

@@ -1,5 +1,5 @@
 """Records that stand in a log more than once, each for a known reason: what clients, raw logs and
-ZooKeeper would tell of them, and what an autopsy has to find."""
+ZooKeeper would tell of them, and what a root cause analysis has to find."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -103,7 +103,7 @@ class World:
         history = indexed(made, timeline=PartitionTimeline(acks="all", watched=True))
         return replace(history, written=self.written)
 
-    def autopsies(self, **changes: Any) -> RootCauses:
+    def root_causes(self, **changes: Any) -> RootCauses:
         return explain_duplicates(self.history(), replace(self.context, **changes), ALWAYS_VALID)
 
 
