@@ -6,6 +6,7 @@ Text stays text, so that it can be read aloud, searched and copied, and takes th
 import io
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -204,6 +205,9 @@ _LETTER_IN, _LEGEND_LINE_IN, _LEGEND_ROW_IN = 0.083, 0.6, 0.21
 """The sizes of a legend in inches, at the text size of the page: a letter, the part beside the
 text, and a row."""
 
+_POINTS_MAX = 600
+"""The most points of a line. In a longer run, a point is the mean of several seconds."""
+
 _ACKS_ORDER = ("0", "1", "all")
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -352,11 +356,12 @@ def _panel(
     span: tuple[int, int],
 ) -> None:
     first, last = span
+    width = math.ceil((last - first + 1) / _POINTS_MAX)
     for cell in cells:
-        series = run.acks.get(cell.cell, {})
+        series = _means(run.acks.get(cell.cell, {}), first, width)
         # A long time without acks needs only the two ends of its line, so that a year costs
         # nothing.
-        turns = {first, last, *series, *(second + 1 for second in series)}
+        turns = {first, last, *series, *(second + width for second in series)}
         seconds = sorted(second for second in turns if first <= second <= last)
         axes.step(
             [second - first for second in seconds],
@@ -370,6 +375,14 @@ def _panel(
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0)
+
+
+def _means(acks: Mapping[int, int], first: int, width: int) -> Mapping[int, float]:
+    """Return the mean acks per second of each ``width`` seconds, by their first second."""
+    sums: Counter[int] = Counter()
+    for second, count in acks.items():
+        sums[second - (second - first) % width] += count
+    return {second: count / width for second, count in sums.items()}
 
 
 def _leader_marks(axes: Axes, run: Timeline, span: tuple[int, int]) -> None:

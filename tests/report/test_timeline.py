@@ -6,13 +6,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.checkers.verdict import ANOMALIES
+from ackproof.checkers.verdict import ANOMALIES, Verdict
 from ackproof.harness import report
 from ackproof.harness.report import figures
-from ackproof.harness.report.timeline import FaultSpan, StoryPart
+from ackproof.harness.report.rows import rows
+from ackproof.harness.report.timeline import FaultSpan, StoryPart, Timeline
 from ackproof.history.manifest import PlannedFault
 from tests.support.builders.checked_runs import checked
 from tests.support.builders.histories import MadeRun, a_fault, kept, write_campaign
+from tests.support.builders.results import cell_result, of_cells
 
 T0 = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
@@ -98,3 +100,19 @@ def test_a_fault_of_a_story_is_shown_as_its_step(tmp_path: Path) -> None:
     for name in ("crash-loop#1", "bounce-1", "rolling-restart#2", "restart-1", "kill#3"):
         assert f">{name}</text>" in picture
     assert ">kill#1</text>" not in picture
+
+
+@pytest.mark.parametrize(("width", "means"), [(1, {10: 4, 11: 2, 13: 6}), (3, {10: 2, 13: 2})])
+def test_points_of_a_long_picture_are_means_of_several_seconds(
+    width: int, means: dict[int, float]
+) -> None:
+    assert figures._means({10: 4, 11: 2, 13: 6}, 10, width) == means
+
+
+def test_picture_of_a_long_run_is_as_small_as_that_of_a_short_one() -> None:
+    def size(seconds: int) -> int:
+        first = T0 // SECOND
+        acks = {"c": {first + n: 100 + n % 7 for n in range(seconds)}}
+        return len(figures.timeline(Timeline(acks=acks), rows(of_cells(Verdict.PASS, cell_result("c")))))
+
+    assert size(4 * 3600) < 1.5 * size(600)

@@ -2,14 +2,16 @@
 // beside them. Everything that is written into the page is text, never markup.
 "use strict";
 (() => {
-  const GUTTER = 58, PLOT = 150, ROW = 36, BAR = 17, LINES_MAX = 12, ROWS_FIRST = 12;
+  const GUTTER = 58, PLOT = 150, ROW = 36, BAR = 17, LINES_MAX = 12, ROWS_FIRST = 12, EDGE = 6, LONG = 600;
   const SERIES = 4, DASHES = [[], [7, 3], [2, 3]];
+  const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400];
   const media = matchMedia("(prefers-color-scheme: dark)");
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const series = (n) => colour(`series-${n % SERIES}`);
   const count = (n) => n.toLocaleString("en-US", { maximumFractionDigits: n < 10 ? 1 : 0 });
   const seconds = (s) => `${s.toLocaleString("en-US", { maximumFractionDigits: 2 })} s`;
+  const two = (n) => String(n).padStart(2, "0");
   const milliseconds = (ms) => (ms == null ? "none" : ms >= 1000 ? `${+(ms / 1000).toPrecision(3)} s` : `${+ms.toPrecision(3)} ms`);
   const sum = (numbers) => numbers.reduce((all, one) => all + one, 0);
 
@@ -59,6 +61,13 @@
       media.addEventListener("change", () => this.build());
     }
 
+    // Return a time on the axis in words: "12.5 s", or "1:02:03" in a long run.
+    words(time) {
+      if (this.length <= LONG) return seconds(time);
+      const whole = Math.round(time);
+      return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}:${two(whole % 60)}`;
+    }
+
     get width() { return this.panels.clientWidth; }
     get cells() { return this.doc.cells.filter((one) => !this.cell || one.name === this.cell); }
 
@@ -91,8 +100,8 @@
       this.bands.style.height = `${lanes * 1.7}rem`;
       this.links = this.doc.faults.map((fault) => {
         const proven = fault.proven ? "" : ", effect not proven";
-        const until = fault.until == null ? "not proven healed" : `to ${seconds(fault.until)}`;
-        const words = `${fault.label} on ${fault.servers}, from ${seconds(fault.since)} ${until}${proven}`;
+        const until = fault.until == null ? "not proven healed" : `to ${this.words(fault.until)}`;
+        const words = `${fault.label} on ${fault.servers}, from ${this.words(fault.since)} ${until}${proven}`;
         const link = element("a", { href: `#${fault.anchor}`, title: words, textContent: fault.label });
         link.setAttribute("aria-label", words);
         link.style.top = `${fault.lane * 1.7}rem`;
@@ -113,7 +122,7 @@
         link.style.left = `${Math.min(left, width - 6)}px`;
         link.style.width = `${Math.max(6, right - left)}px`;
       });
-      this.shown.textContent = `${seconds(from)} to ${seconds(to)}`;
+      this.shown.textContent = `${this.words(from)} to ${this.words(to)}`;
     }
 
     // --- what is shown
@@ -189,7 +198,7 @@
         return;
       }
       const clock = new Date(this.doc.start_ms + 1000 * this.bin * this.doc.bin_s).toISOString().slice(11, 23);
-      const parts = [`${seconds(this.bin * this.doc.bin_s)} (${clock} UTC)`, this.traffic(), ...this.damage(), ...this.open()];
+      const parts = [`${this.words(this.bin * this.doc.bin_s)} (${clock} UTC)`, this.traffic(), ...this.damage(), ...this.open()];
       if (this.row != null && this.rows[this.row]) parts.push(this.rows[this.row].tell(this.time));
       else parts.push(...this.short());
       this.told.textContent = parts.filter(Boolean).join(" \u00b7 ");
@@ -289,7 +298,7 @@
         padding: [6, 0, 0, 0],
         scales: { x: { time: false, range: () => this.view }, ...scales },
         axes: [
-          { ...axis, grid, size: 26, space: 70, values: (_, ticks) => ticks.map(seconds) },
+          { ...axis, grid, size: 26, space: 70, values: (_, ticks) => ticks.map((tick) => this.words(tick)), incrs: this.length <= LONG ? undefined : MINUTES },
           { ...axis, grid, ...yAxis },
         ],
         cursor: {
@@ -328,6 +337,7 @@
       const { ctx, bbox } = chart, [from, to] = this.view;
       ctx.save();
       ctx.fillStyle = colour("fault");
+      // Lines of narrow bands would hide what is drawn over them.
       for (const fault of this.doc.faults) {
         const until = fault.until ?? this.length;
         if (until < from || fault.since > to) continue;
@@ -336,7 +346,7 @@
         ctx.globalAlpha = 0.13;
         ctx.fillRect(left, bbox.top, Math.max(1, right - left), bbox.height);
         ctx.globalAlpha = 0.6;
-        if (fault.since >= from) ctx.fillRect(left, bbox.top, 1, bbox.height);
+        if (fault.since >= from && right - left > EDGE) ctx.fillRect(left, bbox.top, 1, bbox.height);
       }
       ctx.restore();
     }
