@@ -228,7 +228,7 @@ def test_unknown_losses_are_not_observed_and_known_ones_are_none(tmp_path: Path)
     assert (known.lost, known.duplicated) == ([], [])
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     st.lists(
         st.tuples(st.floats(1, 20_000), st.sampled_from(["ok", "fail", "info"]), st.booleans()),
@@ -275,6 +275,14 @@ def test_faults_are_bands_with_links_to_their_rows(tmp_path: Path) -> None:
         (15.1, 30, True),
         (31.1, None, False),
     ]
+
+
+def test_links_of_a_later_run_are_its_own(tmp_path: Path) -> None:
+    document(tmp_path, run())
+    history = tmp_path / "runs" / "1" / "history"
+    drawn = axis.read(2, history, timeline.faults(history), (), anomalies())
+    assert drawn is not None
+    assert [one.anchor for one in drawn.faults] == ["fault-1-run-2"]
 
 
 # --- the cluster
@@ -349,14 +357,14 @@ def test_times_without_observation_are_recorded(tmp_path: Path) -> None:
 
 
 def test_many_changes_of_a_partition_keep_the_smallest_isr_of_each_bin() -> None:
-    rows = [state(n / 4, 1, n, (1,) if n % 4 == 3 else (1, 2, 3)) for n in range(40_000)]
+    rows = [state(n / 4, 1, n, (1,) if n % 4 == 3 else (1, 2, 3)) for n in range(4_000)]
     planned = cell().cell
-    ((row,), left) = partition_rows(rows, [planned], (), bins(at(0), at(10_000)), {})
+    ((row,), left) = partition_rows(rows, [planned], (), bins(at(0), at(1_000)), {})
     spans = row.spans or ()
     assert left == 0
     assert len(spans) <= 2 * POINTS_MAX
     assert {len(one.isr or ()) for one in spans} == {1}
-    assert sum(one.changes for one in spans if one.changes > 1) == 40_000
+    assert sum(one.changes for one in spans if one.changes > 1) == 4_000
 
 
 def test_partitions_with_losses_and_small_isrs_are_chosen_if_there_are_many() -> None:
@@ -429,6 +437,37 @@ def test_lag_without_commits_or_offsets_is_not_observed(tmp_path: Path) -> None:
     assert tail.lag is None
     assert "acks=0" in tail.why
     assert tail.undelivered is not None
+
+
+def test_planned_consumer_without_rows_is_not_observed(tmp_path: Path) -> None:
+    (one,) = document(tmp_path, with_consumers(MadeConsumer())).readers
+    assert (one.name, one.lag, one.undelivered) == ("reader-0", None, None)
+    assert "no partition of this consumer" in one.why
+
+
+def test_damaged_polls_cost_the_other_charts_nothing(tmp_path: Path) -> None:
+    polls = [seen(1, 0, 1, 0, at(6))]
+    made = MadeConsumer(polls=polls, assigned=[assigned(0, at(1), 0)])
+    document(tmp_path, with_consumers(made))
+    history = tmp_path / "runs" / "1" / "history"
+    (file,) = history.glob("polls.*")
+    file.write_bytes(file.read_bytes()[:-20])
+    planned = manifest.read(tmp_path).runs[0]
+    cells = [cell_result("c", topic="t", settings=planned.cells[0].cell.settings)]
+    drawn = axis.read(1, history, (), cells, anomalies(), planned)
+    assert drawn is not None
+    assert drawn.readers == []
+    assert file.name in drawn.readers_damage
+    assert sum(drawn.cells[0].acked) == 3
+
+
+def test_records_of_a_transactional_cell_are_not_counted_as_undelivered(tmp_path: Path) -> None:
+    made = MadeConsumer(assigned=[assigned(0, at(1), 0)])
+    run_of_it = with_consumers(made, cells=(cell().model_copy(update={"transactional": True}),))
+    (one,) = document(tmp_path, run_of_it).readers
+    assert one.undelivered is None
+    assert "aborted" in one.why
+    assert one.lag is not None
 
 
 def test_record_that_was_read_before_its_ack_is_never_undelivered(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_moment_is_read_out_with_mouse_and_keyboard(page: Path, eyes: Eyes) -> N
         expect(told).to_contain_text("t-0: broker-2, epoch 1, ISR [2] < 2")
         window.locator(".axis select").select_option("d")
         expect(window.get_by_text("No record was lost or duplicated.")).to_be_visible()
-        expect(window.get_by_text("the history has no consumers here")).to_be_visible()
+        expect(window.get_by_text("This cell has no consumers.")).to_be_visible()
         assert said == []
 
 

@@ -113,6 +113,8 @@ def test_picture_of_a_long_run_is_as_small_as_that_of_a_short_one() -> None:
     def size(seconds: int) -> int:
         first = T0 // SECOND
         acks = {"c": {first + n: 100 + n % 7 for n in range(seconds)}}
-        return len(figures.timeline(Timeline(acks=acks), rows(of_cells(Verdict.PASS, cell_result("c")))))
+        return len(
+            figures.timeline(Timeline(acks=acks), rows(of_cells(Verdict.PASS, cell_result("c"))))
+        )
 
     assert size(4 * 3600) < 1.5 * size(600)

@@ -19,10 +19,12 @@ from ackproof.checkers.context.faults import Partition, faults_of
 from ackproof.checkers.verdict import CellResult
 from ackproof.harness.report.axis import cluster, readers, sends
 from ackproof.harness.report.axis.bins import Bins, bins, lanes
-from ackproof.harness.report.axis.document import Band, Document
+from ackproof.harness.report.axis.document import Band, Document, ReaderCurves
 from ackproof.harness.report.axis.sends import Losses
 from ackproof.harness.report.timeline import FaultSpan, fault_anchor
 from ackproof.history import reader
+from ackproof.history.cell import Cell
+from ackproof.history.errors import DamagedFiles
 from ackproof.history.manifest import PlannedRun
 from ackproof.history.storage import AnyPath
 
@@ -82,7 +84,7 @@ def read(
     facts = faults_of(
         reader.read(history, "faults").to_pylist(), planned.faults if planned else None
     )
-    transactional = [one.cell.name for one in planned.cells if one.transactional] if planned else []
+    consumers, damage = _readers(history, settings, planned, within)
     partitions, left = cluster.partition_rows(rows, settings, facts, within, _damaged(anomalies))
     return Document(
         start_ms=within.start // 1_000_000,
@@ -95,19 +97,37 @@ def read(
         partitions_left=left,
         unobserved=cluster.unobserved(rows, within),
         cluster=cluster.state_rows(rows, within),
-        readers=readers.curves(history, settings, transactional, within),
+        readers=consumers,
+        readers_damage=damage,
     )
+
+
+def _readers(
+    history: AnyPath, cells: Sequence[Cell], planned: PlannedRun | None, within: Bins
+) -> tuple[list[ReaderCurves], str]:
+    """Return the consumers, or why they cannot be read: that costs the other charts nothing."""
+    transactional = [one.cell.name for one in planned.cells if one.transactional] if planned else []
+    clients = [
+        (one.cell, one.client)
+        for one in (planned.writers if planned else ())
+        # A client that would replace another one starts only if that one is crashed.
+        if one.table == "polls" and one.cell and one.client and one.instead_of is None
+    ]
+    try:
+        return readers.curves(history, cells, transactional, clients, within), ""
+    except DamagedFiles as error:
+        return [], str(error)
 
 
 def _bins(
     history: AnyPath, faults: Sequence[FaultSpan], phases: Sequence[Mapping[str, Any]]
 ) -> Bins | None:
     """Return the bins from the beginning of the workload, or of the first send without it, to the
-    last event of clients, faults or steps."""
-    spans = [sends.span(history, table) for table in ("sends", "polls")]
-    if spans[0] is None:
+    last event of producers, faults or steps."""
+    span = sends.span(history)
+    if span is None:
         return None
-    times = [time for span in spans if span is not None for time in span]
+    times = [*span]
     times += [time for fault in faults for time in (fault.start, fault.end) if time is not None]
     times += [row["time"] for row in phases if row["phase"] not in (*_BEFORE, *_AFTERWARDS)]
     return bins(min(times), max(times))

@@ -391,7 +391,8 @@
     readers() {
       const mine = this.doc.readers.filter((one) => !this.cell || one.cell === this.cell);
       const panel = this.panel("Consumers");
-      if (!mine.length) return panel.append(element("p", { textContent: "Not observed: the history has no consumers here." }));
+      if (this.doc.readers_damage) return panel.append(element("p", { textContent: `Not observed: ${this.doc.readers_damage}` }));
+      if (!mine.length) return panel.append(element("p", { textContent: this.cell ? "This cell has no consumers." : "This run has no consumers." }));
       for (const one of mine.filter((reader) => reader.why)) panel.append(element("p", { className: "faint", textContent: `${one.name}, not observed: ${one.why}.` }));
       const kinds = [["lag", "lag"], ["undelivered", "acknowledged and not yet read"]];
       const few = mine.length * 2 <= LINES_MAX && this.cell;

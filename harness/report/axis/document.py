@@ -156,6 +156,7 @@ class Document:
         unobserved: Times in which nothing of the cluster was observed.
         cluster: The controller, and the brokers' sessions.
         readers: The consumers.
+        readers_damage: Why the consumers cannot be read; empty if they can.
     """
 
     start_ms: int
@@ -169,6 +170,7 @@ class Document:
     unobserved: Sequence[tuple[float, float]]
     cluster: Sequence[StateRow]
     readers: Sequence[ReaderCurves]
+    readers_damage: str
 
     def to_json(self) -> str:
         """Return the document as JSON that is safe inside ``<script>``: no text in it can end the

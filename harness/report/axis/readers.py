@@ -29,6 +29,7 @@ _POLLS = ("client", "cell", "producer", "sequence", "time", "offset")
 _NO_OFFSETS = "acks have no offsets with acks=0, so the end of the log is unknown"
 _NO_COMMITS = "no commit of this group is recorded as successful"
 _TRANSACTIONAL = "records of aborted transactions are never delivered, so they are not counted"
+_MISSING = "the history has no partition of this consumer"
 _NAMED_MAX = 4
 """The most members that a mark names."""
 
@@ -62,10 +63,22 @@ class _Rows:
 
 
 def curves(
-    history: AnyPath, cells: Sequence[Cell], transactional: Collection[str], within: Bins
+    history: AnyPath,
+    cells: Sequence[Cell],
+    transactional: Collection[str],
+    planned: Iterable[tuple[str, str]],
+    within: Bins,
 ) -> list[ReaderCurves]:
-    """Return the consumers of each cell. ``transactional`` has the names of the cells that are
-    written in transactions."""
+    """Return the consumers of each cell. Raises DamagedFiles.
+
+    Args:
+        history: The directory of the run's tables.
+        cells: The cells.
+        transactional: The names of the cells that are written in transactions.
+        planned: The planned consumers, each as its cell and its client. Those of which the history
+            has nothing are among the result.
+        within: The bins.
+    """
     assignments = reader.read(history, "assignments").to_pylist()
     commits = reader.read(history, "commits").to_pylist()
     files = reader.partitions(history, ("sends", "polls"))
@@ -90,6 +103,12 @@ def curves(
                     marks=_marks(one.assignments, within) if one.is_group else None,
                 )
             )
+    recorded = {row["client"] for row in assignments}
+    found += [
+        ReaderCurves(cell=cell, name=client, lag=None, undelivered=None, why=_MISSING, marks=None)
+        for cell, client in planned
+        if client not in recorded
+    ]
     return found
 
 

@@ -49,11 +49,11 @@ class Losses:
     duplicated: Array | None
 
 
-def span(history: AnyPath, table: str) -> tuple[int, int] | None:
-    """Return the first and last time in a table of sends or polls, or None without a row."""
+def span(history: AnyPath) -> tuple[int, int] | None:
+    """Return the times of the first and the last event of sends, or None without any."""
     found = []
-    for file in reader.files(history, table):
-        times = columns.read_file(table, file, ["time"])["time"]
+    for file in reader.files(history, "sends"):
+        times = columns.read_file("sends", file, ["time"])["time"]
         if len(times):
             bounds = pc.min_max(times).as_py()
             found.append((bounds["min"], bounds["max"]))
