@@ -311,7 +311,7 @@ class Sign(StrEnum):
     DIFFERS = "differs"
     PASSED_OVER = "not given"
     GIVEN = "given"
-    CONCERNED = "concerned"
+    CONCERNED = "anomaly"
     WATERMARK = "high watermark"
 
 
@@ -408,6 +408,7 @@ class LogPicture:
         logs: The logs, downwards.
         acked: The number of acked records from the first to the last column, or None if unknown.
         lost: The number of these that are lost.
+        is_lost_known: Whether any further ones would be known, because the final read is complete.
         leaders: The leadership terms by epoch.
         truncations: The truncations that removed the records, and that of the next leader.
         watermarks: The high watermark of each broker when its log was collected, where recorded.
@@ -420,6 +421,7 @@ class LogPicture:
     logs: tuple[LogRow, ...]
     acked: int | None
     lost: int
+    is_lost_known: bool
     leaders: tuple[Leader, ...]
     truncations: tuple[Truncation, ...]
     watermarks: tuple[tuple[int, int], ...]
@@ -445,6 +447,7 @@ def log_picture(subject: Subject, facts: Facts) -> LogPicture:
         logs=logs,
         acked=None if facts.acks_unobserved or not columns else facts.acked_count,
         lost=facts.lost_count,
+        is_lost_known=not facts.final_log.unknown and not facts.final_log.unobserved,
         leaders=(),
         truncations=truncations,
         watermarks=tuple(
@@ -499,12 +502,15 @@ def _watermarks(leaders: Sequence[Leader], columns: Sequence[Column]) -> MarkRow
 
 
 def _ack_marks(sign: Sign, mark: str, facts: Facts, columns: Sequence[Column]) -> MarkRow:
-    lost = sign is Sign.LOST
-    marked = {
-        offset: mark
-        for offset, names in facts.acks.items()
-        if any((name in facts.lost) is lost for name in names)
-    }
+    marked = {}
+    for offset, names in facts.acks.items():
+        lost = [name for name in names if name in facts.lost]
+        if sign is Sign.LOST and lost:
+            marked[offset] = mark
+        elif sign is Sign.ACKED and len(lost) < len(names):
+            held = facts.final_log.held.get(offset)
+            is_kept = held is not None and held.name in names
+            marked[offset] = mark if is_kept else NOT_OBSERVED
     unobserved = facts.acks_unobserved
     return MarkRow(sign=sign, marks=_at(columns, marked, unobserved), unobserved=unobserved)
 

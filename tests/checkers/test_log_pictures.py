@@ -185,13 +185,19 @@ def test_acks_that_may_be_missing_are_not_drawn_as_absent() -> None:
     assert "How many records were acknowledged there is not known" in aloud(picture)
 
 
-def test_loss_in_an_incomplete_final_read_shows_unknown_offsets() -> None:
-    facts = Facts(final_log=LogFacts(unknown=((0, 99),)))
+def test_incomplete_final_read_shows_unknown_offsets_and_fates() -> None:
+    facts = Facts(final_log=LogFacts(unknown=((0, 99),)), acks={5: [(1, 5)]}, acked_count=1)
     subject = Subject(
-        run=1, cell="c", topic="t", partition=0, anomaly="lost", row=1, at=5, offsets=((5, 5),)
+        run=1, cell="c", topic="t", partition=0, anomaly="phantom", row=1, at=5, offsets=((5, 5),)
     )
-    (row,) = log_picture(subject, facts).logs
+    picture = log_picture(subject, facts)
+    (row,) = picture.logs
     assert {slot.content for slot in row.slots if slot} == {Content.UNKNOWN}
+    (acked,) = (row for row in picture.marks if row.sign is Sign.ACKED)
+    assert acked.marks[5] == NOT_OBSERVED
+    spoken = aloud(picture)
+    assert "whether any of these records is lost is not known" in spoken
+    assert "No log of a replica is observed." in spoken
 
 
 def test_records_without_an_offset_have_no_columns() -> None:

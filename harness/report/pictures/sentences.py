@@ -158,10 +158,9 @@ def _sentences(picture: LogPicture) -> Iterator[str]:
         yield f"How many records were acknowledged there is not known{_why(picture)}."
     else:
         first, last = picture.columns[0].first, picture.columns[-1].last
-        lost = f"{picture.lost:,}" if picture.lost else "none"
         yield (
             f"From offset {first:,} to {last:,}, {picture.acked:,} acknowledgements were received; "
-            f"{lost} of these records are lost."
+            f"{_lost(picture)}."
         )
     yield from _led(picture)
     yield from _truncated(picture)
@@ -170,6 +169,14 @@ def _sentences(picture: LogPicture) -> Iterator[str]:
     yield from _differing(picture)
     yield from _clients(picture)
     yield from _unobserved(picture)
+
+
+def _lost(picture: LogPicture) -> str:
+    if picture.is_lost_known:
+        return f"{picture.lost:,} of these records are lost" if picture.lost else "none is lost"
+    if picture.lost:
+        return f"at least {picture.lost:,} of these records are lost"
+    return "whether any of these records is lost is not known"
 
 
 def _why(picture: LogPicture) -> str:
@@ -241,6 +248,8 @@ def _unobserved(picture: LogPicture) -> Iterator[str]:
     for marks in picture.marks:
         if marks.client and marks.unobserved:
             yield f"{marks.client} may have been given more: {marks.unobserved}."
+    if picture.columns and all(row.broker is None for row in picture.logs):
+        yield "No log of a replica is observed."
     for row in picture.logs:
         if row.unobserved:
             yield f"{label(row)} is not observed: {row.unobserved}."
