@@ -112,7 +112,7 @@ class RawLog:
                 continue
             damaged = len(self.damage)
             with path.open("rb") as file:
-                for batch in self._segment(file, path.name, after):
+                for batch in self._segment(file, path.name, after, start):
                     after = batch.last_offset
                     self.reached = after + 1
                     if batch.base_offset >= end:
@@ -129,7 +129,9 @@ class RawLog:
         ``.index``, ``.log.deleted``."""
         return [path for path in matching(self.directory, "*.log") if path.stem.isdecimal()]
 
-    def _segment(self, file: BinaryIO, name: str, after: int) -> Iterator[RawBatch]:
+    def _segment(self, file: BinaryIO, name: str, after: int, start: int) -> Iterator[RawBatch]:
+        """Yield the batches of a segment. Those that end below ``start`` are without their
+        records, which are not read."""
         size = file.seek(0, 2)
         position = file.seek(0)
         while position < size:
@@ -142,9 +144,13 @@ class RawLog:
                 header
             )
             _, producer_id, producer_epoch, base_sequence, count = others
-            rest = file.read(_BEFORE_LENGTH_COUNTS + length - _HEADER.size)
             position += _BEFORE_LENGTH_COUNTS + length
             after = base + last_delta
+            rest = b""
+            if after < start:
+                file.seek(position)
+            else:
+                rest = file.read(_BEFORE_LENGTH_COUNTS + length - _HEADER.size)
             yield RawBatch(
                 base_offset=base,
                 last_offset=after,
