@@ -1,4 +1,4 @@
-"""Whole brokers without a controller on simulated machines: one seed, one history."""
+"""Whole brokers without a controller on simulated machines. One seed determines the history."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,8 @@ pytestmark = pytest.mark.simulation
 LED = {
     "ackproof.coordination": "leader",
     "replica.lag.time.max.ms": "10000",
-    "min.insync.replicas": "2",  # who is killed is not the last one that has what was acknowledged
+    # the killed broker must not be the last one with an acknowledged record
+    "min.insync.replicas": "2",
 }
 VARIANTS = ("fenced", "printed")
 PARTITIONS = 24
@@ -71,7 +72,7 @@ def test_another_broker_leads_after_the_leader_is_killed(cluster: Cluster) -> No
 
 
 def test_registering_broker_stops_when_asked(cluster: Cluster) -> None:
-    """Its former session has seconds to go; it may lead already."""
+    """Test a broker whose former session lasts for some seconds. It may lead already."""
     cluster.run(cluster.client.create("t"))
     node = cluster.nodes[1]
     cluster.start_over(node)
@@ -83,7 +84,7 @@ def test_registering_broker_stops_when_asked(cluster: Cluster) -> None:
 
 
 def test_registering_broker_halts_on_an_error(cluster: Cluster) -> None:
-    """It may lead and follow already, and a disk fail meanwhile."""
+    """Test a broker that may lead and follow already when its disk fails."""
     cluster.run(cluster.client.create("t"))
     node = cluster.nodes[1]
     cluster.start_over(node)
@@ -96,7 +97,8 @@ def test_registering_broker_halts_on_an_error(cluster: Cluster) -> None:
 
 
 def test_new_leader_waits_only_for_live_followers(cluster: Cluster) -> None:
-    """Neither for the dead one to catch up nor, in what it commits, for the dead one to lag."""
+    """Test that a new leader does not wait until a dead follower catches up, nor at a commit until
+    it lags."""
 
     async def story() -> float:
         client = cluster.client
@@ -114,9 +116,12 @@ def test_new_leader_waits_only_for_live_followers(cluster: Cluster) -> None:
 
 
 def test_leader_change_is_not_queued_behind_replicas_that_start_slowly() -> None:
-    """*Design V2*, goal 6: leader changes "are not queued up on any other notifications and can
-    happen instantaneously". A disk that takes seconds for each sync starts one replica after the
-    other, and the broker leads another partition meanwhile."""
+    """Test goal 6 of *Design V2*: leader changes "are not queued up on any other notifications and
+    can happen instantaneously".
+
+    A disk that takes seconds for each sync starts one replica after the other, and the broker leads
+    another partition meanwhile.
+    """
     session = {"zookeeper.session.timeout.ms": "3000"}
     cluster = Cluster(1, properties={**LED, **session})
     cluster.start()
@@ -154,7 +159,7 @@ def test_leader_change_is_not_queued_behind_replicas_that_start_slowly() -> None
 
 
 def test_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
-    """Level with the leader, it never lags."""
+    """Test a follower that is level with the leader, and so never lags."""
     cluster = made("fenced", 1)
 
     def isr(leader: int) -> set[int]:
@@ -184,8 +189,8 @@ def test_dead_follower_of_an_idle_leader_leaves_the_isr() -> None:
 
 
 def test_command_runs_as_long_as_it_makes_progress() -> None:
-    """Far from ZooKeeper the requests of many partitions, as printed one write after the other,
-    take longer to send than is waited for a broker that does nothing."""
+    """Test a slow link to ZooKeeper. As printed, the requests of many partitions are written one
+    after the other, which takes longer than the wait for a broker that does nothing."""
     cluster = made("printed", 1)
 
     async def create() -> float:
@@ -237,7 +242,8 @@ def test_repeatedly_killed_brokers_keep_acknowledged_records(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_same_seed_gives_the_same_history(variant: str) -> None:
-    """No wall clock, no thread, no order of a set: the same steps at the same times."""
+    """Test that no wall clock, no thread and no order of a set matters: the same steps happen at
+    the same times."""
 
     def history(seed: int) -> str:
         cluster = made(variant, seed)
@@ -254,8 +260,8 @@ def test_same_seed_gives_the_same_history(variant: str) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_any_broker_can_cancel_a_reassignment(seed: int) -> None:
-    """Also by one whose ZooKeeper server has not heard of it yet. It is under way: who is to have a
-    replica does nothing."""
+    """Test a reassignment under way whose new replica does nothing. The broker that cancels it may
+    have a ZooKeeper server that does not know of it yet."""
     cluster = Cluster(seed, properties=LED, lag_s=2.0)
     cluster.start()
     all_started(cluster)
@@ -263,7 +269,7 @@ def test_any_broker_can_cancel_a_reassignment(seed: int) -> None:
     async def there_and_back() -> tuple[ErrorCode | None, ErrorCode | None]:
         client = cluster.client
         await client.create("t", replicas=1)
-        await asyncio.sleep(5.0)  # all have heard of all
+        await asyncio.sleep(5.0)  # time for all brokers to learn of each other
         leader = await client.leader("t")
         joins, asked = (number for number in cluster.nodes if number != leader)
         cluster.nodes[joins].pause()
@@ -276,7 +282,7 @@ def test_any_broker_can_cancel_a_reassignment(seed: int) -> None:
         cluster.close()
 
 
-# --- brokers that are removed ---------------------------------------------------------------------
+# --- removed brokers ------------------------------------------------------------------------------
 
 
 async def removed(cluster: Cluster, broker: int) -> ErrorCode:
@@ -289,7 +295,7 @@ async def removed(cluster: Cluster, broker: int) -> ErrorCode:
 
 
 def depths(cluster: Cluster) -> dict[int, int]:
-    """The queues that broker 1 counts for its metrics."""
+    """Return the queue sizes that broker 1 counts for its metrics."""
 
     async def counted() -> dict[int, int]:
         app = cluster.nodes[1].app
@@ -301,7 +307,7 @@ def depths(cluster: Cluster) -> dict[int, int]:
 
 
 def test_returned_broker_has_a_queue_again() -> None:
-    """Also if it is removed while it is on its way back: it is registered last of all."""
+    """Test also a removal while the broker returns. It registers last of all."""
     cluster = Cluster(1, brokers=4, properties=LED)
     cluster.start()
     all_started(cluster)

@@ -1,4 +1,4 @@
-"""The algorithms of seed 001, by the words of the document: what one broker does."""
+"""The algorithms of *Design V2*, quoted from the document: the steps of one broker."""
 
 import uuid
 from dataclasses import replace
@@ -96,7 +96,7 @@ def view(
 
 
 class Alone:
-    """One coordinator, fed by hand."""
+    """One coordinator, with events from the test."""
 
     def __init__(self, broker: int = 1, variant: str = "fenced", **settings: object) -> None:
         self.coordinator = Coordinator(
@@ -116,12 +116,12 @@ class Alone:
         return self.effects
 
     def reads(self, seen: PartitionView) -> tuple[Effect, ...]:
-        """Answers the one read that is under way."""
+        """Answer the only pending read."""
         (read,) = [e for e in self.effects if isinstance(e, ReadPartition)]
         return self.step(PartitionRead(token=read.token, view=seen))
 
     def queued(self, *entries: QueuedRequest) -> tuple[Effect, ...]:
-        """Answers the one reading of a queue that is under way; of its own one, if none is."""
+        """Answer the only pending read of a queue, or one of its own queue if none is pending."""
         if not any(isinstance(effect, ReadQueue) for effect in self.effects):
             self.step(QueueChanged())
         (read,) = [e for e in self.effects if isinstance(e, ReadQueue)]
@@ -131,7 +131,7 @@ class Alone:
         return [effect for effect in self.effects if isinstance(effect, Write)]
 
     def started(self, seen: PartitionView | None = None) -> "Alone":
-        """Start-up is over; it hosts T if ``seen``."""
+        """Finish the startup. The coordinator hosts T if ``seen`` is given."""
         self.step(SessionStarted(session=101))
         self.queued()
         self.step(AssignmentsRead(mine=frozenset({T} if seen else ())))
@@ -239,8 +239,8 @@ def test_failed_claim_causes_another_read(result: Result) -> None:
 
 
 def test_broker_does_not_follow_its_own_former_session() -> None:
-    """The node of an earlier session of ours is still there: the partition has no leader and no
-    claim."""
+    """Test a node of the broker's own earlier session: the partition has no leader, and the broker
+    makes no claim."""
     alone = Alone().started(view(1, 2, leader=1, isr=(1, 2)))
     assert alone.writes() == []
     assert alone.effects[-1] == RegisterBroker()
@@ -293,7 +293,8 @@ def test_start_replica_is_valid_in_its_epoch_only(
 def test_close_replica_is_valid_in_every_epoch(
     seen: PartitionView, variant: str, closes: bool
 ) -> None:
-    """``we don't need to check epoch here``; fenced, who is assigned is not closed."""
+    """Test ``we don't need to check epoch here``. In the fenced variant, an assigned replica is not
+    closed."""
     alone = handled(seen, Change.CLOSE_REPLICA, 2, variant)
     assert (StopReplica(partition=T) in alone.effects) == closes
     stale = Refused(fault=Fault.STALE_CLOSE, request=request(Change.CLOSE_REPLICA, 2), broker=THREE)
@@ -308,7 +309,7 @@ def test_requests_for_one_partition_are_carried_out_in_order() -> None:
     assert StartReplica(partition=T) in alone.reads(view(1, 2, moving_to=(1, 3)))
 
 
-# --- A role that is refused ---------------------------------------------------------------------
+# --- rejected roles -----------------------------------------------------------------------------
 
 
 def told_a_role(alone: Alone) -> bool:
@@ -323,7 +324,8 @@ def waits_for_a_tick(alone: Alone) -> None:
 
 
 def test_failed_follower_role_is_retried() -> None:
-    """A log could not be made, the disk is in order again: nothing in ZooKeeper will change."""
+    """Test a log that could not be created, on a disk that works again. Nothing in ZooKeeper will
+    change."""
     led = view(1, 2, leader=1, isr=(1,))
     alone = Alone(broker=2).started(led)
     assert told_a_role(alone)
@@ -376,7 +378,7 @@ def gives_back(alone: Alone) -> list[Write]:
 
 
 def test_unclaimed_returned_leadership_is_offered_again() -> None:
-    """Nothing else happens to an idle partition whose replicas are all in sync."""
+    """Test an idle partition with all replicas in sync, for which no other event comes."""
     alone = Alone(broker=2).started(view(1, 2, isr=(1, 2)))
     leads_after_a_wait(alone, view(1, 2, isr=(1, 2)))
     (given,) = gives_back(alone)
@@ -430,7 +432,7 @@ def test_fenced_shrink_drops_superseded_requests_only() -> None:
         entry(1, Change.START_REPLICA, 4),
         entry(2, Change.START_REPLICA, -1, partition=1),
         entry(3, Change.CLOSE_REPLICA, 4),
-        entry(4, Change.START_REPLICA, -1),  # made again
+        entry(4, Change.START_REPLICA, -1),  # created again
         entry(5, Change.ISR_CHANGED, 9),
         entry(6, Change.ISR_CHANGED, 9),
         entry(7, Change.CLOSE_REPLICA, 5),
@@ -474,7 +476,7 @@ def test_recreated_topic_is_not_led_with_the_former_log() -> None:
 
 
 def test_unclean_replica_is_suspect_until_it_was_checked() -> None:
-    """A session that ends in the middle of start-up does not make its log whole (scheduler, seed
+    """Test that a session which ends during startup does not make its log whole (scheduler, seed
     5020)."""
     alone = Alone(unclean_start=True)
     alone.step(SessionStarted(session=101))
@@ -491,7 +493,8 @@ def test_unclean_replica_is_suspect_until_it_was_checked() -> None:
 
 
 def test_watch_event_before_the_first_read_is_kept() -> None:
-    """Our own former node vanishes while start-up reads it (scheduler, seed 7574)."""
+    """Test a former node of the broker that vanishes while startup reads it (scheduler, seed
+    7574)."""
     alone = Alone()
     alone.step(SessionStarted(session=101))
     alone.queued()

@@ -1,4 +1,4 @@
-"""The algorithms of seed 001, by what several brokers make of them together."""
+"""The algorithms of *Design V2*, quoted from the document: the effects among several brokers."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_full_queue_is_shrunk_or_rejected() -> None:
     refused = [line for line in world.brokers[ONE].log if isinstance(line, Refused)]
     assert {line.fault for line in refused} == {Fault.QUEUE_FULL}
     assert refused[0].broker == THREE
-    world.zookeeper.put(("entry", THREE, "request-9"), _start(8))  # once more
+    world.zookeeper.put(("entry", THREE, "request-9"), _start(8))  # again
     world.settle(2 * SETTLED)
     left = world.zookeeper.queue(THREE, world.zookeeper.head)
     assert {entry.request.partition.partition for entry in left} == {8, T.partition}
@@ -66,7 +66,7 @@ def test_all_partitions_beyond_the_queue_limit_are_started(room: int) -> None:
     run = world.command(
         world.admin.create_topic(T.topic, {tp.partition: (ONE, TWO, THREE) for tp in tps})
     )
-    while run.go_on():  # before any broker looks into its queue
+    while run.go_on():  # before any broker reads its queue
         pass
     world.settle(5 * KEEP_IN_SYNC)
     assert run.outcome is Outcome.DONE
@@ -120,8 +120,8 @@ def test_new_leader_serves_once_its_followers_have_caught_up(variant: str) -> No
 
 @pytest.mark.parametrize("variant", ["printed", "fenced"])
 def test_new_partition_is_served_with_a_full_isr(variant: str) -> None:
-    """``r.partition.ISR = the current set of replicas in sync with r``: of an empty log, all that
-    are live."""
+    """Test ``r.partition.ISR = the current set of replicas in sync with r``: with an empty log,
+    these are all live replicas."""
     world = World(3, variant)
     world.settle(100)
     served: list[tuple[BrokerId, ...]] = []
@@ -140,7 +140,8 @@ def test_new_partition_is_served_with_a_full_isr(variant: str) -> None:
 def test_follower_that_dies_level_with_an_idle_leader_leaves_the_isr(
     variant: str, leaves: bool
 ) -> None:
-    """Printed, the commit thread looks at followers when it commits a record."""
+    """Test that in the printed variant the commit thread checks followers only when it commits a
+    record."""
     world = World(3, variant, load_balancing=False)
     world.settle(100)
     world.create((1, 2, 3))
@@ -227,8 +228,8 @@ def test_partition_is_reassigned(target: tuple[int, ...]) -> None:
 
 
 def test_added_replica_joins_after_its_queue_is_drained() -> None:
-    """A close-replica waits there: carried out by what was read before the move, it would delete a
-    log in the ISR (simulation, seed 86298)."""
+    """Test a close-replica in the queue. If it were carried out by the state read before the move,
+    it would delete a log in the ISR (simulation, seed 86298)."""
     world = World(3)
     world.settle(100)
     world.create((1, 2))
@@ -265,7 +266,7 @@ def test_reassignment_is_cancelled() -> None:
 
 
 def _moved_to_three(brokers: int = 4) -> World:
-    """3 has been started, and fetches nothing yet; 4 hosts nothing."""
+    """Return a world in which 3 has been started and fetches nothing yet, and 4 hosts nothing."""
     world = World(brokers)
     world.settle(100)
     world.create((1, 2))
@@ -278,8 +279,8 @@ def _moved_to_three(brokers: int = 4) -> World:
 
 
 def test_replica_of_a_replaced_reassignment_keeps_no_log() -> None:
-    """It was started, for an order that another has replaced before it was in the ISR (simulation,
-    seed 226)."""
+    """Test a replica that was started for an order which another one replaced before the replica
+    was in the ISR (simulation, seed 226)."""
     world = _moved_to_three(brokers=3)
     world.command(world.admin.reassign(T, (TWO, ONE)))
     world.settle(2 * SETTLED)
@@ -294,7 +295,7 @@ def _ends(world: World, broker: BrokerId) -> None:
 
 
 def _goes_on(run: CommandRun) -> None:
-    """Before anybody hears of what it writes."""
+    """Run the next step of a command before any broker learns of its write."""
     while run.go_on():
         pass
 
@@ -304,8 +305,9 @@ def _goes_on(run: CommandRun) -> None:
 def test_replica_started_by_a_former_leader_keeps_no_log(
     orders: list[tuple[int, ...] | None], down: bool
 ) -> None:
-    """Its leader has it started, and is gone when the order is replaced (simulation, knot away and
-    back, seed 1): its successor knows of it by what stands in ZooKeeper alone."""
+    """Test a replica that its leader has started. The leader is gone when the order is replaced,
+    and its successor knows of the replica only from ZooKeeper (simulation, scenario away and back,
+    seed 1)."""
     world = _moved_to_three()
     _ends(world, ONE)
     if down:
@@ -340,8 +342,8 @@ def test_replica_named_again_is_no_longer_removing() -> None:
 
 
 def test_replica_named_again_unseen_is_started_again() -> None:
-    """The leader sees of three orders the first and the last, which name 3; it is started again
-    when the other does not."""
+    """Test three orders of which the leader sees the first and the last, which name 3. It is
+    started again, which the second one does not do."""
     world = _moved_to_three()
     _ends(world, THREE)
     world.cut_off.add(ONE)
@@ -358,7 +360,8 @@ def test_replica_named_again_unseen_is_started_again() -> None:
 
 
 def test_cancellation_does_not_end_the_next_reassignment() -> None:
-    """Its write is under way when a move to 4 takes its place: both nodes are at version 0."""
+    """Test a cancellation whose write is pending when a move to 4 replaces the order. Both nodes
+    have version 0."""
     world = _moved_to_three()
     world.holds = lambda _broker, sent: (
         isinstance(sent, Write) and any(isinstance(op, Delete) for op in sent.ops)
@@ -376,7 +379,7 @@ def test_cancellation_does_not_end_the_next_reassignment() -> None:
 
 
 def test_cancellation_succeeds_without_dead_replicas() -> None:
-    """2 must be replaced because it is down: a move back that waited for it would be none."""
+    """Test that a move back does not wait for 2, which must be replaced because it is down."""
     world = _moved_to_three()
     _ends(world, TWO)
     _ends(world, THREE)
@@ -390,7 +393,8 @@ def test_cancellation_succeeds_without_dead_replicas() -> None:
 
 
 def test_topic_is_deleted_when_all_replicas_are_closed() -> None:
-    """``wait till replica is closed by all replicas``; a broker that is down does it later."""
+    """Test ``wait till replica is closed by all replicas``. A broker that is down closes it
+    later."""
     world = World(3)
     world.settle(100)
     world.create((1, 2, 3))
@@ -434,8 +438,8 @@ def test_topic_is_created_when_all_replicas_started_and_cleaned_up_otherwise() -
 
 
 def test_replaced_reassignment_is_not_completed() -> None:
-    """The leader's last write for the move to 3 is under way when a move to 2 takes its place: both
-    nodes are at version 0 (scheduler, seed 4272)."""
+    """Test the leader's last write for the move to 3, which is pending when a move to 2 replaces
+    it. Both nodes have version 0 (scheduler, seed 4272)."""
     world = World(3)
     world.settle(100)
     world.create((1, 2))

@@ -1,7 +1,8 @@
-"""Topics without an id: of a time when there were none, or left by tools that know of none.
+"""Topics without an id: older than topic ids, or left by tools that do not know ids.
 
-Where one replica's log has an id and its leader's has none, the one asks by an id that the other
-has never heard of, and is refused for ever. So no broker is told of a topic without one.
+Suppose one replica's log has an id and its leader's has none. The replica asks by an id that the
+leader does not know, and is rejected for ever. Therefore no broker is informed of a topic without
+an id.
 """
 
 import asyncio
@@ -79,8 +80,8 @@ def led_id(cluster: Cluster) -> uuid.UUID | None:
 
 
 def ids_of_logs(cluster: Cluster, number: int = 0) -> set[uuid.UUID | None]:
-    """Return the names of the topic in the replicas; None: by its name, or without such a
-    replica."""
+    """Return the topic ids in the logs of the replicas. None stands for a log without an id, or a
+    missing replica."""
     found = set()
     for node in cluster.nodes.values():
         assert node.app is not None
@@ -120,7 +121,7 @@ def test_next_controller_assigns_missing_topic_ids() -> None:
 
 
 def test_topic_that_loses_its_id_gets_the_same_id() -> None:
-    """An old tool adds a partition, and writes the node as it knows it (KAFKA-14190)."""
+    """Test an old tool that adds a partition, and writes the node without the id (KAFKA-14190)."""
     with running() as cluster:
         cluster.run(cluster.client.create("t"))
         given = controllers_id(cluster)

@@ -1,6 +1,8 @@
-"""Each hole of the document as a story of its own: printed, acknowledged records are lost (or there
-are two leaders of one epoch, or a replica is deleted that is assigned); fenced, in the same story,
-nothing is. The quoted lines are seed 001's.
+"""The defects of *Design V2* as it is printed, each in a scenario of its own.
+
+In the printed variant acknowledged records are lost, an epoch has two leaders, or an assigned
+replica is deleted. In the fenced variant nothing of that happens in the same scenario. The quoted
+lines are those of *Design V2*.
 """
 
 from collections.abc import Callable
@@ -28,7 +30,7 @@ Story = Callable[[World], None]
 def world_of(
     size: int, variant: Callable[[], Variant] | str, truncation: Truncation | None = None
 ) -> World:
-    """A topic on all brokers, led by 1, the preferred replica."""
+    """Return a world with a topic on all brokers, led by 1, the preferred replica."""
     world = World(size, variant, truncation=truncation, load_balancing=False)
     world.settle(100)
     world.create(tuple(range(1, size + 1)))
@@ -39,7 +41,7 @@ def world_of(
 
 
 def die(world: World, broker: BrokerId) -> None:
-    """The process, and its session with it."""
+    """Kill the process, and expire its session."""
     session = world.brokers[broker].session
     world.crash(broker)
     world.expire(session)
@@ -55,15 +57,17 @@ def fetch_once(world: World, broker: BrokerId) -> None:
 
 
 class HighWatermarkIsLogEnd(Fenced):
-    """Fenced, but for this line."""
+    """The fenced variant, except for this line."""
 
     as_printed = True
 
 
 def a_leader_dies_while_it_waits(world: World) -> None:
-    """2 leads with a record that no other broker has, and dies while it waits for the others. 3
-    leads and acknowledges another record there. 2 is back: by its watermark nothing must be
-    truncated."""
+    """Let 2 lead with a record that no other broker has, and die while it waits for the others.
+
+    Then 3 leads and acknowledges another record at that offset. When 2 returns, its watermark says
+    that nothing must be truncated.
+    """
     world.produce(ONE)
     world.settle(SETTLED)
     world.produce(ONE)
@@ -104,7 +108,7 @@ def test_unraised_high_watermark_loses_nothing(truncation: Truncation) -> None:
 
 
 def a_leader_is_cut_off_from_zookeeper(world: World) -> int:
-    """2 leads; 1 does not know, and is sent a record."""
+    """Let 2 lead without the knowledge of 1, which gets a record from a producer."""
     world.cut_off = {ONE}
     world.expire(world.brokers[ONE].session)
     world.settle(SETTLED)
@@ -115,8 +119,9 @@ def a_leader_is_cut_off_from_zookeeper(world: World) -> int:
 
 
 def test_zombie_leader_acknowledges_records_that_its_successor_lacks() -> None:
-    """``register session expiration listener``, and in the commit thread ``p.ISR.delete(r); write
-    p.ISR to ZK``: it drops those who do not follow it any more, and goes on alone."""
+    """Test ``register session expiration listener``, and in the commit thread ``p.ISR.delete(r);
+    write p.ISR to ZK``. The leader removes the replicas that no longer follow it, and continues
+    alone."""
     world = world_of(3, "printed")
     assert world.is_acked(a_leader_is_cut_off_from_zookeeper(world))
     with pytest.raises(Violation, match="acked record 1 at offset 0 is lost on 2"):
@@ -135,7 +140,7 @@ def test_fenced_leader_shrinks_no_isr_without_zookeeper() -> None:
 
 
 def the_zombie_s_isr_arrives(world: World) -> None:
-    """1 is back, in a new session; then 2 dies."""
+    """Let 1 return in a new session, and then 2 die."""
     a_leader_is_cut_off_from_zookeeper(world)
     world.acked.clear()
     world.cut_off = set()
@@ -145,7 +150,8 @@ def the_zombie_s_isr_arrives(world: World) -> None:
 
 
 def test_unconditional_epoch_write_gives_an_epoch_twice() -> None:
-    """``epoch = getNewEpoch()``: the zombie's ISR, with its epoch, goes over its successor's."""
+    """Test ``epoch = getNewEpoch()``: the zombie's ISR with its epoch overwrites its
+    successor's."""
     with pytest.raises(Violation, match="two leaders of epoch 1: 2 and"):
         the_zombie_s_isr_arrives(world_of(3, "printed"))
 
@@ -172,7 +178,7 @@ def writes_of_an_isr_are_lost(times: int) -> Callable[[Write], bool]:
 
 
 def a_new_partition_s_isr_is_lost(world: World) -> None:
-    """1 leads a new partition, acknowledges alone, and dies."""
+    """Let 1 lead a new partition, acknowledge alone, and die."""
     world.watch_isr = False
     world.settle(100)
     world.loses = writes_of_an_isr_are_lost(3)
@@ -187,8 +193,10 @@ def a_new_partition_s_isr_is_lost(world: World) -> None:
 
 
 def test_empty_isr_permits_any_leader() -> None:
-    """``(r in AR) && (ISR is empty || r in ISR)``: the ISR of a new partition is written as it was
-    read, empty, and what is written later is not looked after."""
+    """Test ``(r in AR) && (ISR is empty || r in ISR)``.
+
+    The ISR of a new partition is written as it was read, empty, and later writes are not observed.
+    """
     with pytest.raises(Violation, match="acked record 1 at offset 0 is lost on 2"):
         a_new_partition_s_isr_is_lost(World(2, "printed"))
 
@@ -216,8 +224,8 @@ def closes(broker: BrokerId, request: Effect) -> bool:
 
 
 def a_close_is_late(world: World) -> None:
-    """1 leads, becomes the only replica, and closes 2; but that is held up, its session ends, 2
-    leads, and the move is taken back."""
+    """Let 1 lead, become the only replica, and close 2. The request is delayed, the session of 1
+    ends, 2 leads, and the move is cancelled."""
     world.holds = closes
     world.command(world.admin.reassign(T, (ONE,)))
     world.settle(SETTLED)
@@ -248,7 +256,7 @@ def test_fenced_close_is_valid_only_from_the_leader() -> None:
 
 
 def the_leader_loses_power(world: World) -> None:
-    """1 leads, loses power, and is back before its session is over."""
+    """Let 1 lead, lose power, and return before its session is over."""
     value = world.produce(ONE)
     world.settle(SETTLED)
     assert world.is_acked(value)
@@ -261,7 +269,7 @@ def the_leader_loses_power(world: World) -> None:
 
 
 def test_damaged_replica_leads_by_the_isr() -> None:
-    """``for each r in AR { ... startReplica(r) }``: in the ISR is who was in it."""
+    """Test ``for each r in AR { ... startReplica(r) }``: the former members stay in the ISR."""
     with pytest.raises(Violation, match="acked record 1 at offset 0 is lost on 1"):
         the_leader_loses_power(world_of(3, "printed"))
 
@@ -279,14 +287,14 @@ def test_fenced_replica_leaves_the_isr_after_an_unclean_start() -> None:
 
 @pytest.mark.parametrize("variant", ["printed", "fenced"])
 def test_printed_reassignment_with_the_same_leader_never_ends(variant: str) -> None:
-    """``delete /brokers/partitions_reassigned/...`` stands inside ``if(stopCommitThread ||
+    """Test that ``delete /brokers/partitions_reassigned/...`` is inside ``if(stopCommitThread ||
     (broker_id is not preferred replica))``."""
     world = World(3, variant, load_balancing=False)
     world.settle(100)
     world.create((1, 2))
     world.command(world.admin.reassign(T, (ONE, THREE)))
     world.settle(SETTLED)
-    world.produce(ONE)  # printed, it is looked at with each commit
+    world.produce(ONE)  # the printed variant checks it at each commit
     world.settle(SETTLED)
     assert world.view().assigned == (ONE, THREE)
     assert (world.view().reassigned is None) == (variant == "fenced")

@@ -1,6 +1,8 @@
-"""Two to five brokers, a seeded scheduler, sessions that expire, watches that are late, answers
-that are lost, brokers that lose power: what must never be, never is. And each hole of the document,
-opened alone in the fenced variant, is found: so these tests can fail.
+"""Random runs of two to five brokers under a seeded scheduler.
+
+Sessions expire, watches are late, answers are lost, and brokers lose power. The fenced variant must
+break no invariant. Each defect of the printed variant, added alone to the fenced one, must be
+found.
 """
 
 import pytest
@@ -57,12 +59,14 @@ def test_same_seed_yields_the_same_run() -> None:
     assert first.world.zookeeper.history == second.world.zookeeper.history
 
 
-# --- the holes, one at a time ---------------------------------------------------------------------
+# --- the defects, one at a time -------------------------------------------------------------------
 
 
 class ZombieLeader(Fenced):
-    """``register session expiration listener``; ``write p.ISR to ZK``: it goes on, and its ISR is
-    what it says, under any leader."""
+    """A leader as in ``register session expiration listener``; ``write p.ISR to ZK``.
+
+    It continues after its session, and its ISR is valid under any leader.
+    """
 
     resigns_with_its_session = False
     believes_its_isr = True
@@ -81,7 +85,7 @@ class ZombieLeader(Fenced):
 
 
 class EmptyIsrLetsAnybodyLead(Fenced):
-    """``leaderElection``: ``ISR is empty || r in ISR``, by an ISR read long before the claim
+    """A claim as in ``leaderElection``: ``ISR is empty || r in ISR``, by an ISR read long before it
     (``becomeLeader`` writes ``ISR;epoch`` as it was read)."""
 
     claims_by_first_reading = True
@@ -98,13 +102,13 @@ class EmptyIsrLetsAnybodyLead(Fenced):
 
 
 class StaysInIsrAfterPowerLoss(Fenced):
-    """``brokerStartup``: ``startReplica(r)``, with what the disk still has."""
+    """A startup as in ``brokerStartup``: ``startReplica(r)``, with what the disk still has."""
 
     leaves_isr_when_unclean = False
 
 
 def first_found(variant: type[Variant], seeds: int, **options: object) -> str:
-    """The violation that the scheduler finds first."""
+    """Return the violation that the scheduler finds first."""
     for seed in range(seeds):
         try:
             run(seed, variant, **options)  # type: ignore[arg-type]
@@ -117,6 +121,9 @@ def first_found(variant: type[Variant], seeds: int, **options: object) -> str:
     "variant", [ZombieLeader, EmptyIsrLetsAnybodyLead, StaysInIsrAfterPowerLoss]
 )
 def test_scheduler_finds_the_defect_of_the_printed_variant(variant: type[Variant]) -> None:
-    """(``r.hw = r.leo`` needs two deaths in one short while, and a close-replica that does harm has
-    to be under way for the time of two moves: test_holes.py tells them.)"""
+    """Test the defects that a scheduler can find.
+
+    ``r.hw = r.leo`` needs two deaths within a short time. A harmful close-replica must be delayed
+    for the time of two moves. Both are in test_printed_variant_defects.py.
+    """
     assert first_found(variant, 150, moves=False)

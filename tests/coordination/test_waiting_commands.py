@@ -28,12 +28,12 @@ VIEW = PartitionView(
     reassigned=Assigned(replicas=(), version=ZkVersion(0)),
     topic_id=None,
 )
-"""To be deleted; its leader has not read that yet."""
+"""A partition that must be deleted, which its leader has not read yet."""
 TOPIC = TopicNodes(version=ZkVersion(0), topic_id=None, partitions={0: VIEW})
 
 
 def step_to_its_wait(command: Generator[Any, Any, Outcome], step: Any) -> Any:
-    """Answers as long as the command does not wait."""
+    """Answer the steps of a command until it waits."""
     while not isinstance(step, AwaitChange):
         match step:
             case ReadTopic():

@@ -1,4 +1,4 @@
-"""Work postponed until a thread has synced it, with another event in between."""
+"""Work that is postponed until a thread has synced it, with another event in between."""
 
 import errno
 from collections.abc import Callable
@@ -22,7 +22,7 @@ ONE_BATCH = LogConfig(segment_bytes=batch().size, retention_ms=-1)
 
 
 class Later:
-    """Keeps what was put off."""
+    """A collector of postponed work."""
 
     def __init__(self) -> None:
         self.tasks: list[Steps] = []
@@ -31,7 +31,7 @@ class Later:
         self.tasks.append(steps)
 
     def carry_out(self) -> None:
-        """All of it."""
+        """Carry out all of it."""
         while self.tasks:
             carry_out(self.tasks.pop(0))
 
@@ -109,7 +109,8 @@ def test_last_of_many_checkpoints_at_once_is_written(disk: SimulatedDisk, later:
 def test_pending_checkpoint_does_not_restore_a_deleted_log(
     disk: SimulatedDisk, later: Later
 ) -> None:
-    """A log start of 100 that outlives its log is the next one's of that name, after a crash."""
+    """Test a log start of 100 that outlives its log: after a crash it would be the next log's of
+    that name."""
     logs = opened(disk, later)
     append(logs.create(TP), 5)
     logs.create(OTHER)
@@ -150,7 +151,8 @@ def test_deletion_ends_with_a_durable_checkpoint_without_the_log(
 def test_interrupted_deletion_leaves_nothing_to_the_next_log(
     disk: SimulatedDisk, later: Later
 ) -> None:
-    """Its checkpoints are not written any more, nor are the next life's, since the disk is full."""
+    """Test that the checkpoints of a deleted log are no longer written. Those of the next process
+    are not written either, since the disk is full."""
     logs = opened(disk, later)
     append(logs.create(TP), 5)
     logs.logs[TP].advance_log_start(4)
@@ -224,8 +226,8 @@ def test_flush_of_truncated_records_does_not_advance_the_recovery_point(
 
 
 def settling(disk: SimulatedDisk, later: Later, parts: int) -> tuple[PartitionLog, Steps]:
-    """A log of six batches of producer 7, whose full segments are flushed: so many parts of that
-    are done, and what is left of it."""
+    """Return a log of six batches of producer 7 whose full segments are flushed, after ``parts``
+    parts of that, and the remaining parts."""
     log = opened(disk, later).create(TP)
     append(log, 6, producer=7)
     (steps,) = later.tasks
@@ -238,7 +240,7 @@ def settling(disk: SimulatedDisk, later: Later, parts: int) -> tuple[PartitionLo
 def test_snapshot_of_truncated_records_is_not_written(
     disk: SimulatedDisk, later: Later, parts: int
 ) -> None:
-    """Believed after a crash, it would answer a producer with offsets that others have now."""
+    """Test a snapshot that after a crash would answer a producer with offsets of other records."""
     log, steps = settling(disk, later, parts)
     log.truncate_to(1)
     for work in steps:
@@ -251,7 +253,8 @@ def test_snapshot_of_truncated_records_is_not_written(
 def test_snapshot_of_a_restarted_log_is_not_written(
     disk: SimulatedDisk, later: Later, parts: int
 ) -> None:
-    """Believed after a crash, it would refuse a producer that has written elsewhere since."""
+    """Test a snapshot that after a crash would reject a producer that has written elsewhere
+    since."""
     log, steps = settling(disk, later, parts)
     work = next(steps, None)
     log.truncate_fully(100)
@@ -264,7 +267,8 @@ def test_snapshot_of_a_restarted_log_is_not_written(
 
 @pytest.mark.parametrize("parts", range(24))
 def test_deletion_waits_for_background_work(disk: SimulatedDisk, later: Later, parts: int) -> None:
-    """It would not find its directory, and the broker would take its disk for broken."""
+    """Test that background work never misses its directory, which the broker would take for a disk
+    error."""
     logs = opened(disk, later)
     append(logs.create(TP), 6, producer=7)
     (steps,) = later.tasks
@@ -300,8 +304,8 @@ def test_retention_keeps_producers_without_a_snapshot(disk: SimulatedDisk, later
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_log_ends_before_a_lost_segment(disk: SimulatedDisk, later: Later, lost: int) -> None:
-    """Segments 1 to 4 were made, their names not synced, and a file system without a journal lost
-    one of them: offsets that no log has, in the middle of a log that says it has them."""
+    """Test segments 1 to 4 whose names were not synced, and of which a file system without a
+    journal lost one. The offsets are missing in the middle of a log that claims to have them."""
     append(opened(disk, later).create(TP), 5)
     disk.kill()
     disk.remove(HOME / "t-0" / f"{lost:020d}.log")
@@ -329,8 +333,9 @@ def test_log_truncated_below_the_recovery_point_flushes_full_segments_at_once(
 def test_truncation_before_a_segment_began_persists(
     later: Later, seed: int, *, looked_at: bool
 ) -> None:
-    """Two batches fill a segment and are flushed, the second is cut off, and the next one is too
-    large for that segment. With its own one flushed, what was cut off would overlap it."""
+    """Test two batches that fill a segment and are flushed. The second one is truncated, and the
+    next one is too large for that segment. With its own segment flushed, the truncated batch would
+    overlap it."""
     disk = SimulatedDisk(Random(seed))
     log = opened(disk, later, LogConfig(segment_bytes=2 * batch().size)).create(TP)
     append(log, 2)

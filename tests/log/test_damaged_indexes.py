@@ -1,6 +1,6 @@
-"""A bit of a closed segment's index is turned over: the log is the truth, and is read as before.
+"""Indexes of closed segments with a flipped bit: reads must follow the log, and stay as they were.
 
-Whatever entry is in its order is believed by who opens the log, which may have thousands.
+A start trusts each index entry that is in order, because there may be thousands of logs.
 """
 
 import shutil
@@ -22,7 +22,7 @@ WHOLE = 10**9
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory) -> Path:
-    """A log of three segments, of batches of one to three records, a second apart."""
+    """Return a log of three segments, with batches of one to three records, a second apart."""
     made = tmp_path_factory.mktemp("log") / "a-0"
     log = opened(made)
     for number in range(COUNT):
@@ -41,11 +41,11 @@ def opened(directory: Path) -> PartitionLog:
 
 
 BITS = pytest.mark.parametrize("bits", [1, pytest.param(8, marks=pytest.mark.long)])
-"""How many bits of each byte are turned over: one of them after the other takes a minute."""
+"""The number of bits of each byte that are flipped. One after the other takes a minute."""
 
 
 def turned_over(path: Path, bits: int) -> Iterator[str]:
-    """Turn over ``bits`` bits of each byte in turn, each of which is then as it was."""
+    """Flip ``bits`` bits of each byte in turn, and restore the byte afterwards."""
     content = path.read_bytes()
     assert len(content) >= 3 * 8
     for at, byte in enumerate(content):

@@ -9,7 +9,8 @@ from ackproof.broker.log.disk.files import Directory, carry_out
 from ackproof.broker.log.epochs import FILE_NAME, LeaderEpochCache
 
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=8)
-"""Leader epochs in order: how much greater than the one before, how many records it appended."""
+"""Leader epochs in order: the increase over the previous one, and the number of records
+appended."""
 
 
 @given(runs=RUNS, start=st.integers(0, 40), end=st.integers(0, 40))
@@ -23,7 +24,7 @@ def test_epoch_cache_agrees_with_the_epoch_of_every_record(
     for step, count in runs:
         epoch += step
         cache.assign(epoch, len(of_record))
-        cache.assign(epoch, len(of_record) + count)  # the latest one does not move
+        cache.assign(epoch, len(of_record) + count)  # the latest one does not change
         of_record += [epoch] * count
     end = min(end, len(of_record))
     start = min(start, end)

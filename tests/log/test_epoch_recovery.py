@@ -1,4 +1,4 @@
-"""The leader epochs after a crash: what the batches say, however old the file beside them is."""
+"""The leader epochs after a crash: those of the batches, however old the file is."""
 
 from pathlib import Path
 
@@ -59,7 +59,8 @@ def test_damaged_index_keeps_later_epochs(tmp_path: Path) -> None:
 
 
 def test_epoch_without_records_in_the_file_keeps_other_epochs(tmp_path: Path) -> None:
-    """Found by the model: closed in good order, opened, killed before anything was flushed."""
+    """Test a log that was closed in order, opened, and killed before anything was flushed. The
+    model found it."""
     log = opened(tmp_path / "t-0", clean=True)
     fetched(log, 4, 8)
     log.start_epoch(5, log.log_end_offset)

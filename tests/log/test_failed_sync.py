@@ -1,4 +1,4 @@
-"""A sync that failed and dropped what it was to keep, which the page cache shows all the same."""
+"""A failed sync that dropped its data, which the page cache still shows."""
 
 from pathlib import Path
 from random import Random
@@ -31,8 +31,11 @@ def appended(logs: LogManager, count: int, *, producer: int = 7) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_records_found_after_a_failed_sync_survive_power_loss(seed: int) -> None:
-    """Halted, started, closed in good order: this log is not scanned again. Of some seeds the
-    failed sync drops what was above 5, of some the page cache shows it to the next process."""
+    """Test a halt, a start and an orderly stop: this log is not scanned again.
+
+    With some seeds the failed sync drops the records above 5. With some seeds the page cache shows
+    them to the next process.
+    """
     disk = SimulatedDisk(Random(seed))
     logs = logs_on(disk)
     appended(logs, 5)
@@ -64,8 +67,10 @@ def test_records_found_after_a_failed_sync_survive_power_loss(seed: int) -> None
 @pytest.mark.parametrize("seed", range(24))
 def test_snapshot_removed_by_a_former_process_does_not_return(seed: int) -> None:
     """Test a snapshot of offset 6 that a truncation to 2 removed, with the directory not synced.
-    The next life appends up to 8, and with some seeds all of that is on the disk when the power
-    fails."""
+
+    The next process appends up to 8, and with some seeds all of that is on the disk when the power
+    fails.
+    """
     disk = SimulatedDisk(Random(seed))
     logs = logs_on(disk)
     appended(logs, 6)

@@ -14,7 +14,7 @@ from tests.support.builders.batches import NOW_MS, batch
 
 
 class Watched(RealFileSystem):
-    """Tells what was synced, by name."""
+    """A file system that records the names of synced files."""
 
     def __init__(self) -> None:
         self._paths: dict[int, Path] = {}
@@ -108,7 +108,7 @@ def test_full_segment_and_clean_shutdown_are_flushed(disk: Watched, tmp_path: Pa
 
 
 def test_new_epoch_needs_no_fsync(disk: Watched, tmp_path: Path) -> None:
-    """Neither on the leader nor on a follower that is cut: a failover is thousands of them."""
+    """Test a leader and a follower that truncates: a failover has thousands of them."""
     log = opened(disk, tmp_path)
     appended(log, 2)
     log.start_epoch(2, log.log_end_offset)
@@ -127,7 +127,7 @@ def test_new_epoch_needs_no_fsync(disk: Watched, tmp_path: Path) -> None:
 
 
 def test_flush_makes_names_of_new_segments_durable(disk: Watched, tmp_path: Path) -> None:
-    """A file whose name is not on disk is not on disk."""
+    """Test that a file counts as durable only with its name."""
     log = opened(disk, tmp_path)
     log.flush()
     appended(log, 1)
@@ -146,7 +146,7 @@ def test_clean_shutdown_marker_is_removed_durably(disk: Watched, tmp_path: Path)
 
 
 def test_removed_clean_shutdown_marker_is_synced_again(disk: Watched, tmp_path: Path) -> None:
-    """Taken away by a life that was killed before the sync, it may be there again."""
+    """Test a marker that a killed process removed without a sync: it may return."""
     directory = Directory(tmp_path, disk)
     assert not take_clean_shutdown(directory)
     assert disk.synced() == [tmp_path.name]
@@ -154,7 +154,7 @@ def test_removed_clean_shutdown_marker_is_synced_again(disk: Watched, tmp_path: 
 
 def test_unclean_log_is_durable_up_to_its_checkpoint(disk: Watched, tmp_path: Path) -> None:
     """Test bytes of a crash that may be in the page cache only, where the next crash would lose
-    them: the segment was written to, whatever the checkpoint says (see PartitionLog.open)."""
+    them. The segment was written to, even if the checkpoint is below (see PartitionLog.open)."""
     log = opened(disk, tmp_path)
     appended(log, 3)
     log.close(flush=False)

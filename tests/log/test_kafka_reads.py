@@ -1,4 +1,4 @@
-"""Apache Kafka reads what this broker's logs leave on disk, after good ends and bad ones."""
+"""Logs of this broker, read by Apache Kafka after orderly and other ends."""
 
 import uuid
 from pathlib import Path
@@ -25,7 +25,7 @@ def opened(directory: Path, *, clean: bool = True, recovery_point: int = 0) -> P
 
 
 def fill(log: PartitionLog, count: int) -> None:
-    """Two producers, a new epoch now and then, timestamps that go back and forth."""
+    """Append with two producers, several epochs, and timestamps that go back and forth."""
     for _ in range(count):
         end = log.log_end_offset
         number = end // 2
@@ -48,7 +48,7 @@ def stored(log: PartitionLog) -> list[RecordBatch]:
 
 
 def agreed(directory: Path) -> KafkaView:
-    """Kafka's view, after it was found to be the same as ours and without complaint."""
+    """Return Kafka's view of a log, which must agree with the broker's, and have no complaint."""
     view = kafka_reads(directory)
     assert not view.complaints, view.complaints
     log = opened(directory)
@@ -120,7 +120,7 @@ def test_kafka_reads_a_truncated_and_retained_log(tmp_path: Path) -> None:
 
 
 def test_kafka_reads_topic_ids(tmp_path: Path) -> None:
-    """Kafka reads our file, and writes the same one for the id it has found."""
+    """Test that Kafka reads the broker's file, and writes the same file for the id."""
     topic_id = uuid.UUID("915cdc9d-5c03-4048-bafb-f3ce4d69c200")
     ours, kafkas = tmp_path / "ours" / "t-0", tmp_path / "kafkas" / "t-0"
     log = opened(ours)

@@ -1,4 +1,4 @@
-"""PartitionLog against a list of batches: whatever is done to both, they stay the same."""
+"""PartitionLog compared with a list of batches: the same operations give the same state."""
 
 from pathlib import Path
 from random import Random
@@ -43,7 +43,7 @@ class LogAndList(RuleBasedStateMachine):
     @rule(count=st.integers(1, 4), gap=st.integers(0, 3))
     def append_as_follower(self, count: int, gap: int) -> None:
         if not self.visible() or self.visible()[-1].leader_epoch != self.epoch:
-            gap = 0  # else where the epoch began is not told by any batch, nor does it matter
+            gap = 0  # otherwise no batch shows where the epoch began, which does not matter
         incoming = stamped(self.fresh(count), self.end + gap, self.epoch)
         self.log.append([incoming], self.end, None, NOW_MS)
         self.take(incoming)
@@ -145,7 +145,8 @@ class LogAndList(RuleBasedStateMachine):
                     self.log.read(self.start - 1, 10, self.end)
 
     def fresh(self, count: int) -> RecordBatch:
-        """A batch whose records are all younger than those before, so a look-up has one answer."""
+        """Return a batch whose records are younger than all before, so that a lookup has one
+        answer."""
         self.clock += 125
         return batch([b"value"] * count, timestamps=[self.clock] * count)
 

@@ -1,4 +1,4 @@
-"""A bit of a batch's base offset is turned over, which no CRC covers: the batch is damaged."""
+"""Batches with a flipped bit in the base offset, which no CRC covers: such a batch is damaged."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,11 +27,11 @@ BOTH_WAYS = pytest.mark.parametrize(
     [one_bit_less, lambda offset: offset + 32, lambda offset: offset + 2**40],
     ids=["downwards", "upwards", "far upwards"],
 )
-"""No offset of these logs is above 31: one bit is another one."""
+"""The flipped bits. No offset of these logs is above 31."""
 
 
 def filled(directory: Path, config: LogConfig = CONFIG) -> list[RecordBatch]:
-    """Batches of one or two records in turn, closed in good order."""
+    """Return batches of one or two records in turn, from a log closed in order."""
     log = opened(directory, config)
     for number in range(COUNT):
         log.append([batch([b"v"] * (1 + number % 2))], log.log_end_offset, 0, NOW_MS)
@@ -45,7 +45,7 @@ def opened(directory: Path, config: LogConfig = CONFIG, *, clean: bool = True) -
 
 
 def damage(directory: Path, written: list[RecordBatch], number: int, offset: int) -> None:
-    """Gives a batch another offset on the disk."""
+    """Give a batch another offset on the disk."""
     (path,) = directory.glob("*.log")
     position = sum(before.size for before in written[:number])
     overwrite(path, position, offset.to_bytes(8, "big"))
@@ -56,7 +56,7 @@ def damage(directory: Path, written: list[RecordBatch], number: int, offset: int
 def test_read_never_returns_a_batch_of_another_offset(
     tmp_path: Path, number: int, turned: Turned
 ) -> None:
-    """Test that a read does not return nothing for ever either: it would look like the end of the
+    """Test that a read does not return nothing for ever, which would look like the end of the
     log."""
     written = filled(tmp_path)
     log = opened(tmp_path)
@@ -71,7 +71,7 @@ def test_read_never_returns_a_batch_of_another_offset(
             else:
                 assert bytes(data) == bytes(each.raw)
     assert number in refused
-    # Those before it are there, and those behind the next entry of the index.
+    # The batches before it are readable, and those behind the next entry of the index.
     assert refused <= set(range(number, number + 4))
     log.close()
 
@@ -90,7 +90,7 @@ def test_recovery_truncates_the_log_at_a_misplaced_batch(
 
 
 def test_log_with_a_misplaced_last_batch_ends_before_it(tmp_path: Path) -> None:
-    """Else the next records would get offsets that others have."""
+    """Test that later records do not get offsets of existing ones."""
     written = filled(tmp_path)
     damage(tmp_path, written, COUNT - 1, one_bit_less(written[-1].base_offset))
     log = opened(tmp_path)
@@ -101,7 +101,7 @@ def test_log_with_a_misplaced_last_batch_ends_before_it(tmp_path: Path) -> None:
 @BOTH_WAYS
 @pytest.mark.parametrize("number", range(1, COUNT))
 def test_log_is_truncated_despite_damage(tmp_path: Path, number: int, turned: Turned) -> None:
-    """A follower whose log cannot be cut would not come up any more."""
+    """Test a follower, which could not start if its log could not be truncated."""
     written = filled(tmp_path)
     log = opened(tmp_path)
     damage(tmp_path, written, number, turned(written[number].base_offset))

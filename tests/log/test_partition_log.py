@@ -83,7 +83,8 @@ def test_lookup_by_time_finds_a_record_inside_a_batch(tmp_path: Path) -> None:
 
 
 def test_greatest_timestamp_is_of_an_existing_record(tmp_path: Path) -> None:
-    """The youngest of all was given up, and its segment, even its batch, stays for what is left."""
+    """Test a deleted youngest record whose segment and even batch stay for the remaining
+    records."""
     log = opened(tmp_path)
     log.append([batch([b"v"] * 3, timestamps=[NOW_MS, NOW_MS + 1_000, NOW_MS + 300])], 0, 0, NOW_MS)
     log.append([batch([b"v"], timestamps=[NOW_MS + at]) for at in (200, 500, 100)], 3, 0, NOW_MS)
@@ -153,7 +154,8 @@ def test_flush_moves_the_recovery_point(tmp_path: Path) -> None:
 
 @contextmanager
 def file_size_limit(limit: int) -> Iterator[None]:
-    """Only around the append: pytest's own output may go to a file, too."""
+    """Limit the file size. Use it only around the append, since pytest's own output may go to a
+    file, too."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))

@@ -1,8 +1,8 @@
-"""A log on a disk that loses power, or fails, or whose process is killed: at any operation.
+"""A log on a disk that loses power or fails, or whose process is killed, at any operation.
 
-The model knows every state that the log has had since power was lost last. What is left must be a
-beginning of one of them, must hold what the log had said is flushed (after a kill: everything that
-was there), and indexes, leader epochs and producers must agree with it.
+The model knows every state of the log since the last power failure. The remaining log must be a
+beginning of one of them. It must hold what the log had reported as flushed, or after a kill
+everything. Indexes, leader epochs and producers must agree with it.
 """
 
 import contextlib
@@ -41,11 +41,11 @@ FRACTIONS = st.floats(0, 1)
 
 
 class Ended(BaseException):
-    """The process is no more: nothing that it still tries has any effect."""
+    """The process has ended. Its remaining operations have no effect."""
 
 
 class Background:
-    """Something that was put off: a thread does the work, the broker goes on some time after."""
+    """Postponed work: a thread does the work, and the broker continues some time later."""
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
@@ -54,7 +54,7 @@ class Background:
         self._error: OSError | None = None
 
     def advance(self) -> bool:
-        """Does the next part; whether there is more."""
+        """Do the next part, and return whether there are more."""
         if not self._done:
             assert self._work is not None
             self._done = True
@@ -80,16 +80,17 @@ class Content(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset after the last record."""
+        """Return the offset after the last record."""
         return self.batches[-1].next_offset if self.batches else self.begin
 
     def within(self, start: int, end: int) -> tuple[RecordBatch, ...]:
-        """The batches that reach above ``start``, and not above ``end``."""
+        """Return the batches that reach above ``start``, and not above ``end``."""
         return tuple(b for b in self.batches if start < b.next_offset <= end)
 
 
 class PowerLoss(RuleBasedStateMachine):
-    """Appends, rolls, flushes, cuts, deletes, checkpoints; and an end at any operation of these."""
+    """Appends, rolls, flushes, truncations, deletions and checkpoints, with an end at any operation
+    of these."""
 
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
@@ -105,7 +106,7 @@ class PowerLoss(RuleBasedStateMachine):
         self.clock = NOW_MS
         self.open()
 
-    # --- what a broker does -----------------------------------------------------------------
+    # --- operations of a broker -------------------------------------------------------------
 
     @rule(counts=COUNTS)
     def append(self, counts: list[int]) -> None:
@@ -117,7 +118,8 @@ class PowerLoss(RuleBasedStateMachine):
 
     @rule(fraction=FRACTIONS)
     def truncate(self, fraction: float) -> None:
-        """A follower has diverged, and fetches from the leader of another epoch from then on."""
+        """Truncate as a follower that has diverged, and follow the leader of another epoch from
+        then on."""
         offset = int(self.start + fraction * (self.content.end - self.start))
         self.epoch += 1
         kept = tuple(b for b in self.content.batches if b.next_offset <= offset)
@@ -181,19 +183,20 @@ class PowerLoss(RuleBasedStateMachine):
 
     @rule(operations=OPERATIONS, power=st.booleans())
     def end_soon(self, operations: int, power: bool) -> None:
-        """Before so many further operations of the disk and one more have been carried out."""
+        """End the process before ``operations`` further operations of the disk and one more are
+        carried out."""
         self.loses_power = power
         self.disk.watch = ends_after(operations)
 
     @rule(power=st.booleans(), again=st.one_of(st.none(), OPERATIONS))
     def end_now(self, power: bool, again: int | None) -> None:
-        """``again``: after so many operations of the next start, too."""
+        """End the process now. With ``again``, end the next start after so many operations, too."""
         self.loses_power = power
         self.crash(self.content.end, again)
 
     @rule(operations=OPERATIONS, lasts=st.booleans())
     def fail_soon(self, operations: int, lasts: bool) -> None:
-        """EIO from one operation, or from all from then on."""
+        """Fail one operation with EIO, or all from then on."""
         left = operations
 
         def watch(_: str) -> None:
@@ -221,7 +224,7 @@ class PowerLoss(RuleBasedStateMachine):
         )
 
     def change(self, after: Content, act: Callable[[], object]) -> None:
-        """Does what leads to ``after``."""
+        """Do an action that leads to ``after``."""
         before = self.content
         cut = 0 if after.begin != before.begin else min(before.end, after.end)
         self.promised = min(self.promised, cut)
@@ -234,7 +237,7 @@ class PowerLoss(RuleBasedStateMachine):
     def attempt(
         self, act: Callable[[], object], common_end: int | None = None, of_log: bool = True
     ) -> bool:
-        """Whether it was done and nothing was in its way; else the broker has restarted."""
+        """Do an action, and return whether it succeeded. Otherwise the broker has restarted."""
         try:
             act()
         except Ended:
@@ -247,8 +250,8 @@ class PowerLoss(RuleBasedStateMachine):
         return True
 
     def fail(self, of_log: bool) -> None:
-        """The disk has refused something: nothing may be put behind it, and nothing be vouched
-        for, until the log has been opened again."""
+        """Handle a disk error. Nothing may be appended or reported as durable until the log was
+        opened again."""
         self.disk.watch = None
         self.disk.capacity = UNLIMITED_BYTES
         promised = self.promised
@@ -264,7 +267,8 @@ class PowerLoss(RuleBasedStateMachine):
         self.compare(promised)
 
     def crash(self, common_end: int, again: int | None = None) -> None:
-        """The process has ended; ``common_end``: what was there before and after what it did."""
+        """End the process. ``common_end`` is the end of the records that were there before and
+        after its last action."""
         loses_power = self.loses_power
         promised = self.promised if loses_power else common_end
         for watch in (ends_after(again), None) if again is not None else (None,):
@@ -317,7 +321,7 @@ class PowerLoss(RuleBasedStateMachine):
 
 
 def ends_after(operations: int) -> Callable[[str], None]:
-    """Raises Ended from the operation on that comes after so many."""
+    """Return a function that raises Ended after so many operations."""
     left = operations
 
     def watch(_: str) -> None:
@@ -330,7 +334,7 @@ def ends_after(operations: int) -> Callable[[str], None]:
 
 
 def everything(log: PartitionLog) -> tuple[RecordBatch, ...]:
-    """All batches that can be read."""
+    """Return all batches that can be read."""
     found: list[RecordBatch] = []
     offset: int = log.log_start_offset
     while part := parse_batches(log.read(offset, WHOLE, WHOLE)):

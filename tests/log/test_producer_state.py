@@ -1,4 +1,4 @@
-"""Sequence numbers against a naive model, and the log that keeps them against the same."""
+"""Sequence numbers, and a log with producer state, compared with a naive model."""
 
 import shutil
 import tempfile
@@ -44,7 +44,7 @@ def verdict(state: ProducerState, incoming: RecordBatch) -> int | ErrorCode | No
 
 
 def expected(log: list[RecordBatch], incoming: RecordBatch) -> int | ErrorCode | None:
-    """Return the same from all appended batches, without state."""
+    """Return the expected verdict from all appended batches, without state."""
     own = [b for b in log if b.producer_id == incoming.producer_id]
     if not own:
         return None
@@ -62,7 +62,7 @@ def expected(log: list[RecordBatch], incoming: RecordBatch) -> int | ErrorCode |
 
 
 class LogAndNaiveModel(RuleBasedStateMachine):
-    """Clients that repeat, skip and restart, on a log that is cut, shortened and reopened."""
+    """Clients that retry, skip and restart, on a log that is truncated, shortened and reopened."""
 
     @initialize(first=st.sampled_from([0, NEAR_THE_END]))
     def create(self, first: int) -> None:

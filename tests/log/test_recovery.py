@@ -1,4 +1,4 @@
-"""The remainder of a log after a crash: everything up to the first unsound byte."""
+"""The rest of a log after a crash: everything up to the first unsound byte."""
 
 import os
 import shutil
@@ -21,7 +21,8 @@ WHOLE = 10**9
 
 
 def filled(directory: Path, count: int) -> list[RecordBatch]:
-    """A log of ``count`` batches of two records, a new epoch every third, never closed."""
+    """Return a log of ``count`` batches of two records that was never closed. Every third begins an
+    epoch."""
     log = PartitionLog.open(directory, CONFIG, clean=True)
     for number in range(count):
         log.append([batch([b"a", b"b"])], 2 * number, number // 3, NOW_MS)
@@ -139,8 +140,11 @@ def test_clean_start_rebuilds_a_bad_index(tmp_path: Path, suffix: str, damage: s
 
 @pytest.mark.parametrize("entry", [(2**62, 1), (NOW_MS + 1, 1), (NOW_MS, 0), (NOW_MS, 10**6)])
 def test_index_time_without_a_batch_is_ignored(tmp_path: Path, entry: tuple[int, int]) -> None:
-    """The last entry is written when a segment is full, which may be flushed by then, and noted to
-    be: a power failure garbles it, and below the recovery point the segment is not scanned."""
+    """Test the last entry, which is written when a segment is full.
+
+    The segment may be flushed by then, and the checkpoint may say so. A power failure damages the
+    entry, and below the recovery point the segment is not scanned.
+    """
     filled(tmp_path / "a-0", 20)
     first, second, *_ = sorted((tmp_path / "a-0").glob("*.log"))
     index = first.with_suffix(".timeindex")
@@ -153,7 +157,7 @@ def test_index_time_without_a_batch_is_ignored(tmp_path: Path, entry: tuple[int,
 
 
 def test_batches_without_timestamps_are_no_damage(tmp_path: Path, caplog) -> None:
-    """Neither when they are cut nor when they are loaded, and those that have one are found."""
+    """Test truncations and starts. Batches with timestamps are still found."""
     directory = tmp_path / "a-0"
     config = LogConfig(index_interval_bytes=100)
     log = PartitionLog.open(directory, config, clean=True)
@@ -176,8 +180,11 @@ def test_batches_without_timestamps_are_no_damage(tmp_path: Path, caplog) -> Non
 
 
 def test_indexes_pass_the_checks_of_kafkas_dump_tool(tmp_path: Path) -> None:
-    """DumpLogSegments: an index entry points at the batch that ends with its offset; a time index
-    entry has the greatest timestamp so far, of the batch that ends with its offset."""
+    """Test the rules of DumpLogSegments.
+
+    An index entry points at the batch that ends with its offset. A time index entry has the
+    greatest timestamp so far, of the batch that ends with its offset.
+    """
     log = PartitionLog.open(tmp_path, LogConfig(index_interval_bytes=200), clean=True)
     for number in range(60):
         shuffled = NOW_MS + 125 * (number ^ 3)

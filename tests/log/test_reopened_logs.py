@@ -1,4 +1,4 @@
-"""A log that was deleted leaves nothing to the next one of its name."""
+"""A deleted log leaves nothing to the next one of its name."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def opened(directory: Path) -> LogManager:
 
 
 def test_new_log_has_neither_former_high_watermark_nor_start(tmp_path: Path) -> None:
-    """Believed, the start would have a shorter log begin again behind its own end after a crash."""
+    """Test a start that after a crash would make a shorter log begin behind its own end."""
     logs = opened(tmp_path)
     former = logs.create(TP)
     for _ in range(10):
@@ -40,7 +40,8 @@ def test_new_log_has_neither_former_high_watermark_nor_start(tmp_path: Path) -> 
 
 
 def test_log_without_records_above_its_start_begins_there(tmp_path: Path) -> None:
-    """Records were deleted up to 5, which was noted; power failed, and left it 3 of them."""
+    """Test records deleted up to 5, which the checkpoint has, and a power failure that left 3 of
+    them."""
     logs = opened(tmp_path)
     log = logs.create(TP)
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""The figures of seed 002 (its chapter 8), one test each. m1, m2, ... are its messages."""
+"""The figures of *Reliability* (its chapter 8), one test each. m1, m2, ... are its messages."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -73,7 +73,7 @@ def test_figure_8_8_only_the_leader_knows_other_log_ends() -> None:
 
 
 def m1_m2_on_both(truncation: Truncation) -> Lab:
-    """Figures 8-9 and 8-15: B leads, both logs end at 2, A's watermark is still 1."""
+    """Return figures 8-9 and 8-15: B leads, both logs end at 2, and A's watermark is still 1."""
     lab = Lab(2, truncation=truncation)
     lab.elect(B, (B, A), to=(A, B))
     lab.produce(B)
@@ -125,9 +125,10 @@ def test_figures_8_15_to_8_19_truncation_by_epoch_loses_nothing() -> None:
 
 
 def m2_on_a_only(truncation: Truncation) -> Lab:
-    """Figures 8-12/8-13 and 8-20/8-21: A led with m1, m2; B comes back first, leads, takes m3.
+    """Return figures 8-12/8-13 and 8-20/8-21: A led with m1 and m2. B returns first, leads and
+    takes m3.
 
-    Both lose power at once, and B's disk does not have m2 yet: so can a committed message be on A
+    Both lose power at once, and B's disk does not have m2 yet. So a committed message can be on A
     alone (KIP-101, scenario 2).
     """
     lab = Lab(2, truncation=truncation)

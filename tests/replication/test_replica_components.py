@@ -1,4 +1,4 @@
-"""The small parts, against plain second versions where they have an invariant worth it."""
+"""The small components, compared with naive versions where they have an invariant."""
 
 from itertools import pairwise
 
@@ -126,7 +126,7 @@ def test_settings_out_of_range_are_refused(bad: dict[str, int]) -> None:
 
 
 def test_follower_is_caught_up_by_its_previous_fetch() -> None:
-    """The two rules of Kafka's Replica.updateFetchStateOrThrow."""
+    """Test the two rules of Kafka's Replica.updateFetchStateOrThrow."""
     remote = RemoteReplica()
     level = remote.fetched(offset=5, log_start=0, leader_log_end=5, now=10)
     assert level.last_caught_up_time == 10

@@ -1,4 +1,4 @@
-"""The state table: every role with every kind of event, and every way from role to role."""
+"""The state table: each role with each kind of event, and each change of role."""
 
 from typing import get_args
 
@@ -35,7 +35,7 @@ LEADERS = {Role.LEADER: A, Role.FOLLOWER: B, Role.OFFLINE: NO_LEADER}
 
 
 def lab_with(role: Role) -> Lab:
-    """A is in ``role``, in epoch 1, and holds one record."""
+    """Return a lab in which A has ``role`` in epoch 1, and holds one record."""
     lab = Lab(3)
     lab.elect(A, (A, B, C), to=(A,))
     lab.produce(A)
@@ -81,7 +81,7 @@ EVENTS: dict[type[Event], Event] = {
         lab_with(Role.LEADER).word(),
     )
 }
-"""One event of each kind, of the current epoch, as harmful as it can be to the wrong role."""
+"""One event of each kind, of the current epoch, and as harmful as possible to the wrong role."""
 
 IGNORED = {
     Role.LEADER: {Fetched, EpochEndOffset, FetchOutOfRange},

@@ -67,7 +67,7 @@ def played(lines: tuple[str, ...]) -> Iterator[str]:
     for line in (*lines, ""):
         if waits_for_output:
             if line:
-                continue  # the output as it was
+                continue  # keep the previous output
             yield from output or ["ok"]
             output, waits_for_output = [], False
         elif line == END_OF_COMMANDS:
