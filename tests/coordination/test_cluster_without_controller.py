@@ -210,15 +210,15 @@ def test_command_runs_as_long_as_it_makes_progress() -> None:
 
 def test_broker_of_another_variant_is_rejected(cluster: Cluster) -> None:
     node, other = cluster.nodes[1], cluster.nodes[2]
-    told = other.config.ackproof_coordination_variant
+    variant = other.config.ackproof_coordination_variant
     all_started(cluster)
     node.kill()
-    (wrong,) = set(VARIANTS) - {told}
+    (wrong,) = set(VARIANTS) - {variant}
     node.config = node.config.model_copy(update={"ackproof_coordination_variant": wrong})
     node.start()
     cluster.until(lambda: node.exits)
     assert isinstance(node.exits[0].error, ForeignTree)
-    assert f"a cluster's of ackproof.coordination.variant={told} " in str(node.exits[0].error)
+    assert f"a cluster's of ackproof.coordination.variant={variant} " in str(node.exits[0].error)
     assert not other.exits
 
 
@@ -249,8 +249,8 @@ def test_same_seed_gives_the_same_history(variant: str) -> None:
         cluster = made(variant, seed)
         try:
             outcome = cluster.run(fail_over(cluster))
-            told = (outcome, cluster.loop.time(), cluster.loop.steps)
-            return hashlib.sha256(repr(told).encode()).hexdigest()
+            history = (outcome, cluster.loop.time(), cluster.loop.steps)
+            return hashlib.sha256(repr(history).encode()).hexdigest()
         finally:
             cluster.close()
 

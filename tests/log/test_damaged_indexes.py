@@ -55,7 +55,7 @@ def turned_over(path: Path, bits: int) -> Iterator[str]:
             path.write_bytes(content)
 
 
-def told(log: PartitionLog) -> dict[object, object]:
+def reads_of(log: PartitionLog) -> dict[object, object]:
     """Return the reads of the log in pieces of several sizes, below several bounds, and by time."""
     end = log.log_end_offset
     reads: dict[object, object] = {
@@ -75,14 +75,14 @@ def test_damaged_index_does_not_change_reads(
     directory: Path, segment: int, suffix: str, bits: int
 ) -> None:
     intact = opened(directory)
-    expected = told(intact)
+    expected = reads_of(intact)
     intact.close()
     sizes = {len(parse_batches(data)) for data in expected.values() if isinstance(data, bytes)}
     assert max(sizes) > 5, "reads go over entries of the index"
     path = sorted(directory.glob(f"*.{suffix}"))[segment]
     for which in turned_over(path, bits):
         log = opened(directory)
-        found = told(log)
+        found = reads_of(log)
         log.close()
         assert found == expected, which
 
@@ -101,7 +101,7 @@ def test_log_with_a_damaged_index_is_truncated_and_continues(
         log = opened(copy)
         log.truncate_to(offset)
         log.append([batch([b"another"])], log.log_end_offset, 0, NOW_MS)
-        found = told(log)
+        found = reads_of(log)
         log.close()
         shutil.rmtree(copy)
         return found

@@ -176,8 +176,8 @@ class LogAndList(RuleBasedStateMachine):
     def found_on_disk(self) -> None:
         """Forget an end or an epoch without records: no batch and no segment name shows it after a
         start."""
-        told = [b.next_offset for b in self.batches[-1:]]
-        self.end = max(self.start, *told, self.log.segment_base_offsets[-1])
+        ends = [b.next_offset for b in self.batches[-1:]]
+        self.end = max(self.start, *ends, self.log.segment_base_offsets[-1])
         self.epochs = self.epochs.truncate_from_start(Offset(self.start))
         self.epochs = self.epochs.truncate_from_end(Offset(self.end))
         self.batches = self.visible()

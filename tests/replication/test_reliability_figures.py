@@ -55,7 +55,7 @@ def test_figures_8_4_to_8_7_watermark_follows_the_fetches() -> None:
     assert lab.ends(A) == (15, 3), "8-6, min(15, 3, 5)"
     for answer in answers:
         lab.deliver(answer)
-    assert lab[B].high_watermark == 0, "B's answer left before C had told its log end"
+    assert lab[B].high_watermark == 0, "B's answer left before C had reported its log end"
     assert lab[C].high_watermark == 3, "8-7, min(LEO, 3)"
 
 
@@ -182,7 +182,7 @@ def test_figure_8_25_acks_all_outlives_the_leader() -> None:
     request = lab.produce(A, acks=-1)
     lab.exchange(B, times=2)
     lab.exchange(C)
-    assert lab.error(request) is None, "C has not told that it has it"
+    assert lab.error(request) is None, "C has not reported that it has it"
     lab.exchange(C)
     assert lab.error(request) is ErrorCode.none
     lab.crash(A)

@@ -103,7 +103,7 @@ class Driver:
     - ``elect B|none isr=LIST [to=LIST]``: a new leader epoch, of which only ``to`` hear.
     - ``change [leader=B] [isr=LIST] [replicas=LIST]``: another version of the partition's state in
       the same epoch, which is not announced yet.
-    - ``tell B``: B hears of the current state.
+    - ``tell B``: B gets the current state.
     - ``produce B [count=N] [acks=0|1|all] [timeout=MS]``: requests are numbered from 1. ``repeat B
       request=N first=OFFSET last=OFFSET [acks=]``: a request whose batches are in the log already.
     - ``ask B``: a follower's request reaches the leader. ``deliver B``: the answer reaches the

@@ -77,12 +77,12 @@ class Seen:
             partition = self.observer.find(tp)
             assert partition is not None
             partition.state = STATE
-            self.heard_of(tp, STATE.leader_epoch)
+            self.set_known_epoch(tp, STATE.leader_epoch)
         self.partition = self.observer.topics["t"].partitions[0]
         self.answers = AnswersModel(self.observer, self._fail)
         self.group_answers = GenerationsModel(self.observer, self._fail)
 
-    def heard_of(self, tp: TopicPartition, epoch: int) -> None:
+    def set_known_epoch(self, tp: TopicPartition, epoch: int) -> None:
         """Let broker 1 know this epoch."""
         hosted: Any = SimpleNamespace(tp=tp, replica=SimpleNamespace(leader_epoch=epoch))
         self.observer._hosted[1, tp] = hosted
@@ -119,9 +119,9 @@ def test_idempotent_batches_are_in_the_log_once_and_in_order(
     if broken is None:
         judge.check_sequence(TP, there, known)
         return
-    with pytest.raises(Violation) as told:
+    with pytest.raises(Violation) as raised:
         judge.check_sequence(TP, there, known)
-    assert told.value.invariant == broken
+    assert raised.value.invariant == broken
 
 
 def test_batch_without_sequence_number_may_be_duplicated() -> None:
@@ -129,8 +129,8 @@ def test_batch_without_sequence_number_may_be_duplicated() -> None:
 
 
 def test_time_lookup_expects_the_first_record_that_is_not_older() -> None:
-    told = dict(judge.lookup_times(log(10, 20, 20, 30)))
-    assert told == {20: 2, 19: 2, 30: 6, 29: 6}
+    found = dict(judge.lookup_times(log(10, 20, 20, 30)))
+    assert found == {20: 2, 19: 2, 30: 6, 29: 6}
     assert not list(judge.lookup_times(log(10)))
     assert dict(judge.lookup_times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
 
@@ -178,7 +178,7 @@ def test_retention_deletes_old_or_excess_committed_records(
         look()
 
 
-# --- what consumers and producers are told --------------------------------------------------------
+# --- answers to consumers and producers -----------------------------------------------------------
 
 
 def test_log_end_does_not_go_back_behind_read_records(seen: Seen) -> None:
@@ -197,14 +197,14 @@ def test_sequence_error_for_an_acked_batch_is_a_violation(seen: Seen) -> None:
     for batch in (replace(sent(1, 4), sent_to=2), replace(sent(1, 4), topic_id="former")):
         seen.answers.sending(batch)
         seen.answers.sequence_rejected(batch)
-    unheard = sent(1, 4)
-    seen.heard_of(TP, 2)
-    seen.answers.sending(unheard)
-    seen.heard_of(TP, 3)
-    seen.answers.sequence_rejected(unheard)
+    stale = sent(1, 4)
+    seen.set_known_epoch(TP, 2)
+    seen.answers.sending(stale)
+    seen.set_known_epoch(TP, 3)
+    seen.answers.sequence_rejected(stale)
     assert not seen.broken
-    seen.answers.sending(heard := sent(1, 4))
-    seen.answers.sequence_rejected(heard)
+    seen.answers.sending(current := sent(1, 4))
+    seen.answers.sequence_rejected(current)
     assert seen.broken == ["ProducerState/false-sequence-error"]
 
 
@@ -213,27 +213,29 @@ def test_sequence_error_for_an_acked_batch_is_a_violation(seen: Seen) -> None:
 
 def test_later_coordinator_knows_earlier_generations(seen: Seen) -> None:
     assert partition_for("g", 1) == 0
-    told = seen.group_answers
-    told.joined("g", 4, BOTH, told.request_context("g", 1))
-    told.synced("g", 4)
-    told.joined("g", 4, BOTH, told.request_context("g", 1))  # asked again
-    told.joined("g", 4, frozenset(), told.request_context("g", 1))  # a follower receives no members
+    answers = seen.group_answers
+    answers.joined("g", 4, BOTH, answers.request_context("g", 1))
+    answers.synced("g", 4)
+    answers.joined("g", 4, BOTH, answers.request_context("g", 1))  # asked again
+    answers.joined(
+        "g", 4, frozenset(), answers.request_context("g", 1)
+    )  # a follower receives no members
     # the answer of a deposed coordinator
-    told.joined("g", 2, frozenset(), told.request_context("g", 2))
+    answers.joined("g", 2, frozenset(), answers.request_context("g", 2))
     assert not seen.broken
-    told.joined("g", 4, frozenset({"third"}), told.request_context("g", 1))
-    told.joined("g", 3, frozenset(), told.request_context("g", 1))
+    answers.joined("g", 4, frozenset({"third"}), answers.request_context("g", 1))
+    answers.joined("g", 3, frozenset(), answers.request_context("g", 1))
     assert seen.broken == ["Groups/generation-went-back"] * 2
 
 
 def test_commit_of_a_former_generation_is_a_violation(seen: Seen) -> None:
-    told = seen.group_answers
-    earlier = told.request_context("g", 1)
-    told.synced("g", 4)
-    told.committed("g", 4, told.request_context("g", 1))
-    told.committed("g", 3, earlier)  # the next generation began meanwhile
+    answers = seen.group_answers
+    earlier = answers.request_context("g", 1)
+    answers.synced("g", 4)
+    answers.committed("g", 4, answers.request_context("g", 1))
+    answers.committed("g", 3, earlier)  # the next generation began meanwhile
     assert not seen.broken
-    told.committed("g", 3, told.request_context("g", 1))
+    answers.committed("g", 3, answers.request_context("g", 1))
     assert seen.broken == ["Groups/former-generation-commits"]
 
 
@@ -241,14 +243,14 @@ def test_generations_are_not_judged_after_a_permitted_loss(seen: Seen) -> None:
     home = seen.observer.find(HOME)
     assert home is not None
     home.ended_guarantees.append((1.0, 0))
-    told = seen.group_answers
-    told.synced("g", 4)
-    told.committed("g", 3, told.request_context("g", 1))
-    told.joined("g", 3, BOTH, told.request_context("g", 1))
+    answers = seen.group_answers
+    answers.synced("g", 4)
+    answers.committed("g", 3, answers.request_context("g", 1))
+    answers.joined("g", 3, BOTH, answers.request_context("g", 1))
     assert not seen.broken
 
 
-def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
+def accept_request(seen: Seen, asked_at: float, member: str = "one") -> None:
     """Let broker 1 accept a request of a member with a session of three seconds."""
     before = seen.group_answers.request_context("g", 1, member)
     answered_at = asked_at + 0.5
@@ -258,32 +260,32 @@ def hears(seen: Seen, asked_at: float, member: str = "one") -> None:
 
 
 def test_member_silent_beyond_its_session_is_expired(seen: Seen) -> None:
-    hears(seen, 1.0)
-    hears(seen, 20.0, "other")
-    hears(seen, 5.0)  # 1.5 s, three seconds and a tick
+    accept_request(seen, 1.0)
+    accept_request(seen, 20.0, "other")
+    accept_request(seen, 5.0)  # 1.5 s, three seconds and a tick
     assert not seen.broken
-    hears(seen, 9.6)
+    accept_request(seen, 9.6)
     assert seen.broken == ["Groups/expired-member-kept"]
 
 
 def test_unanswered_request_may_have_been_received(seen: Seen) -> None:
-    hears(seen, 1.0)
+    accept_request(seen, 1.0)
     seen.group_answers.request_context("g", 1, "one")  # it sends a request without an answer
-    hears(seen, 9.0)
+    accept_request(seen, 9.0)
     assert not seen.broken
-    hears(seen, 20.0)
+    accept_request(seen, 20.0)
     assert seen.broken == ["Groups/expired-member-kept"]
 
 
 def test_paused_coordinator_may_keep_expired_members(seen: Seen) -> None:
-    hears(seen, 1.0)
+    accept_request(seen, 1.0)
     seen.observer.pause_changed_at[1] = 8.0
-    hears(seen, 20.0)
+    accept_request(seen, 20.0)
     assert not seen.broken, "it was paused"
-    seen.heard_of(HOME, STATE.leader_epoch)
-    hears(seen, 40.0)
+    seen.set_known_epoch(HOME, STATE.leader_epoch)
+    accept_request(seen, 40.0)
     assert not seen.broken, "this is another life of the broker"
-    hears(seen, 60.0)
+    accept_request(seen, 60.0)
     assert seen.broken == ["Groups/expired-member-kept"]
 
 

@@ -106,26 +106,26 @@ def test_member_that_joined_before_it_bounced_is_a_violation(bounces: Bounces) -
         bounces.reads(FIRST, SECOND, lives={FIRST: 10, SECOND: 10}, mzxid=59)
 
 
-def told(bounces: Bounces, told: BrokerId) -> None:
+def send_role(bounces: Bounces, receiver: BrokerId) -> None:
     """Tell a broker its role while the next state is being written; raises Violation."""
     (bounces.context.writing[TP],) = elected(2, (2,))[0].writes
     batch = RequestBatch(BrokerId(3), "PLAINTEXT")
-    batch.role(bounces.context, told, TP, IN_SYNC)
+    batch.role(bounces.context, receiver, TP, IN_SYNC)
     bounces.judge.check_bounced_brokers(bounces.context, tuple(batch.drain(bounces.context)))
 
 
 @pytest.mark.parametrize("broker", IN_SYNC)
 def test_bounced_leader_in_a_request_is_a_violation(bounces: Bounces, broker: BrokerId) -> None:
-    told(bounces, broker)
+    send_role(bounces, broker)
     comes(bounces.context, FIRST, 60)
     what = f"broker {broker} is informed that 1 leads t-0 since epoch 4"
     with pytest.raises(Violation, match=f"Election/restarted-broker-leads: {what}"):
-        told(bounces, broker)
+        send_role(bounces, broker)
 
 
 def test_bounced_follower_may_receive_its_leader(bounces: Bounces) -> None:
     comes(bounces.context, SECOND, 60)
-    told(bounces, SECOND)
+    send_role(bounces, SECOND)
 
 
 def coordinator_steps(*steps: tuple[Any, list[Any]]) -> list[str]:
@@ -159,8 +159,8 @@ class Suspecting(SimpleNamespace):
 def test_suspect_is_trusted_only_after_its_removal_is_written(
     result: Result, broken: list[str]
 ) -> None:
-    heard = Written(token=1, result=result)
-    assert coordinator_steps((None, [TP]), (heard, [TP]), (heard, [])) == broken
+    written = Written(token=1, result=result)
+    assert coordinator_steps((None, [TP]), (written, [TP]), (written, [])) == broken
 
 
 # --- leaders --------------------------------------------------------------------------------------

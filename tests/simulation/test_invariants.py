@@ -473,7 +473,7 @@ def test_loss_on_all_isr_members_ends_the_guarantee(story: Story) -> None:
     for broker in (1, 2, 3):
         story.partition.damaged(broker, 0, now=1.0)
     assert not story.partition.is_guaranteed(0, sent_at=0.5)
-    assert story.partition.is_guaranteed(0, sent_at=2.0), "what comes later is promised again"
+    assert story.partition.is_guaranteed(0, sent_at=2.0), "later records are guaranteed again"
 
 
 def test_damage_of_the_last_isr_member_ends_the_guarantee(story: Story) -> None:

@@ -177,7 +177,7 @@ def proposer() -> Proposer:
 
 
 @pytest.mark.parametrize(
-    "heard",
+    "outcome",
     [
         FETCH,
         REPEATED,
@@ -187,9 +187,9 @@ def proposer() -> Proposer:
     ids=lambda event: type(event).__name__,
 )
 def test_isr_proposal_before_the_last_outcome_is_a_violation(
-    proposer: Proposer, heard: Event
+    proposer: Proposer, outcome: Event
 ) -> None:
-    proposer.step(heard)
+    proposer.step(outcome)
     with pytest.raises(
         Violation, match="Isr/two-proposals-at-once: t-0: leader 1 proposes the ISR"
     ):
@@ -197,12 +197,12 @@ def test_isr_proposal_before_the_last_outcome_is_a_violation(
 
 
 @pytest.mark.parametrize(
-    "heard",
+    "outcome",
     [IsrWriteFailed(leader_epoch=EPOCH, conflict=False), IsrRefused(leader_epoch=EPOCH)],
     ids=lambda event: type(event).__name__,
 )
-def test_isr_proposal_after_a_rejection_is_allowed(proposer: Proposer, heard: Event) -> None:
-    proposer.step(heard)
+def test_isr_proposal_after_a_rejection_is_allowed(proposer: Proposer, outcome: Event) -> None:
+    proposer.step(outcome)
     proposer.step(FETCH, PROPOSAL)
 
 

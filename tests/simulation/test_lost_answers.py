@@ -85,6 +85,6 @@ def test_lost_write_is_repeated() -> None:
     outcome = run(plan(nth=2, carried_out=False))
     notes = [what for _, what in outcome.notes]
     assert outcome.violation is None
-    unheard = next(n for n, what in enumerate(notes) if "/controller is not written" in what)
-    assert any("becomes the controller" in what for what in notes[unheard:])
+    lost = next(n for n, what in enumerate(notes) if "/controller is not written" in what)
+    assert any("becomes the controller" in what for what in notes[lost:])
     assert not any("is written" in what for what in notes)

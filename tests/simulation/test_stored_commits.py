@@ -58,7 +58,7 @@ def test_commit_is_remembered_as_far_as_its_records_are_guaranteed() -> None:
     assert home.remembers(third)
     home.lose_from(1)
     assert [home.remembers(each) for each in (first, second, third)] == [True, False, False]
-    assert home.remembers(home.commit(9)), "what comes afterwards is promised again"
+    assert home.remembers(home.commit(9)), "later commits are guaranteed again"
 
 
 def test_commit_of_the_same_offset_sent_later_is_separate() -> None:

@@ -54,7 +54,7 @@ FAILED_ONCE = {
     31940: "two brokers created a topic at once, without a controller: it had two ids",
     32237: "a partition was added, without a controller, to a topic that was being deleted",
     33634: "a log that was to begin at 12 began at 0 after a power failure",
-    82415: "a replica was deleted by a move that was complete, before its leader had heard of "
+    82415: "a replica was deleted by a move that was complete, before its leader knew of "
     "that: a fault of the observer",
 }
 """Seeds that failed once, with ``--coordination any``. Plans whose drawing has changed are kept in
@@ -200,11 +200,11 @@ def test_failure_is_shrunk_and_narrated() -> None:
             return outcome.broke_at_ms if same else None
 
         plan = Shrinker(fails, lambda _runs, _best: None, runs_max=60).shrink(failed.plan)
-        told = "\n".join(narrative(run(plan)))
+        lines = "\n".join(narrative(run(plan)))
     assert len(plan.actions) == 1, "one client that has something stored with acks=all"
-    assert "Produce/acknowledged-before-commit" in told
-    assert " leads in epoch 0, the ISR is " in told
-    assert run(plan).violation is None, "without the fault there is nothing to be told"
+    assert "Produce/acknowledged-before-commit" in lines
+    assert " leads in epoch 0, the ISR is " in lines
+    assert run(plan).violation is None, "without the fault there is no violation"
 
 
 def test_loss_without_a_guarantee_is_no_violation() -> None:
