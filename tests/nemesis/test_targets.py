@@ -90,7 +90,7 @@ def test_links(memory: Memory, expression: str, expected: list[str]) -> None:
         ),
     ],
 )
-def test_text_of_a_target_names_what_a_fault_on_it_affects(
+def test_text_of_target_names_affected_servers_or_links(
     memory: Memory, expression: str, aim: Aim, text: str
 ) -> None:
     assert str(resolve(parse(expression), memory.cluster, 0, aim)) == text

@@ -164,7 +164,7 @@ def test_blocks_of_a_log_cover_its_columns_and_texts_fit(count: int) -> None:
         assert not line.blocks or sum(block.width + 1 for block in line.blocks) == shown * 20
 
 
-def test_report_draws_what_a_consumer_was_not_given(tmp_path: Path) -> None:
+def test_report_draws_records_missing_from_consumer_reads(tmp_path: Path) -> None:
     polls = [seen(number, e.offset, e.producer, e.sequence) for number, e in enumerate(WELL.log, 1)]
     reader = MadeConsumer(polls=[polls[0], polls[2]], assigned=[assigned(0, at(0), 0)])
     directory = reported(write_campaign(tmp_path, run(consumers=(reader,))))

@@ -42,7 +42,7 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """What is known of the lost or duplicated records of a cell. ``times`` are those of their acks,
+    """The lost and duplicated records of a cell, as far as known. ``times`` are those of their acks,
     or of their sends; None if it is unknown which were."""
 
     lost: Array | None
