@@ -42,8 +42,8 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """The lost and duplicated records of a cell, as far as known. ``times`` are those of their acks,
-    or of their sends; None if it is unknown which were."""
+    """The lost and duplicated records of a cell, by the times of their acks or sends; None if it is
+    unknown which were."""
 
     lost: Array | None
     duplicated: Array | None
