@@ -386,6 +386,7 @@ class Cause:
             otherwise.
         next_leader, next_epoch, next_offset: The next leader that lacked the records, its epoch,
             and the log end offset with which it began; None if unknown.
+        isr_before: The last ISR that was observed before that leader; empty if unknown.
         faults: The faults that contributed to it.
     """
 
@@ -408,6 +409,7 @@ class Cause:
     next_leader: int | None = None
     next_epoch: int | None = None
     next_offset: int | None = None
+    isr_before: tuple[int, ...] = ()
     faults: tuple[str, ...] = ()
 
 

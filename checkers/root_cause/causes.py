@@ -59,6 +59,7 @@ def cause(
         next_leader=after.leader if after else None,
         next_epoch=after.epoch if after else None,
         next_offset=after.log_end if after and after.log_end >= 0 else None,
+        isr_before=tuple(after.isr_before) if after else (),
         faults=tuple(fault.label for fault in narrative.disks or narrative.faults),
     )
 
@@ -126,5 +127,6 @@ def _more(left: Sequence[Cause]) -> Cause:
         next_leader=None,
         next_epoch=None,
         next_offset=None,
+        isr_before=(),
         faults=(),
     )

@@ -17,7 +17,7 @@ from ackproof.harness.directory import DamagedResults
 from ackproof.harness.report import about, axis, campaign_file, ci, losses, timeline, verdict
 from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import firsts
-from ackproof.harness.report.losses import LossWindow
+from ackproof.harness.report.leading_causes import LeadingCause, leading_causes
 from ackproof.harness.report.opportunities import opportunities
 from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.rows import CellRow, rows
@@ -46,12 +46,11 @@ class NotWritten(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The report that was written. ``windows`` holds the lost records by cell, partition and
-    fault."""
+    """The report that was written, its cells, and the causes of its verdict."""
 
     page: AnyPath
     cells: Sequence[CellRow]
-    windows: Sequence[LossWindow]
+    causes: Sequence[LeadingCause]
 
 
 def write(directory: AnyPath, result: CampaignResult) -> Written:
@@ -84,7 +83,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
     trials = opportunities(places, timelines, counted)
     first_rows = losses.first_rows(directory)
     for_ci = ci.Told(about=told, first_rows=first_rows, page=directory / PAGE)
-    windows = losses.windows(listed)
+    causes = leading_causes(result, cells, first_rows)
 
     def write_page() -> None:
         from ackproof.harness.report import page  # matplotlib takes most of a second to import
@@ -95,7 +94,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             cells,
             timelines,
             _axes(directory, histories, faults, result, planned_runs),
-            windows,
+            losses.windows(listed),
             lost_total=lost_total,
             about=told,
             losses_by_fault=counted,
@@ -103,19 +102,21 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             opportunities=trials,
             first_rows=first_rows,
             pictures=drawn.of_report(directory, firsts(result), first_rows.values()),
+            leading=causes,
         )
         write_text(directory / PAGE, printable(html))
 
     _write_each(
         {
             verdict.FILE: lambda: verdict.write(
-                directory, verdict.to_document(campaign, result, told, counted, trials)
+                directory,
+                verdict.to_document(campaign, result, told, counted, trials, leading=causes),
             ),
             JUNIT: lambda: ci.write(directory / JUNIT, campaign, result, cells, for_ci),
             PAGE: write_page,
         }
     )
-    return Written(page=directory / PAGE, cells=cells, windows=windows)
+    return Written(page=directory / PAGE, cells=cells, causes=causes)
 
 
 def _write_each(files: Mapping[str, Callable[[], None]]) -> None:
@@ -139,14 +140,15 @@ def _numbers(directory: AnyPath) -> list[int]:
 
 def shown(
     directory: AnyPath, result: CampaignResult
-) -> tuple[Sequence[CellRow], Sequence[LossWindow]]:
-    """Return the parts of a result that a terminal shows: its cells and its lost records. There are
-    no lost records if they cannot be read."""
+) -> tuple[Sequence[CellRow], Sequence[LeadingCause]]:
+    """Return the parts of a result that a terminal shows: its cells and the causes of its verdict.
+    The causes have less detail if the anomalies cannot be read."""
     try:
-        listed, _ = losses.lost(directory)
+        first_rows = losses.first_rows(directory)
     except HistoryError:
-        listed = []
-    return rows(result, _manifest(directory)), losses.windows(listed)
+        first_rows = {}
+    cells = rows(result, _manifest(directory))
+    return cells, leading_causes(result, cells, first_rows)
 
 
 def load(directory: AnyPath) -> CampaignResult | None:

@@ -1,11 +1,9 @@
-"""The causes of anomalies: the number that each fault caused in each cell, and the checkers'
-analyses. Causes with the same explanation are grouped, those that break a guarantee come first, and
-long lists are folded.
+"""The root causes of anomalies, which the checkers found. Causes with the same explanation are
+grouped, those that break a guarantee come first, and long lists are folded.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from ackproof.checkers.root_cause.causes import MORE
@@ -91,6 +89,18 @@ class CauseGroup:
         }
 
     @property
+    def is_in_one_partition(self) -> bool:
+        """Return whether all its causes are in the same partition."""
+        return len({(cause.topic, cause.partition) for cause in self.causes}) == 1
+
+    @property
+    def place_in_words(self) -> str:
+        """Return the number of its partitions and cells: ``5 partitions of 2 cells``."""
+        partitions = {(cause.topic, cause.partition) for cause in self.causes}
+        cells = "cell" if len(self.cells) == 1 else "cells"
+        return f"{len(partitions)} partitions of {len(self.cells)} {cells}"
+
+    @property
     def place(self) -> str:
         """Return the place of the records: ``acks-1, t-0``, or ``5 partitions of 2 cells``."""
         partitions = {(cause.topic, cause.partition) for cause in self.causes}
@@ -113,53 +123,6 @@ class Causes:
     shown: Sequence[CauseGroup]
     folded: Sequence[CauseGroup]
     left: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """The number of records with the anomaly ``what`` that a fault caused, in each cell and in
-    all."""
-
-    run: int
-    fault: str
-    what: str
-    counts: Sequence[int]
-
-    @property
-    def total(self) -> int:
-        """Return the number in all cells."""
-        return sum(self.counts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultTable:
-    """The number of records that each fault affected in each cell. The single losses add up to
-    it."""
-
-    cells: Sequence[str]
-    lines: Sequence[Line]
-
-
-def by_fault_and_cell(losses: Iterable[Mapping[str, Any]]) -> FaultTable:
-    """Return the table of :func:`harness.report.losses.by_fault`, summed over partitions."""
-    rows = sorted(losses, key=_place)
-    cells = list(dict.fromkeys(row["cell"] for row in sorted(rows, key=lambda row: row["cell"])))
-    lines = []
-    for (run, _, fault), of in groupby(rows, key=_place):
-        mine = list(of)
-        for name, what in COUNTED.items():
-            counts = [sum(row[name] for row in mine if row["cell"] == cell) for cell in cells]
-            if any(counts):
-                words = fault or "no fault was active"
-                lines.append(Line(run=run, fault=words, what=what, counts=counts))
-    return FaultTable(cells=cells, lines=lines)
-
-
-def _place(row: Mapping[str, Any]) -> tuple[int, int, str]:
-    """Return the run and the fault, in the order in which faults were injected."""
-    fault = row["fault"] or ""
-    number = fault.partition(",")[0].rpartition("#")[2]
-    return row["run"], int(number) if number.isdecimal() else 0, fault
 
 
 def causes(result: CampaignResult) -> Causes:
@@ -187,15 +150,3 @@ def grouped(causes: Iterable[Cause]) -> list[CauseGroup]:
             key = (*key, cause.topic, cause.partition)
         groups.setdefault(key, []).append(cause)
     return [CauseGroup(causes=tuple(of)) for of in groups.values()]
-
-
-def in_lines(result: CampaignResult, most: int) -> Iterator[str]:
-    """Yield each group that breaks a guarantee as a line for a terminal, ``most`` of them at
-    most."""
-    damning = [group for group in grouped(result.causes) if group.promised]
-    for group in damning[:most]:
-        what = f"{group.promised:,} promised records {WHAT[group.first.anomaly]}"
-        example = "" if len(group.causes) == 1 else "for example, "
-        yield f"why   {group.place}: {what}: {example}{group.first.sentence}"
-    if len(damning) > most:
-        yield f"why   {len(damning) - most} further causes: see the report"

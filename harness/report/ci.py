@@ -15,6 +15,7 @@ from ackproof.harness.exit_status import exit_status
 from ackproof.harness.report import plugin_checks
 from ackproof.harness.report.about import About, moment
 from ackproof.harness.report.causes import CauseGroup, grouped
+from ackproof.harness.report.leading_causes import FirstRows, leading_causes
 from ackproof.harness.report.losses import Row
 from ackproof.harness.report.outcome import (
     THRESHOLD_HEADINGS,
@@ -22,7 +23,7 @@ from ackproof.harness.report.outcome import (
     outcome,
     threshold_lines,
 )
-from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting, why
+from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting
 from ackproof.harness.report.timeline import NS_PER_S
 from ackproof.history.storage import AnyPath, whole
 
@@ -36,9 +37,6 @@ from ackproof.history.storage import AnyPath, whole
 #
 # CI servers add up the times of cases. The time of a run is shared among its cases, so that the sum
 # is its own.
-
-FirstRows = Mapping[tuple[int, str, str], Row]
-"""The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The characters that XML cannot hold. Reasons may contain them, because they quote messages of
@@ -192,7 +190,7 @@ def _story(cell: CellRow, guarantee: Guarantee, told: Told) -> list[str]:
     row = told.first_rows.get((cell.run, cell.cell, guarantee.anomaly or ""))
     first = [] if row is None else [f"fault: {row['fault'] or 'none was active'}", _first(row)]
     return [
-        f"{cell.name}: {cell.words}",
+        f"{cell.title_and_name}: {cell.words}",
         f"{guarantee.name}: {guarantee.reason}",
         *first,
         f"report: {told.page}",
@@ -222,11 +220,9 @@ def _legal(text: str) -> str:
 # --- Markdown -------------------------------------------------------------------------------------
 
 CAUSES_MAX = 5
-"""The most groups of causes in the summary. The report has all of them."""
+"""The most causes of a kind in the summary. The report has all of them."""
 FINDINGS_MAX = 10
 """The most findings in the summary."""
-REASONS_MAX = 10
-"""The most reasons for a verdict in the summary."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~!])")
 
@@ -249,16 +245,14 @@ def _lines(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -> I
     yield f"**{_text(came.headline)}.**"
     for note in came.notes:
         yield _text(note)
+    leading = (
+        f"**{_text(one.words)}** {_text(one.sentence)}" for one in leading_causes(result, cells, {})
+    )
+    yield from _section("Causes of the verdict", leading, CAUSES_MAX)
     yield from _table(cells)
     yield from _thresholds(cells)
     groups = grouped(result.causes)
     yield from _section("Why records were lost, duplicated or changed", _causes(groups), CAUSES_MAX)
-    reasons = (
-        f"**{_text(cell.words)}** {_text(names)}: {_text(reason)}"
-        for cell, names, reason in why(cells)
-        if cell.kind is not Verdict.PASS
-    )
-    yield from _section("Why these verdicts", reasons, REASONS_MAX)
     checks = map(_text, plugin_checks.in_short(cells))
     yield from _section("Checkers of plug-ins", checks, FINDINGS_MAX)
     yield from _section("Findings", map(_text, result.findings), FINDINGS_MAX)
@@ -359,14 +353,14 @@ def _commands(campaign: str, result: CampaignResult, cells: Sequence[CellRow]) -
     for cell in cells:
         for one in cell.guarantees:
             if one.broken and cell.is_broken:
-                text = f"{cell.name} broke {one.name} {one.broken:,} times: {one.promise}"
+                text = f"{cell.title} broke {one.name} {one.broken:,} times: {one.promise}"
                 yield _command("error", "Guarantee broken", text)
         for limit in cell.thresholds:
             if limit.met is False:
-                yield _command("error", "Threshold not met", f"{cell.name}: {limit.words}")
-    for cell, names, reason in why(cells):
-        if cell.counts_as is Verdict.INCONCLUSIVE:
-            yield _command("warning", "Inconclusive", f"{names}: {reason}")
+                yield _command("error", "Threshold not met", f"{cell.title}: {limit.words}")
+    for cause in leading_causes(result, cells, {}):
+        if cause.kind is Verdict.INCONCLUSIVE:
+            yield _command("warning", "Inconclusive", cause.sentence)
 
 
 def _command(level: str, title: str, text: str) -> str:

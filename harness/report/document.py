@@ -186,6 +186,8 @@ class CauseDocument(Part):
     """The leader epoch of that broker."""
     next_offset: int | None
     """The end of its log when it began to lead; null if it is unknown."""
+    isr_before: tuple[int, ...] = ()
+    """The last ISR that was observed before that broker led; empty if it is unknown."""
     faults: tuple[str, ...]
     """The faults that are involved, as `kill#1`."""
 
@@ -212,6 +214,30 @@ class CauseGroupDocument(Part):
     """The number of these records in each cell."""
     partitions: tuple[str, ...]
     """The partitions of these records, as `t-0`."""
+
+
+class LeadingCauseDocument(Part):
+    """A cause of the verdict, over all its cells, anomalies and guarantees. The top of the report
+    and the end of the terminal show it."""
+
+    verdict: Verdict
+    """The worst verdict of its cells."""
+    sentence: str
+    """The cause, its extent and its faults, in one sentence."""
+    run: int | None
+    """The run's number; null if it concerns several."""
+    cells: tuple[str, ...]
+    """The names of its cells."""
+    records: int
+    """The number of records or other anomalies that break a guarantee, or make a cell come out
+    unlike expected; 0 if it is no cause of anomalies."""
+    faults: tuple[str, ...]
+    """The faults that are involved, as `kill#1`; without a root cause, those of the first
+    anomaly."""
+    guarantees: tuple[str, ...]
+    """The guarantees that it broke."""
+    kinds: tuple[str, ...]
+    """The kinds of its root causes, as in `causes`; empty without a root cause."""
 
 
 class VerdictDocument(Part):
@@ -277,6 +303,9 @@ class VerdictDocument(Part):
     cause_groups: tuple[CauseGroupDocument, ...] = ()
     """The same causes in groups of equal anomaly, kind and faults, each group at the place of its
     first cause."""
+    leading_causes: tuple[LeadingCauseDocument, ...] = ()
+    """At most five causes of the verdict, the most important first. There are none if every cell
+    came out as it should."""
     consumption: ConsumptionDocument = ConsumptionDocument()
     """Counts of consumers, client by client and group by group."""
     files: dict[str, str] = {}

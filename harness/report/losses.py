@@ -159,8 +159,9 @@ class LossWindow:
         return (min(told), max(told)) if told else None
 
     @property
-    def times(self) -> tuple[int, int]:
-        """Return the times of the first and last ack, in nanoseconds of the Unix epoch."""
+    def times(self) -> tuple[int | None, int | None]:
+        """Return the times of the first and last ack, in nanoseconds of the Unix epoch; None if
+        they are unknown."""
         return self.rows[0]["time"], self.rows[-1]["time"]
 
 

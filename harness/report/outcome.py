@@ -32,7 +32,7 @@ def threshold_lines(cells: Sequence[CellRow]) -> Iterator[ThresholdLine]:
         for one in cell.thresholds:
             result = f"{one.status}: {one.reason}" if one.reason else one.status
             yield ThresholdLine(
-                texts=(cell.name, one.measure, one.bound, one.figure, result), kind=_KINDS[one.met]
+                texts=(cell.title, one.measure, one.bound, one.figure, result), kind=_KINDS[one.met]
             )
 
 

@@ -14,12 +14,15 @@ from markupsafe import Markup
 
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.pictures.log_picture import LogPicture
-from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.report import axis, clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.axis.document import Document as AxisDocument
-from ackproof.harness.report.causes import WHAT, by_fault_and_cell, cause_anchor, causes
+from ackproof.harness.report.causes import WHAT, causes
 from ackproof.harness.report.comparison import compare, label, seconds
+from ackproof.harness.report.fault_costs import fault_costs
+from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause, permitted_causes
+from ackproof.harness.report.links import Links, contents
 from ackproof.harness.report.losses import OutOfOrder
 from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
 from ackproof.harness.report.outcome import THRESHOLD_HEADINGS, outcome, threshold_lines
@@ -36,12 +39,15 @@ from ackproof.harness.report.rows import (
     setting,
     told,
     total,
-    why,
 )
-from ackproof.harness.report.timeline import NS_PER_S, Timeline, fault_anchor
+from ackproof.harness.report.similar_texts import grouped
+from ackproof.harness.report.timeline import NS_PER_S, Timeline
 from ackproof.harness.report.verdict import quorum_told
 
 _SHOWN_NS = 1_000_000
+
+FINDINGS_MAX = 3
+"""The number of kinds of findings that are shown at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +85,10 @@ def _template() -> jinja2.Template:
         several=_several,
         seconds=seconds,
         became=plugin_checks.became,
+        contents=contents,
     )
     environment.globals.update(
-        cause_id=cause_anchor,
-        fault_id=fault_anchor,
-        axis=_assets(),
-        counts=COUNTS,
-        setting=setting,
-        unknown=UNKNOWN,
+        axis=_assets(), counts=COUNTS, setting=setting, unknown=UNKNOWN, what=WHAT
     )
     return environment.get_template("report.html")
 
@@ -106,6 +108,7 @@ def render(
     opportunities: Sequence[Opportunity] | None = None,
     first_rows: Mapping[tuple[int, str, str], losses.Row] | None = None,
     pictures: Pictures | None = None,
+    leading: Sequence[LeadingCause] = (),
 ) -> str:
     """Return the page.
 
@@ -123,43 +126,66 @@ def render(
         opportunities: The faults that could have lost records, by cell; None if unknown.
         first_rows: The earliest anomaly of each kind, by run, cell and anomaly.
         pictures: The pictures of the logs around causes and around gaps of consumers.
+        leading: The causes of the verdict, the most important first.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     made = about or About()
+    found = causes(result)
     return _template().render(
-        campaign=campaign,
-        metadata_quorum=quorum_told(campaign.get("cluster")),
-        campaign_yaml=yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
         result=result,
         outcome=outcome(result),
         summary=_summary(cells, opportunities),
         risks=_risks(cells, opportunities or ()),
-        why=why([cell for cell in cells if cell.counts_as in _TOLD_AT_ONCE]),
+        links=Links.of(cells, made.faults, [*found.shown, *found.folded], windows),
         cells=cells,
-        thresholds=list(threshold_lines(cells)),
-        threshold_headings=THRESHOLD_HEADINGS,
         columns=columns(cells),
         matrices=_matrices(result, cells),
-        causes=causes(result),
-        by_fault=by_fault_and_cell(losses_by_fault),
+        causes=found,
         order=order.words if order else "",
-        what=WHAT,
         comparison=compare(result, cells),
-        plugin_checks=list(plugin_checks.lines(cells, first_rows or {})),
         anomalies=anomalies(result),
         outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         runs=[
             _run(number, line, axes.get(number), cells, bounds.get(number))
             for number, line in sorted(timelines.items())
         ],
-        untold=[cell.name for cell in cells if cell.counts["lost"] is None],
-        lost_total=lost_total,
-        command=made.command,
+        faults=made.faults,
+        costs={
+            number: fault_costs(number, spans, cells, losses_by_fault)
+            for number, spans in made.faults.items()
+        },
+        **_noticed(result, cells, leading),
+        **_checks(cells, first_rows or {}),
         **_client_tables(result),
         **_drawn(pictures or Pictures()),
-        **_lost(windows, cells),
+        **_lost(windows, cells, lost_total),
+        **_campaign(campaign),
         **_made(made, result),
     )
+
+
+def _noticed(
+    result: CampaignResult, cells: Sequence[CellRow], leading: Sequence[LeadingCause]
+) -> dict[str, Any]:
+    """Return the causes of the verdict, and the findings by kind."""
+    return {
+        "leading": leading[:SHOWN_MAX],
+        "more_causes": leading[SHOWN_MAX:],
+        "permitted": permitted_causes(result, cells)[: max(0, SHOWN_MAX - len(leading))],
+        "findings": grouped(result.findings),
+        "findings_max": FINDINGS_MAX,
+    }
+
+
+def _checks(
+    cells: Sequence[CellRow], first_rows: Mapping[tuple[int, str, str], losses.Row]
+) -> dict[str, Any]:
+    """Return the thresholds of the campaign and the checks of plug-ins."""
+    return {
+        "thresholds": list(threshold_lines(cells)),
+        "threshold_headings": THRESHOLD_HEADINGS,
+        "plugin_checks": list(plugin_checks.lines(cells, first_rows)),
+    }
 
 
 def _client_tables(result: CampaignResult) -> dict[str, Any]:
@@ -189,11 +215,22 @@ def _assets() -> Mapping[str, Markup]:
     return {"script": Markup(made.script), "style": Markup(made.style)}
 
 
-def _lost(windows: Sequence[losses.LossWindow], cells: Sequence[CellRow]) -> dict[str, Any]:
+def _lost(
+    windows: Sequence[losses.LossWindow], cells: Sequence[CellRow], total: int
+) -> dict[str, Any]:
     return {
         "windows": windows,
-        "broken": losses.of_failed(windows, cells),
         "lost_listed": sum(len(window.rows) for window in windows),
+        "lost_total": total,
+        "untold": [cell.title for cell in cells if cell.counts["lost"] is None],
+    }
+
+
+def _campaign(campaign: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "campaign": campaign,
+        "metadata_quorum": quorum_told(campaign.get("cluster")),
+        "campaign_yaml": yaml.safe_dump(dict(campaign), sort_keys=False, allow_unicode=True),
     }
 
 
@@ -202,6 +239,7 @@ def _made(about: About, result: CampaignResult) -> dict[str, Any]:
     took_s, machine = about.duration_s, about.environment.machine
     versions = about.environment.versions.model_dump()
     return {
+        "command": about.command,
         "began": UNKNOWN if about.began is None else moment(about.began)[:16].replace("T", " "),
         "took": UNKNOWN if took_s is None else lasted(took_s),
         "made_with": {
@@ -212,9 +250,6 @@ def _made(about: About, result: CampaignResult) -> dict[str, Any]:
             else f"{machine.cores} cores, {machine.memory_mb:,} MB, {machine.architecture}",
         },
     }
-
-
-_TOLD_AT_ONCE = (Verdict.FAIL, Verdict.INCONCLUSIVE)
 
 
 def _matrices(result: CampaignResult, cells: Sequence[CellRow]) -> list[tuple[str, Markup]]:

@@ -27,7 +27,7 @@ def lines(
             if one.plugin is not None:
                 row = first_rows.get((cell.run, cell.cell, one.anomaly or ""))
                 yield PluginLine(
-                    cell=cell.name, guarantee=one, first="" if row is None else _words(row)
+                    cell=cell.title, guarantee=one, first="" if row is None else _words(row)
                 )
 
 

@@ -4,7 +4,6 @@ A number that the evidence does not show is None, and is displayed as unknown. A
 nothing was lost.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +20,8 @@ from ackproof.checkers.verdict import (
     counted_as,
     is_broken,
 )
+from ackproof.harness.report import cell_names
+from ackproof.harness.report.cell_names import CellKey
 from ackproof.history.cell import Value, as_text
 from ackproof.history.manifest import Manifest
 
@@ -38,7 +39,8 @@ class CellRow:
     """One cell of one run.
 
     Attributes:
-        name: The cell's name, with its run if there are several.
+        name: The cell's stable name, with its run if there are several.
+        title: Its name for readers (:mod:`harness.report.cell_names`).
         settings: All its settings, including the swept ones of its cluster.
         counts: The counts by the names of COUNTS; None if unknown.
         counts_as: The verdict that the campaign counts, which depends on its expectations.
@@ -51,6 +53,7 @@ class CellRow:
     run: int
     cell: str
     name: str
+    title: str
     settings: Mapping[str, Value]
     counts: Mapping[str, int | None]
     verdict: Verdict
@@ -64,6 +67,11 @@ class CellRow:
     ack_latency: Latency | None = None
     shown_latency: Latency | None = None
     thresholds: Sequence[Threshold] = ()
+
+    @property
+    def title_and_name(self) -> str:
+        """Return the name for readers, with the stable name if that is another."""
+        return self.name if self.title == self.name else f"{self.title} ({self.name})"
 
     @property
     def verdict_counts_as(self) -> Verdict:
@@ -103,7 +111,12 @@ def rows(result: CampaignResult, manifest: Manifest | None = None) -> tuple[Cell
     """Return the rows of ``result``, in its order. ``manifest`` gives the clusters' settings."""
     clusters = {run.number: run.cluster for run in manifest.runs} if manifest else {}
     several = len({cell.run for cell in result.cells}) > 1
-    return tuple(_row(cell, clusters.get(cell.run, {}), several) for cell in result.cells)
+    settings = {
+        (cell.run, cell.cell): {**cell.settings.settings, **clusters.get(cell.run, {})}
+        for cell in result.cells
+    }
+    titles = cell_names.in_words(settings)
+    return tuple(_row(cell, settings, titles, several=several) for cell in result.cells)
 
 
 def columns(cells: Sequence[CellRow]) -> tuple[str, ...]:
@@ -171,56 +184,20 @@ def worst(cells: Sequence[CellRow]) -> CellRow:
     return min(cells, key=lambda cell: WORST_FIRST.index(cell.kind))
 
 
-REASONS_OF_A_CELL = 3
-"""The most reasons of its own that are shown of a cell at once. A stuck producer gives one for each
-fault. The report has all of them, cell by cell."""
-
-CELLS_NAMED = 3
-"""The most cells with a common reason that are named. For more, their number is shown."""
-
-
-_STEP_FAILED = re.compile(r"the step \S+ failed: ")
-_FOLLOWS = "the other gaps follow from that, and are in the report"
-
-
-def why(cells: Sequence[CellRow]) -> list[tuple[CellRow, str, str]]:
-    """Return the reasons of the verdicts, the worst verdict first: one cell of each kind, the names
-    of the cells with this reason, and the reason.
-
-    Reasons that all cells share are given in full. If a step of the run failed, only that is given,
-    because the other reasons follow from it.
-    """
-    shared = set.intersection(*(set(cell.reasons) for cell in cells)) if cells else set[str]()
-    groups: dict[tuple[str, str], list[CellRow]] = {}
-    for cell in sorted(cells, key=lambda cell: WORST_FIRST.index(cell.kind)):
-        failed = [reason for reason in cell.reasons if _STEP_FAILED.match(reason)]
-        if failed and len(cell.reasons) > len(failed):
-            for reason in (*failed, _FOLLOWS):
-                groups.setdefault((cell.words, reason), []).append(cell)
-            continue
-        own = [reason for reason in cell.reasons if reason not in shared]
-        shown, rest = own[:REASONS_OF_A_CELL], len(own) - REASONS_OF_A_CELL
-        more = [f"and {rest} more reasons, which are in the report"] if rest > 0 else []
-        for reason in (*sorted(shared, key=cell.reasons.index), *shown, *more):
-            groups.setdefault((cell.words, reason), []).append(cell)
-    return [(of[0], _named(of, cells), reason) for (_, reason), of in groups.items()]
-
-
-def _named(some: Sequence[CellRow], cells: Sequence[CellRow]) -> str:
-    if len(some) == len(cells) > 1:
-        return "every cell"
-    names = [cell.name for cell in some]
-    if len(names) > CELLS_NAMED:
-        names[CELLS_NAMED - 1 :] = [f"{len(names) - CELLS_NAMED + 1} more cells"]
-    return ", ".join(names)
-
-
-def _row(cell: CellResult, cluster: Mapping[str, Value], several: bool) -> CellRow:
+def _row(
+    cell: CellResult,
+    settings: Mapping[CellKey, Mapping[str, Value]],
+    titles: Mapping[CellKey, str],
+    *,
+    several: bool,
+) -> CellRow:
+    key = cell.run, cell.cell
     return CellRow(
         run=cell.run,
         cell=cell.cell,
         name=f"run {cell.run} {cell.cell}" if several else cell.cell,
-        settings={**cell.settings.settings, **cluster},
+        title=titles[key],
+        settings=settings[key],
         counts={name: getattr(cell, name) for name in COUNTS},
         verdict=cell.verdict,
         counts_as=cell.counts_as,

@@ -1,7 +1,10 @@
-"""The result of a campaign on a terminal or in a log: its cells in a table, its clusters side by
-side if it has several, and the reasons of the verdicts.
+"""The result of a campaign on a terminal or in a log, in about ten lines and a few short tables.
+
+A table that would be longer than :data:`TABLE_LINES_MAX` is left to the report. The causes of the
+verdict and the verdict itself come last, where a terminal shows them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rich import box
@@ -9,17 +12,16 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.checkers.verdict import CampaignResult, Verdict
+from ackproof.checkers.verdict import WORST_FIRST, CampaignResult, Verdict
 from ackproof.harness.console import plain as _plain
 from ackproof.harness.report import clients
-from ackproof.harness.report.causes import in_lines
 from ackproof.harness.report.comparison import (
     Comparison,
     compare,
     longest_outage,
     share_unavailable,
 )
-from ackproof.harness.report.losses import LossWindow, name_of, of_failed
+from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause
 from ackproof.harness.report.outcome import (
     BASELINE,
     HELD,
@@ -27,12 +29,14 @@ from ackproof.harness.report.outcome import (
     outcome,
     threshold_lines,
 )
-from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting, why
+from ackproof.harness.report.rows import COUNTS, CellRow, columns, number, setting
+from ackproof.harness.report.similar_texts import grouped
 
-NAMED_MAX = 5
-"""The most lost records of a window that are named. The report has all."""
+TABLE_LINES_MAX = 8
+"""The most lines of a table. Longer ones are in the report alone."""
 
-WINDOWS_MAX = 10
+FINDINGS_MAX = 2
+"""The most kinds of findings that are printed. The report has all findings."""
 
 _STYLES = {
     Verdict.PASS: "green",
@@ -46,21 +50,19 @@ def print_result(
     console: Console,
     result: CampaignResult,
     cells: Sequence[CellRow],
-    windows: Sequence[LossWindow],
+    causes: Sequence[LeadingCause],
 ) -> None:
-    """Print the cells, the thresholds, the reasons, the losses of failed cells with their causes,
-    the findings and the verdict."""
+    """Print the cells, the findings, the causes of the verdict, and the verdict."""
     for table in _tables(result, cells):
         console.print(table)
-    for cell, names, reason in why(cells):
-        _line(console, styled(cell.words, cell.kind), f"  {names}: {reason}")
-    lost = (*_losses(of_failed(windows, cells)), *in_lines(result, WINDOWS_MAX))
-    for line in (*_unavailable(cells), *lost):
+    for line in (*_counted(cells), *_unavailable(cells), *_findings(result)):
         _line(console, line)
-    for finding in result.findings:
-        _line(console, f"finding: {finding}")
     for one in result.skipped:
         _line(console, f"skipped: {one}")
+    for cause in causes[:SHOWN_MAX]:
+        _line(console, styled(cause.words, cause.kind), f"  {cause.sentence}")
+    if len(causes) > SHOWN_MAX:
+        _line(console, f"and {len(causes) - SHOWN_MAX} more causes, which are in the report")
     came = outcome(result)
     for note in came.notes:
         _line(console, note)
@@ -73,15 +75,36 @@ def print_result(
 
 
 def _tables(result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[Table]:
-    """Yield the table of the cells and all further tables."""
-    yield cells_table(cells)
+    """Yield the table of the cells and all further tables, without those that are too long."""
+    if len(cells) <= TABLE_LINES_MAX:
+        yield cells_table(cells)
     if any(cell.thresholds for cell in cells):
         yield thresholds_table(cells)
     comparison = compare(result, cells)
     if comparison is not None and len(comparison.clusters) > 1:
         yield comparison_table(comparison)
-    if (counted := clients.consumers_in_short(result)) is not None:
+    counted = clients.consumers_in_short(result)
+    if counted is not None and len(counted.lines) <= TABLE_LINES_MAX:
         yield consumption_table(counted)
+
+
+def _counted(cells: Sequence[CellRow]) -> Iterator[str]:
+    """Yield the number of cells of each verdict, if their table is too long."""
+    if len(cells) > TABLE_LINES_MAX:
+        counts = Counter(
+            cell.words for cell in sorted(cells, key=lambda c: WORST_FIRST.index(c.kind))
+        )
+        told = ", ".join(f"{count} {words}" for words, count in counts.items())
+        yield f"cells  {len(cells)}: {told}"
+
+
+def _findings(result: CampaignResult) -> Iterator[str]:
+    """Yield the first kinds of findings, and the number of the others."""
+    kinds = grouped(result.findings)
+    for kind in kinds[:FINDINGS_MAX]:
+        yield f"finding: {kind.in_short}"
+    if left := sum(len(kind.texts) for kind in kinds[FINDINGS_MAX:]):
+        yield f"and {left} more findings, which are in the report"
 
 
 def cells_table(cells: Sequence[CellRow]) -> Table:
@@ -187,18 +210,6 @@ def _unavailable(cells: Sequence[CellRow]) -> Iterator[str]:
             else f" in the {len(known)} of {len(cells)} cells where it is known"
         )
         yield f"unavailable  longest {longest_outage(known)}; {share_unavailable(known)}{of}"
-
-
-def _losses(windows: Sequence[LossWindow]) -> Iterator[str]:
-    for window in windows[:WINDOWS_MAX]:
-        named = ", ".join(map(name_of, window.rows[:NAMED_MAX]))
-        more = len(window.rows) - NAMED_MAX
-        yield (
-            f"lost  {window.cell}, {window.topic}-{window.partition}: {len(window.rows):,} "
-            f"{window.cause}: {named}{f', and {more:,} more' if more > 0 else ''}"
-        )
-    if len(windows) > WINDOWS_MAX:
-        yield f"lost  in {len(windows) - WINDOWS_MAX} more places: see the report"
 
 
 def _line(console: Console, *parts: str | Text) -> None:

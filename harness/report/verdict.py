@@ -25,6 +25,7 @@ from ackproof.harness.report import contradictions
 from ackproof.harness.report.about import About, moment
 from ackproof.harness.report.causes import grouped
 from ackproof.harness.report.document import VERSION, VerdictDocument
+from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause
 from ackproof.harness.report.losses import ANOMALIES_FILE
 from ackproof.harness.report.opportunities import Opportunity
 from ackproof.harness.report.rows import known_anomalies
@@ -49,6 +50,8 @@ def to_document(
     about: About | None = None,
     losses: Sequence[Mapping[str, Any]] = (),
     opportunities: Sequence[Opportunity] | None = None,
+    *,
+    leading: Sequence[LeadingCause] = (),
 ) -> dict[str, Any]:
     """Return the content of ``verdict.json``.
 
@@ -58,6 +61,7 @@ def to_document(
         about: The circumstances of the run; unknown without it.
         losses: The lost and duplicated records, by partition and fault.
         opportunities: The faults that could have lost records, by cell; None if unknown.
+        leading: The causes of the verdict, the most important first.
     """
     told = about or About()
     clusters = {run.number: run.cluster for run in result.runs}
@@ -79,6 +83,7 @@ def to_document(
             _fault(number, span) for number, spans in sorted(told.faults.items()) for span in spans
         ],
         "losses": list(losses),
+        "leading_causes": [one.as_document for one in leading[:SHOWN_MAX]],
         "cause_groups": [group.as_document for group in grouped(result.causes)],
         "opportunities": None if opportunities is None else [asdict(one) for one in opportunities],
     }

@@ -79,7 +79,9 @@ def test_markdown_limits_long_lists_and_says_so() -> None:
 def test_annotations_name_each_broken_guarantee_in_one_line() -> None:
     lines = commands(result(LOSING, SOUND)).splitlines()
     assert "::error title=Ackproof%3A quick%2C seed 42::A guarantee was broken." in lines
-    (broken,) = [line for line in lines if "acks-all broke no-acked-record-lost 3 times" in line]
+    (broken,) = [
+        line for line in lines if "acks=all, min ISR 2 broke no-acked-record-lost 3 times" in line
+    ]
     assert broken.startswith("::error title=Guarantee broken::")
 
 
@@ -115,17 +117,17 @@ def test_markdown_has_a_row_for_each_threshold() -> None:
     assert "0 of 2 thresholds met, 1 not met, 1 undecided." in text
     rows_of = text.partition("### Thresholds")[2].partition("\n### ")[0].splitlines()
     assert [line for line in rows_of if line.startswith("| acks")] == [
-        r"| acks-all | unavailable.longest | \<= 10 s | 28.041 s | not met |",
-        r"| acks-all | shown.latency.p99 | \<= 10 s | not measured "
+        r"| acks=all, min ISR 2 | unavailable.longest | \<= 10 s | 28.041 s | not met |",
+        r"| acks=all, min ISR 2 | shown.latency.p99 | \<= 10 s | not measured "
         "| undecided: the cell has no tail reader |",
     ]
-    assert "**pass, threshold not met** acks-all: threshold unavailable.longest" in text
+    assert "**pass, threshold not met** acks=all, min ISR 2: threshold unavailable.longest" in text
 
 
 def test_annotations_name_each_threshold_that_is_not_met() -> None:
     lines = commands(replace(result(SLOW, SOUND), verdict=Verdict.FAIL)).splitlines()
     assert (
-        "::error title=Threshold not met::acks-all: "
+        "::error title=Threshold not met::acks=all, min ISR 2: "
         "threshold unavailable.longest <= 10 s not met: 28.041 s" in lines
     )
 

@@ -229,7 +229,6 @@ def test_the_page_has_it_and_a_picture_of_losses_a_cluster(directory: Path) -> N
     assert '<th class="n" scope="col">plain</th><th class="n" scope="col">eager</th>' in section
     assert '<td class="n alarming">3</td>' in section
     assert '<td class="n faint">unknown</td>' in section
-    assert "under the effect of kill#1" in section
     for name in ("plain", "eager"):
         assert f"<h3>{name}</h3>" in page
     assert page.count('class="picture matrix"') == 2
@@ -292,7 +291,7 @@ def test_a_verdict_of_before_there_was_any_of_it_can_be_read(directory: Path) ->
 def test_the_terminal_has_it_too(directory: Path) -> None:
     written = report.write(directory, TWO)
     console = Console(width=120, file=io.StringIO())
-    print_result(console, TWO, written.cells, written.windows)
+    print_result(console, TWO, written.cells, written.causes)
     told = console.file.getvalue()
     assert "plain" in told
     assert "Failover, 1,000 partitions" in told

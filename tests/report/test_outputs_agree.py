@@ -32,9 +32,11 @@ from ackproof.checkers.verdict import (
 from ackproof.harness.comparing import differences, terminal
 from ackproof.harness.exit_status import ExitStatus, exit_status
 from ackproof.harness.report import index, verdict
+from ackproof.harness.report import terminal as terminal_of_results
 from ackproof.harness.report.ci import to_markdown
 from ackproof.harness.report.outcome import HELD, outcome
 from ackproof.harness.report.rows import rows
+from ackproof.harness.report.similar_texts import grouped
 from ackproof.harness.running import execution
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedThreshold
@@ -240,7 +242,8 @@ def headline_agrees(result: CampaignResult, found: Outputs) -> None:
         assert note in found.terminal
     for finding in result.findings:
         assert finding in found.page
-        assert f"finding: {finding}" in found.terminal
+    for kind in grouped(result.findings)[: terminal_of_results.FINDINGS_MAX]:
+        assert f"finding: {kind.in_short}" in found.terminal
 
 
 def junit_agrees(result: CampaignResult, found: Outputs) -> None:
@@ -297,13 +300,14 @@ def thresholds_agree(result: CampaignResult, found: Outputs) -> None:
     lines = table.partition("<tbody>")[2].split("<tr>")[1:]
     in_markdown = found.markdown.partition("### Thresholds")[2].partition("\n###")[0]
     printed = [" ".join(line.split()) for line in found.terminal.splitlines()]
+    titles = {(cell.run, cell.cell): cell.title for cell in rows(result)}
     for (cell, one), case, line in zip(limits, cases, lines, strict=True):
         assert case.name == f"{one.measure} {one.bound}"
         assert {type(each) for each in case.result} == CASES[one.met]
         kind = {True: "pass", False: "fail", None: "inconclusive"}[one.met]
         figures = f"<td>{one.measure}</td><td>{one.bound}</td><td>{one.figure}</td>"
         assert f'{figures}<td><span class="badge {kind}">{one.status}' in line
-        row = f"{cell.cell} {one.measure} {one.bound} {one.figure} {one.status}"
+        row = f"{titles[cell.run, cell.cell]} {one.measure} {one.bound} {one.figure} {one.status}"
         assert any(row in text for text in printed)
         shown = f"{one.measure} | {one.bound} | {one.figure} | {one.status}"
         assert shown in re.sub(r"\\(.)", r"\1", in_markdown)

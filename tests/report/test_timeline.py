@@ -89,13 +89,13 @@ def test_a_fault_of_a_story_is_shown_as_its_step(tmp_path: Path) -> None:
     directory = write_campaign(tmp_path, made)
     pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
     page = report.write(directory, checked(directory)).page.read_text()
-    rows = re.findall(r"<td><b>(kill#\d)</b>(.*?)</td>", page, re.DOTALL)
+    rows = re.findall(r"<b>(kill#\d)</b>(.*?)<span class=\"part\">broker", page, re.DOTALL)
     assert [(label, re.sub(r"\s*<[^>]*>\s*", "", part).strip()) for label, part in rows] == [
         ("kill#1", "crash-loop#1 on t-0: bounce-1"),
         ("kill#2", "rolling-restart#2: restart-1"),
         ("kill#3", ""),
     ]
-    picture = page[page.index("<svg", page.index("acks over time")) :]
+    picture = page[page.index("<svg", page.index("acks over time</h2>")) :]
     picture = picture[: picture.index("</svg>")]
     for name in ("crash-loop#1", "bounce-1", "rolling-restart#2", "restart-1", "kill#3"):
         assert f">{name}</text>" in picture

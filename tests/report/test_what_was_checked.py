@@ -49,7 +49,7 @@ def shown(directory: Path, result: CampaignResult) -> tuple[str, str]:
     pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
     written = report.write(directory, result)
     console = Console(file=StringIO(), width=200)
-    terminal.print_result(console, result, written.cells, written.windows)
+    terminal.print_result(console, result, written.cells, written.causes)
     assert isinstance(console.file, StringIO)
     return written.page.read_text(encoding="utf-8"), console.file.getvalue()
 

@@ -1,0 +1,206 @@
+"""What each fault cost each cell: lost and duplicated records, and the longest outage.
+
+A figure is attributed to a fault by the checkers. If several faults share a figure because they
+overlapped, or because one cause involves them all, it stands at each of them with the others'
+names. A figure that was not measured is shown as such and never as 0.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ackproof.checkers.verdict import Outages
+from ackproof.harness.report.causes import COUNTED
+from ackproof.harness.report.cell_names import CellKey
+from ackproof.harness.report.comparison import seconds
+from ackproof.harness.report.rows import CellRow
+from ackproof.harness.report.timeline import FaultSpan, fault_anchor
+
+LINES_MAX = 12
+"""The most faults of a run that are shown at once: those that cost most. The others are folded."""
+
+NO_FAULT = "no fault was active"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure in words.
+
+    Attributes:
+        text: For example ``867 lost`` or ``down 4.1 s``.
+        known: Whether it was measured.
+        alarming: Whether it breaks a guarantee.
+    """
+
+    text: str
+    known: bool = True
+    alarming: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultLine:
+    """The costs of one fault.
+
+    Attributes:
+        label: Its name, as ``kill#1``, or that no fault was active.
+        anchor: The id of its row; None if it is no recorded fault.
+        span: The fault; None if it is no recorded fault.
+        costs: The figures of each cell, in the order of the cells. A cell without any figure lost
+            nothing and had no outage.
+        lost: The number of records that were lost to it, alone or together with others.
+        longest_ms: The longest outage that began under it alone.
+    """
+
+    label: str
+    anchor: str | None
+    span: FaultSpan | None
+    costs: Sequence[Sequence[Figure]]
+    lost: int
+    longest_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultCosts:
+    """The costs of a run's faults.
+
+    Attributes:
+        cells: The cells of the run.
+        shown: The lines that are shown at once, in the order of the faults.
+        folded: The other lines.
+    """
+
+    cells: Sequence[CellRow]
+    shown: Sequence[FaultLine]
+    folded: Sequence[FaultLine]
+
+
+def fault_costs(
+    run: int,
+    faults: Sequence[FaultSpan],
+    cells: Sequence[CellRow],
+    losses: Iterable[Mapping[str, Any]],
+) -> FaultCosts:
+    """Return the costs of the faults of a run.
+
+    Args:
+        faults: The faults of the run.
+        cells: The cells of all runs.
+        losses: Counts by run, cell and fault (:func:`harness.report.losses.by_fault`).
+    """
+    mine = [cell for cell in cells if cell.run == run]
+    counts = _counts(losses)
+    spans = {span.label: span for span in sorted(faults, key=lambda span: span.start)}
+    labels = dict.fromkeys((*spans, *_further(mine, counts)))
+    lines = [_line(run, label, spans.get(label or ""), mine, counts) for label in labels]
+    found = [line for line in lines if line.span is not None or _has_figures(line)]
+    kept = _shown(found)
+    return FaultCosts(
+        cells=mine,
+        shown=[line for line in found if line.label in kept],
+        folded=[line for line in found if line.label not in kept],
+    )
+
+
+def _has_figures(line: FaultLine) -> bool:
+    return any(figure.known for figures in line.costs for figure in figures)
+
+
+_Counts = Mapping[CellKey, Mapping[str | None, Counter[str]]]
+
+
+def _counts(losses: Iterable[Mapping[str, Any]]) -> _Counts:
+    """Return the number of records by cell, faults and anomaly."""
+    found: dict[CellKey, dict[str | None, Counter[str]]] = {}
+    for row in losses:
+        of_cell = found.setdefault((row["run"], row["cell"]), {})
+        of_fault = of_cell.setdefault(row["fault"] or None, Counter())
+        of_fault.update({name: row[name] for name in COUNTED})
+    return found
+
+
+def _further(cells: Sequence[CellRow], counts: _Counts) -> Iterator[str | None]:
+    """Yield the faults that only figures name, then None for figures without a fault."""
+    for cell in cells:
+        outages = cell.unavailable.by_fault if cell.unavailable else ()
+        named = (*counts.get((cell.run, cell.cell), {}), *(one.fault for one in outages))
+        for faults in filter(None, named):
+            yield from faults.split(",")
+    yield None
+
+
+def _line(
+    run: int,
+    label: str | None,
+    span: FaultSpan | None,
+    cells: Sequence[CellRow],
+    counts: _Counts,
+) -> FaultLine:
+    own = [_of_fault(counts.get((cell.run, cell.cell), {}), label) for cell in cells]
+    outages = [_outages(cell, label) for cell in cells]
+    return FaultLine(
+        label=label or NO_FAULT,
+        anchor=None if span is None else fault_anchor(run, span.fault_id),
+        span=span,
+        costs=[
+            (*_records(cell, of), *_down(cell, found))
+            for cell, of, found in zip(cells, own, outages, strict=True)
+        ],
+        lost=sum(count["lost"] for of in own for count in of.values()),
+        longest_ms=max(
+            (one.longest_ms for found in outages for with_, one in found if not with_), default=0
+        ),
+    )
+
+
+def _of_fault(
+    counts: Mapping[str | None, Counter[str]], label: str | None
+) -> dict[tuple[str, ...], Counter[str]]:
+    """Return the counts that involve a fault, by the other faults that they involve."""
+    return {
+        with_: count
+        for faults, count in counts.items()
+        if (with_ := _others(faults, label)) is not None
+    }
+
+
+def _others(faults: str | None, label: str | None) -> tuple[str, ...] | None:
+    """Return the other faults of a figure, or None if it does not involve the fault."""
+    named = faults.split(",") if faults else [None]
+    return tuple(one for one in named if one and one != label) if label in named else None
+
+
+def _records(cell: CellRow, counts: Mapping[tuple[str, ...], Counter[str]]) -> Iterator[Figure]:
+    for name, what in COUNTED.items():
+        unknown = cell.counts.get(name, 0) is None
+        found = [(with_, count[name]) for with_, count in sorted(counts.items()) if count[name]]
+        for with_, number in found:
+            alarming = name == "lost" and cell.kept
+            yield Figure(text=f"{number:,} {what}{_with(with_)}", alarming=alarming)
+        if unknown and not found:
+            yield Figure(text=f"{what}: unknown", known=False)
+
+
+def _outages(cell: CellRow, label: str | None) -> list[tuple[tuple[str, ...], Outages]]:
+    found = cell.unavailable.by_fault if cell.unavailable else ()
+    return [(with_, one) for one in found if (with_ := _others(one.fault, label)) is not None]
+
+
+def _down(cell: CellRow, outages: Sequence[tuple[tuple[str, ...], Outages]]) -> Iterator[Figure]:
+    if cell.unavailable is None:
+        yield Figure(text="outage: not measured", known=False)
+    for with_, one in outages:
+        if one.longest_ms:
+            yield Figure(text=f"down {seconds(one.longest_ms)}{_with(with_)}")
+
+
+def _with(others: Sequence[str]) -> str:
+    return f" with {', '.join(others)}" if others else ""
+
+
+def _shown(lines: Sequence[FaultLine]) -> set[str]:
+    """Return the labels of the lines that are shown at once."""
+    if len(lines) <= LINES_MAX:
+        return {line.label for line in lines}
+    worst = sorted(lines, key=lambda line: (-line.lost, -line.longest_ms))
+    return {line.label for line in worst[:LINES_MAX]}

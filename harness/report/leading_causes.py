@@ -1,0 +1,299 @@
+"""The causes of a verdict, the most important first, each in one sentence.
+
+One entry stands for a cause in all cells, anomalies and guarantees that it concerns: "broker-4 was
+elected outside the ISR [5]; 867 promised records lost in 3 cells, during kill#4". The sources, in
+this order, are:
+
+1. root causes of records that break a guarantee;
+2. broken guarantees without a root cause;
+3. other reasons of the verdicts, such as a threshold that is not met or missing evidence.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ackproof.checkers.root_cause.causes import MORE
+from ackproof.checkers.verdict import WORST_FIRST, CampaignResult, Cause, Guarantee, Verdict
+from ackproof.harness.report.causes import WHAT
+from ackproof.harness.report.cell_names import CellKey
+from ackproof.harness.report.losses import Row
+from ackproof.harness.report.mechanisms import mechanism
+from ackproof.harness.report.rows import CellRow
+from ackproof.harness.report.similar_texts import kind_of, more_of_this_kind
+
+SHOWN_MAX = 5
+"""The number of causes that are shown at the top of a report and at the end of a terminal."""
+
+CELLS_NAMED_MAX = 2
+"""The most cells of a cause that are named. For more, their number is given."""
+
+NAMED_MAX = 3
+"""The most cells with a common reason that are named."""
+
+FAULTS_NAMED_MAX = 3
+
+CONSEQUENCES = ("offset-mismatch", "watermark-regressed")
+"""The anomalies that follow whenever acknowledged records are truncated. In a cell that lost
+promised records they are part of that cause."""
+
+FirstRows = Mapping[tuple[int, str, str], Row]
+"""The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadingCause:
+    """A cause of the verdict, over all its cells.
+
+    Attributes:
+        kind: The worst verdict of its cells, which decides the colour.
+        words: That verdict in words.
+        sentence: The cause, its extent and its faults.
+        run: The run; None if it concerns several.
+        cells: Its cells.
+        records: The number of records or other anomalies that break a guarantee. It is 0 if the
+            cause is none of records.
+        faults: The faults that are involved.
+        guarantees: The guarantees that it broke.
+        causes: The root causes of its records.
+    """
+
+    kind: Verdict
+    words: str
+    sentence: str
+    run: int | None
+    cells: tuple[CellKey, ...]
+    records: int = 0
+    faults: tuple[str, ...] = ()
+    guarantees: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def as_document(self) -> dict[str, Any]:
+        """Return the cause as in ``leading_causes`` of ``verdict.json``."""
+        return {
+            "verdict": self.kind.value,
+            "sentence": self.sentence,
+            "run": self.run,
+            "cells": list(dict.fromkeys(name for _, name in self.cells)),
+            "records": self.records,
+            "faults": list(self.faults),
+            "guarantees": list(self.guarantees),
+            "kinds": list(dict.fromkeys(cause.kind for cause in self.causes)),
+        }
+
+
+def leading_causes(
+    result: CampaignResult, cells: Sequence[CellRow], first_rows: FirstRows
+) -> list[LeadingCause]:
+    """Return the causes of the verdict. There are none if all cells came out as they should."""
+    by_key = {(cell.run, cell.cell): cell for cell in cells}
+    causes = [cause for cause in result.causes if _is_decisive(cause, by_key)]
+    rooted = [_of_causes(of, result.causes, by_key) for of in _groups(causes)]
+    known = {(cause.run, cause.cell, cause.anomaly) for cause in causes}
+    return [
+        *sorted(rooted, key=lambda one: (not _is_unexpected(one, by_key), -one.records)),
+        *_of_guarantees(cells, known, first_rows),
+        *_of_reasons(cells),
+    ]
+
+
+def permitted_causes(result: CampaignResult, cells: Sequence[CellRow]) -> list[LeadingCause]:
+    """Return the causes of the records that were lost, duplicated or changed without an influence
+    on the verdict, because the settings permit it."""
+    by_key = {(cell.run, cell.cell): cell for cell in cells}
+    decisive = {_key(cause) for cause in result.causes if _is_decisive(cause, by_key)}
+    others = [cause for cause in result.causes if _key(cause) not in decisive]
+    found = [_of_causes(of, (), by_key) for of in _groups(others)]
+    return sorted(found, key=lambda one: -one.records)
+
+
+# --- root causes ----------------------------------------------------------------------------------
+
+
+def _is_decisive(cause: Cause, cells: Mapping[CellKey, CellRow]) -> bool:
+    """Return whether a cause breaks a guarantee, or makes a cell come out unlike expected."""
+    cell = cells.get((cause.run, cause.cell))
+    surprising = cell is not None and cell.verdict_counts_as is Verdict.FAIL and not cell.is_broken
+    return cause.promised > 0 or surprising
+
+
+def _key(cause: Cause) -> tuple[object, ...]:
+    return cause.run, cause.kind, cause.faults
+
+
+def _groups(causes: Iterable[Cause]) -> list[list[Cause]]:
+    """Return the causes by run, kind and faults."""
+    groups: dict[tuple[object, ...], list[Cause]] = {}
+    for cause in causes:
+        groups.setdefault(_key(cause), []).append(cause)
+    return list(groups.values())
+
+
+def _of_causes(
+    causes: Sequence[Cause], every: Iterable[Cause], cells: Mapping[CellKey, CellRow]
+) -> LeadingCause:
+    """Return the entry of causes of one group. ``every`` has all causes, for further records of the
+    same group."""
+    first = causes[0]
+    alike = [cause for cause in every if _key(cause) == _key(first)] or causes
+    keys = tuple(dict.fromkeys((cause.run, cause.cell) for cause in causes))
+    anomalies = {cause.anomaly for cause in causes}
+    broken = [
+        one
+        for key in keys
+        for one in (cells[key].guarantees if key in cells else ())
+        if one.is_broken and one.anomaly in (*anomalies, *CONSEQUENCES)
+    ]
+    where = cells_in_words([cells[key].title if key in cells else key[1] for key in keys])
+    records = sum(cause.promised or cause.records for cause in causes)
+    extent = f"{_counted(causes)} {where}"
+    if other := sum(cause.records for cause in alike) - records:
+        extent += f", and {other:,} that no guarantee covers"
+    during = "" if first.kind == MORE else f", {faults_in_words(first.faults)}"
+    kind, words = _worst(cells[key] for key in keys if key in cells)
+    return LeadingCause(
+        kind=kind,
+        words=words,
+        sentence=f"{mechanism(causes)}; {extent}{during}",
+        run=first.run,
+        cells=keys,
+        records=records,
+        faults=first.faults,
+        guarantees=tuple(dict.fromkeys(one.name for one in broken)),
+        causes=tuple(alike),
+    )
+
+
+def _counted(causes: Sequence[Cause]) -> str:
+    """Return the records of causes by anomaly: ``867 promised records lost``."""
+    counts: dict[str, int] = {}
+    for cause in causes:
+        count = cause.promised or cause.records
+        counts[cause.anomaly] = counts.get(cause.anomaly, 0) + count
+    parts = [f"{count:,} {WHAT.get(anomaly, anomaly)}" for anomaly, count in counts.items()]
+    number, _, what = parts[0].partition(" ")
+    promised = "promised " if all(cause.promised for cause in causes) else ""
+    noun = "record" if number == "1" else "records"
+    return " and ".join((f"{number} {promised}{noun} {what}", *parts[1:]))
+
+
+def _is_unexpected(found: LeadingCause, cells: Mapping[CellKey, CellRow]) -> bool:
+    return any(cells[key].is_broken for key in found.cells if key in cells)
+
+
+def _worst(cells: Iterable[CellRow]) -> tuple[Verdict, str]:
+    """Return the verdict of the first cell that is broken unexpectedly, or else of any."""
+    found = sorted(cells, key=lambda cell: not cell.is_broken)
+    return (found[0].kind, found[0].words) if found else (Verdict.FAIL, Verdict.FAIL.value)
+
+
+def cells_in_words(titles: Sequence[str]) -> str:
+    """Return where something happened: ``in 2 cells (acks=0; acks=1)``."""
+    if len(titles) == 1:
+        return f"in {titles[0]}"
+    named = f" ({'; '.join(titles)})" if len(titles) <= CELLS_NAMED_MAX else ""
+    return f"in {len(titles)} cells{named}"
+
+
+def faults_in_words(faults: Sequence[str]) -> str:
+    """Return when something happened: ``during kill#4 and pause#5``."""
+    if not faults:
+        return "while no fault was active"
+    shown, left = list(faults[:FAULTS_NAMED_MAX]), len(faults) - FAULTS_NAMED_MAX
+    if left > 0:
+        shown.append(f"{left} more faults" if left > 1 else "1 more fault")
+    *others, last = shown
+    return f"during {', '.join(others)} and {last}" if others else f"during {last}"
+
+
+# --- broken guarantees without a root cause -------------------------------------------------------
+
+
+def _of_guarantees(
+    cells: Sequence[CellRow], known: set[tuple[int, str, str]], first_rows: FirstRows
+) -> Iterator[LeadingCause]:
+    explained = {(run, cell) for run, cell, anomaly in known if anomaly == "lost"}
+    groups: dict[tuple[int, str], list[tuple[CellRow, Guarantee]]] = {}
+    for cell in cells:
+        for one in cell.guarantees if cell.is_broken else ():
+            anomaly = one.anomaly or ""
+            key = cell.run, cell.cell
+            follows = anomaly in CONSEQUENCES and key in explained
+            if one.is_broken and not follows and (*key, anomaly) not in known:
+                groups.setdefault((cell.run, one.name), []).append((cell, one))
+    for of in groups.values():
+        yield _of_guarantee(of, first_rows)
+
+
+def _of_guarantee(
+    broken: Sequence[tuple[CellRow, Guarantee]], first_rows: FirstRows
+) -> LeadingCause:
+    one = broken[0][1]
+    rows = [first_rows.get((cell.run, cell.cell, one.anomaly or "")) for cell, _ in broken]
+    first = min((row for row in rows if row), key=lambda row: row["time"] or 0, default=None)
+    faults = tuple(first["fault"].split(",")) if first and first["fault"] else ()
+    count = sum(guarantee.broken for _, guarantee in broken)
+    if one.anomaly in WHAT:
+        what = f"{count:,} promised {'record' if count == 1 else 'records'} {WHAT[one.anomaly]}"
+    elif one.anomaly:
+        what = f"{count:,} {one.anomaly}"
+    else:
+        what = f"{count:,} {'violation' if count == 1 else 'violations'}"
+    where = cells_in_words([cell.title for cell, _ in broken])
+    when = f", the first {faults_in_words(faults)}" if first else ""
+    kind, words = _worst(cell for cell, _ in broken)
+    return LeadingCause(
+        kind=kind,
+        words=words,
+        sentence=f"{one.name} was broken: {what} {where}{when}",
+        run=broken[0][0].run,
+        cells=tuple((cell.run, cell.cell) for cell, _ in broken),
+        records=count,
+        faults=faults,
+        guarantees=(one.name,),
+    )
+
+
+# --- other reasons --------------------------------------------------------------------------------
+
+
+_STEP_FAILED = re.compile(r"the step \S+ failed: ")
+
+
+def _of_reasons(cells: Sequence[CellRow]) -> Iterator[LeadingCause]:
+    """Yield the reasons of failed and undecided cells that name no broken guarantee, by kind. If a
+    step of the run failed, the other reasons follow from that, and only that is yielded."""
+    groups: dict[tuple[str, str], list[tuple[CellRow, str]]] = {}
+    for cell in sorted(cells, key=lambda cell: WORST_FIRST.index(cell.kind)):
+        if cell.counts_as in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+            failed = [reason for reason in cell.reasons if _STEP_FAILED.match(reason)]
+            for reason in failed or _without_broken(cell):
+                groups.setdefault((cell.words, kind_of(reason)), []).append((cell, reason))
+    for (words, _), of in groups.items():
+        concerned = {(cell.run, cell.cell): cell for cell, _ in of}
+        texts = dict.fromkeys(reason for _, reason in of)
+        named = _named(list(concerned.values()), len(cells))
+        yield LeadingCause(
+            kind=of[0][0].kind,
+            words=words,
+            sentence=f"{named}: {of[0][1]}{more_of_this_kind(len(texts) - 1)}",
+            run=None,
+            cells=tuple(concerned),
+        )
+
+
+def _without_broken(cell: CellRow) -> tuple[str, ...]:
+    broken = tuple(f"{one.name}: " for one in cell.guarantees if one.is_broken)
+    return tuple(reason for reason in cell.reasons if not reason.startswith(broken))
+
+
+def _named(cells: Sequence[CellRow], total: int) -> str:
+    """Return the names of cells that have a reason in common, out of ``total`` cells."""
+    if len(cells) == total > 1:
+        return "every cell"
+    names = [cell.title for cell in cells]
+    if len(names) > NAMED_MAX:
+        names[NAMED_MAX - 1 :] = [f"{len(names) - NAMED_MAX + 1} more cells"]
+    return "; ".join(names)

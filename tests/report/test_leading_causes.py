@@ -1,0 +1,221 @@
+"""The causes of a verdict: few, the most important first, each once, in one sentence."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ackproof.checkers.root_cause.kinds import CauseKind
+from ackproof.checkers.verdict import CampaignResult, Cause, CellResult, Verdict
+from ackproof.harness import report
+from ackproof.harness.report.leading_causes import (
+    SHOWN_MAX,
+    LeadingCause,
+    cells_in_words,
+    faults_in_words,
+    leading_causes,
+    permitted_causes,
+)
+from ackproof.harness.report.mechanisms import mechanism
+from ackproof.harness.report.rows import rows
+from ackproof.harness.report.similar_texts import grouped
+from ackproof.harness.report.terminal import print_result
+from tests.support.builders import failing_nightly
+from tests.support.builders.results import cell_result, guarantee, of_cells, threshold
+
+ALL = {"acks": "all", "min.insync.replicas": 2}
+
+
+def cause(cell: str = "c", *, promised: int = 0, **changes: object) -> Cause:
+    made = Cause(
+        run=1,
+        cell=cell,
+        anomaly="lost",
+        topic="t",
+        partition=0,
+        number=1,
+        kind=CauseKind.UNCLEAN_ELECTION,
+        sentence="long story.",
+        records=9,
+        promised=promised,
+        leaders=(5,),
+        next_leader=4,
+        isr_before=(5,),
+        faults=("kill#4",),
+    )
+    return replace(made, **changes)
+
+
+def failed(name: str = "c", lost: int = 3, **changes: object) -> CellResult:
+    broken = guarantee(held=False, broken=lost)
+    return cell_result(
+        name,
+        Verdict.FAIL,
+        settings=ALL,
+        guarantees=[broken],
+        lost=lost,
+        reasons=(f"{broken.name}: so",),
+        **changes,
+    )
+
+
+def found(result: CampaignResult, **first_rows: object) -> list[LeadingCause]:
+    return leading_causes(result, rows(result), {(1, "c", k): v for k, v in first_rows.items()})
+
+
+def test_failing_night_of_17_cells_begins_with_the_sentence_that_matters(tmp_path: Path) -> None:
+    result = failing_nightly.write(tmp_path)
+    report.write(tmp_path, result)
+    page = (tmp_path / "report.html").read_text()
+    banner = page.partition('<section class="banner')[2].partition("</section>")[0]
+    first = banner[banner.index("<li>") :].partition("</li>")[0]
+    assert "broker-4 was elected outside the ISR [5]; 867 promised records lost in 3 cells" in first
+    assert '<a href="#fault-4">kill#4</a>' in first
+    assert '<a href="#cause-1">root cause 1</a>' in first
+    assert banner.count("<li>") <= SHOWN_MAX
+    document = json.loads((tmp_path / "verdict.json").read_text())
+    assert document["leading_causes"][0] == {
+        "verdict": "fail",
+        "sentence": failing_nightly.LEADING,
+        "run": 1,
+        "cells": [
+            "acks-all.minisr-1.idempotence-true",
+            "acks-all.minisr-2",
+            "acks-all.minisr-2.idempotence-true",
+        ],
+        "records": 867,
+        "faults": ["kill#4"],
+        "guarantees": ["no-acked-record-lost", "committed-stays"],
+        "kinds": ["unclean-election"],
+    }
+    assert report.load(tmp_path) == result
+
+
+def test_terminal_ends_a_failing_night_in_about_ten_lines(tmp_path: Path) -> None:
+    result = failing_nightly.write(tmp_path)
+    console = Console(width=100, file=io.StringIO())
+    print_result(console, result, *report.shown(tmp_path, result))
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) <= 10
+    assert lines[0] == "cells  17: 3 fail, 6 inconclusive, 8 not-guaranteed"
+    assert f"fail  {failing_nightly.LEADING}" in lines
+    assert any("Connection refused" in line and "29 more of this kind" in line for line in lines)
+    assert lines[-1] == "verdict: fail (A guarantee was broken)"
+
+
+def test_cause_in_several_cells_and_anomalies_is_one_entry() -> None:
+    causes = (
+        cause("a", promised=5),
+        cause("a", promised=2, anomaly="vanished-read", records=2),
+        cause("b", promised=1, records=4),
+    )
+    result = replace(of_cells(Verdict.FAIL, failed("a"), failed("b")), causes=causes)
+    (entry,) = found(result)
+    assert entry.sentence == (
+        "broker-4 was elected outside the ISR [5]; 6 promised records lost and 2 read, now absent "
+        "in 2 cells (acks=all, min ISR 2 (a); acks=all, min ISR 2 (b)), and 7 that no guarantee "
+        "covers, during kill#4"
+    )
+    assert (entry.records, entry.run, entry.faults) == (8, 1, ("kill#4",))
+
+
+def test_consequences_of_a_loss_are_part_of_its_cause_and_other_guarantees_are_not() -> None:
+    cell = failed()
+    further = (
+        guarantee("committed-stays", held=False, broken=3, anomaly="watermark-regressed"),
+        guarantee("commits-kept", held=False, broken=7, anomaly="commit-lost"),
+    )
+    cell = replace(cell, guarantees=(*cell.guarantees, *further))
+    result = replace(of_cells(Verdict.FAIL, cell), causes=(cause(promised=3),))
+    lost, commits = found(result, **{"commit-lost": {"fault": "pause#2,kill#4", "time": 1}})
+    assert lost.guarantees == ("no-acked-record-lost", "committed-stays")
+    assert commits.sentence == (
+        "commits-kept was broken: 7 commit-lost in acks=all, min ISR 2, the first during pause#2 "
+        "and kill#4"
+    )
+
+
+def test_loss_without_a_root_cause_is_still_named() -> None:
+    (entry,) = found(of_cells(Verdict.FAIL, failed(lost=1)), lost={"fault": None, "time": 1})
+    assert entry.sentence == (
+        "no-acked-record-lost was broken: 1 promised record lost in acks=all, min ISR 2, the first "
+        "while no fault was active"
+    )
+
+
+def test_unexpected_failures_come_before_expected_ones() -> None:
+    cells = failed("a", expected=(Verdict.FAIL,)), failed("b")
+    causes = cause("a", promised=900, records=900), cause("b", promised=1, faults=("pause#1",))
+    first, second = found(replace(of_cells(Verdict.FAIL, *cells), causes=causes))
+    assert (first.words, second.words) == ("fail", "fail, as expected")
+
+
+def test_cell_unlike_expected_names_the_cause_of_its_permitted_losses() -> None:
+    cell = cell_result(
+        "c", Verdict.NOT_GUARANTEED, settings=ALL, expected=(Verdict.PASS,), reasons=("9 lost",)
+    )
+    result = replace(of_cells(Verdict.FAIL, cell), causes=(cause(),))
+    first, second = found(result)
+    assert first.sentence.startswith("broker-4 was elected outside the ISR [5]; 9 records lost in")
+    assert first.words == "not-guaranteed, expected pass"
+    assert second.sentence == "acks=all, min ISR 2: 9 lost"
+    assert permitted_causes(result, rows(result)) == []
+
+
+def test_permitted_losses_are_no_cause_of_the_verdict() -> None:
+    cell = cell_result("c", Verdict.NOT_GUARANTEED, settings=ALL, lost=9)
+    result = replace(of_cells(Verdict.NOT_GUARANTEED, cell), causes=(cause(faults=()),))
+    assert found(result) == []
+    (entry,) = permitted_causes(result, rows(result))
+    assert entry.sentence.endswith(
+        "9 records lost in acks=all, min ISR 2, while no fault was active"
+    )
+
+
+def test_reasons_of_one_kind_are_one_entry_with_their_count() -> None:
+    cells = [
+        cell_result(
+            name, Verdict.INCONCLUSIVE, settings=ALL, reasons=(f"no ack during kill#{n} on t-{n}",)
+        )
+        for n, name in enumerate("ab")
+    ]
+    (entry,) = found(of_cells(Verdict.INCONCLUSIVE, *cells))
+    assert entry.sentence == ("every cell: no ack during kill#0 on t-0 (and 1 more of this kind)")
+    assert len(entry.cells) == 2
+
+
+def test_threshold_that_is_not_met_is_a_cause() -> None:
+    limit = threshold(met=False)
+    cell = cell_result("c", Verdict.PASS, settings=ALL, thresholds=(limit,), reasons=())
+    (entry,) = found(of_cells(Verdict.FAIL, cell))
+    assert limit.words in entry.sentence
+
+
+def test_sound_result_has_no_causes() -> None:
+    assert found(of_cells(Verdict.PASS, cell_result(settings=ALL))) == []
+
+
+@pytest.mark.parametrize("kind", [*CauseKind, "more", "a kind of a later version"])
+def test_each_kind_has_words_even_if_no_broker_is_known(kind: str) -> None:
+    bare = cause(kind=kind, leaders=(), next_leader=None, isr_before=())
+    for words in (mechanism([bare]), mechanism([cause(kind=kind)])):
+        assert words
+        assert "None" not in words
+
+
+def test_long_lists_of_cells_and_faults_are_counted() -> None:
+    assert cells_in_words(["a"]) == "in a"
+    assert cells_in_words(["a", "b", "c"]) == "in 3 cells"
+    assert faults_in_words(["kill#1"]) == "during kill#1"
+    assert faults_in_words([f"kill#{n}" for n in range(6)]) == (
+        "during kill#0, kill#1, kill#2 and 3 more faults"
+    )
+
+
+def test_texts_are_grouped_without_their_numbers() -> None:
+    first, second = grouped(["run 1: broker-2 went", "the end", "run 7: broker-3 went"])
+    assert first.in_short == "run 1: broker-2 went (and 1 more of this kind)"
+    assert second.in_short == "the end"
