@@ -93,13 +93,13 @@ def _of_fault(
     entry: FaultEntry, field: str, context: PlanContext, campaign: Campaign
 ) -> Iterator[Problem]:
     target = expressions.parse(entry.target)
-    if (reason := _names_nobody(entry, target, context)) is not None:
+    if (reason := _names_no_server(entry, target, context)) is not None:
         yield Problem(field=f"{field}.target", reason=reason)
     elif (reason := _too_short(entry, target, context, campaign)) is not None:
         yield Problem(field=f"{field}.hold", reason=reason)
 
 
-def _names_nobody(entry: FaultEntry, target: Expression, context: PlanContext) -> str | None:
+def _names_no_server(entry: FaultEntry, target: Expression, context: PlanContext) -> str | None:
     """Return the reason why a target names no server in any run, so that the fault cannot be
     proven, or None if it may name one."""
     if not FAULTS[entry.fault].aim.affects_servers:

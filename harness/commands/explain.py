@@ -135,7 +135,7 @@ def _row_of(results: drawn.Results, record: str, run: int | None) -> int:
     cell, *name = record.rsplit("/", 2)
     if len(name) != len(("producer", "sequence")) or not all(map(_is_number, name)):
         raise click.BadParameter(
-            f"{record!r} is neither the number of a row of anomalies.parquet, such as 17, nor a "
+            f"{record!r} must be the number of a row of anomalies.parquet, such as 17, or a "
             "record, such as acks-1/0/4206 (cell, producer and sequence)",
             param_hint="--record",
         )

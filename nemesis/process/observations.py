@@ -117,7 +117,7 @@ def replaced(injection: Injection) -> Look:
         mine = (one for one in injection.cluster.workload() if one.instead_of == name)
         came = next(mine, None)
         if came is None:
-            return False, "nobody"
+            return False, "no replacement"
         return came.begun, f"{came.name} {'has begun' if came.begun else 'starts'}"
 
     def look() -> Observation:

@@ -104,7 +104,7 @@ def test_partitions_are_added_up(tmp_path: Path) -> None:
     assert group.committed == 4
 
 
-def test_without_consumers_there_is_nothing(tmp_path: Path) -> None:
+def test_consumption_without_consumers_is_empty(tmp_path: Path) -> None:
     result = checked(write_campaign(tmp_path, run()))
     assert result.consumption.clients == result.consumption.groups == ()
 

@@ -173,7 +173,9 @@ def test_other_record_that_was_never_sent_is_a_phantom(tmp_path: Path, strange: 
     ],
     ids=["not proven", "by itself", "another end", "never seen to end", "a fault on a broker"],
 )
-def test_without_proof_it_is_not_closed(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_crash_without_proof_leaves_the_writer_unclosed(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     result = checked(write_campaign(tmp_path, crashed(**changes)))
     assert result.cells[0].verdict is INCONCLUSIVE
     assert "sends by c-2: its writer did not close it" in told(result)

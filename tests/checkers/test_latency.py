@@ -108,7 +108,7 @@ def test_read_latency_counts_first_reads_of_scheduled_records_only() -> None:
     assert found.p50_ms == pytest.approx(30, rel=0.01)
 
 
-def test_clocks_that_differ_make_it_nothing_and_not_less() -> None:
+def test_latency_of_a_record_read_before_its_send_is_zero() -> None:
     made = history(*record(0, 100, 150, 160))
     shown = ReadRecords(made).seen(left_by(MadeConsumer(polls=[seen(1, 0, 1, 0, at(0.09))])).rows)
     found = latency(SHOWN, [of_reader(made, shown.record, shown.time)])

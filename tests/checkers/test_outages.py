@@ -58,7 +58,7 @@ def test_error_does_not_end_an_outage_and_abandoned_send_does_not_extend_it() ->
     assert told(*sends, *record(3, 8, 8.1)) == [(2.0, 2100)]
 
 
-def test_the_end_of_the_sends_ends_it_where_no_ack_came() -> None:
+def test_outage_without_an_ack_ends_with_the_sends() -> None:
     assert told(*record(0, 1, 1.01), *record(1, 2, None), *record(2, 4, None)) == [(2.0, 2000)]
 
 

@@ -86,7 +86,7 @@ def test_a_bounce_that_the_old_controller_had_begun_with_is_not_forgotten():
     assert made.state(TP) == (2, (2, 3), 1)
 
 
-def test_a_broker_that_rejoined_the_isr_since_it_came_is_none_of_them():
+def test_broker_that_rejoined_the_isr_does_not_count_as_bounced():
     made = world()
     made.register(3)
     made.brokers_seen()
@@ -225,7 +225,7 @@ def test_a_broker_outside_the_isr_may_come_back_into_it_after_a_bounce():
 
 
 @pytest.mark.parametrize("unclean", [(), ("orders",)])
-def test_when_all_of_the_isr_bounced_it_leads_in_a_new_epoch(unclean):
+def test_isr_whose_members_all_bounced_leads_in_a_new_epoch(unclean):
     """The whole cluster was switched off. No other replica has more records than they. The
     followers truncate to the log of the next leader; the one outside the ISR is no better."""
     made = world(unclean=unclean)
@@ -285,7 +285,7 @@ def test_bounced_broker_waits_for_an_absent_isr_member(failover):
     assert made.state(TP) == (1, (1,), 2)
 
 
-def test_unless_it_is_to_wait_the_first_of_the_isr_that_is_back_leads():
+def test_first_isr_member_that_returns_leads_without_waiting():
     """Seed 002, recovery when all of the ISR are down: any of them."""
     made = loses_one_while_the_other_is_away()
     made.waits_for_isr = False

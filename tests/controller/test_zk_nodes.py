@@ -77,7 +77,7 @@ VALUES = st.recursive(
 
 @pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS)
 @given(data=st.binary(max_size=40) | VALUES.map(lambda value: json.dumps(value).encode()))
-def test_whatever_it_is_it_is_understood_or_malformed(decode, data) -> None:
+def test_any_znode_content_is_decoded_or_malformed(decode, data) -> None:
     with contextlib.suppress(MalformedNode):
         decode(data)
 

@@ -80,7 +80,7 @@ def test_a_campaign_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_root_it_says_so() -> None:
+def test_engine_without_root_is_unavailable_with_a_reason() -> None:
     code = "from ackproof.infra.backends.docker.engine import unavailable; print(unavailable())"
     other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     command = [sys.executable, "-c", code]

@@ -108,7 +108,7 @@ def test_asked_to_stop_in_the_middle(ackproof, ending: signal.Signals) -> None:
 
 # tests/harness/test_orchestrator.py and test_execution.py ask twice without a cluster.
 @pytest.mark.long
-def test_asked_twice_it_ends_at_once(ackproof) -> None:
+def test_second_interruption_ends_a_campaign_at_once(ackproof) -> None:
     """Test that a second interruption ends the harness without a heal or a wait, not even for the
     stopped ZooKeeper."""
     harness = ackproof.start("run", "small.yaml", "--out", "results")

@@ -27,7 +27,7 @@ CAMPAIGN = {
 @pytest.mark.e2e
 @pytest.mark.long
 @pytest.mark.timeout(5 * TEST_S)
-def test_the_fault_that_did_it_is_left(ackproof, patched) -> None:
+def test_shrink_keeps_the_fault_that_caused_the_failure(ackproof, patched) -> None:
     ackproof.with_sources(patched(LEADER, WAITS, ANSWERS_EARLY))
     ackproof.vary(CAMPAIGN)
     failed = ackproof("run", "small.yaml", "--seed", "1", "--out", "results")

@@ -189,7 +189,7 @@ def test_check_names_the_packages_that_spark_connect_needs(
 
 
 @pytest.mark.parametrize("command", ["check", "report"])
-def test_no_results_there(command: str, tmp_path: Path) -> None:
+def test_directory_without_results_is_refused(command: str, tmp_path: Path) -> None:
     result = invoke(command, str(tmp_path))
     assert result.exit_code == 2
     assert "has no results of a campaign" in result.stderr

@@ -130,7 +130,7 @@ def test_asked_to_stop_while_a_backend_opens_nothing_more_begins(carry_out, tmp_
     assert (tmp_path / "out" / "report.html").exists()
 
 
-def test_asked_again_it_does_not_check(carry_out, tmp_path: Path, interruption) -> None:
+def test_second_interruption_skips_the_check(carry_out, tmp_path: Path, interruption) -> None:
     def asked_twice(_site: BackendContext, _scratch: Path, _results: Path) -> Backend:
         interruption._times = 1
         os.kill(os.getpid(), signal.SIGINT)

@@ -130,7 +130,7 @@ def test_interruption_does_not_cut_short_a_step_that_cleans_up(
     assert phases(run) == [("heal", "start"), ("heal", "end")]
 
 
-def test_asked_again_it_ends_at_once(run: Run, interruption: Interruption) -> None:
+def test_second_interruption_ends_the_run_at_once(run: Run, interruption: Interruption) -> None:
     def asked_twice(_run: Run, _deadline: Deadline) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGTERM)

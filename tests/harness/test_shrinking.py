@@ -320,7 +320,7 @@ def test_no_fewer_brokers_than_replicas(campaign: Campaign) -> None:
     assert [(one.brokers, one.zookeepers) for one in found] == [(4, 3), (5, 1), (5, 2)]
 
 
-def test_clients_that_it_does_not_take_go(campaign: Campaign) -> None:
+def test_clients_that_the_failure_does_not_need_are_removed(campaign: Campaign) -> None:
     groups = tuple(GroupSpec(name=name, members=2) for name in "ab")
     busy = campaign.workload.model_copy(
         update={"producers": 3, "readers": 1, "readers_where": {"acks": "all"}, "groups": groups}
@@ -464,7 +464,7 @@ class TestJudge:
         with pytest.raises(InfraError, match="cannot be run on this machine"):
             never.fails(candidate(campaign, ("one", 0, 700)))
 
-    def test_the_smallest_is_a_campaign_file_with_how_often_it_failed(
+    def test_smallest_campaign_is_a_file_with_its_failure_count(
         self, campaign: Campaign, tmp_path: Path
     ) -> None:
         judge = judging(tmp_path, Processes(lambda _: result_of((LOST,))))

@@ -77,7 +77,7 @@ def test_planted_cause_is_never_lost(
 
 
 @pytest.mark.parametrize("p", [1 / 3, 1 / 2, 0.9])
-def test_with_odds_it_is_found_nearly_always(p: float) -> None:
+def test_search_finds_an_intermittent_cause_nearly_always(p: float) -> None:
     """Test that nearly all of 200 searches find the cause and nothing else. With a doubt of one
     half, a search believes the first few runs that hold, and far fewer succeed."""
     cause = frozenset({2, 5})
@@ -101,7 +101,7 @@ def test_search_with_the_same_answers_makes_the_same_runs() -> None:
     assert again.asked == whole.asked
 
 
-def test_ended_in_the_middle_it_has_the_best_so_far() -> None:
+def test_interrupted_search_keeps_the_best_candidate() -> None:
     class Ended(Exception):
         pass
 

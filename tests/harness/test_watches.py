@@ -178,7 +178,7 @@ def test_an_end_under_a_fault_is_that_faults(run: Run, memory: Memory, watched) 
     assert not run.findings
 
 
-def test_killed_and_back_between_two_looks_is_the_faults_whenever_it_was_healed(
+def test_kill_and_return_between_two_looks_belongs_to_the_fault(
     run: Run, memory: Memory, watched
 ) -> None:
     hold(run, 3)

@@ -74,6 +74,6 @@ def test_two_runs_are_exposed_side_by_side(inside, wait_for, at_once: bool) -> N
         run.wait(PATIENCE_S)
 
 
-def test_outside_of_the_namespaces_it_refuses(tmp_path: Path) -> None:
+def test_local_backend_outside_of_the_namespaces_refuses(tmp_path: Path) -> None:
     with pytest.raises(InfraError, match="only inside"):
         LocalBackend(tmp_path)

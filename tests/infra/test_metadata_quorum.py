@@ -86,7 +86,7 @@ def test_quorum_of_an_external_cluster_is_unknown() -> None:
         (COMBINED, ("broker-1", "broker-2")),
     ],
 )
-def test_how_they_are_called(quorum: MetadataQuorum, names: tuple[str, ...]) -> None:
+def test_names_of_the_servers_of_a_quorum(quorum: MetadataQuorum, names: tuple[str, ...]) -> None:
     assert quorum.keepers(2) == names
 
 

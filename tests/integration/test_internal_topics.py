@@ -63,7 +63,9 @@ def broker(cluster: Cluster) -> Broker:
         ("__cluster_metadata", KafkaError.INVALID_REQUEST),
     ],
 )
-def test_no_client_makes_a_second_one(cluster: Cluster, name: str, code: int) -> None:
+def test_client_cannot_create_an_internal_topic_again(
+    cluster: Cluster, name: str, code: int
+) -> None:
     new = NewTopic(name, 1, 1)
     assert error_of(cluster, lambda admin: admin.create_topics([new])[name]) == code
 

@@ -354,7 +354,7 @@ def test_any_is_the_partition_that_other_targets_mean_by_it(nemesis: Nemesis) ->
 
 
 @pytest.mark.parametrize("fault", [f.name for f in (*ADMIN, *CHURN) if not f.aim.affects_servers])
-def test_orders_befall_no_server(nemesis: Nemesis, fault: str) -> None:
+def test_orders_affect_no_server(nemesis: Nemesis, fault: str) -> None:
     aims = {"alter-min-isr": "topic(orders)"} | {one.name: "broker-1 + broker-2" for one in CHURN}
     target = nemesis.aim(fault, aims.get(fault, "partition(orders, 0)")).target
     assert target.servers == ()

@@ -44,7 +44,7 @@ def test_damage_that_is_not_in_the_file_is_not_proven(
     assert "not observed" in str(proof.observations)
 
 
-def test_where_there_is_nothing_to_damage_it_says_so(nemesis: Nemesis) -> None:
+def test_fault_without_anything_to_damage_reports_it(nemesis: Nemesis) -> None:
     nemesis.memory.system.brokers[1].node.logs.kinds = ("index",)
     with pytest.raises(InfraError, match="no closed-segment"):
         nemesis.strike("bit-flip", "broker-2")
@@ -186,7 +186,7 @@ def test_effect_of_another_disk_fault_is_excluded(nemesis: Nemesis) -> None:
 
 
 @pytest.mark.parametrize("fault", STORAGE, ids=lambda fault: fault.name)
-def test_zookeeper_is_not_befallen(nemesis: Nemesis, fault: Effect) -> None:
+def test_zookeeper_is_not_affected(nemesis: Nemesis, fault: Effect) -> None:
     with pytest.raises(Unplannable, match="zookeeper-1"):
         nemesis.aim(fault.name, "zookeeper")  # type: ignore[attr-defined]
     assert FAULTS[fault.name] is fault  # type: ignore[attr-defined]

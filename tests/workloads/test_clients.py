@@ -383,7 +383,7 @@ def test_records_of_others_have_no_identity(mock_cluster, final_read) -> None:
         ({"producer_config": {"sasl.password": "hunter2", "batch.size": "x"}}, "batch.size"),
     ],
 )
-def test_a_wrong_specification_ends_it_at_once(produce, changed, problem) -> None:
+def test_client_with_a_wrong_specification_ends_at_once(produce, changed, problem) -> None:
     producer = produce(**changed)
     assert producer.wait() == 2
     assert problem in producer.log()

@@ -29,7 +29,7 @@ def test_no_answer_of_a_broker_is_a_failure() -> None:
     assert {of_commit(KafkaError(code)) for code in answers} == {SendType.INFO}
 
 
-def test_without_an_error_it_is_committed() -> None:
+def test_commit_without_an_error_is_committed() -> None:
     assert of_commit(None) is SendType.OK
 
 

@@ -406,7 +406,7 @@ def test_offset_out_of_range_is_recorded(cluster: Cluster, clients: Clients) -> 
         ),
     ],
 )
-def test_a_wrong_specification_ends_it_at_once(client, module, changed, problem) -> None:
+def test_consumer_with_a_wrong_specification_ends_at_once(client, module, changed, problem) -> None:
     specification = {
         "client": "one",
         "topic": "t",

@@ -50,7 +50,7 @@ def test_a_high_watermark_that_lagged_does_not_hide_records() -> None:
     assert read.row("late") == ("t", 0, 0, 1, 3, 3, True, None)
 
 
-def test_an_error_makes_it_incomplete_even_at_the_end() -> None:
+def test_read_with_an_error_at_the_end_is_incomplete() -> None:
     read = reading(0, 1)
     read.errors.append("_BAD_MSG: failed CRC32C check")
     read.record(0)

@@ -42,7 +42,7 @@ def transaction_problems(draft: Draft) -> Iterator[Problem]:
         reason = "the workload transactions has transformers for groups: leave out workload.groups"
         yield Problem(field="workload.groups", reason=reason)
     yield from _of_produce_alone(spec)
-    yield from _comebacks(draft)
+    yield from _replacement_problems(draft)
     wrong: dict[tuple[str, str], list[str]] = {}
     for cell in expand(draft.cells) if draft.cells is not None else ():
         for field, reason in _cell_problems(cell, spec.load_of(cell)).items():
@@ -65,7 +65,7 @@ def _of_produce_alone(spec: WorkloadSpec) -> Iterator[Problem]:
             yield Problem(field=f"workload.{key}", reason=reason)
 
 
-def _comebacks(draft: Draft) -> Iterator[Problem]:
+def _replacement_problems(draft: Draft) -> Iterator[Problem]:
     """Yield a problem for each replacement of a crashed client. A transformer starts its next
     session instead."""
     for index, entry in enumerate(draft.faults or ()):

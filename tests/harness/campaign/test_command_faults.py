@@ -127,13 +127,13 @@ def test_copy_of_the_campaign_names_the_directory_of_its_commands(
     assert planned.parameters["inject"] == ("touch", "mark")
 
 
-def test_cluster_of_ones_own_offers_it(campaign_file) -> None:
+def test_external_cluster_offers_the_command_fault(campaign_file) -> None:
     fault = {"fault": "command", "parameters": by_file(), "target": "broker-1"}
     file = campaign_file({**YOURS, "faults": [fault]})
     check(file)
 
 
-def test_catalogue_shows_it_with_its_parameters() -> None:
+def test_catalogue_shows_the_command_fault_with_its_parameters() -> None:
     shown = invoke("faults", "command")
     assert shown.exit_code == 0
     assert "inject (required)" in shown.output

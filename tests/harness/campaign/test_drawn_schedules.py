@@ -95,7 +95,7 @@ def test_no_more_suffer_at_once_than_may(
 
 def test_another_is_drawn_where_one_does_not_fit(campaign: Campaign) -> None:
     """Two of five are down all the time: with three at most, of the two kinds there is only room
-    for the one that befalls one."""
+    for the one that affects one."""
     down = fault("pause", "broker-1 + broker-2", at=0, hold=(10**7, 10**7))
     limit = AtMost.model_construct(brokers=3, zookeepers=None)
     drawn = varied(campaign, down, ONE, TWO, order="drawn", rounds=10, at_most=limit)

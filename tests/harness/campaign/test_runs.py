@@ -49,7 +49,7 @@ def test_manifest_reads_back_unchanged(campaign_file, tmp_path: Path) -> None:
     assert manifest.read(tmp_path) == written
 
 
-def test_every_cell_fault_and_writer_of_a_run_is_in_it(campaign: Campaign) -> None:
+def test_planned_run_has_every_cell_fault_and_writer(campaign: Campaign) -> None:
     (run,) = planned(campaign).runs
     assert [cell.cell.name for cell in run.cells][:2] == ["acks-0.minisr-1", "acks-0.minisr-2"]
     assert {fault.fault for fault in run.faults} == {"kill", "pause"}
@@ -100,7 +100,7 @@ def test_a_cell_that_is_alone_has_a_run_of_its_own_under_the_same_faults(campaig
         assert cell.topic in fault.target
 
 
-def test_a_run_gets_the_cluster_that_it_is_of(campaign_file) -> None:
+def test_each_run_has_one_of_the_clusters(campaign_file) -> None:
     campaign = load(campaign_file({"cluster.brokers": [3, 5], "cluster.zookeepers": [1, 3]}))
     clusters = [run.cluster for run in runs_of(campaign.resolved(seed=1))]
     assert [(one.brokers, one.zookeepers) for one in clusters] == [(3, 1), (3, 3), (5, 1), (5, 3)]
@@ -343,7 +343,7 @@ class TestDisks:
     def test_clusters_without_clock_faults_get_no_clocks(self, campaign: Campaign) -> None:
         assert self.specs(campaign) == [None]
 
-    def test_a_fault_that_needs_them_brings_them(self, campaign_file) -> None:
+    def test_fault_that_needs_disks_adds_them_to_the_cluster(self, campaign_file) -> None:
         given = {"faults": [self.POWER], "cluster.brokers": [3, 4]}
         assert self.specs(load(campaign_file(given))) == [DisksSpec()] * 2
 
@@ -375,7 +375,9 @@ class TestClocks:
 
     STEP: ClassVar[dict[str, object]] = {"fault": "step-clock", "target": "broker-1"}
 
-    def test_where_a_fault_needs_them(self, campaign: Campaign, campaign_file) -> None:
+    def test_fault_that_sets_clocks_adds_them_to_the_cluster(
+        self, campaign: Campaign, campaign_file
+    ) -> None:
         wanted = load(campaign_file({"faults": [self.STEP]}))
         for planned_so, clocks in ((campaign, False), (wanted, True)):
             runs = runs_of(planned_so.resolved(seed=5))

@@ -194,7 +194,7 @@ def test_cues_that_cannot_come(steps_: list[tuple[str, Any, Any]], reason: str) 
     assert any(reason in mistake for mistake in mistakes(story))
 
 
-def test_a_fault_that_there_is_not() -> None:
+def test_story_with_an_unknown_fault_is_refused() -> None:
     story = Story(summary="x", source="x", steps=(StoryStep(step="a", fault="x", target="one"),))
     assert list(mistakes(story)) == ["a uses the fault x, which does not exist"]
 

@@ -747,7 +747,7 @@ def test_file_without_a_campaign_is_refused(tmp_path: Path, content: str, reason
     assert reason in result.stderr
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_campaign_file_is_refused(tmp_path: Path) -> None:
     result = run(["run", str(tmp_path / "none.yaml")], tmp_path)
     assert result.exit_code == 2
     assert "cannot be read" in result.stderr

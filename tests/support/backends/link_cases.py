@@ -61,7 +61,7 @@ def a_lossy_link_loses_some(backend: Backend, _scratch: Path) -> None:
         assert backend.links.tries(a, b, PORT, TRIES, WITHIN_S) >= TRIES - 1
 
 
-def several_things_befall_one_link(backend: Backend, _scratch: Path) -> None:
+def link_has_several_impairments_at_once(backend: Backend, _scratch: Path) -> None:
     """Each comes and goes for itself, in any order."""
     a, b = backend.node("a"), backend.node("b")
     troubles = [
@@ -192,7 +192,7 @@ def nothing_of_it_is_left(backend: Backend, _scratch: Path) -> None:
 CASES = (
     links_can_be_treated,
     a_lossy_link_loses_some,
-    several_things_befall_one_link,
+    link_has_several_impairments_at_once,
     a_port_is_cut_alone,
     a_counter_begins_anew,
     connections_are_reset,

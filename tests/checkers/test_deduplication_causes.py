@@ -104,7 +104,7 @@ def test_deduplicated_loss_is_described_in_one_sentence() -> None:
     assert (row["epochs"], row["next_leader"], row["cut_by"]) == ([1], None, [])
 
 
-def test_of_no_other_library_it_is_said_that_it_is_known_for_it() -> None:
+def test_deduplication_cause_names_librdkafka_for_its_own_clients_only() -> None:
     history, context = known(one_taken())
     context = replace(context, sender=replace(context.sender, client="java"))
     (cause,) = explain_lost(history, context, ALWAYS_VALID).causes

@@ -98,7 +98,7 @@ def test_recovery_is_unknown_if_zookeeper_does_not_answer(run: Run, memory: Memo
     assert rows(run) == []
 
 
-def test_after_it_failed_the_run_goes_on_to_read(run: Run, memory: Memory) -> None:
+def test_run_reads_back_after_a_failed_recovery(run: Run, memory: Memory) -> None:
     memory.system.brokers[2].process.current = ProcessState.EXITED
     recover = next(step for step in STEPS if step.name == "recover")
     later = [name for name in ("flush", "final-read", "collect") if name]
@@ -198,7 +198,7 @@ def test_its_time_is_the_steps_too(run: Run) -> None:
     assert recover.limit_s(run) == without + GROUPS_LIMIT
 
 
-def test_where_nothing_is_acked_there_is_nothing_to_be_shown(run: Run) -> None:
+def test_recovery_without_acks_waits_for_no_read(run: Run) -> None:
     says(run, "producer", lambda _: {"acked": 5})
     says(run, "member-0", lambda _: {"assigned": PARTITIONS, "shown": 5}, "g")
     recovery.recover(run, deadline(run))

@@ -122,7 +122,7 @@ def only(world: World, anomaly: str, *, epochs: bool = True) -> Cause:
     return cause
 
 
-def test_a_deposed_leader_that_showed_them_in_one_sentence() -> None:
+def test_vanished_read_of_a_deposed_leader_is_described_in_one_sentence() -> None:
     cause = only(made([(CauseKind.DEPOSED_LEADER, 1_500, 0)], "all"), VANISHED)
     assert cause.sentence == (
         "consumers read these records, up to 2.0 s after broker-2 was observed as leader; "
@@ -167,7 +167,7 @@ def test_vanished_read_is_attributed_to_the_leader_that_appended_it() -> None:
 
 
 @pytest.mark.parametrize("anomaly", [VANISHED, INCONSISTENT])
-def test_without_any_witness_it_is_unknown(anomaly: str) -> None:
+def test_vanished_read_without_evidence_has_an_unknown_cause(anomaly: str) -> None:
     world = made([(CauseKind.DEPOSED_LEADER, 1, 0 if anomaly == VANISHED else 3)], "all")
     world.rows[1:], world.words, world.truncations = [], [], []
     world.rows[0] = state(0, -1, -1, ())

@@ -22,13 +22,13 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield found
 
 
-def test_results_there_are_found_and_left_as_they_were(there: Store) -> None:
+def test_results_in_a_store_are_found_and_unchanged(there: Store) -> None:
     before = there.holds("run")
     assert str(named(there.uri("run"))) == there.uri("run")
     assert there.holds("run") == before
 
 
-def test_no_results_there(there: Store) -> None:
+def test_store_without_results_is_refused(there: Store) -> None:
     with pytest.raises(ResultsDirectoryError, match="elsewhere has no results of a campaign"):
         named(there.uri("elsewhere"))
 

@@ -20,7 +20,7 @@ def test_session_without_prewarming_is_none(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-def test_a_check_uses_it_and_leaves_it_alone(tmp_path: Path) -> None:
+def test_check_uses_the_prewarmed_session_without_stopping_it(tmp_path: Path) -> None:
     directory = write_campaign(
         tmp_path / "results", MadeRun(partitions={("t", 0): kept(BEFORE, DURING, AFTER)})
     )

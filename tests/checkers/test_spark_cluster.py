@@ -243,7 +243,7 @@ def test_check_on_a_cluster_finds_the_same_anomalies_as_a_local_check(
 SPLIT = ["['oversized-0', 'oversized-1', 'oversized-2']", "[0, 1, 1]"]
 
 
-def test_partitions_are_split_there_too(tmp_path: Path, cluster: Cluster) -> None:
+def test_partitions_are_split_on_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
     results, scratch = campaign(tmp_path / "results"), tmp_path / "spark"
     assert by_itself(IN_SLICES, cluster, results, scratch).splitlines() == SPLIT
 

@@ -91,7 +91,7 @@ def only(way: Way, *, idempotent: bool) -> Cause:
     return cause
 
 
-def test_an_expected_one_says_so() -> None:
+def test_cause_of_an_expected_duplicate_says_that_it_is_expected() -> None:
     assert only(EXPECTED[1], idempotent=False).sentence == (
         "the leader changed before the first attempt was answered, and the producer sent "
         "these records again, as expected without enable.idempotence; appended by broker-3 "

@@ -148,7 +148,7 @@ def test_parent_node_is_made_once_and_deleted_with_its_last_child(zookeeper):
     run(story())
 
 
-def test_others_that_are_faster_make_it_guess_again(zookeeper):
+def test_writer_that_loses_a_race_reads_again(zookeeper):
     """Each writer reads that the topic is not there yet, and makes it: but one."""
 
     async def story():

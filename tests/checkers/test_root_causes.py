@@ -248,7 +248,7 @@ def test_a_record_that_no_later_leader_came_without_is_not_explained() -> None:
     assert "no later leader is known to have begun without them" in cause.sentence
 
 
-def test_without_any_witness_it_is_unknown_and_not_unexplained() -> None:
+def test_loss_without_evidence_is_unknown_and_not_unexplained() -> None:
     world = World(acks="all")
     lose(world, CauseKind.UNEXPLAINED, 1, 3)
     world.rows[1:], world.words, world.truncations = [], [], []

@@ -62,7 +62,7 @@ def test_added_broker_that_ends_by_itself_is_recorded(joined: Run, memory: Memor
     assert joined.ended_by_themselves == ["broker-4"]
 
 
-def test_of_one_that_did_not_leave_everything_is_collected(joined: Run) -> None:
+def test_everything_of_a_broker_that_did_not_leave_is_collected(joined: Run) -> None:
     """Here there is nothing of its replicas to be fetched, which is told of each broker."""
     joined.executor.inject(injection._aimed(joined, joined.plan[0], deadline(joined)))
     joined.ended_well["deploy"] = True
