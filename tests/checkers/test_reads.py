@@ -230,7 +230,7 @@ SEEN = seen(4, 3, 1, 3, at(32))
         ((READER.but(polls=[*SHOWN, SEEN]),), True),
         ((READER, MEMBER.but(polls=[*SHOWN, SEEN])), True),
     ],
-    ids=["nobody looked", "unread", "the reader was", "a member was"],
+    ids=["no reads", "unread", "read by a reader", "read by a member"],
 )
 def test_lost_record_reports_whether_a_consumer_read_it(
     tmp_path: Path, consumers: Any, expected: bool | None

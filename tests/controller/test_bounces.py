@@ -225,7 +225,7 @@ def test_a_broker_outside_the_isr_may_come_back_into_it_after_a_bounce():
 
 
 @pytest.mark.parametrize("unclean", [(), ("orders",)])
-def test_isr_whose_members_all_bounced_leads_in_a_new_epoch(unclean):
+def test_isr_of_bounced_members_leads_in_a_new_epoch(unclean):
     """The whole cluster was switched off. No other replica has more records than they. The
     followers truncate to the log of the next leader; the one outside the ISR is no better."""
     made = world(unclean=unclean)

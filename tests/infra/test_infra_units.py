@@ -231,7 +231,9 @@ ENDING = b"INFO  ZooKeeperServer - Submitting global closeSession request for se
         pytest.param([EXPIRING % 0x1A], {0x1A}, id="one server, which logs no more than that"),
         pytest.param([EXPIRING % 1 + ENDING % 1, b""], {1}, id="by the leader"),
         pytest.param([b"", ENDING % 1], set(), id="its client ended it"),
-        pytest.param([EXPIRING % 1 + ENDING % 1, ENDING % 1], set(), id="in vain, then its client"),
+        pytest.param(
+            [EXPIRING % 1 + ENDING % 1, ENDING % 1], set(), id="without effect, then its client"
+        ),
         pytest.param([(EXPIRING % 1 + ENDING % 1), EXPIRING % 1 + ENDING % 1], {1}, id="twice"),
         pytest.param([EXPIRING % 1 + ENDING % 1 + ENDING % 2], {1}, id="each by itself"),
     ],

@@ -57,7 +57,7 @@ def test_disks_go_and_stories_go_as_a_whole(nightly: Campaign) -> None:
     assert len(kept.faults) + len(whats) - 1 == len(nightly.faults)
 
 
-def test_resolved_campaign_keeps_what_was_skipped(nightly: Campaign) -> None:
+def test_resolved_campaign_keeps_the_skipped_faults(nightly: Campaign) -> None:
     kept = without_refused(nightly, DOCKER)
     again = Campaign.model_validate_json(json.dumps(yaml.safe_load(kept.to_yaml())))
     assert again.skipped == kept.skipped != ()

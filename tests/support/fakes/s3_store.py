@@ -31,7 +31,7 @@ class Store:
         """Return the environment variables of a user of the store."""
         return {
             "AWS_ENDPOINT_URL": self.url,
-            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_ACCESS_KEY_ID": "tests",
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": "us-east-1",
         }
