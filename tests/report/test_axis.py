@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ackproof.checkers.verdict import CellResult, Verdict
 from ackproof.harness.report import axis, timeline
 from ackproof.harness.report.axis.bins import POINTS_MAX, bins, carried, lanes, thinned
-from ackproof.harness.report.axis.cluster import PARTITIONS_MAX, partition_rows
-from ackproof.harness.report.axis.document import Document
+from ackproof.harness.report.axis.cluster import PARTITIONS_MAX, Damage, partition_rows
+from ackproof.harness.report.axis.document import Document, Latencies, PartitionSpan
 from ackproof.history import manifest
 from ackproof.history.manifest import PlannedFault
 from tests.support.builders.checked_runs import run
@@ -219,6 +219,11 @@ def test_losses_are_in_the_bins_of_their_acks(tmp_path: Path) -> None:
     drawn = document(tmp_path, run(), found, lost=3, duplicated=1)
     assert at_bins(drawn.cells[0].lost, drawn) == {5: 2, 15: 1}
     assert at_bins(drawn.cells[0].duplicated, drawn) == {40: 1}
+    (partition,) = drawn.partitions
+    assert (partition.lost, partition.duplicated) == (
+        drawn.cells[0].lost,
+        drawn.cells[0].duplicated,
+    )
 
 
 def test_unknown_losses_are_not_observed_and_known_ones_are_none(tmp_path: Path) -> None:
@@ -371,9 +376,14 @@ def test_partitions_with_losses_and_small_isrs_are_chosen_if_there_are_many() ->
     planned = cell(partitions=500).cell
     rows = [state(0, 1, 0, (1, 2, 3), partition=n) for n in range(500)]
     rows.append(state(3, 1, 0, (1,), partition=321))
-    found, left = partition_rows(rows, [planned], (), bins(at(0), at(10)), {("t", 123): 4})
+    damage = {("t", 123): Damage([(3, 4)], []), ("t", 77): Damage([], [(3, 5)])}
+    found, left = partition_rows(rows, [planned], (), bins(at(0), at(10)), damage)
     assert (len(found), left) == (PARTITIONS_MAX, 500 - PARTITIONS_MAX)
-    assert {"t-123", "t-321"} <= {one.name for one in found}
+    ranks = {one.rank: one.name for one in found}
+    assert [ranks[n] for n in range(3)] == ["t-77", "t-123", "t-321"]
+    assert [one.name for one in found] == sorted(
+        (one.name for one in found), key=lambda name: int(name[2:])
+    )
 
 
 # --- consumers
@@ -500,3 +510,15 @@ def test_named_version_of_the_library_is_the_one_in_the_page() -> None:
     assert "(v1." in axis.assets().script
     assert "Permission is hereby granted" in axis.assets().script
     assert "</script" not in axis.assets().script
+
+
+def test_document_of_a_four_hour_run_of_17_cells_is_small(tmp_path: Path) -> None:
+    drawn = document(tmp_path, run())
+    latency = Latencies(p50=[12.34] * 600, p99=[123.4] * 600, p999=[1234.0] * 600)
+    (only,), (partition,) = drawn.cells, drawn.partitions
+    full = [(place, 12) for place in range(600)]
+    busy = replace(only, acked=[3000] * 600, failed=full, unknown=full, lost=full, latency=latency)
+    span = PartitionSpan(since=12_345.678, leader=1, epoch=12, isr=(1, 2, 3), needed=2)
+    row = replace(partition, spans=[span] * 600, lost=full)
+    large = replace(drawn, cells=[busy] * 17, partitions=[row] * 51, latency=latency)
+    assert len(large.to_json()) < 2_500_000

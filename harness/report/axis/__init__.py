@@ -18,7 +18,7 @@ from ackproof.checkers.arrays import Array
 from ackproof.checkers.context.faults import Partition, faults_of
 from ackproof.checkers.verdict import CellResult
 from ackproof.harness.report.axis import cluster, readers, sends
-from ackproof.harness.report.axis.bins import Bins, bins, lanes
+from ackproof.harness.report.axis.bins import Bins, Pairs, bins, lanes
 from ackproof.harness.report.axis.document import Band, Document, ReaderCurves
 from ackproof.harness.report.axis.sends import Losses
 from ackproof.harness.report.timeline import FaultSpan, fault_anchor
@@ -85,7 +85,9 @@ def read(
         reader.read(history, "faults").to_pylist(), planned.faults if planned else None
     )
     consumers, damage = _readers(history, settings, planned, within)
-    partitions, left = cluster.partition_rows(rows, settings, facts, within, _damaged(anomalies))
+    partitions, left = cluster.partition_rows(
+        rows, settings, facts, within, _damage(anomalies, within)
+    )
     return Document(
         start_ms=within.start // 1_000_000,
         bin_s=within.width / 1_000_000_000,
@@ -170,7 +172,16 @@ def _times(anomalies: pa.Table, cell: str, anomaly: str, *, known: bool) -> Arra
     return times.to_numpy() if len(times) or known else None
 
 
-def _damaged(anomalies: pa.Table) -> dict[Partition, int]:
-    place = ["topic", "partition"]
-    counts = anomalies.group_by(place).aggregate([([], "count_all")]).to_pylist()
-    return {(row["topic"], row["partition"]): row["count_all"] for row in counts}
+def _damage(anomalies: pa.Table, within: Bins) -> dict[Partition, cluster.Damage]:
+    """Return the damage of each partition that has some."""
+    timed = anomalies.filter(pc.is_valid(anomalies["time"]))
+    binned = timed.append_column("bin", pa.array(within.of(timed["time"].to_numpy())))
+    grouped = binned.group_by(["topic", "partition", "anomaly", "bin"])
+    pairs: dict[Partition, dict[str, Pairs]] = {}
+    for row in grouped.aggregate([([], "count_all")]).to_pylist():
+        of = pairs.setdefault((row["topic"], row["partition"]), {})
+        of.setdefault(row["anomaly"], []).append((row["bin"], row["count_all"]))
+    return {
+        key: cluster.Damage(sorted(of.get("lost", [])), sorted(of.get("duplicated", [])))
+        for key, of in pairs.items()
+    }

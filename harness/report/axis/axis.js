@@ -2,7 +2,7 @@
 // beside them. Everything that is written into the page is text, never markup.
 "use strict";
 (() => {
-  const GUTTER = 58, PLOT = 150, ROW = 36, BAR = 17, LINES_MAX = 12, ROWS_FIRST = 12, EDGE = 6, LONG = 600;
+  const GUTTER = 58, EDGE_RIGHT = 16, PLOT = 150, ROW = 36, BAR = 17, LINES_MAX = 12, ROWS_FIRST = 12, EDGE = 6, LONG = 600;
   const SERIES = 4, DASHES = [[], [7, 3], [2, 3]];
   const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400];
   const media = matchMedia("(prefers-color-scheme: dark)");
@@ -41,10 +41,14 @@
     return found;
   }
 
+  // Return the state of a partition by the names of its fields, in the order of the document.
+  const named = ([since, leader, epoch, isr, needed, changes]) => ({ since, leader, epoch, isr, needed, changes });
+
   class Axis {
     constructor(box, number) {
       this.box = box;
       this.doc = JSON.parse(box.querySelector("script").textContent);
+      for (const one of this.doc.partitions) one.spans = one.spans?.map(named);
       this.key = `axis-${number}`;
       this.length = this.doc.bins * this.doc.bin_s;
       this.view = [0, this.length];
@@ -113,7 +117,7 @@
     }
 
     place() {
-      const [from, to] = this.view, width = Math.max(1, this.width - GUTTER);
+      const [from, to] = this.view, width = Math.max(1, this.width - GUTTER - EDGE_RIGHT);
       const x = (time) => ((time - from) / (to - from)) * width;
       this.doc.faults.forEach((fault, n) => {
         const until = fault.until ?? this.length, link = this.links[n];
@@ -295,7 +299,7 @@
       const grid = { stroke: () => colour("line"), width: 1 };
       return {
         width: Math.max(200, this.width), height, legend: { show: false }, series: [{}, ...some],
-        padding: [6, 0, 0, 0],
+        padding: [6, EDGE_RIGHT, 0, 0],
         scales: { x: { time: false, range: () => this.view }, ...scales },
         axes: [
           { ...axis, grid, size: 26, space: 70, values: (_, ticks) => ticks.map((tick) => this.words(tick)), incrs: this.length <= LONG ? undefined : MINUTES },
@@ -410,17 +414,16 @@
       const all = this.doc.partitions.filter((one) => !this.cell || one.cell === this.cell);
       const shown = this.everyRow || this.cell ? all : this.first(all);
       const left = this.cell ? 0 : this.doc.partitions_left;
-      const panel = this.panel("Leaders and in-sync replicas", "A bar has the leader, its epoch and the ISR, or, if it is narrow, the ISR's size (1 \u00b7 e2 \u00b7 3). Hatched: the ISR is smaller than min.insync.replicas, or there is no leader.");
+      const panel = this.panel("Leaders and in-sync replicas", "A bar has the leader, its epoch and the ISR, or, if it is narrow, the ISR's size (1 \u00b7 e2 \u00b7 3). Hatched: the ISR is smaller than min.insync.replicas, or there is no leader. A line under a bar: records acknowledged then were lost; in a bar: they are in the log twice.");
       if (shown.length) this.table(panel, "Leader, leader epoch and ISR of each partition", shown.map((one) => this.partition(one)));
       else panel.append(element("p", { textContent: "Not observed." }));
       if (shown.length < all.length) panel.append(element("button", { type: "button", textContent: `Show all ${all.length} partitions`, onclick: () => { this.everyRow = true; this.build(); } }));
       if (left) panel.append(element("p", { className: "faint", textContent: `${count(left)} further partitions had fewer events and are not in this page.` }));
     }
 
-    // Return the partitions with most changes, in their order.
+    // Return the partitions with most events, in their order.
     first(all) {
-      const changes = (one) => sum((one.spans ?? []).map((span) => span.changes));
-      const most = [...all].sort((a, b) => changes(b) - changes(a)).slice(0, ROWS_FIRST);
+      const most = [...all].sort((a, b) => a.rank - b.rank).slice(0, ROWS_FIRST);
       return all.filter((one) => most.includes(one));
     }
 
@@ -436,7 +439,25 @@
         const under = span.isr != null && span.isr.length < span.needed ? ` < ${span.needed}` : "";
         return [`${leader}, ${epoch}, ${isr}${under}`, `${span.leader ?? "?"} \u00b7 e${span.epoch ?? "?"} \u00b7 ${span.isr?.length ?? "?"}${under}`, `${span.leader ?? "?"}`];
       };
-      return this.states(one.name, one.spans, words, bad, (span) => (span.leader == null || span.leader < 0 ? "faint" : `series-${span.leader % SERIES}`));
+      const hue = (span) => (span.leader == null || span.leader < 0 ? "faint" : `series-${span.leader % SERIES}`);
+      return this.damaged(one, this.states(one.name, one.spans, words, bad, hue));
+    }
+
+    // Return a partition's row with the records that it lost or has twice, below its bar.
+    damaged(one, row) {
+      const width = this.doc.bin_s, kinds = [["lost", "fail-ink"], ["duplicated", "series-3"]];
+      return {
+        ...row,
+        tell: (time) => {
+          const place = Math.floor(time / width);
+          const some = kinds.map(([kind]) => [kind, one[kind].find(([bin]) => bin === place)]).filter(([, pair]) => pair);
+          return row.tell(time) + some.map(([kind, pair]) => `, ${count(pair[1])} ${kind}`).join("");
+        },
+        draw: (pen) => {
+          row.draw(pen);
+          for (const [kind, hue] of kinds) for (const [bin] of one[kind]) pen(bin * width, (bin + 1) * width, [], hue, kind);
+        },
+      };
     }
 
     cluster() {
@@ -505,15 +526,28 @@
         });
         ctx.font = `${11 * ratio}px system-ui, sans-serif`;
         ctx.fillStyle = colour("ink");
-        ctx.fillText(row.name, 4 * ratio, bbox.top + (n * ROW + 7) * ratio);
+        const name = this.shortened(ctx, row.name, bbox.left + bbox.width - 8 * ratio);
+        ctx.fillText(name, 4 * ratio, bbox.top + (n * ROW + 7) * ratio);
       });
       ctx.restore();
+    }
+
+    // Return a name that fits, without its middle: its end has the number of the partition.
+    shortened(ctx, name, width) {
+      const end = name.slice(-8);
+      let begin = name.length;
+      while (begin > 8 && ctx.measureText(`${name.slice(0, begin)}\u2026${end}`).width > width) begin -= 1;
+      return ctx.measureText(name).width <= width ? name : `${name.slice(0, begin)}\u2026${end}`;
     }
 
     bar(ctx, { left, top, width, height, ratio }, words, hue, kind) {
       if (kind === "mark") {
         ctx.fillStyle = colour(hue);
         return ctx.fillRect(left - ratio, top, 2 * ratio, height);
+      }
+      if (kind === "lost" || kind === "duplicated") {
+        ctx.fillStyle = colour(hue);
+        return ctx.fillRect(left, top + height - (kind === "lost" ? 0 : 3 * ratio), Math.max(width, 2 * ratio), 3 * ratio);
       }
       ctx.fillStyle = colour("paper");
       ctx.fillRect(left, top, width, height);

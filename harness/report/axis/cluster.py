@@ -3,7 +3,7 @@ brokers' sessions, as the table ``cluster`` has them."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ackproof.checkers.context.faults import FaultFacts, Partition
@@ -14,7 +14,7 @@ from ackproof.checkers.context.observed import (
     Observed,
     Span,
 )
-from ackproof.harness.report.axis.bins import Bins, thinned
+from ackproof.harness.report.axis.bins import Bins, Pairs, thinned
 from ackproof.harness.report.axis.document import (
     PartitionRow,
     PartitionSpan,
@@ -29,28 +29,50 @@ PARTITIONS_MAX = 60
 Row = Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """The lost and the duplicated records of a partition, by the bins of their acks."""
+
+    lost: Pairs
+    duplicated: Pairs
+
+    @property
+    def records(self) -> int:
+        return sum(many for _, many in (*self.lost, *self.duplicated))
+
+
+UNDAMAGED = Damage([], [])
+
+
 def partition_rows(
     rows: Sequence[Row],
     cells: Sequence[Cell],
     faults: Sequence[FaultFacts],
     within: Bins,
-    damaged: Mapping[Partition, int],
+    damage: Mapping[Partition, Damage],
 ) -> tuple[list[PartitionRow], int]:
     """Return the rows of the cells' partitions with most events, in the cells' order, and the
-    number of others. ``damaged`` is the number of lost and duplicated records of partitions that
-    have some."""
+    number of others. Damage counts most, then a small ISR or no leader, then changes."""
     observed = ClusterObservation(rows)
-    found: list[tuple[tuple[int, int, int], int, PartitionRow]] = []
+    found: list[tuple[tuple[int, int, int], PartitionRow]] = []
     for cell in cells:
         for key in cell.topic_partitions:
             spans = _spans(observed.of(key), cell, key, faults, within)
-            row = PartitionRow(cell=cell.name, name=f"{key[0]}-{key[1]}", spans=spans)
-            small = sum(_is_under(one) for one in spans or ())
-            rank = damaged.get(key, 0), small, sum(one.changes for one in spans or ())
-            found.append((rank, -len(found), row))
-    most = sorted(found, reverse=True, key=lambda one: one[:2])[:PARTITIONS_MAX]
-    chosen = sorted(most, reverse=True, key=lambda one: one[1])
-    return [row for _, _, row in chosen], len(found) - len(chosen)
+            own = damage.get(key, UNDAMAGED)
+            row = PartitionRow(
+                cell=cell.name,
+                name=f"{key[0]}-{key[1]}",
+                spans=spans,
+                lost=own.lost,
+                duplicated=own.duplicated,
+                rank=0,
+            )
+            bad = sum(_is_bad(one) for one in spans or ())
+            found.append(((own.records, bad, sum(one.changes for one in spans or ())), row))
+    order = sorted(range(len(found)), key=lambda place: found[place][0], reverse=True)
+    ranks = {place: rank for rank, place in enumerate(order[:PARTITIONS_MAX])}
+    chosen = [replace(found[place][1], rank=rank) for place, rank in sorted(ranks.items())]
+    return chosen, len(found) - len(chosen)
 
 
 def unobserved(rows: Sequence[Row], within: Bins) -> list[tuple[float, float]]:
@@ -63,8 +85,8 @@ def unobserved(rows: Sequence[Row], within: Bins) -> list[tuple[float, float]]:
     ]
 
 
-def _is_under(span: PartitionSpan) -> bool:
-    return span.isr is not None and len(span.isr) < span.needed
+def _is_bad(span: PartitionSpan) -> bool:
+    return span.leader == NO_LEADER or (span.isr is not None and len(span.isr) < span.needed)
 
 
 def _spans(

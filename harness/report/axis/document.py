@@ -89,11 +89,21 @@ class PartitionSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """A partition. ``spans`` is None if it was never observed."""
+    """A partition.
+
+    Attributes:
+        spans: Its states; None if it was never observed.
+        lost: The records that are known to be lost, by the bin of their ack.
+        duplicated: Those that are known to be duplicated, likewise.
+        rank: Its place in the order of events: 0 for the partition with most.
+    """
 
     cell: str
     name: str
     spans: Sequence[PartitionSpan] | None
+    lost: Pairs
+    duplicated: Pairs
+    rank: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +185,11 @@ class Document:
     def to_json(self) -> str:
         """Return the document as JSON that is safe inside ``<script>``: no text in it can end the
         element or begin a comment."""
-        text = json.dumps(asdict(self), separators=(",", ":"), allow_nan=False)
+        document = asdict(self)
+        for row in document["partitions"]:
+            # Without the names of the fields, the many spans take a third of the space.
+            row["spans"] = row["spans"] and [[*span.values()] for span in row["spans"]]
+        text = json.dumps(document, separators=(",", ":"), allow_nan=False)
         for character in "<>&":
             text = text.replace(character, f"\\u{ord(character):04x}")
         return text
