@@ -14,6 +14,7 @@ from ackproof.nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITI
 from ackproof.nemesis.network.links import FLAP, LOSSY, NARROW, RESET, SLOW
 from ackproof.nemesis.process.clients import CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.process.commands import OWN_COMMANDS
+from ackproof.nemesis.process.rolling import ROLLS
 from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
 from ackproof.nemesis.storage.faults import STORAGE
@@ -32,6 +33,7 @@ _FAMILIES: tuple[Fault, ...] = (
     ADD_BROKER,
     *CHURN,
     *LIVE_TOPICS,
+    *ROLLS,
     OWN_COMMANDS,
 )
 

@@ -49,6 +49,13 @@ class OnServer:
         raise NotImplementedError
 
 
+class Passing:
+    """A mark of effects that are over once they are applied, such as a server that was stopped and
+    runs again. If the server ends later, it has ended by itself."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class OnProcess(OnServer):
     """An effect on a server's process, undone by starting the server, on the same data."""

@@ -8,6 +8,7 @@ librdkafka's judgement of the clients' properties.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,6 +46,7 @@ from ackproof.harness.campaign.problems.transactions import (
     own_transaction_problems,
     transaction_problems,
 )
+from ackproof.harness.campaign.problems.upgrades import upgrade_problems
 from ackproof.harness.campaign.problems.workload import (
     consumer_problems,
     idle_nodes,
@@ -121,6 +123,7 @@ def check(
 
 def judged(document: Document, *, meant: bool = False) -> CampaignFile:
     """Return the campaign of a file that was read, as :func:`check` does."""
+    document = _of_cluster(document, {})
     campaign, problems = _model(document)
     if isinstance(document.content, dict):
         secrets = list(secret_problems(document.content))
@@ -145,13 +148,15 @@ def _unusable_checkers() -> Iterator[Problem]:
 
 
 def _of_cluster(document: Document, given: Mapping[str, str]) -> Document:
+    """Return the document with what is ``given`` for its cluster, and with the name of its system
+    also where it has the two releases of an upgrade."""
     content = document.content
     if not isinstance(content, dict) or not isinstance(content.get("cluster", {}), dict):
         return document  # it is refused later
-    if not given:
-        return document
     cluster = {**mapping(content, "cluster"), **given}
-    return replace(document, content={**content, "cluster": cluster})
+    with suppress(ValueError):  # the model refuses it
+        cluster |= {"system": systems.as_name(cluster["system"])} if "system" in cluster else {}
+    return replace(document, content={**content, "cluster": cluster}) if cluster else document
 
 
 def _read(path: Path) -> Document:
@@ -205,6 +210,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         *external_problems(part),
         *keeper_problems(part),
         *release_problems(part),
+        *upgrade_problems(part),
     ]
     yield from faults
     # The duration is known only from a plan, and only valid faults have one.

@@ -71,7 +71,8 @@ def system(command: F) -> F:
         callback=_parsed,
         help=(
             "The system to test: bundled, kafka:VERSION, kafka:/DIRECTORY, "
-            "kafka:image:NAME, or that of a plug-in. `ackproof systems` lists them."
+            "kafka:image:NAME, two releases for an upgrade (kafka:3.9.2..kafka:4.4.0), or that of "
+            "a plug-in. `ackproof systems` lists them."
         ),
     )(command)
 

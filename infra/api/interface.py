@@ -19,6 +19,7 @@ from ackproof.infra.api.limits import ResourceLimits
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
 from ackproof.infra.api.metadata import ZooKeeperCounters as ZooKeeperCounters
 from ackproof.infra.api.storage import Disk, Storage
+from ackproof.infra.api.upgrade import Upgrade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -512,6 +513,10 @@ class System(Timings, Protocol):
 
     @property
     def admin(self) -> Admin: ...
+
+    @property
+    def upgrade(self) -> Upgrade | None:
+        """Return the change to another release that its servers can make; None if they cannot."""
 
     def deploy(self) -> None:
         """Start every server and wait until each is registered and serves.

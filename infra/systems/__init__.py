@@ -14,10 +14,13 @@ from ackproof.infra.api.interface import Backend, InfraError, System
 from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.systems.bundled import BUNDLED_BROKER
 from ackproof.infra.systems.external.description import EXTERNAL_CLUSTER
-from ackproof.infra.systems.kafka.product import APACHE_KAFKA, IMAGE
+from ackproof.infra.systems.kafka.product import APACHE_KAFKA, IMAGE, TO
 from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum, Product, as_product
 from ackproof.infra.systems.properties import KnownProperties
 from ackproof.plugins import Plugin, Table
+
+_TWO = 2
+"""The number of keys of an upgrade: ``from`` and ``to``."""
 
 _BUILT_IN = (BUNDLED_BROKER, EXTERNAL_CLUSTER, APACHE_KAFKA)
 
@@ -43,6 +46,21 @@ def parse(name: str) -> Build:
     return _built(product, version if colon else None)
 
 
+def as_name(written: object) -> object:
+    """Return the name of the system that a campaign file writes as ``{from: A, to: B}``: ``A..B``.
+
+    Anything that is no mapping is returned as it is. Raises ValueError for another mapping.
+    """
+    if not isinstance(written, Mapping):
+        return written
+    older, newer = written.get("from"), written.get("to")
+    if len(written) != _TWO or not isinstance(older, str) or not isinstance(newer, str):
+        raise ValueError(
+            f"a mapping must have two releases, {{from: {KAFKA}:3.9.2, to: {KAFKA}:4.4.0}}"
+        )
+    return f"{older}{TO}{newer}"
+
+
 def _built(product: Product, version: str | None) -> Build:
     plugin = SYSTEMS.plugin(product.name)
     try:
@@ -63,11 +81,13 @@ def _built(product: Product, version: str | None) -> Build:
 
 
 def pinned(name: str) -> str:
-    """Return the name of the same system that does not change: an image with its digest.
+    """Return the name of the same system that does not change: an image with its digest, and two
+    releases in full.
 
     Raises the errors of :func:`parse`.
     """
-    return parse(name).text if name.startswith(f"{KAFKA}:{IMAGE}") else name
+    changes = name.startswith(f"{KAFKA}:") and (IMAGE in name or TO in name)
+    return parse(name).text if changes else name
 
 
 def plugin(name: str) -> Plugin | None:

@@ -22,6 +22,7 @@ from ackproof.infra.api.interface import (
     ViewUnavailable,
 )
 from ackproof.infra.api.storage import Disk, DiskPlan
+from ackproof.infra.api.upgrade import Upgrade
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.admin import KafkaAdmin
@@ -187,6 +188,10 @@ class DeployedSystem(ABC):
     @property
     def admin(self) -> Admin:
         return self._admin
+
+    @property
+    def upgrade(self) -> Upgrade | None:
+        return None
 
     @property
     def bootstrap_servers(self) -> str:

@@ -24,6 +24,7 @@ from ackproof.infra.api.interface import (
 )
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
 from ackproof.infra.api.storage import DiskPlan
+from ackproof.infra.api.upgrade import Stage, Upgrade
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.deployment import (
@@ -88,6 +89,24 @@ class Program:
     starts_beside_itself: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramChange:
+    """The change of brokers from one release of their program to another.
+
+    Attributes:
+        commands: The command line of a broker in each stage.
+        properties: The properties that brokers have only in that stage.
+        upgrade: Makes the change of a cluster, from a function that returns its servers by name,
+            and one that configures a broker for a stage.
+    """
+
+    commands: Mapping[Stage, BrokerCommand]
+    properties: Mapping[Stage, Mapping[str, str]]
+    upgrade: Callable[
+        [Callable[[], Mapping[str, NodeServer]], Callable[[NodeServer, Stage], Command]], Upgrade
+    ]
+
+
 class SystemOnZooKeeper(DeployedSystem):
     """An ``infra.api.interface.System`` with ZooKeeper.
 
@@ -101,6 +120,7 @@ class SystemOnZooKeeper(DeployedSystem):
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether every server uses a fake clock of its node.
         known: The properties that the brokers have; None if they are not known.
+        change: The change of release that its brokers can make; None for none.
     """
 
     def __init__(
@@ -115,10 +135,13 @@ class SystemOnZooKeeper(DeployedSystem):
         disks: DiskPlan | None = None,
         clocks: bool = False,
         known: KnownProperties | None = None,
+        change: ProgramChange | None = None,
     ) -> None:
         _check(brokers, zookeepers, properties)
         super().__init__(name, {**program.properties, **properties}, disks, clocks=clocks)
         self._program = program
+        self._change = change
+        self._upgrade = None if change is None else change.upgrade(self._by_name, self._configured)
         self._known = known
         self._connecting = threading.Lock()
         self._client: KazooClient | None = None
@@ -148,6 +171,10 @@ class SystemOnZooKeeper(DeployedSystem):
     @property
     def zookeeper_connect(self) -> str:
         return ",".join(zookeeper.address for zookeeper in self._zookeepers)
+
+    @property
+    def upgrade(self) -> Upgrade | None:
+        return self._upgrade
 
     @property
     def metadata_connect(self) -> tuple[str, str]:
@@ -223,27 +250,38 @@ class SystemOnZooKeeper(DeployedSystem):
         return self._known is not None and self._known.by_isr_order(self._properties)
 
     def _broker(self, node: Node, number: int) -> NodeServer:
-        config = node.directory / "server.properties"
-        command = Command(name=node.name, argv=self._program.command(node, config))
         broker = NodeServer(
             node,
             number,
             BROKER_PORT,
-            command,
+            Command(name=node.name, argv=()),
             disks=disks(node, self._disks),
             clock=self._clock(node),
             knock=self._program.knock,
             before_start=lambda: self._session_over(number),
         )
+        stage = Stage.BEFORE if self._upgrade is None else self._upgrade.first_stage(node.name)
+        broker.use(self._configured(broker, stage))
+        return broker
+
+    def _configured(self, broker: NodeServer, stage: Stage) -> Command:
+        """Write the configuration of a broker in a stage, and return the command that starts it."""
+        node, config = broker.node, broker.node.directory / "server.properties"
+        program, extra = self._program.command, {}
+        if self._change is not None:
+            program, extra = self._change.commands[stage], dict(self._change.properties[stage])
         own = {
-            "broker.id": str(number),
+            "broker.id": str(broker.id),
             "listeners": f"PLAINTEXT://{node.address}:{BROKER_PORT}",
             "log.dirs": ",".join(map(str, self.log_directories(broker))),
             "zookeeper.connect": self.zookeeper_connect,
             **own_rack(node.name, self._properties),
         }
-        node.write(config, server_properties(own | self._properties))
-        return broker
+        node.write(config, server_properties(own | self._properties | extra))
+        return Command(name=node.name, argv=program(node, config))
+
+    def _by_name(self) -> Mapping[str, NodeServer]:
+        return {one.name: one for one in self._all_brokers()}
 
     def _session_over(self, broker_id: int) -> None:
         """Wait until a broker's registration is gone, if the broker does not start before.

@@ -156,6 +156,12 @@ class Build(ABC):
         )
         raise ValueError(f"{self.text} keeps its metadata {other}")
 
+    @property
+    def is_upgrade(self) -> bool:
+        """Return whether it has two releases, so that its servers can change from one to the
+        other."""
+        return False
+
     def is_before(self, release: tuple[int, ...]) -> bool:  # noqa: ARG002
         """Return whether it lacks what Apache Kafka has since a release, ``(2, 4)``."""
         return False

@@ -106,6 +106,10 @@ class NodeServer:
             fake.started(self._process.pid)
         return self._process
 
+    def use(self, command: Command) -> None:
+        """Start it with another command from now on, which has the same name."""
+        self._command = command
+
     @property
     def started(self) -> bool:
         """Return whether it was ever started."""

@@ -17,7 +17,13 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
-from ackproof.nemesis.effects import EffectNotBegun, OnProcess, ProcessClaim, concerns_session
+from ackproof.nemesis.effects import (
+    EffectNotBegun,
+    OnProcess,
+    Passing,
+    ProcessClaim,
+    concerns_session,
+)
 from ackproof.nemesis.execution.ledger import Ledger, OpenFault
 from ackproof.nemesis.interface import Cluster, Effect, Injection, Resource, Rhythm
 
@@ -187,6 +193,8 @@ class Executor:
                     held.applied.append(effect)
                 elif not did_before:
                     self._ledger.changed_nothing(entry.fault_id, effect)
+                if isinstance(effect, Passing):
+                    self._ledger.passed(entry.fault_id, effect)
             except EffectNotBegun:
                 # A broker that was not stopped keeps its session. If it counted as stopped, its
                 # heal would wait for a new registration that never comes.

@@ -50,6 +50,7 @@ class Ledger:
         self._begun: dict[int, list[Effect]] = {}
         self._done: dict[int, list[Effect]] = {}
         self._undone: dict[int, tuple[Effect, ...]] = {}
+        self._passed: dict[int, list[Effect]] = {}
 
     def open(self, entry: OpenFault) -> None:
         """Record the intent. It is on disk when this returns."""
@@ -84,6 +85,13 @@ class Ledger:
         with self._lock:
             self._write({"changed nothing": fault_id, "effect": str(effect)})
             self._done[fault_id].remove(effect)
+
+    def passed(self, fault_id: int, effect: Effect) -> None:
+        """Record that an effect is over although its fault is open, and that nothing of it is left:
+        it explains nothing that happens from now on."""
+        with self._lock:
+            self._write({"passed": fault_id, "effect": str(effect)})
+            self._passed.setdefault(fault_id, []).append(effect)
 
     def undone(self, fault_id: int) -> None:
         """Record that the effects of a fault's plan are undone: a process that ends from now on
@@ -123,6 +131,7 @@ class Ledger:
                 for entry in self._open.values()
                 if entry.fault_id != fault_id
                 for effect in self._begun[entry.fault_id]
+                if effect not in self._passed.get(entry.fault_id, ())
             )
 
     def holding(self, server: str) -> int | None:
@@ -130,8 +139,8 @@ class Ledger:
         by itself.
 
         A pause does not explain an end: a process that dies of it dies by itself. Nor does an
-        effect that is undone. A broker that was started again and crashes has ended by itself,
-        though the fault is open until the broker is registered.
+        effect that is undone or has passed. A broker that was started again and crashes has ended
+        by itself, though the fault is open until the broker is registered.
         """
         with self._lock:
             ending = (
@@ -141,6 +150,7 @@ class Ledger:
                     effect.ends == server
                     for effect in self._done[entry.fault_id]
                     if effect not in self._undone.get(entry.fault_id, ())
+                    and effect not in self._passed.get(entry.fault_id, ())
                 )
             )
             return next(ending, None)

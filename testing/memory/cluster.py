@@ -17,6 +17,7 @@ from ackproof.infra.api.interface import (
     ZooKeeperCounters,
 )
 from ackproof.infra.api.metadata import ClusterChange, Observer
+from ackproof.infra.api.upgrade import Upgrade
 from ackproof.nemesis.interface import Cluster, WorkloadClient
 from ackproof.testing.memory.admin import MemoryAdmin
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
@@ -115,6 +116,7 @@ class MemorySystem:
     """The zxid of the last transaction. Every look is one."""
     believes: MemoryServer | None = None
     """A server that claims to lead ZooKeeper when none does."""
+    upgrade: Upgrade | None = None
     ensemble: MemoryEnsemble = field(init=False)
     admin: MemoryAdmin = field(init=False)
     added: MemoryAdded = field(init=False)

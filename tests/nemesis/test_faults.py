@@ -14,6 +14,7 @@ from ackproof.nemesis.interface import Aim, Fault, Link, Members, Parameters, Ta
 from ackproof.nemesis.network.effects import OnLink, ResetLink
 from ackproof.nemesis.process.clients import CLIENTS
 from ackproof.nemesis.process.commands import COMMAND
+from ackproof.nemesis.process.rolling import ROLLS
 from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import resolve
@@ -296,7 +297,7 @@ AIMED_AT = {
 @pytest.mark.parametrize("name", sorted(n for n, f in FAULTS.items() if f.aim is not Aim.LINKS))
 def test_plans_are_pure(memory: Memory, name: str) -> None:
     fault, members = FAULTS[name], memory.cluster.members
-    who = AIMED_AT.get(fault.aim, "all + zookeeper")
+    who = AIMED_AT.get(fault.aim, "all" if fault in ROLLS else "all + zookeeper")
     memory.system.replicas = {0: [1, 2], 1: [2, 3], 2: [3, 1]}
     target = resolve(parse(who), memory.cluster, 3, fault.aim)
 
@@ -337,7 +338,10 @@ def test_an_isolation_that_cuts_nothing() -> None:
         FAULTS["isolate"].plan(members, target, FAULTS["isolate"].parameters(), random.Random(0))
 
 
-OVER_AT_ONCE = ("restart", "crash-client", "expire-session", "elect-unclean", "advance-log-start")
+OVER_AT_ONCE = (
+    *("restart", "crash-client", "expire-session", "elect-unclean", "advance-log-start"),
+    *("upgrade", "downgrade"),
+)
 LASTING = {name: fault for name, fault in FAULTS.items() if name not in {*OVER_AT_ONCE, *CLIENTS}}
 """All but those on clients, which have limits of their own."""
 

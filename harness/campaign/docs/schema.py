@@ -47,7 +47,7 @@ def schema() -> Schema:
             _complete(sections[section.__name__], section)
     fields = {name: one["properties"] for name, one in sections.items() if "properties" in one}
     fields["ClusterSweep"]["backend"]["enum"] = list(BACKENDS)
-    fields["ClusterSweep"]["system"]["pattern"] = systems.pattern()
+    _add_systems(fields["ClusterSweep"]["system"])
     named = {"anyOf": [{"enum": list(CLIENTS)}, {"type": "string", "pattern": "/"}]}
     fields["Cells"]["client"] |= one_or_several(named)
     fields["WorkloadSpec"]["kind"]["enum"] = list(WORKLOADS)
@@ -94,6 +94,15 @@ def _referred(made: Schema, node: Schema) -> Schema:
 
 def _one_line(text: str) -> str:
     return " ".join(text.replace("``", "`").split())
+
+
+def _add_systems(system: dict[str, Any]) -> None:
+    """Add the names of systems, and the two releases of an upgrade."""
+    named = {"type": system.pop("type"), "pattern": systems.pattern()}
+    release = {"type": "string", "pattern": f"^{product.KAFKA}:.+$"}
+    two = {"from": release, "to": release}
+    upgrade = {"type": "object", "properties": two, "required": list(two)}
+    system["anyOf"] = [named, {**upgrade, "additionalProperties": False}]
 
 
 def _add_properties(fields: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from ackproof.config.documents import PatternDescription
 from ackproof.harness.campaign.model.external import ExternalSpec
@@ -30,6 +30,10 @@ _Name = Annotated[
     ),
     Field(max_length=40),
 ]
+
+
+SystemName = Annotated[str, BeforeValidator(systems.as_name)]
+"""A pydantic field type: the name of a system, or the two releases of an upgrade."""
 
 
 class DisksSpec(Section):
@@ -95,11 +99,14 @@ class ClusterSweep(Section):
     clients of an external cluster."""
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
-    system: str = "bundled"
+    system: SystemName = "bundled"
     """The system under test. `bundled`: the bundled broker. `kafka:4.1.1`: that release of Apache
     Kafka, from 2.4 on. `kafka:/DIRECTORY`: an unpacked Kafka with `libs/`. `kafka:image:NAME`: a
-    container image ([kafka.md](kafka.md)). `external`: [your own cluster](your-cluster.md).
-    `ackproof systems` lists all, with plug-ins' ([extend.md](extend.md))."""
+    container image ([kafka.md](kafka.md)). `{from: kafka:3.9.2, to: kafka:4.4.0}`, or
+    `kafka:3.9.2..kafka:4.4.0`: the first is deployed, and the fault `upgrade` changes servers to
+    the second ([upgrade-rehearsal.md](upgrade-rehearsal.md)). `external`:
+    [your own cluster](your-cluster.md). `ackproof systems` lists all, with plug-ins'
+    ([extend.md](extend.md))."""
     metadata_quorum: MetadataQuorum | None = None
     """The metadata servers. `isolated-kraft`: separate controllers. `combined-kraft`: the first
     brokers are controllers. Default: `zookeeper`, from Kafka 4.0 on `isolated-kraft`. KRaft needs

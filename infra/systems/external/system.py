@@ -182,6 +182,11 @@ class ExternalSystem:
         return self._admin
 
     @property
+    def upgrade(self) -> None:
+        """Return None: the harness does not exchange programs of a cluster that it did not
+        deploy."""
+
+    @property
     def bootstrap_servers(self) -> str:
         return self._described.bootstrap_servers
 

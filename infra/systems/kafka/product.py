@@ -2,18 +2,21 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ackproof.config.schemas import Schema
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError, Node, System
+from ackproof.infra.api.upgrade import Stage
 from ackproof.infra.systems.kafka import images, releases
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
 from ackproof.infra.systems.kafka.kraft.properties import OF_ZOOKEEPER, SESSION
 from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
 from ackproof.infra.systems.kafka.releases import Release
-from ackproof.infra.systems.on_zookeeper import Program, SystemOnZooKeeper
+from ackproof.infra.systems.kafka.upgrades import PROTOCOL, ProtocolChange, protocol_of
+from ackproof.infra.systems.on_zookeeper import Program, ProgramChange, SystemOnZooKeeper
 from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum, Product
 from ackproof.infra.systems.properties import KnownProperties
 
@@ -65,7 +68,11 @@ def kafka_program(release: Release) -> Program:
 IMAGE = "image:"
 """The prefix of an image's name. No version and no directory begins like this."""
 
-_VERSION = re.compile(r"[0-9]+(\.[0-9]+){1,3}")
+TO = ".."
+"""The text between the two releases of an upgrade."""
+
+_VERSION = re.compile(r"[0-9]+(?:\.[0-9]+){1,3}")
+_TWO_VERSIONS = re.compile(rf"({_VERSION.pattern})({re.escape(TO)})({_VERSION.pattern})")
 _IN_CONTAINERS = "docker"
 _WITH_KRAFT, _WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
 """The first release in which KRaft is declared ready (KIP-833), and the first without ZooKeeper."""
@@ -110,44 +117,116 @@ class KafkaBuild(Build):
         return (jars_of(self.release),)
 
     def configured(self, layout: Layout) -> System:
-        if reason := self.obstacle(layout.backend.name):
-            raise InfraError(reason)
-        if layout.quorum is None or not layout.quorum.kraft:
-            return SystemOnZooKeeper(
-                layout.backend,
-                name=self.text,
-                program=kafka_program(self.release),
-                brokers=layout.brokers,
-                zookeepers=layout.keepers,
-                properties=layout.properties,
-                disks=layout.disks,
-                clocks=layout.clocks,
-                known=self.known(layout.quorum),
-            )
-        # kio takes long to import. Where hypothesis is installed, the import writes into the
-        # working directory. It is therefore imported only for a deployment with KRaft.
-        from ackproof.infra.systems.kafka.kraft.system import SystemOnKRaft
+        return _configured(self, self.release, None, layout)
 
-        return SystemOnKRaft(
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaUpgrade(Build):
+    """Two releases of Apache Kafka: the one that is deployed, and a newer one to which a fault can
+    change its servers."""
+
+    before: KafkaBuild
+    after: KafkaBuild
+
+    def described(self, quorum: MetadataQuorum | None) -> KnownProperties | None:
+        """Return the properties that both releases have, with the older one's values."""
+        older, newer = self.before.described(quorum), self.after.described(quorum)
+        if older is None or newer is None:
+            return None
+        return replace(
+            older,
+            system=self.text,
+            page="those that both releases have: Apache Kafka's own documentation",
+            broker={name: one for name, one in older.broker.items() if name in newer.broker},
+            topic={name: one for name, one in older.topic.items() if name in newer.topic},
+        )
+
+    def is_before(self, release: tuple[int, ...]) -> bool:
+        return self.before.is_before(release)
+
+    def obstacle(self, backend: str) -> str | None:
+        return self.before.obstacle(backend) or self.after.obstacle(backend)
+
+    @property
+    def is_upgrade(self) -> bool:
+        return True
+
+    def prepare(self, tell: Callable[[str], None]) -> None:
+        self.before.prepare(tell)
+        self.after.prepare(tell)
+
+    def artifacts(self) -> Sequence[Artifact]:
+        return (*self.before.artifacts(), *self.after.artifacts())
+
+    def configured(self, layout: Layout) -> System:
+        return _configured(self, self.before.release, self.after.release, layout)
+
+
+def _configured(build: Build, release: Release, newer: Release | None, layout: Layout) -> System:
+    if reason := build.obstacle(layout.backend.name):
+        raise InfraError(reason)
+    if layout.quorum is None or not layout.quorum.kraft:
+        return SystemOnZooKeeper(
             layout.backend,
-            name=self.text,
-            release=self.release,
+            name=build.text,
+            program=kafka_program(release),
             brokers=layout.brokers,
-            controllers=layout.keepers,
-            combined=layout.quorum.combined,
+            zookeepers=layout.keepers,
             properties=layout.properties,
             disks=layout.disks,
             clocks=layout.clocks,
+            known=build.known(layout.quorum),
+            change=None if newer is None else _program_change(release, newer),
         )
+    # kio takes long to import. Where hypothesis is installed, the import writes into the working
+    # directory. It is therefore imported only for a deployment with KRaft.
+    from ackproof.infra.systems.kafka.kraft.system import SystemOnKRaft
+
+    return SystemOnKRaft(
+        layout.backend,
+        name=build.text,
+        release=release,
+        newer=newer,
+        brokers=layout.brokers,
+        controllers=layout.keepers,
+        combined=layout.quorum.combined,
+        properties=layout.properties,
+        disks=layout.disks,
+        clocks=layout.clocks,
+    )
 
 
-def kafka_build(which: str | None) -> KafkaBuild:
-    """Return the build for a version, an absolute directory, or ``image:NAME``.
+def _program_change(release: Release, newer: Release) -> ProgramChange:
+    older = {PROTOCOL: protocol_of(release)}
+    programs = {one: _BrokerCommandLine(one, jars_of(one)) for one in (release, newer)}
+    return ProgramChange(
+        commands={
+            Stage.BEFORE: programs[release],
+            Stage.AFTER: programs[newer],
+            Stage.FINAL: programs[newer],
+        },
+        properties={Stage.BEFORE: older, Stage.AFTER: older, Stage.FINAL: {}},
+        upgrade=partial(ProtocolChange, release, newer),
+    )
+
+
+def kafka_build(which: str | None) -> KafkaBuild | KafkaUpgrade:
+    """Return the build for a version, an absolute directory, or ``image:NAME``; or for two of them,
+    ``3.9.2..kafka:4.4.0``.
 
     Raises ValueError with what is wrong.
     """
     if not which:
         raise ValueError(f"which Apache Kafka? {_ways()}")
+    older, arrow, newer = which.partition(f"{TO}{KAFKA}:")
+    if not arrow and (two := _TWO_VERSIONS.fullmatch(which)):
+        older, arrow, newer = two.groups()
+    if arrow:
+        return _upgrade(_one(older), _one(newer))
+    return _one(which)
+
+
+def _one(which: str) -> KafkaBuild:
     if which.startswith("/"):
         return _of(which, releases.unpacked(Path(which)))
     if which.startswith(IMAGE):
@@ -169,6 +248,53 @@ def _of(which: str, release: Release) -> KafkaBuild:
     )
 
 
+# --- upgrades ---------------------------------------------------------------------------------
+
+
+def _no_upgrade(before: Release, after: Release) -> str | None:
+    """Return why servers cannot change from one release to the other; None if they can."""
+    told = f"an upgrade from {before.version} to {after.version}"
+    if before.is_before(releases.FIRST):
+        first = ".".join(map(str, releases.FIRST))
+        return f"{told}: an upgrade begins with Apache Kafka {first} or newer"
+    if before.version == after.version:
+        return (
+            f"{told}: both releases have the same version, so that no server could prove which it "
+            "runs"
+        )
+    if not before.is_before(after.numbers):
+        return (
+            f"{told}: `to` must be the newer release; for the way back, upgrade first and use the "
+            "fault downgrade"
+        )
+    return None
+
+
+def _no_common_quorum(before: Release, after: Release) -> str:
+    """Return the message that no metadata quorum works in both releases."""
+    return (
+        f"an upgrade from {before.version} to {after.version}: {before.version} is deployed with "
+        f"ZooKeeper, which {after.version} no longer has, and KRaft can be upgraded from 3.3 on. "
+        "Kafka's way is an upgrade to 3.9 and the migration to KRaft (KIP-866), which Ackproof "
+        "does not do. Begin with 3.3 or newer, or end before 4.0"
+    )
+
+
+def _upgrade(before: KafkaBuild, after: KafkaBuild) -> KafkaUpgrade:
+    if (reason := _no_upgrade(before.release, after.release)) is not None:
+        raise ValueError(reason)
+    quorums = tuple(one for one in before.quorums if one in after.quorums)
+    if not quorums:
+        raise ValueError(_no_common_quorum(before.release, after.release))
+    return KafkaUpgrade(
+        text=f"{before.text}{TO}{after.text}",
+        needs=before.needs,
+        quorums=quorums,
+        before=before,
+        after=after,
+    )
+
+
 def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:
     """Return the properties without those of brokers on ZooKeeper, except for the session timeout.
 
@@ -181,7 +307,8 @@ def _with_kraft(broker: Mapping[str, Schema]) -> Mapping[str, Schema]:
 def _ways() -> str:
     return (
         f"{KAFKA}:VERSION (2.4.0 or newer, for example {KAFKA}:{releases.VERSIONS[-1]}), "
-        f"{KAFKA}:/DIRECTORY of an unpacked release, or {KAFKA}:{IMAGE}NAME"
+        f"{KAFKA}:/DIRECTORY of an unpacked release, {KAFKA}:{IMAGE}NAME, or two of these with "
+        f"{TO!r} between them for an upgrade ({KAFKA}:3.9.2{TO}{KAFKA}:4.4.0)"
     )
 
 
@@ -189,6 +316,11 @@ APACHE_KAFKA = Product(
     name=KAFKA,
     summary="Apache Kafka 2.4 or newer, on ZooKeeper or with KRaft (from 3.3 on)",
     build=kafka_build,
-    forms=(f"{KAFKA}:VERSION", f"{KAFKA}:/DIRECTORY", f"{KAFKA}:{IMAGE}NAME"),
+    forms=(
+        f"{KAFKA}:VERSION",
+        f"{KAFKA}:/DIRECTORY",
+        f"{KAFKA}:{IMAGE}NAME",
+        f"{KAFKA}:VERSION{TO}{KAFKA}:VERSION",
+    ),
     versions=releases.VERSIONS,
 )

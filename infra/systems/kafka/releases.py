@@ -52,6 +52,7 @@ FIRST = (2, 4)
 """The first release that runs on today's Java with its own jars alone."""
 
 _CORE = re.compile(r"kafka_2\.[0-9]+-([0-9][0-9.]*)(-ccs)?\.jar")
+_CCS = "-ccs"
 _CONFLUENT = 7, 3
 """Confluent Platform 7.0 is Apache Kafka 3.0; from there on their versions count in parallel."""
 
@@ -74,9 +75,14 @@ class Release:
         found = [] if self.directory is None else sorted(self.directory.glob("*.jar"))
         return [path.name for path in found if path.is_symlink()]
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Return the numbers of its version."""
+        return numbers_of(self.version)
+
     def is_before(self, numbers: tuple[int, ...]) -> bool:
         """Return whether it was released before the one with these numbers, ``(2, 4)``."""
-        return numbers_of(self.version) < numbers
+        return self.numbers < numbers
 
 
 def released(version: str) -> Release:
@@ -97,13 +103,17 @@ def unpacked(directory: Path) -> Release:
     found = [found for path in libs.iterdir() if (found := _CORE.fullmatch(path.name))]
     if len(found) != 1:
         raise ValueError(f"{len(found)} jars in {libs} are Kafka's broker (kafka_2.13-....jar)")
-    version = found[0][1] if found[0][2] is None else _apache(found[0][1])
+    version = apache_version(f"{found[0][1]}{found[0][2] or ''}")
     _check(version)
     return Release(version=version, directory=libs)
 
 
-def _apache(confluent: str) -> str:
-    """Return the version of Apache Kafka in Confluent's Community Software (``-ccs``)."""
+def apache_version(named: str) -> str:
+    """Return the version of Apache Kafka that a version names, also one of Confluent's Community
+    Software (``7.6.1-ccs``)."""
+    confluent = named.removesuffix(_CCS)
+    if confluent == named:
+        return named
     major, *rest = confluent.split(".")
     first, same = _CONFLUENT
     if int(major) < first:

@@ -27,6 +27,7 @@ from ackproof.infra.api.interface import (
 )
 from ackproof.infra.api.metadata import CONTROLLER_IDS, ClusterChange, Ensemble, Observer
 from ackproof.infra.api.storage import DiskPlan
+from ackproof.infra.api.upgrade import Stage, Upgrade
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.deployment import (
     BROKER_PORT,
@@ -43,6 +44,7 @@ from ackproof.infra.systems.kafka.jars import jars_of
 from ackproof.infra.systems.kafka.kraft.log import LEADER, MetadataLog, Quorum, log_observer
 from ackproof.infra.systems.kafka.kraft.properties import SESSION, in_force
 from ackproof.infra.systems.kafka.kraft.records import RecordSchemas
+from ackproof.infra.systems.kafka.kraft.upgrade import MetadataVersionChange
 from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
 from ackproof.infra.systems.properties import RESERVED, own_rack
@@ -95,6 +97,9 @@ def _fenced(broker: bytes, lines: list[bytes]) -> Iterator[int]:
 
 def schemas_of(release: Release) -> RecordSchemas:
     """Return the encoding of the records of a release's metadata log.
+
+    A newer release reads what older ones have written, so that in an upgrade the newer one's
+    encoding is right for both.
 
     A release that could not be asked (:mod:`infra.systems.kafka.asking`) is assumed to encode them
     as the newest shipped release does. A record that this one does not know is then refused by
@@ -178,6 +183,12 @@ def _config(node: Node) -> PurePosixPath:
     return node.directory / "server.properties"
 
 
+def _by_stage(release: Release, newer: Release | None) -> Mapping[Stage, Release]:
+    if newer is None:
+        return {Stage.BEFORE: release}
+    return {Stage.BEFORE: release, Stage.AFTER: newer, Stage.FINAL: newer}
+
+
 # --- the system -------------------------------------------------------------------------------
 
 
@@ -199,6 +210,7 @@ class SystemOnKRaft(DeployedSystem):
     Args:
         name: The name in campaigns.
         release: The release, deployed on nodes that have its jars (``infra.systems.artifacts``).
+        newer: The release to which its servers can change; None for none.
         brokers: The number of brokers; ids from 1.
         controllers: The number of controllers; 1, or 3 and more for a quorum. Unless they are
             brokers, their ids begin behind :data:`infra.api.metadata.CONTROLLER_IDS`.
@@ -217,6 +229,7 @@ class SystemOnKRaft(DeployedSystem):
         *,
         name: str,
         release: Release,
+        newer: Release | None = None,
         brokers: int,
         controllers: int,
         combined: bool = False,
@@ -228,7 +241,16 @@ class SystemOnKRaft(DeployedSystem):
             raise ValueError(f"broker properties {', '.join(taken)}: set for each server")
         super().__init__(name, in_force(properties), disks, clocks=clocks)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self._program = ServerProgram(release=release, jars=jars_of(release), cluster_id=cluster_id)
+        self._programs = {
+            stage: ServerProgram(release=one, jars=jars_of(one), cluster_id=cluster_id)
+            for stage, one in _by_stage(release, newer).items()
+        }
+        self._settings: dict[str, Mapping[str, str]] = {}
+        self._change = (
+            None
+            if newer is None
+            else MetadataVersionChange(release, newer, self._by_name, self._started_by)
+        )
         numbers = range(1, controllers + 1)
         first = {n: name_of(n) for n in numbers}
         apart = {CONTROLLER_IDS + n: f"controller-{n}" for n in numbers}
@@ -240,7 +262,7 @@ class SystemOnKRaft(DeployedSystem):
             if combined
             else tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
         )
-        self._schemas = schemas_of(release)
+        self._schemas = schemas_of(newer or release)
         self._log = MetadataLog(self._voters, self._schemas)
         self._reading = threading.Lock()
         self._ensemble = Quorum({s.name: (s.id, self._voters[s.id]) for s in self._controllers})
@@ -252,6 +274,10 @@ class SystemOnKRaft(DeployedSystem):
     @property
     def ensemble(self) -> Ensemble:
         return self._ensemble
+
+    @property
+    def upgrade(self) -> Upgrade | None:
+        return self._change
 
     @property
     def metadata_connect(self) -> tuple[str, str]:
@@ -271,7 +297,7 @@ class SystemOnKRaft(DeployedSystem):
         others = [one for one in self._brokers if one.id not in self._voters]
         # Each is a JVM that takes seconds on a busy machine. Meanwhile the controllers start.
         on_all(
-            lambda one: self._program.format(one.node, self.log_directories(one), votes=False),
+            lambda one: self._format(one.node, self.log_directories(one), votes=False),
             others,
         )
         await_all(self._controllers, self._serves, _CONTROLLERS_UP_S, "is in the quorum")
@@ -323,7 +349,7 @@ class SystemOnKRaft(DeployedSystem):
             self._peer_ports(number),
             clock=self._clock(node),
             knock=knock,
-            before_start=lambda: self._program.format(node, [place], votes=True),
+            before_start=lambda: self._format(node, [place], votes=True),
         )
 
     def _broker(self, node: Node, number: int) -> NodeServer:
@@ -340,7 +366,7 @@ class SystemOnKRaft(DeployedSystem):
             disks=own,
             clock=self._clock(node),
             knock=knock,
-            before_start=lambda: self._program.format(node, places, votes=votes),
+            before_start=lambda: self._format(node, places, votes=votes),
         )
 
     def _peer_ports(self, number: int) -> Sequence[int]:
@@ -361,7 +387,22 @@ class SystemOnKRaft(DeployedSystem):
             "metadata.log.dir": str(metadata(node)),
             **(own_rack(node.name, self._properties) if _BROKER in roles else {}),
         }
-        return self._program.configure(node, own | self._properties)
+        self._settings[node.name] = own | self._properties
+        if self._change is not None:
+            self._change.first_stage(node.name)
+        return self._program(node.name).configure(node, self._settings[node.name])
+
+    def _program(self, server: str) -> ServerProgram:
+        return self._programs[Stage.BEFORE if self._change is None else self._change.stage(server)]
+
+    def _started_by(self, server: NodeServer, stage: Stage) -> Command:
+        return self._programs[stage].configure(server.node, self._settings[server.name])
+
+    def _format(self, node: Node, directories: Sequence[PurePosixPath], *, votes: bool) -> None:
+        self._program(node.name).format(node, directories, votes=votes)
+
+    def _by_name(self) -> Mapping[str, NodeServer]:
+        return {one.name: one for one in (*self._controllers, *self._all_brokers())}
 
     def _serves(self, controller: NodeServer) -> bool:
         return controller.name in self._ensemble.modes()

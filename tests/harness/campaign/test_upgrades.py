@@ -1,0 +1,163 @@
+"""Campaigns with two releases: what is accepted, what is refused, and how releases are written."""
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.validation import CampaignRefused, check, load
+
+TWO = "kafka:3.9.2..kafka:4.4.0"
+UPGRADE = {"fault": "upgrade", "target": "all + quorum"}
+FINALIZE = {**UPGRADE, "parameters": {"finalize": True}}
+DOWNGRADE = {"fault": "downgrade", "target": "all + quorum"}
+KILL = {"fault": "kill", "target": "one"}
+LISTED = {"order": "listed"}
+
+
+def campaign(faults: list[dict[str, Any]], **sections: Any) -> dict[str, Any]:
+    """Return the content of a campaign file with an upgrade."""
+    cluster = {"system": {"from": "kafka:3.9.2", "to": "kafka:4.4.0"}}
+    return copy.deepcopy(
+        {
+            "name": "upgrade",
+            "cluster": cluster,
+            "cells": {"acks": "all"},
+            "workload": {"kind": "produce", "rate": 10},
+            "faults": faults,
+            **sections,
+        }
+    )
+
+
+def accepted(tmp_path: Path, content: dict[str, Any], **how: Any) -> Campaign:
+    """Return the campaign of a file with this content."""
+    path = tmp_path / "campaign.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return check(path, **how).campaign
+
+
+def refused(tmp_path: Path, content: dict[str, Any], **how: Any) -> dict[str, str]:
+    """Return the reasons for which a file with this content is refused, by field."""
+    with pytest.raises(CampaignRefused) as refusal:
+        accepted(tmp_path, content, **how)
+    return {one.field: one.reason for one in refusal.value.problems}
+
+
+@pytest.mark.parametrize(
+    ("faults", "schedule"),
+    [
+        ([UPGRADE], {}),
+        ([KILL, UPGRADE], {}),
+        ([{**FINALIZE, "at": "10s"}, KILL], {}),
+        ([UPGRADE, KILL, FINALIZE], LISTED),
+        ([UPGRADE, KILL, DOWNGRADE], LISTED),
+        ([UPGRADE, DOWNGRADE, FINALIZE], LISTED),
+        ([UPGRADE, DOWNGRADE], {**LISTED, "rounds": 2}),
+    ],
+)
+def test_certain_sequence_of_rolls_is_accepted(
+    tmp_path: Path, faults: list[dict[str, Any]], schedule: dict[str, Any]
+) -> None:
+    found = accepted(tmp_path, campaign(faults, schedule=schedule))
+    assert found.cluster.system == TWO
+    assert found.cluster.largest.quorum == "isolated-kraft"
+
+
+@pytest.mark.parametrize(
+    ("faults", "schedule", "field", "says"),
+    [
+        ([KILL], {}, "cluster.system", "no fault changes servers to the newer one"),
+        ([DOWNGRADE], {}, "cluster.system", "no fault changes servers to the newer one"),
+        ([DOWNGRADE, UPGRADE], LISTED, "faults[0].fault", "nothing to take back"),
+        ([FINALIZE, DOWNGRADE], LISTED, "faults[1].fault", "does not go back from there"),
+        ([UPGRADE, DOWNGRADE], {}, "schedule.order", "need `order: listed`"),
+        ([UPGRADE, FINALIZE], {**LISTED, "lanes": 2}, "schedule.lanes", "and one lane"),
+        ([UPGRADE, {**FINALIZE, "at": "9s"}], LISTED, "faults[1].at", "must be certain"),
+        ([UPGRADE], {"rounds": 2}, "schedule.rounds", "a second upgrade has nothing to change"),
+        ([UPGRADE], {"lasts": "5m"}, "schedule.lasts", "a second upgrade has nothing to change"),
+        (
+            [UPGRADE, DOWNGRADE, FINALIZE],
+            {**LISTED, "rounds": 2},
+            "faults[1].fault",
+            "does not go back from there",
+        ),
+    ],
+)
+def test_uncertain_or_impossible_sequence_is_refused(
+    tmp_path: Path, faults: list[dict[str, Any]], schedule: dict[str, Any], field: str, says: str
+) -> None:
+    assert says in refused(tmp_path, campaign(faults, schedule=schedule))[field]
+
+
+@pytest.mark.parametrize(
+    ("system", "says"),
+    [
+        ({"from": "kafka:2.8.2", "to": "kafka:4.4.0"}, "migration to KRaft (KIP-866)"),
+        ({"from": "kafka:3.2.3", "to": "kafka:4.0.0"}, "KRaft can be upgraded from 3.3 on"),
+        ({"from": "kafka:4.4.0", "to": "kafka:3.9.2"}, "use the fault downgrade"),
+        ({"from": "kafka:3.9.2", "to": "kafka:3.9.2"}, "have the same version"),
+        ({"from": "kafka:2.0.1", "to": "kafka:3.9.2"}, "begins with Apache Kafka 2.4"),
+        ({"from": "kafka:3.9.2", "to": "kafka:four"}, "'four' is neither a version nor"),
+        ({"from": "kafka:3.9.2", "to": "bundled"}, "is neither a version nor"),
+        ({"from": "bundled", "to": "kafka:4.4.0"}, "bundled..kafka:4.4.0"),
+        ({"from": "kafka:3.9.2"}, "a mapping must have two releases, {from: kafka:3.9.2, to:"),
+        ({"from": "kafka:3.9.2", "to": 4.4}, "a mapping must have two releases"),
+        ({"from": "kafka:3.9.2", "to": "kafka:4.4.0", "via": "x"}, "must have two releases"),
+    ],
+)
+def test_unsupported_jump_is_refused_with_the_reason(
+    tmp_path: Path, system: dict[str, Any], says: str
+) -> None:
+    assert (
+        says in refused(tmp_path, campaign([UPGRADE], cluster={"system": system}))["cluster.system"]
+    )
+
+
+@pytest.mark.parametrize("fault", [UPGRADE, DOWNGRADE])
+@pytest.mark.parametrize("system", ["bundled", "kafka:3.9.1"])
+def test_roll_with_one_release_is_refused(
+    tmp_path: Path, fault: dict[str, Any], system: str
+) -> None:
+    found = refused(tmp_path, campaign([{**fault, "target": "all"}]), system=system)
+    assert "needs two releases" in found["faults[0].fault"]
+    assert f"there is only {system}" in found["faults[0].fault"]
+
+
+def test_zookeeper_servers_are_not_upgraded(tmp_path: Path) -> None:
+    cluster = {"system": "kafka:2.8.2..kafka:3.9.2"}
+    accepted(tmp_path, campaign([{**FINALIZE, "target": "all"}], cluster=cluster))
+    found = refused(tmp_path, campaign([UPGRADE], cluster=cluster))
+    assert "ZooKeeper keeps its version" in found["faults[0].target"]
+
+
+def test_protocol_version_of_the_brokers_is_the_upgrades_own(tmp_path: Path) -> None:
+    name = "inter.broker.protocol.version"
+    cluster = {"system": "kafka:2.8.2..kafka:3.9.2", "properties": {name: "2.8"}}
+    found = refused(tmp_path, campaign([{**UPGRADE, "target": "all"}], cluster=cluster))
+    assert "set by the upgrade itself" in found[f"cluster.properties.{name}"]
+
+
+def test_system_of_the_command_line_may_have_two_releases(tmp_path: Path) -> None:
+    content = campaign([UPGRADE], cluster={"system": "bundled"})
+    for system in ("kafka:4.1.2..kafka:4.4.0", "kafka:4.1.2..4.4.0"):
+        found = accepted(tmp_path, content, system=system)
+        assert found.resolved(seed=1).cluster.system == "kafka:4.1.2..kafka:4.4.0"
+
+
+def test_stored_campaign_reads_back_with_its_two_releases(tmp_path: Path) -> None:
+    copied = tmp_path / "copy.yaml"
+    copied.write_text(accepted(tmp_path, campaign([UPGRADE])).to_yaml())
+    assert load(copied).cluster.system == TWO
+    assert check(copied).campaign.cluster.system == TWO
+
+
+def test_schema_knows_both_ways_to_write_two_releases() -> None:
+    named, two = schema()["$defs"]["ClusterSweep"]["properties"]["system"]["anyOf"]
+    assert re.search(named["pattern"], TWO)
+    assert (two["required"], two["additionalProperties"]) == (["from", "to"], False)

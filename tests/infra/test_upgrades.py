@@ -1,0 +1,147 @@
+"""Two releases of Apache Kafka: their build, and what servers report of the change between them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ackproof.infra.api.interface import Command
+from ackproof.infra.api.upgrade import Stage, UpgradeRefused
+from ackproof.infra.systems import as_name, parse, pinned
+from ackproof.infra.systems.kafka.kraft.system import schemas_of
+from ackproof.infra.systems.kafka.product import KafkaUpgrade
+from ackproof.infra.systems.kafka.releases import Release, apache_version
+from ackproof.infra.systems.kafka.upgrades import ProtocolChange, protocol_of
+from ackproof.infra.systems.product import MetadataQuorum
+
+OLD, NEW = Release(version="2.8.2"), Release(version="3.9.2")
+TWO = "kafka:3.9.1..kafka:4.1.1"
+"""Two releases whose descriptions are shipped."""
+
+
+@dataclass
+class LoggingServer:
+    """A server that has written a log, and is stopped unless it ``runs``."""
+
+    name: str = "broker-1"
+    written: bytes | None = None
+    runs: bool = False
+    commands: list[Command] = field(default_factory=list)
+
+    def exited(self) -> bool:
+        return not self.runs
+
+    def log(self) -> bytes:
+        if self.written is None:
+            raise FileNotFoundError(self.name)
+        return self.written
+
+    def use(self, command: Command) -> None:
+        self.commands.append(command)
+
+    def starts(self, version: str, protocol: str) -> None:
+        """Write the lines of a broker that starts."""
+        lines = (
+            f"2026-11-29 10:10:24,148 INFO AppInfoParser: Kafka version: {version} \n"
+            f"\tinter.broker.protocol.version = {protocol}\n"
+        )
+        self.written = (self.written or b"") + lines.encode()
+
+
+def change(server: LoggingServer) -> ProtocolChange:
+    """Return a change of the one server."""
+    servers: Mapping[str, Any] = {server.name: server}
+
+    def command(_server: object, stage: Stage) -> Command:
+        return Command(name=server.name, argv=(stage.value,))
+
+    return ProtocolChange(OLD, NEW, lambda: servers, command)
+
+
+def test_server_reports_the_version_that_it_logged_since_its_change() -> None:
+    server = LoggingServer()
+    upgrade = change(server)
+    assert (upgrade.stage("broker-1"), upgrade.reported("broker-1")) == (Stage.BEFORE, None)
+    server.starts("2.8.2", "2.8-IV1")
+    assert upgrade.reported("broker-1") == "2.8.2"
+    upgrade.install("broker-1", Stage.AFTER)
+    assert upgrade.stage("broker-1") is Stage.AFTER
+    assert server.commands[-1].argv == ("after",)
+    assert upgrade.was("broker-1") == "2.8.2"
+    assert upgrade.reported("broker-1") is None, "the line of the old process proves nothing"
+    server.starts("3.9.2", "2.8-IV1")
+    assert upgrade.reported("broker-1") == "3.9.2"
+
+
+def test_running_server_is_not_changed() -> None:
+    server = LoggingServer(written=b"", runs=True)
+    upgrade = change(server)
+    with pytest.raises(RuntimeError, match="broker-1 runs: its programs are not exchanged"):
+        upgrade.install("broker-1", Stage.AFTER)
+    assert (server.commands, upgrade.stage("broker-1")) == ([], Stage.BEFORE)
+
+
+def test_broker_on_zookeeper_is_final_without_the_former_protocol() -> None:
+    server = LoggingServer(written=b"")
+    upgrade = change(server)
+    upgrade.install("broker-1", Stage.AFTER)
+    server.starts("3.9.2", "2.8-IV1")
+    assert not upgrade.finalized
+    assert upgrade.finality("broker-1") == (False, "inter.broker.protocol.version 2.8-IV1")
+    upgrade.install("broker-1", Stage.FINAL)
+    assert upgrade.finalized, "from the moment at which it may be"
+    assert upgrade.finality("broker-1") == (False, "inter.broker.protocol.version unknown")
+    server.starts("3.9.2", "3.9-IV0")
+    assert upgrade.finality("broker-1") == (True, "inter.broker.protocol.version 3.9-IV0")
+    with pytest.raises(UpgradeRefused):
+        upgrade.finalize(1.0)
+
+
+def test_broker_that_joins_has_the_release_of_the_first() -> None:
+    server = LoggingServer(written=b"")
+    upgrade = change(server)
+    assert {upgrade.first_stage(f"broker-{number}") for number in (1, 2)} == {Stage.BEFORE}
+    upgrade.install("broker-1", Stage.AFTER)
+    assert upgrade.first_stage("broker-4") is Stage.AFTER
+    assert upgrade.stage("broker-4") is Stage.AFTER
+    assert upgrade.stage("broker-2") is Stage.BEFORE, "it was there before"
+
+
+def test_protocol_is_named_after_the_release() -> None:
+    assert (protocol_of(OLD), protocol_of(NEW)) == ("2.8", "3.9")
+    assert (apache_version("4.4.0"), apache_version("7.6.1-ccs")) == ("4.4.0", "3.6.1")
+
+
+def test_build_of_two_releases_has_their_common_properties() -> None:
+    build = parse(TWO)
+    assert isinstance(build, KafkaUpgrade)
+    assert build.is_upgrade
+    assert not parse("kafka:3.9.1").is_upgrade
+    assert build.quorums == (MetadataQuorum.ISOLATED_KRAFT, MetadataQuorum.COMBINED_KRAFT)
+    assert build.is_before((4, 0)), "the older one counts: it is there first"
+    quorum = MetadataQuorum.ISOLATED_KRAFT
+    known = build.known(quorum)
+    older, newer = (parse(f"kafka:{one}").known(quorum) for one in ("3.9.1", "4.1.1"))
+    assert known is not None
+    assert older is not None
+    assert newer is not None
+    assert known.broker.keys() == older.broker.keys() & newer.broker.keys()
+    assert known.topic.keys() == older.topic.keys() & newer.topic.keys()
+    with pytest.raises(ValueError, match="keeps its metadata with KRaft"):
+        build.quorum("zookeeper")
+
+
+def test_releases_of_an_upgrade_are_named_in_full() -> None:
+    assert pinned("kafka:3.9.1..4.1.1") == pinned(TWO) == TWO
+    assert as_name({"from": "kafka:3.9.1", "to": "kafka:4.1.1"}) == TWO
+    assert as_name("bundled") == "bundled"
+
+
+def test_newer_release_describes_all_records_that_the_older_one_writes() -> None:
+    older, newer = (schemas_of(Release(version=one)).records for one in ("3.9.1", "4.1.1"))
+    for number, record in older.items():
+        if record["name"] in ("RegisterBrokerRecord", "PartitionRecord", "PartitionChangeRecord"):
+            described = newer[number]["versions"]
+            assert described.keys() >= record["versions"].keys()
+            assert all(described[one] == record["versions"][one] for one in record["versions"])

@@ -1,0 +1,274 @@
+"""Rolling upgrades and downgrades: order, waits, proofs, and what a failed roll leaves behind."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ackproof.infra.api.interface import ProcessState
+from ackproof.infra.api.upgrade import Stage
+from ackproof.nemesis import FAULTS
+from ackproof.nemesis.effects import EffectNotBegun
+from ackproof.nemesis.interface import Members, Target, Unplannable
+from ackproof.nemesis.process.rolling import Finalize, Roll, Rolled, Upgraded, roll_limit_ms
+from ackproof.testing.memory.cluster import Memory, memory_cluster
+from ackproof.testing.nemesis import Nemesis
+
+OLD, NEW = "3.9.2", "4.4.0"
+SOON = {"within_ms": 50}
+"""A limit for waits that end without success."""
+
+
+@dataclass
+class MemoryUpgrade:
+    """The two releases of a cluster in memory."""
+
+    memory: Memory
+    versions: Mapping[Stage, str] = field(
+        default_factory=lambda: {Stage.BEFORE: OLD, Stage.AFTER: NEW, Stage.FINAL: NEW}
+    )
+    stages: dict[str, Stage] = field(default_factory=dict)
+    unfinished: set[str] = field(default_factory=set)
+    installed: list[str] = field(default_factory=list)
+    """The servers in the order of their changes."""
+    down: list[int] = field(default_factory=list)
+    """The number of servers that were down at each change."""
+    keeps: str | None = None
+    """A server that starts with its former release whatever is installed."""
+    level: int = 1
+    finalized: bool = False
+
+    def first_stage(self, server: str) -> Stage:
+        return self.stage(server)
+
+    def stage(self, server: str) -> Stage:
+        return self.stages.get(server, Stage.BEFORE)
+
+    def install(self, server: str, stage: Stage) -> None:
+        assert self.memory.cluster.server(server).process.state() is ProcessState.EXITED
+        self.stages[server] = stage
+        self.installed.append(server)
+        servers = self.memory.cluster.members.servers
+        states = [self.memory.cluster.server(name).process.state() for name in servers]
+        self.down.append(states.count(ProcessState.EXITED))
+        self.finalized |= stage is Stage.FINAL
+
+    def reported(self, server: str) -> str | None:
+        return OLD if server == self.keeps else self.versions[self.stage(server)]
+
+    def was(self, server: str) -> str | None:
+        return OLD if self.stage(server) is Stage.AFTER else NEW
+
+    def finalize(self, timeout_s: float) -> None:
+        assert timeout_s > 0
+        self.finalized, self.level = True, 2
+
+    def finality(self, broker: str) -> tuple[bool, str]:
+        final = self.level == 2 or self.stage(broker) is Stage.FINAL
+        return final, f"level {self.level} of 2"
+
+
+@dataclass
+class World:
+    """A cluster in memory with two releases, and a nemesis for it."""
+
+    nemesis: Nemesis
+    upgrade: MemoryUpgrade
+
+    @property
+    def memory(self) -> Memory:
+        return self.nemesis.memory
+
+
+def world(tmp_path: Path, *, combined: bool = True) -> World:
+    """Return a cluster with three combined controllers, or with one ZooKeeper server."""
+    memory = memory_cluster(zookeepers=3 if combined else 1, combined=combined)
+    memory.system.upgrade = MemoryUpgrade(memory)
+    return World(Nemesis(memory, tmp_path / "ledger.jsonl"), memory.system.upgrade)
+
+
+@pytest.fixture
+def kraft(tmp_path: Path) -> World:
+    return world(tmp_path)
+
+
+@pytest.fixture
+def zookeeper(tmp_path: Path) -> World:
+    return world(tmp_path, combined=False)
+
+
+def test_upgrade_changes_one_server_at_a_time_with_proof(kraft: World) -> None:
+    entry = kraft.nemesis.strike("upgrade", "all", hold_ms=0)
+    assert kraft.upgrade.installed == ["broker-1", "broker-2", "broker-3"]
+    assert kraft.upgrade.down == [1, 1, 1]
+    proof = kraft.nemesis.bitten(entry)
+    assert proof.proven, proof.observations
+    changed = dict.fromkeys(kraft.upgrade.installed, f"{OLD} -> {NEW}")
+    assert proof.observations["version in its log"] == changed
+    kraft.nemesis.executor.heal(entry)
+    assert kraft.nemesis.healed(entry).proven
+    assert kraft.memory.disturbances == []
+    assert set(kraft.upgrade.stages.values()) == {Stage.AFTER}, "the end takes nothing back"
+
+
+def test_second_upgrade_changes_only_the_rest(kraft: World) -> None:
+    kraft.nemesis.strike("upgrade", "broker-2", hold_ms=0)
+    entry = kraft.nemesis.strike("upgrade", "all", hold_ms=0)
+    assert kraft.upgrade.installed == ["broker-2", "broker-1", "broker-3"]
+    proof = kraft.nemesis.bitten(entry)
+    assert proof.proven
+    assert proof.observations["not observed"] == {
+        "version in its log": {"broker-2": "had it already"}
+    }
+    again = kraft.nemesis.strike("upgrade", "all", hold_ms=0)
+    assert not kraft.nemesis.bitten(again).proven, "nothing was changed"
+
+
+def test_downgrade_goes_back_in_the_opposite_order(kraft: World) -> None:
+    kraft.nemesis.strike("upgrade", "all", hold_ms=0)
+    entry = kraft.nemesis.strike("downgrade", "all", hold_ms=0)
+    assert kraft.upgrade.installed[3:] == ["broker-3", "broker-2", "broker-1"]
+    proof = kraft.nemesis.bitten(entry)
+    assert proof.proven
+    assert proof.observations["version in its log"]["broker-1"] == f"{NEW} -> {OLD}"  # type: ignore[index]
+
+
+def test_controllers_are_upgraded_first_and_downgraded_last() -> None:
+    servers = ("controller-1", "controller-2", "broker-1", "broker-2")
+    members = Members(brokers=servers[2:], zookeepers=servers[:2])
+    target = Target(expression="all + quorum", nodes=(), servers=tuple(reversed(servers)))
+    for name, order in (("upgrade", servers), ("downgrade", tuple(reversed(servers)))):
+        fault = FAULTS[name]
+        plan = fault.plan(members, target, fault.parameters(), random.Random(1))
+        assert tuple(effect.ends for effect in plan.effects) == order
+
+
+def test_server_that_keeps_its_release_is_no_proof(kraft: World) -> None:
+    kraft.upgrade.keeps = "broker-2"
+    proof = kraft.nemesis.bitten(kraft.nemesis.strike("upgrade", "all", hold_ms=0))
+    assert not proof.proven
+    assert proof.observations["missing"] == {"version in its log": ["broker-2"]}
+
+
+def test_server_that_does_not_come_up_ends_the_roll(kraft: World) -> None:
+    kraft.memory.backend.servers["broker-2"].stillborn = True
+    entry = kraft.nemesis.aim("upgrade", "all", hold_ms=0)
+    with pytest.raises(RuntimeError, match=r"broker-2 ended with status 1, started as 4\.4\.0"):
+        kraft.nemesis.executor.inject(entry)
+    assert kraft.upgrade.installed == ["broker-1", "broker-2"]
+    kraft.memory.backend.servers["broker-2"].stillborn = False
+    kraft.nemesis.executor.heal(entry)
+    assert kraft.nemesis.healed(entry).proven, "the heal starts it again"
+
+
+def test_server_that_ignores_sigterm_is_killed_and_keeps_its_release(kraft: World) -> None:
+    kraft.memory.backend.servers["broker-1"].process.stubborn = True
+    entry = kraft.nemesis.aim("upgrade", "all", hold_ms=0, **SOON)
+    with pytest.raises(TimeoutError, match=r"broker-1 did not end within 0\.05 s"):
+        kraft.nemesis.executor.inject(entry)
+    assert kraft.upgrade.installed == []
+    kraft.nemesis.executor.heal(entry)
+    assert kraft.nemesis.healed(entry).proven, "the heal starts it again"
+
+
+def test_server_is_not_stopped_while_its_partitions_are_out_of_sync(kraft: World) -> None:
+    kraft.memory.system.admin.isrs["orders", 0] = (1, 2)
+    entry = kraft.nemesis.aim("upgrade", "broker-1", hold_ms=0, **SOON)
+    with pytest.raises(EffectNotBegun, match="the ISR of orders-0 is not full"):
+        kraft.nemesis.executor.inject(entry)
+    assert kraft.upgrade.installed == []
+    assert not kraft.nemesis.bitten(entry).proven
+
+
+def test_impatient_roll_does_not_wait_for_the_isr(kraft: World) -> None:
+    kraft.memory.system.admin.isrs["orders", 0] = (1, 2)
+    entry = kraft.nemesis.strike("upgrade", "broker-1", hold_ms=0, wait="none", **SOON)
+    assert kraft.nemesis.bitten(entry).proven
+
+
+@pytest.mark.parametrize(("fault", "state"), [("kill", "exited"), ("pause", "stopped")])
+def test_server_that_another_fault_holds_is_not_changed(
+    zookeeper: World, fault: str, state: str
+) -> None:
+    zookeeper.nemesis.strike(fault, "broker-2")
+    entry = zookeeper.nemesis.aim("upgrade", "broker-2", hold_ms=0, **SOON)
+    with pytest.raises(EffectNotBegun, match=f"it is {state} by another fault"):
+        zookeeper.nemesis.executor.inject(entry)
+    assert zookeeper.upgrade.installed == []
+
+
+def test_end_of_a_changed_server_is_not_explained_by_the_roll(kraft: World) -> None:
+    entry = kraft.nemesis.strike("upgrade", "broker-1", hold_ms=60_000)
+    ledger = kraft.nemesis.ledger
+    assert ledger.still_open() == (entry,)
+    assert ledger.holding("broker-1") is None
+    assert ledger.ending("broker-1") == {entry.fault_id}, "the end of its old process is"
+
+
+def test_roll_leaves_the_proofs_of_other_faults_alone(kraft: World) -> None:
+    kraft.nemesis.strike("upgrade", "broker-1", hold_ms=60_000)
+    proof = kraft.nemesis.bitten(kraft.nemesis.strike("kill", "broker-2"))
+    assert proof.proven
+    assert "not observed" not in proof.observations
+
+
+class TestFinalization:
+    """The end of an upgrade."""
+
+    def test_kraft_is_finalized_once_after_all_servers(self, kraft: World) -> None:
+        entry = kraft.nemesis.strike("upgrade", "all", hold_ms=0, finalize=True)
+        assert isinstance(entry.plan.effects[-1], Finalize)
+        proof = kraft.nemesis.bitten(entry)
+        assert proof.proven
+        assert proof.observations["finalized"] == dict.fromkeys(
+            ("broker-1", "broker-2", "broker-3"), "level 2 of 2"
+        )
+
+    def test_finalization_alone_is_proven(self, kraft: World) -> None:
+        kraft.nemesis.strike("upgrade", "all", hold_ms=0)
+        entry = kraft.nemesis.strike("upgrade", "all", hold_ms=0, finalize=True)
+        assert kraft.nemesis.bitten(entry).proven
+
+    def test_it_is_refused_while_a_server_has_the_older_release(self, kraft: World) -> None:
+        entry = kraft.nemesis.aim("upgrade", "broker-1 + broker-2", hold_ms=0, finalize=True)
+        with pytest.raises(EffectNotBegun, match="broker-3 still has the older release"):
+            kraft.nemesis.executor.inject(entry)
+        assert not kraft.upgrade.finalized
+
+    def test_there_is_no_way_back_behind_it(self, kraft: World) -> None:
+        kraft.nemesis.strike("upgrade", "all", hold_ms=0, finalize=True)
+        entry = kraft.nemesis.aim("downgrade", "all", hold_ms=0)
+        with pytest.raises(EffectNotBegun, match="Kafka does not go back"):
+            kraft.nemesis.executor.inject(entry)
+        assert set(kraft.upgrade.stages.values()) == {Stage.AFTER}
+
+    def test_brokers_on_zookeeper_are_restarted_once_more(self, zookeeper: World) -> None:
+        entry = zookeeper.nemesis.strike("upgrade", "all", hold_ms=0, finalize=True)
+        brokers = ["broker-1", "broker-2", "broker-3"]
+        assert zookeeper.upgrade.installed == [*brokers, *brokers]
+        assert set(zookeeper.upgrade.stages.values()) == {Stage.FINAL}
+        assert zookeeper.nemesis.bitten(entry).proven
+
+
+def test_zookeeper_servers_are_no_target(zookeeper: World) -> None:
+    with pytest.raises(Unplannable, match="ZooKeeper keeps its version"):
+        zookeeper.nemesis.aim("upgrade", "all + zookeeper", hold_ms=0)
+
+
+def test_system_with_one_release_is_not_changed(nemesis: Nemesis) -> None:
+    entry = nemesis.aim("upgrade", "all", hold_ms=0)
+    with pytest.raises(EffectNotBegun, match="memory has one release only"):
+        nemesis.executor.inject(entry)
+
+
+def test_limit_of_a_roll_counts_its_waits() -> None:
+    assert roll_limit_ms(Rolled(within_ms=10, pause_ms=5), 3) == 3 * (5 + 3 * 10)
+    assert roll_limit_ms(Upgraded(within_ms=10, finalize=True), 3) == 2 * 3 * 3 * 10
+
+
+def test_effects_are_described_for_the_ledger() -> None:
+    words = str(Roll("broker-1", Stage.AFTER, "isr", 1))
+    assert words == "change broker-1 to the newer release"
+    assert str(Finalize(1)) == "finalize the upgrade"
