@@ -241,9 +241,10 @@ def _summary_of(result: SearchResult) -> dict[str, Any]:
 
 
 def _print_summary(result: SearchResult, seconds: float) -> None:
+    seeds = f"{result.seeds:,} seed{'s' * (result.seeds != 1)}"
     console.print(
-        f"{result.seeds:,} seeds, {result.steps:,} steps, {result.virtual_s:,.0f} s of virtual "
-        f"time in {seconds:.1f} s ({result.steps / seconds:,.0f} steps/s); "
+        f"{seeds}, {result.steps:,} steps, {result.virtual_s:,.0f} s of virtual time "
+        f"in {seconds:.1f} s ({result.steps / seconds:,.0f} steps/s); "
         f"{len(result.failures)} failed"
     )
 

@@ -33,7 +33,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "nemesis": (0, 0, 0, 0),
     "plugins": (0, 0, 0, 0),
     "protocol": (0, 0, 0, 0),
-    "simulation": (0, 1, 0, 0),
+    "simulation": (0, 0, 0, 0),
     "testing": (0, 0, 0, 0),
     "tests": (0, 8, 0, 0),
     "tools": (0, 6, 0, 0),

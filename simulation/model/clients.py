@@ -81,7 +81,7 @@ class AnswersModel:
         """Judge the ``end`` of ``tp`` in a leader's answer, of that epoch.
 
         ``read_end``: the end of what had been read when the consumer asked. A leader that was
-        deposed and has not heard of it may be behind.
+        deposed without its knowledge may be behind.
         """
         partition = self._guaranteed(tp)
         if partition is None or not _leads(partition, leader) or end >= read_end:

@@ -54,10 +54,8 @@ async def _disagreement(
     if (wrong_brokers := _wrong_brokers(broker, answer, brokers)) is not None:
         return wrong_brokers
     for each in answer.brokers:
-        address, known_address = (
-            (each.host, each.port),
-            observer.settings.properties[each.node_id].advertised,
-        )
+        address = (each.host, each.port)
+        known_address = observer.settings.properties[each.node_id].advertised
         if address != known_address:
             what = f"broker {broker} says that broker {each.node_id} is at {address}"
             return f"{what}, not at {known_address}"
@@ -119,9 +117,9 @@ def _wrong_settings(observer: ClusterObserver, hosted: Hosted) -> Iterator[str]:
             replica = hosted(broker, tp)
             due = observer.settings.defaults(broker).overridden(wanted)
             if replica is not None and replica.config != due:
-                yield f"{tp}: broker {broker} goes by {replica.config}, its settings are {wanted}"
+                yield f"{tp}: broker {broker} uses {replica.config}, its settings are {wanted}"
             elif replica is not None and not _is_applied(replica):
-                yield f"{tp}: broker {broker} knows of {wanted}, and what it hosts does not"
+                yield f"{tp}: broker {broker} has {wanted}, and its log or replica does not"
 
 
 def _is_applied(replica: server.Partition) -> bool:
