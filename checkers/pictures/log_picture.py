@@ -387,14 +387,14 @@ class OpenFault:
     Attributes:
         label: Its name and number.
         servers: The affected servers, or None if unknown.
-        start: The time at which it began.
+        start: The time at which it began, or None if it is not among the faults of the partition.
         end: The time at which it was proven healed, or None.
     """
 
     label: str
-    servers: tuple[str, ...] | None
-    start: int
-    end: int | None
+    servers: tuple[str, ...] | None = None
+    start: int | None = None
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -516,13 +516,18 @@ def _ack_marks(sign: Sign, mark: str, facts: Facts, columns: Sequence[Column]) -
 
 
 def _given(client: ClientFacts, final_log: LogFacts) -> dict[int, str]:
-    """Return a mark for each offset at which a consumer was given the record of the final log, and
-    another one where it was given another record only."""
-    stands = {offset: held.name for offset, held in final_log.held.items()}
+    """Return a mark for each offset at which a consumer was given a record: that of the final log,
+    another one only, or one that cannot be compared with it."""
     return {
-        offset: GIVEN if offset in stands and stands[offset] in names else GIVEN_ANOTHER
+        offset: _given_mark(names, _slot(final_log, offset), final_log.held.get(offset))
         for offset, names in client.given.items()
     }
+
+
+def _given_mark(names: frozenset[RecordName | None], slot: Slot, held: Held | None) -> str:
+    if slot.content is Content.UNKNOWN or (held is not None and held.name is None):
+        return NOT_OBSERVED
+    return GIVEN if held is not None and held.name in names else GIVEN_ANOTHER
 
 
 def _copies(subject: Subject, columns: Sequence[Column]) -> tuple[str, ...]:
@@ -587,18 +592,21 @@ def _brokers(subject: Subject, facts: Facts, cuts: Mapping[int, ReplicaTruncatio
 def _log(broker: int | None, log: LogFacts, subject: Subject, columns: Sequence[Column]) -> LogRow:
     if log.unobserved:
         return LogRow(broker=broker, unobserved=log.unobserved)
-    slots = tuple(None if one.is_elided else _slot(log, subject, one.first) for one in columns)
+    lost = subject.names if subject.is_gone else {}
+    slots = tuple(
+        None if one.is_elided else _slot(log, one.first, lost.get(one.first)) for one in columns
+    )
     return LogRow(broker=broker, slots=slots)
 
 
-def _slot(log: LogFacts, subject: Subject, offset: int) -> Slot:
+def _slot(log: LogFacts, offset: int, lost: RecordName | None = None) -> Slot:
+    """Return what a log holds at an offset. ``lost`` is the lost record of that offset."""
     held = log.held.get(offset)
     if held is not None:
-        lost = subject.is_gone and held.name is not None
-        lost = lost and held.name == subject.names.get(offset)
-        return Slot(content=Content.RECORD, epoch=held.epoch, lost=lost)
+        is_lost = lost is not None and held.name == lost
+        return Slot(content=Content.RECORD, epoch=held.epoch, lost=is_lost)
     is_unknown = any(first <= offset <= last for first, last in log.unknown)
-    return UNKNOWN if is_unknown else NOTHING
+    return UNKNOWN if is_unknown or log.unobserved else NOTHING
 
 
 def _before(
@@ -679,10 +687,13 @@ def _cuts(subject: Subject, context: PartitionContext) -> Iterator[ReplicaTrunca
 
 
 def _faults(subject: Subject, context: PartitionContext) -> Iterator[OpenFault]:
-    known = [fault for fault in context.faults if fault.label in subject.faults]
+    """Yield the faults that the records are attributed to or, without any, those that were
+    active."""
+    known = {fault.label: fault for fault in context.faults}
+    for label in subject.faults:
+        yield _fault(known[label]) if label in known else OpenFault(label=label)
     if not subject.faults and subject.times is not None:
-        known = faults_on(context, *subject.times, subject.leaders)
-    yield from map(_fault, known)
+        yield from map(_fault, faults_on(context, *subject.times, subject.leaders))
 
 
 def _fault(fault: ContextFault) -> OpenFault:

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from ackproof.checkers.pictures.log_picture import (
     COLUMNS_MAX,
     NOT_OBSERVED,
+    ClientFacts,
     Content,
     Facts,
+    Held,
     LogFacts,
     LogPicture,
     Part,
@@ -304,6 +306,44 @@ def test_damaged_raw_log_is_unknown_from_the_damage_on(tmp_path: Path) -> None:
     picture, shown = shown_of(directory, "lost")
     assert "broker-3         0 ? ? ? ? ? ? ? ? ? ? ? ? ? ?" in shown.splitlines()
     assert "Parts of broker-3 are not observed." in aloud(picture)
+
+
+def test_log_in_several_directories_is_not_drawn(tmp_path: Path) -> None:
+    directory = lost_in_an_election(tmp_path, replicas=2)
+    for number in range(2):
+        write_log(directory / f"runs/1/replicas/broker-3/{number}/t-0", batches(3))
+    _, shown = shown_of(directory, "lost")
+    assert "not observed: its log was collected from several log directories" in shown
+
+
+def test_fault_that_is_not_recorded_is_named_nevertheless() -> None:
+    subject = Subject(
+        run=1, cell="c", topic="t", partition=0, anomaly="lost", row=1, faults=("kill#9",)
+    )
+    picture = log_picture(subject, Facts(final_log=LogFacts()))
+    assert "kill#9, not recorded as a fault of this partition" in text(picture)
+    assert "kill#9 was active." in aloud(picture)
+
+
+@pytest.mark.parametrize(
+    ("final_log", "mark"),
+    [
+        (LogFacts(held={3: Held(epoch=0, name=(1, 3))}), "g"),
+        (LogFacts(held={3: Held(epoch=0, name=(1, 4))}), "o"),
+        (LogFacts(held={3: Held(epoch=0)}), NOT_OBSERVED),
+        (LogFacts(), "o"),
+        (LogFacts(unknown=((0, 9),)), NOT_OBSERVED),
+        (LogFacts(unobserved="it was not read"), NOT_OBSERVED),
+    ],
+)
+def test_read_is_compared_with_the_final_log(final_log: LogFacts, mark: str) -> None:
+    subject = Subject(
+        run=1, cell="c", topic="t", partition=0, anomaly="unseen", row=1, at=3, offsets=((3, 3),)
+    )
+    clients = {"reader-0": ClientFacts(given={3: frozenset({(1, 3)})})}
+    picture = log_picture(subject, Facts(final_log=final_log, clients=clients))
+    (given_,) = (row for row in picture.marks if row.sign is Sign.GIVEN)
+    assert given_.marks[3] == mark
 
 
 def test_both_copies_of_a_duplicate_are_marked(tmp_path: Path) -> None:

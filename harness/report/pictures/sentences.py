@@ -131,6 +131,8 @@ def _truncation(one: Truncation) -> str:
 
 def _fault(one: OpenFault) -> str:
     """Return a fault in words."""
+    if one.start is None:
+        return f"{one.label}, not recorded as a fault of this partition"
     servers = "unknown servers" if one.servers is None else ", ".join(one.servers) or "no server"
     end = "never proven healed" if one.end is None else f"healed {clock(one.end)}"
     return f"{one.label} on {servers}, from {clock(one.start)}, {end}"
@@ -213,9 +215,13 @@ def _truncated(picture: LogPicture) -> Iterator[str]:
 def _faults(faults: Sequence[OpenFault]) -> Iterator[str]:
     if not faults:
         yield "No active fault is recorded."
-        return
-    names = _listed([one.label for one in faults])
-    yield f"{names} {'was' if len(faults) == 1 else 'were'} active."
+    for one in faults[:_NAMED_MAX]:
+        where = f" on {_listed(one.servers)}" if one.servers else ""
+        end = " until the end" if one.end is None else f" to {clock(one.end)}"
+        when = "" if one.start is None else f" from {clock(one.start)}{end}"
+        yield f"{one.label} was active{where}{when}."
+    if len(faults) > _NAMED_MAX:
+        yield f"{len(faults) - _NAMED_MAX} more faults were active."
 
 
 def _copies(picture: LogPicture) -> Iterator[str]:
