@@ -297,6 +297,9 @@ GIVEN, GIVEN_ANOTHER = "g", "o"
 """The marks of offsets at which a consumer was given the record of the final log, or another."""
 
 
+OTHER_COPY = "+"
+"""The mark of a copy of a record that is not the representative one."""
+
 NOT_OBSERVED = "?"
 """The mark of an offset of which it is unknown whether it has a mark."""
 
@@ -534,7 +537,7 @@ def _copies(subject: Subject, columns: Sequence[Column]) -> tuple[str, ...]:
     """Return the number of each copy of the representative record, and a plus sign at copies of
     other records of the cause."""
     numbered = {offset: str(number) for number, offset in enumerate(subject.copies[:9], 1)}
-    others = _within(columns, subject.offsets, "+")
+    others = _within(columns, subject.offsets, OTHER_COPY)
     shown = (numbered.get(column.first) for column in columns)
     return tuple(number or mark for number, mark in zip(shown, others, strict=True))
 

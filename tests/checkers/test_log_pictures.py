@@ -2,6 +2,7 @@
 next, and what was not observed."""
 
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -231,6 +232,20 @@ def test_replica_that_still_holds_the_lost_records_is_drawn_with_them(tmp_path: 
     (row,) = (row for row in picture.logs if row.broker == 3)
     assert [slot.lost for slot in row.slots if slot][:4] == [False, True, True, False]
     assert "broker-3         0 0 0 . . . . . . . . . . . ." in shown.splitlines()
+
+
+def test_long_names_stay_within_the_width_of_the_text() -> None:
+    topic, client = "t" * 249, "reader-" + "r" * 200
+    subject = Subject(
+        run=1, cell="c", topic=topic, partition=0, anomaly="unseen", row=1, at=3, offsets=((3, 9),)
+    )
+    offset = 10**12
+    far = replace(subject, at=offset, offsets=((offset, offset + 10**9),))
+    facts = Facts(final_log=LogFacts(), clients={client: ClientFacts()})
+    for one in (subject, far):
+        shown = text(log_picture(one, facts))
+        assert max(map(len, shown.splitlines())) <= WIDTH
+        assert client in "".join(shown.split())
 
 
 # --- columns --------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from ackproof.checkers.pictures.log_picture import (
     GIVEN,
     GIVEN_ANOTHER,
+    NOT_OBSERVED,
+    OTHER_COPY,
     Content,
     Leader,
     LogPicture,
@@ -24,6 +26,13 @@ _NAMED_MAX = 4
 
 _PARTS = {Part.ACKED: "led", Part.NEXT: "led next", Part.OTHER: "led"}
 """What each leader did, in words."""
+
+_MEANINGS = {
+    GIVEN: "the consumer was given this record",
+    GIVEN_ANOTHER: "the consumer was given another record",
+    OTHER_COPY: "a copy of another record of this cause",
+    NOT_OBSERVED: "not observed",
+}
 
 _SUBJECTS = {
     "lost": "acknowledged and lost",
@@ -88,9 +97,16 @@ def ruler(picture: LogPicture) -> Iterator[tuple[int, str]]:
             yield places[offset], f"{offset:,}"
 
 
+def meanings(picture: LogPicture) -> Iterator[tuple[str, str]]:
+    """Yield each mark of a picture that its row does not explain, with its meaning."""
+    shown = {mark for row in picture.marks for mark in row.marks if not row.is_unobserved}
+    yield from ((mark, words) for mark, words in _MEANINGS.items() if mark in shown)
+
+
 def events(picture: LogPicture) -> Iterator[tuple[str, str]]:
-    """Yield a label and a line of text for each leadership term, truncation and fault, and for the
-    recorded high watermarks."""
+    """Yield a label and a line of text for each consumer, leadership term, truncation and fault,
+    and for the recorded high watermarks."""
+    yield from (("consumer", row.client) for row in picture.marks if row.client)
     yield from ((_PARTS[one.part], _leader(one)) for one in picture.leaders)
     yield from (("truncated", _truncation(one)) for one in picture.truncations)
     yield from (("fault", _fault(one)) for one in picture.faults)

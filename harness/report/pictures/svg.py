@@ -105,7 +105,7 @@ class Drawing:
         elided: The number of offsets that are left out, above each such column.
         edges: The left edge of the first and the right edge of the last offset of the subject.
         lines: The rows.
-        events: A label and a line for each event.
+        events: A label and a line for the marks and for each event.
         row: The number of the row in ``anomalies.parquet``.
     """
 
@@ -140,9 +140,17 @@ def drawing(picture: LogPicture) -> Drawing:
         elided=list(grid.elided()),
         edges=list(grid.edges()),
         lines=[grid.line(row, _HEAD + number * _ROW) for number, row in enumerate(rows)],
-        events=list(sentences.events(picture)),
+        events=[*_meanings(picture), *sentences.events(picture)],
         row=picture.subject.row,
     )
+
+
+def _meanings(picture: LogPicture) -> Iterator[tuple[str, str]]:
+    """Yield the meanings of marks as one line."""
+    meanings = sentences.meanings(picture)
+    words = [f"{_GLYPHS_GIVEN.get(mark, mark)} {meaning}" for mark, meaning in meanings]
+    if words:
+        yield "marks", "; ".join(words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from ackproof.checkers.pictures.log_picture import (
-    GIVEN,
-    GIVEN_ANOTHER,
     Content,
     LogPicture,
     LogRow,
@@ -28,12 +26,11 @@ _LEGEND = {
     Content.UNKNOWN: ("?", "not observed"),
 }
 _EPOCH_UNKNOWN = "*"
-_GIVEN = {GIVEN: "the consumer was given this record", GIVEN_ANOTHER: "it was given another"}
 
 
 def text(picture: LogPicture) -> str:
     """Return the picture, what happened, and the sentences that read it aloud."""
-    parts = [sentences.title(picture), ""]
+    parts = [*textwrap.wrap(sentences.title(picture), WIDTH), ""]
     if picture.columns:
         parts += [*_grid(picture), "", *_wrapped("legend", _legend(picture))]
     else:
@@ -101,20 +98,18 @@ def _symbol(slot: Slot | None, marks: dict[int, str]) -> str:
 
 def _legend(picture: LogPicture) -> str:
     slots = [slot for row in picture.logs for slot in row.slots if slot]
-    mark_rows = {mark for row in picture.marks for mark in row.marks if not row.is_unobserved}
-    parts = [f"{mark} = record of epoch {epoch}" for epoch, mark in epoch_marks(picture).items()]
+    parts = {mark: f"record of epoch {epoch}" for epoch, mark in epoch_marks(picture).items()}
     if any(slot.content is Content.RECORD and slot.epoch is None for slot in slots):
-        parts.append(f"{_EPOCH_UNKNOWN} = a record, epoch not observed")
+        parts[_EPOCH_UNKNOWN] = "a record, epoch not observed"
     for content, (mark, words) in _LEGEND.items():
-        if mark in mark_rows or any(slot.content is content for slot in slots):
-            parts.append(f"{mark} = {words}")
-    marks = {mark for row in picture.marks if row.client for mark in row.marks}
-    parts += [f"{mark} = {words}" for mark, words in _GIVEN.items() if mark in marks]
+        if any(slot.content is content for slot in slots):
+            parts[mark] = words
+    parts |= dict(sentences.meanings(picture))
     elided = [column for column in picture.columns if column.is_elided]
     if elided:
         left_out = sum(column.last - column.first + 1 for column in elided)
-        parts.append(f"{_LEFT_OUT} = {left_out:,} offsets left out")
-    return "; ".join(parts)
+        parts[_LEFT_OUT] = f"{left_out:,} offsets left out"
+    return "; ".join(f"{mark} = {words}" for mark, words in parts.items())
 
 
 def _wrapped(label: str, words: str) -> list[str]:
