@@ -165,7 +165,7 @@ def trend(
 @contextmanager
 def _usage(file: Path) -> Iterator[None]:
     """Print the problem of a path that the user has named, with the exit status of bad usage."""
-    from ackproof.harness.report.trends.night_file import NotHistory
+    from ackproof.harness.report.trends.night_file import NightFileError
 
     with reported_errors():
         try:
@@ -175,5 +175,5 @@ def _usage(file: Path) -> Iterator[None]:
             fail(f"{file} does not exist; to create it: {hint}", ExitStatus.USAGE)
         except (IsADirectoryError, NotADirectoryError, FileExistsError, PermissionError) as error:
             fail(f"{file} cannot be used: {error.strerror}", ExitStatus.USAGE)
-        except NotHistory as error:
+        except NightFileError as error:
             fail(str(error), ExitStatus.USAGE)

@@ -16,7 +16,7 @@ import numpy as np
 from ackproof.checkers.verdict import WORST_FIRST, Verdict
 from ackproof.harness.comparing.sides import Array, PooledCell, Sends
 from ackproof.harness.report import chance
-from ackproof.harness.report.cell_document import CellDocument, Unavailable
+from ackproof.harness.report.cell_document import CellDocument, UnavailabilityDocument
 from ackproof.harness.report.rows import UNKNOWN, number
 
 PERCENTILES = (50, 95, 99)
@@ -213,7 +213,7 @@ def _acks_a_second(side: PooledCell) -> float | None:
 
 def _away(
     name: str,
-    figure: Callable[[Unavailable], float | None],
+    figure: Callable[[UnavailabilityDocument], float | None],
     combine: Callable[[Sequence[float]], float],
     words: Callable[[float], str],
     both: tuple[PooledCell, PooledCell],
@@ -230,11 +230,11 @@ def _away(
     return _number(name, values, words, _of_runs([ranks[: len(known[0])], ranks[len(known[0]) :]]))
 
 
-def _longest_ms(of: Unavailable) -> float:
+def _longest_ms(of: UnavailabilityDocument) -> float:
     return of.longest_ms
 
 
-def _share_away(of: Unavailable) -> float | None:
+def _share_away(of: UnavailabilityDocument) -> float | None:
     """Return the unavailable share of partition-seconds, or None for a result that lacks the
     total."""
     if not of.total_ms:

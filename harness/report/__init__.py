@@ -40,12 +40,12 @@ def remove(directory: AnyPath) -> None:
         (directory / name).unlink(missing_ok=True)
 
 
-class NotWritten(OSError):
+class ReportWriteError(OSError):
     """A failure to write a part of a report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenReport:
     """The report that was written, its cells, and the causes of its verdict."""
 
     page: AnyPath
@@ -53,7 +53,7 @@ class Written:
     causes: Sequence[LeadingCause]
 
 
-def write(directory: AnyPath, result: CampaignResult) -> Written:
+def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
     """Write ``verdict.json``, ``junit.xml`` and ``report.html`` into a result directory.
 
     Reads the campaign, the runs' histories and ``anomalies.parquet`` from the same directory. A run
@@ -82,7 +82,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
     places = [(cell.run, cell.cell, cell.settings.topic) for cell in known]
     trials = opportunities(places, timelines, counted)
     first_rows = losses.first_rows(directory)
-    for_ci = ci.Told(about=told, first_rows=first_rows, page=directory / PAGE)
+    for_ci = ci.CaseFacts(about=told, first_rows=first_rows, page=directory / PAGE)
     causes = leading_causes(result, cells, first_rows)
 
     def write_page() -> None:
@@ -116,7 +116,7 @@ def write(directory: AnyPath, result: CampaignResult) -> Written:
             PAGE: write_page,
         }
     )
-    return Written(page=directory / PAGE, cells=cells, causes=causes)
+    return WrittenReport(page=directory / PAGE, cells=cells, causes=causes)
 
 
 def _write_each(files: Mapping[str, Callable[[], None]]) -> None:
@@ -129,7 +129,7 @@ def _write_each(files: Mapping[str, Callable[[], None]]) -> None:
             log.exception("%s", name)
             failed.append(f"{name}: {type(error).__name__}: {error}")
     if failed:
-        raise NotWritten("; ".join(failed))
+        raise ReportWriteError("; ".join(failed))
 
 
 def _numbers(directory: AnyPath) -> list[int]:

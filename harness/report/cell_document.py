@@ -12,7 +12,7 @@ from ackproof.history.cell import Value
 # --- parts ----------------------------------------------------------------------------------------
 
 
-class Part(BaseModel):
+class DocumentPart(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         use_attribute_docstrings=True,
@@ -23,7 +23,7 @@ class Part(BaseModel):
 # --- cells ----------------------------------------------------------------------------------------
 
 
-class Guarantee(Part):
+class GuaranteeDocument(DocumentPart):
     """A guarantee that a cell's configuration may give, and its result."""
 
     name: str
@@ -49,7 +49,7 @@ class Guarantee(Part):
     """The reason why it is (not) promised, and the observations."""
 
 
-class Outages(Part):
+class OutagesDocument(DocumentPart):
     """The unavailability of a cell that began within the reach of a fault."""
 
     fault: str | None
@@ -62,7 +62,7 @@ class Outages(Part):
     """The partition with the longest outage, as `t-0`."""
 
 
-class Unavailable(Part):
+class UnavailabilityDocument(DocumentPart):
     """The time in which a cell had requests waiting and acknowledged nothing."""
 
     longest_ms: int
@@ -72,11 +72,11 @@ class Unavailable(Part):
     traffic_ms: int | None = None
     """The sum over its partitions of the time with traffic, from the first send to the last
     outcome. The unavailable share is `total_ms` divided by it."""
-    by_fault: tuple[Outages, ...] = ()
+    by_fault: tuple[OutagesDocument, ...] = ()
     """The same by cause."""
 
 
-class Latency(Part):
+class LatencyDocument(DocumentPart):
     """The latency of all records of a cell. Percentiles are at most 1 % too high."""
 
     records: int
@@ -96,7 +96,7 @@ class Latency(Part):
     """The longest time."""
 
 
-class TransactionsDocument(Part):
+class TransactionsDocument(DocumentPart):
     """The number of transactions of a cell by outcome, as far as its clients know."""
 
     committed: int | None
@@ -111,7 +111,7 @@ class TransactionsDocument(Part):
     """Anomalies of transactions by name: the rows of `anomalies.parquet`, counted."""
 
 
-class ThresholdDocument(Part):
+class ThresholdDocument(DocumentPart):
     """A threshold that the campaign sets on a figure of a cell, with the measured value."""
 
     measure: str
@@ -130,7 +130,7 @@ class ThresholdDocument(Part):
     """The reason why it is unknown; empty if it is known."""
 
 
-class CellDocument(Part):
+class CellDocument(DocumentPart):
     """A cell of a run. Further names are all its settings and the swept settings of its cluster,
     under Kafka's names. A count is null if nothing was found and not everything could be checked:
     unknown is not 0."""
@@ -158,21 +158,21 @@ class CellDocument(Part):
     """Records at two or more offsets."""
     reordered: int | None
     """Records behind a record that their producer sent later."""
-    guarantees: tuple[Guarantee, ...]
+    guarantees: tuple[GuaranteeDocument, ...]
     """The guarantees, promised or not, and their results."""
     verdict: Verdict
     """The verdict of the cell."""
     expected: Verdict | tuple[Verdict, ...] | None = None
     """The verdict that the campaign expects of it: null, one verdict, or a list of accepted
     ones."""
-    unavailable: Unavailable | None = None
+    unavailable: UnavailabilityDocument | None = None
     """The unavailability; null if not all sends are known, and with acks=0."""
     acks_per_second: float | None = None
     """The rate from the first ack to the last; null if not all sends are known."""
-    ack_latency: Latency | None = None
+    ack_latency: LatencyDocument | None = None
     """The time until the ack, of acknowledged records; null if not all sends are known. With acks=0
     the rate and the latency are those of the client's own acknowledgements."""
-    shown_latency: Latency | None = None
+    shown_latency: LatencyDocument | None = None
     """The time until a tail reader first read the record; null without tail readers, or if not all
     of their reads are known."""
     transactions: TransactionsDocument | None = None
@@ -210,7 +210,7 @@ class CellDocument(Part):
 # --- consumers ------------------------------------------------------------------------------------
 
 
-class ClientDocument(Part):
+class ClientDocument(DocumentPart):
     """The reads of a consumer of a cell, over all its partitions. A count is null if nothing was
     found and not everything could be checked."""
 
@@ -246,7 +246,7 @@ class ClientDocument(Part):
     """For a tail reader: offsets of the final log above the highest that it read."""
 
 
-class GroupDocument(Part):
+class GroupDocument(DocumentPart):
     """The commits of a consumer group's members, over all partitions of its cell; null as for the
     reads of consumers."""
 
@@ -268,7 +268,7 @@ class GroupDocument(Part):
     """Records that an at-least-once group committed past, and that none of its members read."""
 
 
-class ConsumptionDocument(Part):
+class ConsumptionDocument(DocumentPart):
     """The reads and commits of consumers."""
 
     clients: tuple[ClientDocument, ...] = ()

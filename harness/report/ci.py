@@ -44,7 +44,7 @@ servers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class CaseFacts:
     """The facts that a case needs besides its cell. ``page`` is the path of the report."""
 
     about: About
@@ -57,7 +57,7 @@ def write(
     campaign: Mapping[str, Any],
     result: CampaignResult,
     cells: Sequence[CellRow],
-    told: Told,
+    told: CaseFacts,
 ) -> None:
     """Write the result as JUnit XML."""
     name = _legal(str(campaign.get("name")))
@@ -120,7 +120,7 @@ def _add_times(suite: TestSuite, cases: Sequence[TestCase], about: About, run: i
         case.time = round(took_s / len(cases), 3)
 
 
-def _cases(prefix: str, cell: CellRow, told: Told) -> list[TestCase]:
+def _cases(prefix: str, cell: CellRow, told: CaseFacts) -> list[TestCase]:
     place = f"{prefix}.{_legal(cell.cell)}"
     cases = [_case(place, cell, one, told) for one in cell.guarantees]
     kind = {Verdict.INCONCLUSIVE: Error, Verdict.FAIL: Failure}.get(cell.verdict_counts_as)
@@ -130,7 +130,7 @@ def _cases(prefix: str, cell: CellRow, told: Told) -> list[TestCase]:
     return [*cases, *(_threshold(place, cell, one, told) for one in cell.thresholds)]
 
 
-def _case(place: str, cell: CellRow, guarantee: Guarantee, told: Told) -> TestCase:
+def _case(place: str, cell: CellRow, guarantee: Guarantee, told: CaseFacts) -> TestCase:
     case = TestCase(_legal(guarantee.name), place)
     outcome = _outcome(cell, guarantee, told)
     if outcome is not None:
@@ -139,7 +139,9 @@ def _case(place: str, cell: CellRow, guarantee: Guarantee, told: Told) -> TestCa
     return case
 
 
-def _outcome(cell: CellRow, guarantee: Guarantee, told: Told) -> Failure | Error | Skipped | None:
+def _outcome(
+    cell: CellRow, guarantee: Guarantee, told: CaseFacts
+) -> Failure | Error | Skipped | None:
     """Return the result of a guarantee's case, or None if the guarantee held."""
     reason = _legal(guarantee.reason)
     if guarantee.is_broken and cell.is_broken:
@@ -158,7 +160,7 @@ def _outcome(cell: CellRow, guarantee: Guarantee, told: Told) -> Failure | Error
     return Skipped(f"{'excused' if guarantee.promised else 'not promised'}, and not held: {reason}")
 
 
-def _whole(place: str, cell: CellRow, told: Told) -> TestCase:
+def _whole(place: str, cell: CellRow, told: CaseFacts) -> TestCase:
     """Return the case of the cell's verdict, for a verdict that no guarantee reports."""
     case = TestCase("verdict", place)
     reasons = _legal(f"{cell.words}: {'; '.join(cell.reasons)}")
@@ -172,7 +174,7 @@ def _whole(place: str, cell: CellRow, told: Told) -> TestCase:
     return case
 
 
-def _threshold(place: str, cell: CellRow, threshold: Threshold, told: Told) -> TestCase:
+def _threshold(place: str, cell: CellRow, threshold: Threshold, told: CaseFacts) -> TestCase:
     """Return the case of a threshold, which passes if the threshold is met."""
     case = TestCase(f"{threshold.measure} {threshold.bound}", place)
     if threshold.met is None:
@@ -185,7 +187,7 @@ def _threshold(place: str, cell: CellRow, threshold: Threshold, told: Told) -> T
     return case
 
 
-def _story(cell: CellRow, guarantee: Guarantee, told: Told) -> list[str]:
+def _story(cell: CellRow, guarantee: Guarantee, told: CaseFacts) -> list[str]:
     """Return the most important facts about a broken guarantee, one line each."""
     row = told.first_rows.get((cell.run, cell.cell, guarantee.anomaly or ""))
     first = [] if row is None else [f"fault: {row['fault'] or 'none was active'}", _first(row)]

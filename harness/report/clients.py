@@ -81,7 +81,7 @@ CONSUMER_MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class TextTable:
     """Headings and lines, as text. ``names`` is the number of columns that are not counts."""
 
     headings: tuple[str, ...]
@@ -89,7 +89,7 @@ class Table:
     lines: tuple[tuple[str, ...], ...]
 
 
-def consumer_tables(result: CampaignResult) -> tuple[Table, ...]:
+def consumer_tables(result: CampaignResult) -> tuple[TextTable, ...]:
     """Return the tables of the clients and of the groups, without empty ones."""
     clients, groups = result.consumption.clients, result.consumption.groups
     several = len({one.run for one in clients}) > 1
@@ -100,7 +100,7 @@ def consumer_tables(result: CampaignResult) -> tuple[Table, ...]:
     return tuple(table for table in found if table.lines)
 
 
-def consumers_in_short(result: CampaignResult) -> Table | None:
+def consumers_in_short(result: CampaignResult) -> TextTable | None:
     """Return a table with one line for a cell's tail readers together and one for each group, or
     None without consumers."""
     clients = result.consumption.clients
@@ -139,11 +139,11 @@ def _table(
     counts: Mapping[str, str],
     lines: Iterable[tuple[str, ...]],
     several: bool,
-) -> Table:
+) -> TextTable:
     """Return a table. ``lines`` begin with the run, which is shown if there are ``several``."""
     first = 0 if several else 1
     headings = ("run", *names, *counts.values())[first:]
-    return Table(
+    return TextTable(
         headings=headings,
         names=1 + len(names) - first,
         lines=tuple(line[first:] for line in lines),
@@ -171,7 +171,7 @@ TRANSACTION_MEANINGS: Mapping[str, str] = {
 """The meanings of the headings, for the page."""
 
 
-def transactions_table(result: CampaignResult) -> Table | None:
+def transactions_table(result: CampaignResult) -> TextTable | None:
     """Return the table of transactions, or None if no cell has any."""
     lines = [
         (
@@ -185,4 +185,4 @@ def transactions_table(result: CampaignResult) -> Table | None:
         if (told := cell.transactions) is not None
     ]
     headings = ("run", "cell", "isolation.level", *TRANSACTION_MEANINGS)
-    return Table(headings=headings, names=3, lines=tuple(lines)) if lines else None
+    return TextTable(headings=headings, names=3, lines=tuple(lines)) if lines else None

@@ -42,7 +42,7 @@ N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ComparedText:
     """The text in a line under a cluster. ``verdict`` is set if it is one, and ``alarming`` marks
     it."""
 
@@ -56,19 +56,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ComparisonLine:
     """One figure, under every cluster in their order."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ComparedText, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ComparisonGroup:
     """Lines that belong together."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[ComparisonLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Comparison:
 
     clusters: tuple[str, ...]
     rounds: int
-    groups: tuple[Group, ...]
+    groups: tuple[ComparisonGroup, ...]
 
 
 def compare(
@@ -128,7 +128,7 @@ def _clusters(runs: Sequence[RunResult]) -> dict[Key, list[RunResult]]:
 
 def _cell_groups(
     cells: Sequence[CellRow], clusters: Mapping[Key, Sequence[RunResult]], counted: bool
-) -> Iterator[Group]:
+) -> Iterator[ComparisonGroup]:
     swept = {name for key in clusters for name, _ in key}
     settings = [name for name in columns(cells) if name not in swept]
     runs = [{run.number for run in of} for of in clusters.values()]
@@ -137,10 +137,10 @@ def _cell_groups(
         by_cluster = [[cell for cell in mine if cell.run in numbers] for numbers in runs]
         told_of = {one: setting(mine[0], one) for one in settings}
         title = ", ".join(f"{one}={value}" for one, value in told_of.items() if value)
-        yield Group(title=title, lines=tuple(_cell_lines(by_cluster, counted)))
+        yield ComparisonGroup(title=title, lines=tuple(_cell_lines(by_cluster, counted)))
 
 
-def _cell_lines(by_cluster: Sequence[Sequence[CellRow]], counted: bool) -> Iterator[Line]:
+def _cell_lines(by_cluster: Sequence[Sequence[CellRow]], counted: bool) -> Iterator[ComparisonLine]:
     if counted:
         yield _line("verdict", by_cluster, _verdict)
         yield _line("lost", by_cluster, lambda cells: _counted(cells, "lost", alarming=True))
@@ -153,11 +153,11 @@ def _cell_lines(by_cluster: Sequence[Sequence[CellRow]], counted: bool) -> Itera
         yield _line("read, 50 % and 99 % within", by_cluster, lambda c: _within(c, "shown"))
 
 
-def _zookeeper_group(by_cluster: Sequence[Sequence[RunResult]]) -> Group:
-    def of(name: str) -> Callable[[Sequence[RunResult]], Entry]:
+def _zookeeper_group(by_cluster: Sequence[Sequence[RunResult]]) -> ComparisonGroup:
+    def of(name: str) -> Callable[[Sequence[RunResult]], ComparedText]:
         return lambda runs: _spread([getattr(run.zookeeper, name) for run in runs], number)
 
-    return Group(
+    return ComparisonGroup(
         title="ZooKeeper",
         lines=(
             _line("brokers' watches", by_cluster, of("watches")),
@@ -167,19 +167,21 @@ def _zookeeper_group(by_cluster: Sequence[Sequence[RunResult]]) -> Group:
     )
 
 
-def _failover_groups(by_cluster: Sequence[Sequence[RunResult]]) -> Iterator[Group]:
+def _failover_groups(by_cluster: Sequence[Sequence[RunResult]]) -> Iterator[ComparisonGroup]:
     planned = dict.fromkeys(
         one.partitions for runs in by_cluster for run in runs for one in run.failovers
     )
     for partitions in planned:
-        yield Group(
+        yield ComparisonGroup(
             title=f"Failover, {partitions:,} partitions",
             lines=tuple(_failover_lines(by_cluster, partitions)),
         )
 
 
-def _failover_lines(by_cluster: Sequence[Sequence[RunResult]], partitions: int) -> Iterator[Line]:
-    def of(name: str, words: Callable[[int], str]) -> Callable[[Sequence[RunResult]], Entry]:
+def _failover_lines(
+    by_cluster: Sequence[Sequence[RunResult]], partitions: int
+) -> Iterator[ComparisonLine]:
+    def of(name: str, words: Callable[[int], str]) -> Callable[[Sequence[RunResult]], ComparedText]:
         return lambda runs: _spread(
             [getattr(_failover(run, partitions), name) for run in runs], words
         )
@@ -196,28 +198,28 @@ def _failover(run: RunResult, partitions: int) -> Failover:
 
 
 def _line(
-    name: str, by_cluster: Sequence[Sequence[T]], entry: Callable[[Sequence[T]], Entry]
-) -> Line:
-    return Line(name=name, entries=tuple(entry(of) for of in by_cluster))
+    name: str, by_cluster: Sequence[Sequence[T]], entry: Callable[[Sequence[T]], ComparedText]
+) -> ComparisonLine:
+    return ComparisonLine(name=name, entries=tuple(entry(of) for of in by_cluster))
 
 
-def _verdict(cells: Sequence[CellRow]) -> Entry:
+def _verdict(cells: Sequence[CellRow]) -> ComparedText:
     if not cells:
-        return Entry(text=UNKNOWN)
+        return ComparedText(text=UNKNOWN)
     found = worst(cells)
-    return Entry(text=found.words, verdict=found.kind)
+    return ComparedText(text=found.words, verdict=found.kind)
 
 
-def _counted(cells: Sequence[CellRow], name: str, *, alarming: bool = False) -> Entry:
+def _counted(cells: Sequence[CellRow], name: str, *, alarming: bool = False) -> ComparedText:
     known, whole = total(cells, name)
-    return Entry(text=told(known, whole and bool(cells)), alarming=alarming and known > 0)
+    return ComparedText(text=told(known, whole and bool(cells)), alarming=alarming and known > 0)
 
 
-def _away(cells: Sequence[CellRow], words: Callable[[Sequence[Unavailable]], str]) -> Entry:
+def _away(cells: Sequence[CellRow], words: Callable[[Sequence[Unavailable]], str]) -> ComparedText:
     known = [cell.unavailable for cell in cells if cell.unavailable is not None]
     if not known or len(known) < len(cells):
-        return Entry(text=UNKNOWN)
-    return Entry(text=words(known))
+        return ComparedText(text=UNKNOWN)
+    return ComparedText(text=words(known))
 
 
 def longest_outage(of: Sequence[Unavailable]) -> str:
@@ -242,7 +244,7 @@ def share_unavailable(of: Sequence[Unavailable]) -> str:
     return f"{share:.1f} % ({away_s:,.1f} of {traffic_s:,.1f} partition-seconds)"
 
 
-def _acks_per_second(cells: Sequence[CellRow]) -> Entry:
+def _acks_per_second(cells: Sequence[CellRow]) -> ComparedText:
     return _spread([_whole(cell.acks_per_second) for cell in cells], number)
 
 
@@ -250,26 +252,26 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-def _within(cells: Sequence[CellRow], what: str) -> Entry:
+def _within(cells: Sequence[CellRow], what: str) -> ComparedText:
     """Return the median latencies and their spread, since records were due."""
     told: list[Latency | None] = [getattr(cell, f"{what}_latency") for cell in cells]
     known = [one for one in told if one is not None]
     if not known or len(known) < len(told):
-        return Entry(text=UNKNOWN)
+        return ComparedText(text=UNKNOWN)
     parts = [[getattr(one, name) for one in known] for name in ("p50_ms", "p99_ms")]
-    return Entry(text=", ".join(_spread(values, milliseconds).text for values in parts))
+    return ComparedText(text=", ".join(_spread(values, milliseconds).text for values in parts))
 
 
-def _spread(values: Sequence[N | None], words: Callable[[N], str]) -> Entry:
+def _spread(values: Sequence[N | None], words: Callable[[N], str]) -> ComparedText:
     """Return the median and the spread of values. Whole numbers (``N``) stay whole."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
-        return Entry(text=UNKNOWN)
+        return ComparedText(text=UNKNOWN)
     middle = median(known)
     text = words(round(middle) if isinstance(known[0], int) else middle)
     if min(known) < max(known):
         text += f" ({words(min(known))} to {words(max(known))})"
-    return Entry(text=text)
+    return ComparedText(text=text)
 
 
 def seconds(milliseconds: int) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.environment import Machine, Versions
 from ackproof.harness.report import outcome
-from ackproof.harness.report.cell_document import CellDocument, ConsumptionDocument, Part
+from ackproof.harness.report.cell_document import CellDocument, ConsumptionDocument, DocumentPart
 from ackproof.history.cell import Value
 
 VERSION = 3
@@ -22,7 +22,7 @@ VERSION = 3
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class ZooKeeperDocument(Part):
+class ZooKeeperDocument(DocumentPart):
     """The load of a run on ZooKeeper; null for what is unknown."""
 
     writes_to_create: int | None = None
@@ -33,7 +33,7 @@ class ZooKeeperDocument(Part):
     """Watches that the brokers held when every topic had a full ISR."""
 
 
-class FailoverDocument(Part):
+class FailoverDocument(DocumentPart):
     """The effect of killing a broker while a topic had so many partitions; null for what is
     unknown."""
 
@@ -51,7 +51,7 @@ class FailoverDocument(Part):
     """Watches that the brokers held before."""
 
 
-class RunDocument(Part):
+class RunDocument(DocumentPart):
     """A checked run."""
 
     number: int
@@ -72,7 +72,7 @@ class RunDocument(Part):
     """The time from the beginning of its first step to the end of its last."""
 
 
-class FaultDocument(Part):
+class FaultDocument(DocumentPart):
     """A fault of a run, as it happened."""
 
     run: int
@@ -93,7 +93,7 @@ class FaultDocument(Part):
     """Whether it was proven to have taken effect; null if that was not checked."""
 
 
-class LossDocument(Part):
+class LossDocument(DocumentPart):
     """Records of one partition whose cause involves the same fault, or, without a known cause, that
     were acknowledged, sent or read within its reach: rows of `anomalies.parquet`, counted."""
 
@@ -115,7 +115,7 @@ class LossDocument(Part):
     """The number of reads of records that are gone."""
 
 
-class OpportunityDocument(Part):
+class OpportunityDocument(DocumentPart):
     """A fault that could have cost a cell acknowledged records: it changed a leader of the cell's
     topic, or destroyed data of it, while records were acknowledged. One fault is one opportunity,
     however many partitions it reached."""
@@ -132,7 +132,7 @@ class OpportunityDocument(Part):
     names them all."""
 
 
-class CauseDocument(Part):
+class CauseDocument(DocumentPart):
     """Anomalies of one kind and partition that have the same explanation. The analysis of each is
     in `root-causes.parquet`. There are at most 20 for each anomaly of a partition, those that break
     a guarantee first."""
@@ -192,7 +192,7 @@ class CauseDocument(Part):
     """The faults that are involved, as `kill#1`."""
 
 
-class CauseGroupDocument(Part):
+class CauseGroupDocument(DocumentPart):
     """Causes of a run with the same anomaly, kind and faults, in all its partitions and cells: as
     the report groups them."""
 
@@ -216,7 +216,7 @@ class CauseGroupDocument(Part):
     """The partitions of these records, as `t-0`."""
 
 
-class LeadingCauseDocument(Part):
+class LeadingCauseDocument(DocumentPart):
     """A cause of the verdict, over all its cells, anomalies and guarantees. The top of the report
     and the end of the terminal show it."""
 
@@ -240,7 +240,7 @@ class LeadingCauseDocument(Part):
     """The kinds of its root causes, as in `causes`; empty without a root cause."""
 
 
-class VerdictDocument(Part):
+class VerdictDocument(DocumentPart):
     """The result of a campaign."""
 
     version: int = 0
@@ -333,7 +333,7 @@ def schema() -> dict[str, Any]:
     return schema_of(VerdictDocument, "Ackproof verdict", VERSION)
 
 
-def schema_of(document: type[Part], title: str, version: int) -> dict[str, Any]:
+def schema_of(document: type[DocumentPart], title: str, version: int) -> dict[str, Any]:
     """Return the JSON Schema of a document of this ``version``, as it is written."""
     made = document.model_json_schema(mode="serialization")
     for part in (made, *made["$defs"].values()):

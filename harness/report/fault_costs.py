@@ -1,4 +1,4 @@
-"""What each fault cost each cell: lost and duplicated records, and the longest outage.
+"""The cost of each fault for each cell: lost and duplicated records, and the longest outage.
 
 A figure is attributed to a fault by the checkers. If several faults share a figure because they
 overlapped, or because one cause involves them all, it stands at each of them with the others'

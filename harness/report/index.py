@@ -25,7 +25,7 @@ from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import UNKNOWN, number
 from ackproof.harness.report.trends.night import Night, date_of, night_of, seconds_of
-from ackproof.harness.report.trends.trend import Occasion, sum_in_words, trends
+from ackproof.harness.report.trends.trend import TrendResult, sum_in_words, trends
 from ackproof.history import manifest
 from ackproof.history.messages import in_words, printable
 from ackproof.history.storage import write_text
@@ -37,7 +37,7 @@ _STAMP = re.compile(r"-(\d{8}T\d{6}Z)(-\d+)?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ResultEntry:
     """A results directory.
 
     Attributes:
@@ -87,9 +87,9 @@ class Entry:
         return "" if took_s is None else lasted(took_s)
 
     @property
-    def occasion(self) -> Occasion:
+    def occasion(self) -> TrendResult:
         """Return the entry as part of the trend of its campaign."""
-        return Occasion(
+        return TrendResult(
             campaign=self.campaign,
             date=self.date,
             night=self.night,
@@ -128,7 +128,7 @@ def render(root: Path) -> str:
     )
 
 
-def entries(root: Path) -> list[Entry]:
+def entries(root: Path) -> list[ResultEntry]:
     """Return every results directory in ``root``, the newest first."""
     found = (_entry(path) for path in root.iterdir() if _is_results(path))
     return sorted(found, key=lambda entry: (entry.began, entry.name), reverse=True)
@@ -143,12 +143,12 @@ def _is_results(path: Path) -> bool:
         return True
 
 
-def _entry(path: Path) -> Entry:
+def _entry(path: Path) -> ResultEntry:
     document, night, trouble = _read(path / verdict.FILE)
     told = document and document.began
     page = PAGE if document is not None and (path / PAGE).is_file() else ""
     place = quote(os.fsencode(path.name))
-    return Entry(
+    return ResultEntry(
         name=printable(path.name),
         place=f"{place}/",
         began=(seconds_of(told) or 0.0) if told else _guessed(path),

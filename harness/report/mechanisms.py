@@ -1,4 +1,4 @@
-"""What happened, in a few words, for each kind of root cause.
+"""The mechanism of each kind of root cause, in a few words.
 
 :attr:`checkers.verdict.Cause.sentence` tells the same with every epoch, offset and time. These
 words stand for the causes of several partitions and cells at once.

@@ -70,7 +70,7 @@ _MORE: Mapping[int | None, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class ResultWords:
     """The words for a result.
 
     Attributes:
@@ -87,7 +87,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class GuaranteeCoverage:
     """The number of a campaign's guarantees, and the names of the ``missing`` ones. These were
     promised and not checked in some cell, or checked in no cell."""
 
@@ -107,16 +107,16 @@ def kind(verdict: Verdict, status: int | None) -> Verdict:
     return Verdict.INCONCLUSIVE if undecided else verdict
 
 
-def in_short(verdict: Verdict, status: int | None, known: Checked) -> str:
+def in_short(verdict: Verdict, status: int | None, known: GuaranteeCoverage) -> str:
     """Return a verdict with its qualifications: ``fail, an expectation was not met``."""
     partly = known.words if known.missing and verdict is Verdict.PASS else None
     return ", ".join(filter(None, (verdict.value, _MORE.get(status), partly)))
 
 
-def outcome(result: CampaignResult) -> Outcome:
+def outcome(result: CampaignResult) -> ResultWords:
     """Return the words for ``result``."""
     status, known = exit_status(result), guarantees_checked(result.cells)
-    return Outcome(
+    return ResultWords(
         status=status,
         headline=_HEADLINES.get(status) or _held(result, known),
         kind=kind(result.verdict, status),
@@ -124,7 +124,7 @@ def outcome(result: CampaignResult) -> Outcome:
     )
 
 
-def guarantees_checked(cells: Sequence[CellResult] | Sequence[CellDocument]) -> Checked:
+def guarantees_checked(cells: Sequence[CellResult] | Sequence[CellDocument]) -> GuaranteeCoverage:
     """Return the number of guarantees that were checked, by name.
 
     A guarantee that a cell promises and does not check counts as not checked. A cell that does not
@@ -136,10 +136,10 @@ def guarantees_checked(cells: Sequence[CellResult] | Sequence[CellDocument]) -> 
     missing = dict.fromkeys(
         one.name for one in every if not one.checked and (one.promised or one.name not in seen)
     )
-    return Checked(total=len({one.name for one in every}), missing=tuple(missing))
+    return GuaranteeCoverage(total=len({one.name for one in every}), missing=tuple(missing))
 
 
-def _held(result: CampaignResult, known: Checked) -> str:
+def _held(result: CampaignResult, known: GuaranteeCoverage) -> str:
     if result.baseline:
         return BASELINE
     if any(cell.expected for cell in result.cells):
@@ -149,7 +149,7 @@ def _held(result: CampaignResult, known: Checked) -> str:
     return f"{known.words}, none broken" if known.missing else HELD
 
 
-def _notes(result: CampaignResult, status: ExitStatus, known: Checked) -> list[str]:
+def _notes(result: CampaignResult, status: ExitStatus, known: GuaranteeCoverage) -> list[str]:
     notes = []
     failed = [str(run.number) for run in result.runs if run.infrastructure_failed]
     if failed:

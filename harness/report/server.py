@@ -40,7 +40,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ListedFile:
     """A file or a directory in a list. ``link`` is relative to the page. ``size`` is a text, which
     is empty for a directory."""
 
@@ -51,7 +51,7 @@ class Shown:
 
 def application(root: Path) -> web.Application:
     """Return an application that serves the files of ``root``."""
-    served = _Served(root.resolve(strict=True))
+    served = _RequestHandler(root.resolve(strict=True))
     app = web.Application(middlewares=[_guarded])
     app.on_response_prepare.append(_with_headers)
     app.router.add_get("/{path:.*}", served.get)
@@ -94,7 +94,7 @@ async def _with_headers(_request: web.Request, response: web.StreamResponse) -> 
     response.headers.update(_HEADERS)
 
 
-class _Served:
+class _RequestHandler:
     """The handler of requests. ``root`` is resolved."""
 
     def __init__(self, root: Path) -> None:
@@ -135,7 +135,7 @@ class _Served:
             entries=list(self._entries(path, path)),
         )
 
-    def _logs(self, path: Path) -> Iterator[tuple[str, Sequence[Shown]]]:
+    def _logs(self, path: Path) -> Iterator[tuple[str, Sequence[ListedFile]]]:
         """Yield the number of every run in a results directory, with its logs."""
         for directory in sorted(path.glob("runs/*/logs")):
             files = [
@@ -145,7 +145,7 @@ class _Served:
             ]
             yield directory.parent.name, [file for file in files if file.size]
 
-    def _entries(self, directory: Path, page: Path) -> Iterator[Shown]:
+    def _entries(self, directory: Path, page: Path) -> Iterator[ListedFile]:
         for path in sorted(directory.iterdir()):
             inside = self._resolved(str(path.relative_to(self._root)))
             if inside is None or path.name.startswith("."):
@@ -153,7 +153,7 @@ class _Served:
             name = str(path.relative_to(page))
             folder = inside.is_dir()
             link = f"./{quote(os.fsencode(name))}"
-            yield Shown(
+            yield ListedFile(
                 name=f"{printable(name)}/" if folder else printable(name),
                 link=f"{link}/" if folder else link,
                 size="" if folder else _size(inside.stat().st_size),

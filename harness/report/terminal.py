@@ -169,7 +169,7 @@ def comparison_table(comparison: Comparison) -> Table:
     return table
 
 
-def consumption_table(counted: clients.Table) -> Table:
+def consumption_table(counted: clients.TextTable) -> Table:
     """Return a table of the counts of consumers. Counts that are 0 or do not apply everywhere are
     only named below it, so that the others stand out."""
     columns = list(zip(*counted.lines, strict=True))

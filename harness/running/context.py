@@ -10,7 +10,7 @@ from ackproof.harness.running import clients
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.deadline import TimeSource
 from ackproof.harness.running.processes import ProcessWatch
-from ackproof.harness.running.progress import Progress
+from ackproof.harness.running.progress import RunProgress
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedFailover
@@ -71,7 +71,7 @@ class Run:
     cells: Sequence[Cell]
     plan: Sequence[ScheduledFault]
     recorder: RunRecorder
-    progress: Progress
+    progress: RunProgress
     clock: TimeSource
     ledger: Ledger
     failovers: Sequence[PlannedFailover] = ()

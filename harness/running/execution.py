@@ -21,7 +21,7 @@ from ackproof.harness.interruption import Interruption
 from ackproof.harness.running import orchestrator
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import TimeSource
-from ackproof.harness.running.progress import Progress, logging_to, progress
+from ackproof.harness.running.progress import RunProgress, logging_to, progress
 from ackproof.harness.running.recorder import RunRecorder
 from ackproof.harness.running.spark_prewarm import SparkPrewarm
 from ackproof.history.messages import printable
@@ -225,7 +225,7 @@ def _one_run(
     campaign: Campaign,
     plan: RunPlan,
     directory: Path,
-    display: Progress,
+    display: RunProgress,
     clock: TimeSource,
     interruption: Interruption,
     begins: Callable[[str], None],
@@ -253,7 +253,9 @@ def _one_run(
 
 
 @contextmanager
-def _backend(plan: RunPlan, scratch: Path, results: Path, display: Progress) -> Iterator[Backend]:
+def _backend(
+    plan: RunPlan, scratch: Path, results: Path, display: RunProgress
+) -> Iterator[Backend]:
     """Open the run's backend. A failure to close it is reported, and does not affect the following
     steps."""
     place = BACKENDS[plan.cluster.backend]
@@ -276,7 +278,7 @@ def _prepare(
     directory: Path,
     backend: Backend,
     recorder: RunRecorder,
-    display: Progress,
+    display: RunProgress,
     clock: TimeSource,
 ) -> Run:
     outside = made(plan, directory) if plan.cluster.external is not None else None

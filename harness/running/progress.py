@@ -27,7 +27,7 @@ _RATE_OVER_S = 10.0
 seconds, so that the rate between two ticks would be 0 and then far too high."""
 
 
-class Progress(Protocol):
+class RunProgress(Protocol):
     """The receiver of a run's progress. It is called from several threads."""
 
     def phase(self, name: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.directory import ResultsDirectoryError
 from ackproof.harness.report import document
-from ackproof.harness.report.cell_document import CellDocument, Part
+from ackproof.harness.report.cell_document import CellDocument, DocumentPart
 from ackproof.harness.report.document import FaultDocument
 from ackproof.harness.side_by_side.members import MatrixSystem
 from ackproof.history.messages import in_words
@@ -23,7 +23,7 @@ FILE = "matrix.json"
 VERSION = 1
 
 
-class SystemDocument(Part):
+class SystemDocument(DocumentPart):
     """The results of the campaign on a system."""
 
     system: str
@@ -48,7 +48,7 @@ class SystemDocument(Part):
     """The command that repeats it."""
 
 
-class MatrixDocument(Part):
+class MatrixDocument(DocumentPart):
     """A campaign on several systems."""
 
     version: int = 0

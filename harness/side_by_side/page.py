@@ -8,10 +8,10 @@ from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.verdict import CampaignResult, RunResult
 from ackproof.harness.report.comparison import (
     SYSTEM,
+    ComparedText,
     Comparison,
-    Entry,
-    Group,
-    Line,
+    ComparisonGroup,
+    ComparisonLine,
     compare,
     label,
     seconds,
@@ -40,12 +40,14 @@ def side_by_side(members: Sequence[MatrixSystem]) -> Comparison:
     )
 
 
-def after_faults(members: Sequence[MatrixSystem]) -> tuple[Group, ...]:
+def after_faults(members: Sequence[MatrixSystem]) -> tuple[ComparisonGroup, ...]:
     """Return the longest unavailability of each cell within the reach of each fault, under each
     system. Faults are identified by their numbers, because the same seed gives the same faults."""
     names = dict.fromkeys(cell.cell for member in members for cell in member.cells)
     groups = (
-        Group(title=f"{name}, longest unavailable after", lines=tuple(_after(name, members)))
+        ComparisonGroup(
+            title=f"{name}, longest unavailable after", lines=tuple(_after(name, members))
+        )
         for name in names
     )
     return tuple(group for group in groups if group.lines)
@@ -84,11 +86,11 @@ def _names(member: MatrixSystem) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label(_cluster(member, run)) for run in member.result.runs))
 
 
-def _widened(group: Group, members: Sequence[MatrixSystem]) -> Group:
+def _widened(group: ComparisonGroup, members: Sequence[MatrixSystem]) -> ComparisonGroup:
     return replace(group, lines=tuple(_whole_line(line, members) for line in group.lines))
 
 
-def _whole_line(line: Line, members: Sequence[MatrixSystem]) -> Line:
+def _whole_line(line: ComparisonLine, members: Sequence[MatrixSystem]) -> ComparisonLine:
     """Return a line with entries for the systems without results, too."""
     there = iter(line.entries)
     entries = [
@@ -99,11 +101,11 @@ def _whole_line(line: Line, members: Sequence[MatrixSystem]) -> Line:
     return replace(line, entries=tuple(entries))
 
 
-def _missing(member: MatrixSystem) -> Entry:
-    return Entry(text=REFUSED if member.refused else NO_VERDICT)
+def _missing(member: MatrixSystem) -> ComparedText:
+    return ComparedText(text=REFUSED if member.refused else NO_VERDICT)
 
 
-def _after(name: str, members: Sequence[MatrixSystem]) -> Iterator[Line]:
+def _after(name: str, members: Sequence[MatrixSystem]) -> Iterator[ComparisonLine]:
     cells = {
         member.system: [cell for cell in member.cells if cell.cell == name] for member in members
     }
@@ -115,20 +117,20 @@ def _after(name: str, members: Sequence[MatrixSystem]) -> Iterator[Line]:
         for outage in cell.unavailable.by_fault
     )
     for fault in faults:
-        yield Line(
+        yield ComparisonLine(
             name=fault or "while no fault was active",
             entries=tuple(_longest(member, cells[member.system], fault) for member in members),
         )
 
 
-def _longest(member: MatrixSystem, cells: Sequence[CellRow], fault: str | None) -> Entry:
+def _longest(member: MatrixSystem, cells: Sequence[CellRow], fault: str | None) -> ComparedText:
     if member.result is None:
         return _missing(member)
     known = [cell.unavailable for cell in cells if cell.unavailable is not None]
     if not known or len(known) < len(cells):
-        return Entry(text=UNKNOWN)
+        return ComparedText(text=UNKNOWN)
     found = [one.longest_ms for of in known for one in of.by_fault if one.fault == fault]
-    return Entry(text=seconds(max(found)) if found else NONE)
+    return ComparedText(text=seconds(max(found)) if found else NONE)
 
 
 # --- the page -------------------------------------------------------------------------------------

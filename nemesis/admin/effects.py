@@ -439,7 +439,7 @@ class GrowTopic(OnTopic):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDeletion(OnTopic):
+class DeletedTopic(OnTopic):
     """The deletion of a topic, which has ``partitions``."""
 
     partitions: int

@@ -9,6 +9,7 @@ from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavail
 from ackproof.nemesis.admin.effects import (
     BrokerJoin,
     DeleteBelow,
+    DeletedTopic,
     ElectUncleanly,
     GrowTopic,
     LeaderPreference,
@@ -17,7 +18,6 @@ from ackproof.nemesis.admin.effects import (
     ReplicaMove,
     SetConfig,
     TopicCreation,
-    TopicDeletion,
     led,
 )
 from ackproof.nemesis.interface import Injection, Look, Observation
@@ -163,7 +163,7 @@ def topics_gone(injection: Injection, *, by_order: bool) -> Look:
     def topics() -> Sequence[str]:
         if by_order:
             # An order to delete is given only when the topic was seen to exist.
-            return [e.topic for e in injection.done() if isinstance(e, TopicDeletion)]
+            return [e.topic for e in injection.done() if isinstance(e, DeletedTopic)]
         return [e.topic for e in intended(injection, TopicCreation)]
 
     return _in_view(injection, "partitions left", topics, seen, lambda _: None)

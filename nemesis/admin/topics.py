@@ -13,10 +13,10 @@ from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis.admin import observations as seen
 from ackproof.nemesis.admin.effects import (
     DeleteBelow,
+    DeletedTopic,
     GrowTopic,
     RecordDeletion,
     TopicCreation,
-    TopicDeletion,
 )
 from ackproof.nemesis.admin.orders import OrderFault
 from ackproof.nemesis.interface import (
@@ -107,7 +107,7 @@ def _grow(topic: TopicCreation, parameters: Parameters) -> Sequence[Effect]:
 
 
 def _delete(topic: TopicCreation, parameters: Parameters) -> Sequence[Effect]:  # noqa: ARG001
-    return [TopicDeletion(topic=topic.topic, partitions=len(topic.assignment))]
+    return [DeletedTopic(topic=topic.topic, partitions=len(topic.assignment))]
 
 
 def _delete_records(

@@ -19,7 +19,7 @@ def test_a_single_cell_is_named_by_acks_and_min_isr() -> None:
     assert in_words({(1, "c"): settings}) == {(1, "c"): "acks=all, min ISR 2"}
 
 
-def test_cells_with_equal_settings_are_told_apart_by_run_or_stable_name() -> None:
+def test_cells_with_equal_settings_are_named_with_run_or_stable_name() -> None:
     assert in_words({(1, "a"): ALL, (2, "a"): ALL}) == {
         (1, "a"): "run 1: acks=all, min ISR 2",
         (2, "a"): "run 2: acks=all, min ISR 2",
@@ -40,7 +40,7 @@ def test_clusters_of_a_comparison_are_named_without_their_run() -> None:
     ]
 
 
-def test_cells_of_nightly_are_named_by_what_differs() -> None:
+def test_cells_of_nightly_are_named_by_their_differences() -> None:
     cells = expand(load(NIGHTLY).cells)
     names = in_words({(1, cell.name): cell.settings for cell in cells})
     assert len(cells) == len(set(names.values())) == 17

@@ -79,7 +79,7 @@ def test_figure_that_overlapping_faults_share_names_the_others_at_each() -> None
     assert texts(pause) == ["5 lost with kill#1", "down 2.0 s with kill#1"]
 
 
-def test_what_was_not_measured_is_no_zero() -> None:
+def test_unmeasured_cost_is_no_zero() -> None:
     unmeasured = cell("c", unavailable=None, lost=None, duplicated=None)
     (line,) = costs([unmeasured], [], span(1)).shown
     assert texts(line) == ["lost: unknown", "duplicated: unknown", "outage: not measured"]

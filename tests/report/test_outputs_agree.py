@@ -167,7 +167,7 @@ class Outputs:
     document: verdict.VerdictDocument
     loaded: CampaignResult | None
     junit: list[TestCase]
-    entry: index.Entry
+    entry: index.ResultEntry
     compared: str
     markdown: str
 

@@ -1,10 +1,10 @@
 """The final read of a partition is complete from start to end, or says what is missing."""
 
-from ackproof.workloads.reading_back.partition_read import PartitionRead
+from ackproof.workloads.reading_back.partition_read import ReadBackPartition
 
 
-def reading(start: int, end: int) -> PartitionRead:
-    read = PartitionRead(topic="t", partition=0)
+def reading(start: int, end: int) -> ReadBackPartition:
+    read = ReadBackPartition(topic="t", partition=0)
     read.begin(start, end)
     return read
 
@@ -67,7 +67,7 @@ def test_offsets_that_go_back_are_an_error() -> None:
 
 
 def test_without_bounds_nothing_is_claimed() -> None:
-    read = PartitionRead(topic="t", partition=0)
+    read = ReadBackPartition(topic="t", partition=0)
     row = ("t", 0, None, None, None, 0, False, "stopped at offset unknown (no bounds)")
     assert read.row("stopped") == row
 

@@ -14,7 +14,7 @@ from ackproof.workloads.process import note_error
 from ackproof.workloads.spec import Config, SpecificationError
 
 
-class Client:
+class LibrdkafkaHandle:
     """One client, which belongs to one thread.
 
     Errors from which it recovers by itself go to the log, from within :meth:`serve`. The

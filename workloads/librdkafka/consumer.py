@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
 from ackproof.workloads.librdkafka import library as lib
-from ackproof.workloads.librdkafka.client import Client
+from ackproof.workloads.librdkafka.client import LibrdkafkaHandle
 from ackproof.workloads.librdkafka.library import library
 from ackproof.workloads.librdkafka.messages import Pointers, destroy, polled_of
 from ackproof.workloads.polled import NOTHING, Polled
@@ -40,7 +40,7 @@ class BatchConsumer:
         self._pointers = np.empty(most, np.uintp)
         self._is_rest = False
         self._calls = library()
-        self._client = Client(lib.CONSUMER, properties, {})
+        self._client = LibrdkafkaHandle(lib.CONSUMER, properties, {})
         self._queue: int | None = self._calls.rd_kafka_queue_get_consumer(self._client.handle)
         if not self._queue:
             self._client.close()

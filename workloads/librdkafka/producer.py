@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ackproof.history.payload import Encoder, Values
 from ackproof.workloads.librdkafka import library as lib
-from ackproof.workloads.librdkafka.client import Client
+from ackproof.workloads.librdkafka.client import LibrdkafkaHandle
 from ackproof.workloads.librdkafka.keys import Keys
 from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
 from ackproof.workloads.librdkafka.messages import Reports, reports_of
@@ -54,7 +54,7 @@ class BatchProducer:
         self._encoder = encoder
         self._one = RdKafkaMessage()
         self._calls = library()
-        self._client = Client(
+        self._client = LibrdkafkaHandle(
             lib.PRODUCER,
             properties,
             {

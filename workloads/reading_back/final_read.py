@@ -30,7 +30,7 @@ from ackproof.history.writer import PartitionedWriter, TableWriter
 from ackproof.workloads.configuration import connection_of_environment
 from ackproof.workloads.process import ProgressFile, main, note_error
 from ackproof.workloads.reading_back import processes
-from ackproof.workloads.reading_back.partition_read import PartitionRead
+from ackproof.workloads.reading_back.partition_read import ReadBackPartition
 from ackproof.workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load
 
 # --- bounds of the logs ---------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class FinalReader:
         self._consumer = consumer
         self._log = log
         self._reads = {
-            (topic, number): PartitionRead(topic=topic, partition=number)
+            (topic, number): ReadBackPartition(topic=topic, partition=number)
             for topic, number in spec.asked
         }
         self._open = set(self._reads)

@@ -15,7 +15,7 @@ NOTES_MAX = 8
 
 
 @dataclass(slots=True, kw_only=True)
-class PartitionRead:
+class ReadBackPartition:
     """The state of one partition; offsets as Kafka counts them, ends exclusive.
 
     Attributes:

@@ -17,7 +17,7 @@ from ackproof.history.schema import READS, TABLES
 from ackproof.history.writer import TableWriter
 from ackproof.workloads.interface import Client
 from ackproof.workloads.process import ClientFailed
-from ackproof.workloads.reading_back.partition_read import PartitionRead
+from ackproof.workloads.reading_back.partition_read import ReadBackPartition
 from ackproof.workloads.spec import FINAL_READ, FinalReadSpec, TopicSpec
 
 # --- crashes of the reader ------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class SeparateReader:
                     if (row := self._rows.get((table, partition))) is not None:
                         writer.append(tuple(row.values()))
                     elif table in _OF_READS:
-                        read = PartitionRead(topic=partition[0], partition=partition[1])
+                        read = ReadBackPartition(topic=partition[0], partition=partition[1])
                         writer.append(read.row(self._ended.get(partition, unfinished)))
         with closing(TableWriter(history, _CLOSINGS, FINAL_READ, closing=False)) as writer:
             for table in self._by_partition:

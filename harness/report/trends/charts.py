@@ -113,7 +113,7 @@ class MissingDot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class ChartLine:
     """A line through the figures of neighbouring nights of a system."""
 
     points: str
@@ -146,7 +146,7 @@ class Chart:
     last: str
     dots: tuple[Dot, ...]
     gaps: tuple[MissingDot, ...]
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[ChartLine, ...]
     systems: tuple[tuple[str, int], ...]
 
 
@@ -199,7 +199,7 @@ def _told(measure: TrendMeasure, night: Point) -> str:
 
 def _stretches(
     nights: Sequence[Point], dots: Mapping[int, Dot], looks: Mapping[str, int]
-) -> list[Stretch]:
+) -> list[ChartLine]:
     """Return the lines of each system, which join exact figures only. A night without any figures
     has no system, and interrupts all lines."""
     exact = {at: dot for at, dot in dots.items() if not dot.hollow}
@@ -210,7 +210,7 @@ def _stretches(
             points = [exact[at] for at in group] if is_known else []
             if len(points) > 1:
                 text = " ".join(f"{dot.x},{dot.y}" for dot in points)
-                found.append(Stretch(points=text, look=look))
+                found.append(ChartLine(points=text, look=look))
     return found
 
 

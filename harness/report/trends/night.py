@@ -13,7 +13,7 @@ from pydantic import Field
 from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.report import outcome
-from ackproof.harness.report.cell_document import CellDocument, Part
+from ackproof.harness.report.cell_document import CellDocument, DocumentPart
 from ackproof.harness.report.comparison import label
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.rows import ROWS, UNKNOWN
@@ -26,7 +26,7 @@ Amount = Annotated[float, Field(ge=0, lt=2**63)]
 """A figure that a cluster can have, so that arithmetic on it cannot fail."""
 
 
-class Figures(Part):
+class Figures(DocumentPart):
     """The figures that a cell and a whole result have in common; null where they are unknown."""
 
     acked: Count
@@ -81,7 +81,7 @@ class NightTotals(Figures):
         return self.inconclusive / self.cells if self.cells else None
 
 
-class Night(Part):
+class Night(DocumentPart):
     """One result: a line of the file."""
 
     history_version: Literal[1] = 1

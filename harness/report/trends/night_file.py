@@ -21,7 +21,7 @@ from ackproof.history.storage import whole
 _VERSION: int = Night.model_fields["history_version"].default
 
 
-class NotHistory(ValueError):
+class NightFileError(ValueError):
     """A path that is not a history file."""
 
 
@@ -67,13 +67,13 @@ def read(file: Path) -> tuple[NightLine, ...]:
     """Return the lines of a file, the last of equal nights. Raises NotHistory if the path is not a
     file or no line is one of a history, FileNotFoundError, OSError."""
     if file.exists() and not file.is_file():
-        raise NotHistory(f"{file} is not a file")
+        raise NightFileError(f"{file} is not a file")
     raw = file.read_bytes().split(b"\n")
     lines = [_line(number, one) for number, one in enumerate(raw, 1) if one.strip()]
     if lines and all(line.damaged for line in lines):
         first = lines[0]
         reason = f"line {first.number}: {first.trouble}"
-        raise NotHistory(f"{file} is not a history file and was not changed: {reason}")
+        raise NightFileError(f"{file} is not a history file and was not changed: {reason}")
     return tuple({line.key: line for line in lines}.values())
 
 

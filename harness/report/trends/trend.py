@@ -16,7 +16,7 @@ NIGHTS_SHOWN = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Square:
+class TrendSquare:
     """A night of a campaign or a cell.
 
     Attributes:
@@ -33,7 +33,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Occasion:
+class TrendResult:
     """One result in a trend.
 
     Attributes:
@@ -50,11 +50,11 @@ class Occasion:
     link: str = ""
 
     @property
-    def square(self) -> Square:
+    def square(self) -> TrendSquare:
         """The whole result as a square."""
         if self.night is None:
             told = f"{self.date}: {self.trouble}"
-            return Square(kind="broken", letter="?", told=told, link=self.link)
+            return TrendSquare(kind="broken", letter="?", told=told, link=self.link)
         told = f"{self.date}, seed {self.night.seed}: {self.night.words}"
         return _square(self.night.kind, told, self.link)
 
@@ -70,25 +70,25 @@ class Trend:
 
     campaign: str
     left_out: int
-    squares: tuple[Square, ...]
-    cells: tuple[tuple[str, tuple[Square, ...]], ...]
+    squares: tuple[TrendSquare, ...]
+    cells: tuple[tuple[str, tuple[TrendSquare, ...]], ...]
     charts: tuple[Chart, ...]
 
 
-def occasion(night: Night) -> Occasion:
+def occasion(night: Night) -> TrendResult:
     """Return a night of the history file as part of a trend."""
-    return Occasion(campaign=night.campaign or UNKNOWN, date=date_of(night.began_s), night=night)
+    return TrendResult(campaign=night.campaign or UNKNOWN, date=date_of(night.began_s), night=night)
 
 
-def by_campaign(occasions: Iterable[Occasion]) -> Mapping[str, Sequence[Occasion]]:
+def by_campaign(occasions: Iterable[TrendResult]) -> Mapping[str, Sequence[TrendResult]]:
     """Return the occasions of each campaign, in the given order."""
-    campaigns: dict[str, list[Occasion]] = {}
+    campaigns: dict[str, list[TrendResult]] = {}
     for one in occasions:
         campaigns.setdefault(one.campaign, []).append(one)
     return campaigns
 
 
-def trends(newest_first: Iterable[Occasion], shown: int = NIGHTS_SHOWN) -> Iterator[Trend]:
+def trends(newest_first: Iterable[TrendResult], shown: int = NIGHTS_SHOWN) -> Iterator[Trend]:
     """Yield the trend of each campaign, over its latest nights."""
     for campaign, of in by_campaign(newest_first).items():
         latest = of[:shown]
@@ -115,7 +115,7 @@ def sum_in_words(values: Iterable[int | None]) -> str:
     return number(sum(known)) + ("+" if len(known) < len(counted) else "")
 
 
-def _point(one: Occasion) -> Point:
+def _point(one: TrendResult) -> Point:
     night = one.night
     return Point(
         date=one.date,
@@ -133,17 +133,19 @@ def _by_cell(night: Night | None) -> Mapping[str, list[CellFigures]]:
     return cells
 
 
-def _of_cell(one: Occasion, cells: Mapping[str, Sequence[CellFigures]], name: str) -> Square:
+def _of_cell(
+    one: TrendResult, cells: Mapping[str, Sequence[CellFigures]], name: str
+) -> TrendSquare:
     rounds = cells.get(name)
     if not rounds:
-        return Square(kind="none", letter="", told=f"{one.date}: absent")
+        return TrendSquare(kind="none", letter="", told=f"{one.date}: absent")
     worst = min((cell.kind for cell in rounds), key=WORST_FIRST.index)
     lost = sum_in_words(cell.lost for cell in rounds)
     return _square(worst, f"{one.date}: {worst.value}, {lost} lost")
 
 
-def _square(kind: Verdict, told: str, link: str = "") -> Square:
-    return Square(kind=kind.value, letter=kind.value[0].upper(), told=told, link=link)
+def _square(kind: Verdict, told: str, link: str = "") -> TrendSquare:
+    return TrendSquare(kind=kind.value, letter=kind.value[0].upper(), told=told, link=link)
 
 
 # --- the last night -------------------------------------------------------------------------------
