@@ -27,7 +27,7 @@ LIMITS: dict[str, tuple[int, ...]] = {
     "config": (0, 0, 0, 0),
     "docs": (0, 0, 0, 0),
     "examples": (0, 1, 0, 0),
-    "harness": (0, 4, 0, 0),
+    "harness": (0, 1, 0, 0),
     "history": (0, 0, 0, 0),
     "infra": (0, 0, 0, 0),
     "nemesis": (0, 0, 0, 0),

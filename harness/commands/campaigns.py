@@ -65,7 +65,7 @@ def campaigns() -> None:
 def demo(context: click.Context) -> None:
     """Run the campaign `quick` on this machine: kill a leader, isolate another, pause ZooKeeper.
 
-    It needs neither root nor a cluster, and takes about three minutes. The last line is the path
+    It needs no root and no cluster, and takes about three minutes. The last line is the path
     of the report, and the line before it names the tutorial.
     """
     context.invoke(run, campaign_file=Path(options.shipped()["quick"]), hint=TUTORIAL)

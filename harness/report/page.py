@@ -118,7 +118,7 @@ def render(
         result: The result of the checkers.
         cells: The rows of its cells.
         timelines: The timelines by run number; a text is the reason why there is none.
-        axes: The time axes by run number, likewise; None if nothing was sent.
+        axes: The time axes by run number, or the reason; None if nothing was sent.
         windows: The lost records that are listed.
         lost_total: The number of lost records.
         losses_by_fault: The lost, duplicated and vanished records, by partition and fault.

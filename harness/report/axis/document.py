@@ -94,7 +94,7 @@ class PartitionRow:
     Attributes:
         spans: Its states; None if it was never observed.
         lost: The records that are known to be lost, by the bin of their ack.
-        duplicated: Those that are known to be duplicated, likewise.
+        duplicated: The records that are known to be duplicated, by the bin of their ack.
         rank: Its place in the order of events: 0 for the partition with most.
     """
 

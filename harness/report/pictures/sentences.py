@@ -53,7 +53,7 @@ def clock(nanoseconds: int) -> str:
 
 
 def title(picture: LogPicture) -> str:
-    """Return the title: the partition, the offsets and what became of their records."""
+    """Return the title: the partition, the offsets and the fate of their records."""
     subject = picture.subject
     where = f"{subject.topic}-{subject.partition}"
     what = _SUBJECTS.get(subject.anomaly, f"with the anomaly {subject.anomaly}")
