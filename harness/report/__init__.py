@@ -93,7 +93,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
             result,
             cells,
             timelines,
-            _axes(directory, histories, faults, result, planned_runs),
+            _axes(directory, histories, faults, result, cells, planned_runs),
             losses.windows(listed),
             lost_total=lost_total,
             about=told,
@@ -186,6 +186,7 @@ def _axes(
     histories: Mapping[int, AnyPath],
     faults: Mapping[int, Sequence[FaultSpan]],
     result: CampaignResult,
+    rows_of_cells: Sequence[CellRow],
     planned: Mapping[int, PlannedRun],
 ) -> dict[int, AxisDocument | str | None]:
     """Return the time axis of each run: None if nothing was sent, or the reason why there is
@@ -195,9 +196,10 @@ def _axes(
     for number, history in histories.items():
         cells = [cell for cell in result.cells if cell.run == number]
         own = anomalies.filter(pc.equal(anomalies["run"], number))
+        titles = {row.cell: row.title for row in rows_of_cells if row.run == number}
         try:
             axes[number] = axis.read(
-                number, history, faults[number], cells, own, planned.get(number)
+                number, history, faults[number], cells, own, planned.get(number), titles
             )
         except (HistoryError, OSError, ValueError, KeyError) as error:
             axes[number] = str(error)

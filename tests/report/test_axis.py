@@ -260,6 +260,15 @@ def test_sums_of_bins_are_the_counts_of_sends_and_losses(
     assert sum(n for _, n in only.lost or ()) == len(gone)
 
 
+def test_cells_have_titles_for_readers_and_their_names_without(tmp_path: Path) -> None:
+    assert document(tmp_path, run()).cells[0].title == "c"
+    history = tmp_path / "runs" / "1" / "history"
+    cells = [cell_result("c", topic="t")]
+    drawn = axis.read(1, history, (), cells, anomalies(), titles={"c": "acks=all"})
+    assert drawn is not None
+    assert (drawn.cells[0].name, drawn.cells[0].title) == ("c", "acks=all")
+
+
 # --- faults
 
 

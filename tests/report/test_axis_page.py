@@ -180,7 +180,7 @@ def test_moment_is_read_out_with_mouse_and_keyboard(page: Path, eyes: Eyes) -> N
         expect(told).to_contain_text("10 acks/s")
         for words in (
             "15 s (",
-            "1 duplicated (c 1)",
+            "1 duplicated (",
             "open: kill#1, pause#2",
             "t-0: broker-2, epoch 1",
         ):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from ackproof.checkers.verdict import CellResult
 from ackproof.harness.report.axis import cluster, readers, sends
 from ackproof.harness.report.axis.bins import Bins, Pairs, bins, lanes
 from ackproof.harness.report.axis.document import Band, Document, ReaderCurves
-from ackproof.harness.report.axis.sends import Losses
+from ackproof.harness.report.axis.sends import ShownCell
 from ackproof.harness.report.timeline import FaultSpan, fault_anchor
 from ackproof.history import reader
 from ackproof.history.cell import Cell
@@ -62,6 +63,7 @@ def read(
     cells: Sequence[CellResult],
     anomalies: pa.Table,
     planned: PlannedRun | None = None,
+    titles: Mapping[str, str] = MappingProxyType({}),
 ) -> Document | None:
     """Return the time axis of a run, or None if nothing was sent in it. Raises DamagedFiles if its
     history cannot be read.
@@ -73,13 +75,14 @@ def read(
         cells: The results of its cells.
         anomalies: Its lost and duplicated records: rows of ``anomalies.parquet``.
         planned: Its plan, if that is known.
+        titles: The names of its cells for readers.
     """
     phases = reader.read(history, "phases").to_pylist()
     rows = reader.read(history, "cluster").to_pylist()
     within = _bins(history, faults, phases)
     if within is None:
         return None
-    traffic, latency = sends.traffic(history, within, _losses(cells, anomalies))
+    traffic, latency = sends.traffic(history, within, _shown(cells, titles, anomalies))
     settings = [cell.settings for cell in cells]
     facts = faults_of(
         reader.read(history, "faults").to_pylist(), planned.faults if planned else None
@@ -152,9 +155,12 @@ def _bands(number: int, faults: Sequence[FaultSpan], within: Bins) -> list[Band]
     ]
 
 
-def _losses(cells: Sequence[CellResult], anomalies: pa.Table) -> dict[str, Losses]:
+def _shown(
+    cells: Sequence[CellResult], titles: Mapping[str, str], anomalies: pa.Table
+) -> dict[str, ShownCell]:
     return {
-        cell.cell: Losses(
+        cell.cell: ShownCell(
+            title=titles.get(cell.cell, cell.cell),
             lost=_times(anomalies, cell.cell, "lost", known=cell.lost is not None),
             duplicated=_times(
                 anomalies, cell.cell, "duplicated", known=cell.duplicated is not None

@@ -85,7 +85,7 @@
       };
       const choice = element("select", { onchange: () => { this.cell = choice.value; this.build(); } },
         element("option", { value: "", textContent: `all ${this.doc.cells.length} cells` }),
-        ...this.doc.cells.map((one) => element("option", { value: one.name, textContent: one.name })));
+        ...this.doc.cells.map((one) => element("option", { value: one.name, textContent: one.title, title: one.name })));
       const cells = this.doc.cells.length > 1 ? [element("label", {}, "Cell ", choice)] : [];
       this.shown = element("span", { className: "axis-view" });
       this.told = element("p", { className: "axis-told" });
@@ -220,10 +220,10 @@
 
     damage() {
       return ["lost", "duplicated"].flatMap((name) => {
-        const some = this.cells.map((one) => [one.name, spread(one[name], this.doc.bins)[this.bin]]).filter(([, many]) => many);
+        const some = this.cells.map((one) => [one.title, spread(one[name], this.doc.bins)[this.bin]]).filter(([, many]) => many);
         if (!some.length) return [];
-        const named = some.slice(0, 3).map(([cell, many]) => `${cell} ${count(many)}`).join(", ");
-        return [`${count(sum(some.map(([, many]) => many)))} ${name} (${named}${some.length > 3 ? ", \u2026" : ""})`];
+        const named = some.slice(0, 3).map(([cell, many]) => `${cell}: ${count(many)}`).join("; ");
+        return [`${count(sum(some.map(([, many]) => many)))} ${name} (${named}${some.length > 3 ? "; \u2026" : ""})`];
       });
     }
 
@@ -279,7 +279,7 @@
       lines.forEach((line) => {
         const sign = element("i");
         sign.style.borderTop = `3px ${["solid", "dashed", "dotted"][line.dash ?? 0]} var(--${line.colour})`;
-        key.append(element("span", {}, sign, line.name));
+        key.append(element("span", { title: line.full ?? "" }, sign, line.name));
       });
       panel.append(key);
       const times = Array.from({ length: this.doc.bins + 1 }, (_, bin) => bin * this.doc.bin_s);
@@ -357,8 +357,8 @@
 
     sends() {
       const { cells, doc } = this, per = (curve) => curve.map((value) => value / doc.bin_s);
-      const each = cells.length <= LINES_MAX ? cells.map((one) => [one.name, one.acked]) : [["acknowledged, all cells", added(cells.map((one) => one.acked), doc.bins)]];
-      const lines = each.map(([name, curve], n) => ({
+      const each = cells.length <= LINES_MAX ? cells.map((one) => [one.title, one.acked, one.name]) : [["acknowledged, all cells", added(cells.map((one) => one.acked), doc.bins)]];
+      const lines = each.map(([name, curve, full], n) => ({ full,
         name: cells.length > 1 ? name : `acknowledged (${name})`, data: per(curve), colour: `series-${n % SERIES}`, dash: Math.floor(n / SERIES) % 3,
       }));
       const bad = added(cells.flatMap((one) => [spread(one.failed, doc.bins), spread(one.unknown, doc.bins)]), doc.bins);
@@ -377,7 +377,7 @@
 
     losses() {
       const { cells, doc } = this, panel = this.panel("Lost and duplicated records, when they were acknowledged");
-      const unknown = cells.filter((one) => one.lost == null || one.duplicated == null).map((one) => one.name);
+      const unknown = cells.filter((one) => one.lost == null || one.duplicated == null).map((one) => one.title);
       if (unknown.length) panel.append(element("p", { textContent: `Not known in full for: ${unknown.join(", ")}.` }));
       const all = (name) => added(cells.map((one) => spread(one[name], doc.bins)), doc.bins);
       const [lost, duplicated] = [all("lost"), all("duplicated")], [many, twice] = [sum(lost), sum(duplicated)];

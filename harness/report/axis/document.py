@@ -30,6 +30,7 @@ class CellTraffic:
 
     Attributes:
         name: The cell's name.
+        title: Its name for readers.
         acked: The acknowledged sends of each bin.
         failed: The sends that certainly failed, by bin.
         unknown: The sends with an unknown outcome, by bin.
@@ -39,6 +40,7 @@ class CellTraffic:
     """
 
     name: str
+    title: str
     acked: Sequence[int]
     failed: Pairs
     unknown: Pairs

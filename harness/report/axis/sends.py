@@ -41,10 +41,11 @@ class _Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Losses:
-    """The lost and duplicated records of a cell, by the times of their acks or sends; None if it is
-    unknown which were."""
+class ShownCell:
+    """A cell by its title, with the times of the acks of its lost and its duplicated records, or of
+    their sends without an ack. None if it is unknown which records these are."""
 
+    title: str
     lost: Array | None
     duplicated: Array | None
 
@@ -62,7 +63,7 @@ def span(history: AnyPath) -> tuple[int, int] | None:
 
 
 def traffic(
-    history: AnyPath, within: Bins, cells: Mapping[str, Losses]
+    history: AnyPath, within: Bins, cells: Mapping[str, ShownCell]
 ) -> tuple[list[CellTraffic], Latencies]:
     """Return the sends of each of ``cells``, and the latencies of all of them together."""
     counted = {name: _nothing(within) for name in cells}
@@ -72,14 +73,15 @@ def traffic(
     found = [
         CellTraffic(
             name=name,
+            title=cell.title,
             acked=counted[name].acked.tolist(),
             failed=pairs(counted[name].failed),
             unknown=pairs(counted[name].unknown),
             latency=_latencies(counted[name].steps, within),
-            lost=_by_bin(losses.lost, within),
-            duplicated=_by_bin(losses.duplicated, within),
+            lost=_by_bin(cell.lost, within),
+            duplicated=_by_bin(cell.duplicated, within),
         )
-        for name, losses in cells.items()
+        for name, cell in cells.items()
     ]
     together = [step for one in counted.values() for step in one.steps]
     return found, _latencies(together, within)
