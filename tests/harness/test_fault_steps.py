@@ -592,6 +592,15 @@ def test_steps_give_commands_their_time(run: Run, tmp_path: Path) -> None:
     assert limits["heal"](run) - limits["heal"](other) == 14
 
 
+def test_faults_step_gives_each_server_of_a_roll_its_time(run: Run) -> None:
+    limit = {step.name: step.limit_s for step in STEPS}["faults"]
+    own = {"within_ms": 2_000, "pause_ms": 500}
+    other = dataclasses.replace(run, plan=[at(1, "kill", "broker-1", 1, 1)])
+    roll = dataclasses.replace(run, plan=[at(1, "downgrade", "broker-1", 1, 1, **own)])
+    servers = len(run.system.brokers) + len(run.system.zookeepers)
+    assert limit(roll) - limit(other) == servers * (3 * 2 + 0.5)
+
+
 def test_commands_are_recorded_as_any_fault(run: Run, tmp_path: Path) -> None:
     own = by_file(tmp_path / "mark", effects=["loses-unsynced"])
     run = dataclasses.replace(run, plan=[at(1, "command", "broker-1", 1, 1, **own)])
