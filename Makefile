@@ -165,7 +165,7 @@ seed004: setup  ## the benchmarks of docs/seed004.md, and their figures on it (t
 	$(BIN)/python docs/seed004.py $(or $(OUT),results)
 
 side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and docs/side-by-side.md of them; an hour
-	@for one in quick power-failure zookeeper admin clients; do \
+	@for one in quick power-failure zookeeper admin; do \
 		$(BIN)/ackproof matrix --systems bundled,kafka:3.9.1,kafka:4.1.1 campaigns/$$one.yaml \
 			--seed $(or $(SEED),1) --out $(or $(OUT),results/side-by-side)/$$one; test $$? -le 3 || exit; \
 	done

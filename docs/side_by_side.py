@@ -20,7 +20,7 @@ from ackproof.harness.report.figures import FAINT, GRID, INK, SERIES
 from ackproof.harness.side_by_side.document import MatrixDocument, SystemDocument, read
 
 PAGE = DIRECTORY / "side-by-side.md"
-CAMPAIGNS = ("quick", "power-failure", "zookeeper", "admin", "clients")
+CAMPAIGNS = ("quick", "power-failure", "zookeeper", "admin")
 NO_FAULT = "no fault"
 MARKS = "osD^"
 LEAST_MS = 100
