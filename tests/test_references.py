@@ -21,7 +21,7 @@ def test_every_named_module_and_test_exists() -> None:
 
 def test_every_mechanism_has_module_and_test_or_is_left_out() -> None:
     """A row without a module is left out, and says why."""
-    assert len(MECHANISMS) > 80
+    assert len(MECHANISMS) > 70
     for section, mechanism, module, test, comparison in MECHANISMS:
         assert section, mechanism
         assert bool(module) == bool(test) or comparison.startswith("left out"), mechanism
