@@ -390,7 +390,7 @@ class OpenFault:
     Attributes:
         label: Its name and number.
         servers: The affected servers, or None if unknown.
-        start: The time at which it began, or None if it is not among the faults of the partition.
+        start: The time at which it began, or None if that is not recorded for the partition.
         end: The time at which it was proven healed, or None.
     """
 
@@ -703,7 +703,7 @@ def _fault(fault: ContextFault) -> OpenFault:
     return OpenFault(
         label=fault.label,
         servers=None if fault.servers is None else tuple(fault.servers),
-        start=fault.start,
+        start=fault.start or None,  # 0 stands for a fault whose rows are missing
         end=None if fault.end == FOREVER else fault.end,
     )
 
@@ -732,7 +732,9 @@ def _leader(epoch: int, term: LeadershipTerm | None, subject: Subject) -> Leader
     part = Part.ACKED if epoch in subject.epochs else Part.OTHER
     part = Part.NEXT if epoch == subject.next_epoch else part
     if term is None:
-        return Leader(part=part, epoch=epoch, broker=None)
+        acked = subject.leaders[0] if len(subject.leaders) == 1 else None
+        brokers = {Part.ACKED: acked, Part.NEXT: subject.next_leader, Part.OTHER: None}
+        return Leader(part=part, epoch=epoch, broker=brokers[part])
     return Leader(
         part=part,
         epoch=epoch,

@@ -156,7 +156,7 @@ def test_replica_without_a_raw_log_is_not_drawn_as_empty() -> None:
     assert row.slots == ()
     assert row.unobserved == "its raw log was not collected"
     assert "broker-3         not observed: its raw log was not collected" in text(picture)
-    assert "broker-3 is not observed: its raw log was not collected." in aloud(picture)
+    assert "The log of broker-3 is not observed: its raw log was not collected." in aloud(picture)
 
 
 def test_unknown_high_watermark_truncation_and_leader_are_reported_as_not_observed() -> None:
@@ -320,7 +320,18 @@ def test_damaged_raw_log_is_unknown_from_the_damage_on(tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes()[:-3])
     picture, shown = shown_of(directory, "lost")
     assert "broker-3         0 ? ? ? ? ? ? ? ? ? ? ? ? ? ?" in shown.splitlines()
-    assert "Parts of broker-3 are not observed." in aloud(picture)
+    assert "Parts of the log of broker-3 are not observed." in aloud(picture)
+
+
+def test_picture_of_a_missing_history_shows_everything_as_not_observed(tmp_path: Path) -> None:
+    directory = lost_in_an_election(tmp_path)
+    shutil.rmtree(directory / "runs")
+    picture, shown = shown_of(directory, "lost")
+    assert all(row.unobserved for row in picture.logs if not row.before)
+    assert all(row.unobserved for row in picture.marks)
+    assert [one.broker for one in picture.leaders] == [1, 2]
+    assert "epoch 1: broker-2 led from an offset that was not observed" in " ".join(shown.split())
+    assert "00:00:00" not in shown
 
 
 def test_log_in_several_directories_is_not_drawn(tmp_path: Path) -> None:
@@ -336,7 +347,7 @@ def test_fault_that_is_not_recorded_is_named_nevertheless() -> None:
         run=1, cell="c", topic="t", partition=0, anomaly="lost", row=1, faults=("kill#9",)
     )
     picture = log_picture(subject, Facts(final_log=LogFacts()))
-    assert "kill#9, not recorded as a fault of this partition" in text(picture)
+    assert "kill#9, whose time is not recorded for this partition" in text(picture)
     assert "kill#9 was active." in aloud(picture)
 
 

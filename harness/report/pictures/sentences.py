@@ -148,7 +148,7 @@ def _truncation(one: Truncation) -> str:
 def _fault(one: OpenFault) -> str:
     """Return a fault in words."""
     if one.start is None:
-        return f"{one.label}, not recorded as a fault of this partition"
+        return f"{one.label}, whose time is not recorded for this partition"
     servers = "unknown servers" if one.servers is None else ", ".join(one.servers) or "no server"
     end = "never proven healed" if one.end is None else f"healed {clock(one.end)}"
     return f"{one.label} on {servers}, from {clock(one.start)}, {end}"
@@ -273,10 +273,11 @@ def _unobserved(picture: LogPicture) -> Iterator[str]:
     if picture.columns and all(row.broker is None for row in picture.logs):
         yield "No log of a replica is observed."
     for row in picture.logs:
+        name = "final log" if row.broker is None else f"log of {label(row)}"
         if row.unobserved:
-            yield f"{label(row)} is not observed: {row.unobserved}."
+            yield f"The {name} is not observed: {row.unobserved}."
         elif any(slot and slot.content is Content.UNKNOWN for slot in row.slots):
-            yield f"Parts of {label(row)} are not observed."
+            yield f"Parts of the {name} are not observed."
 
 
 def _listed(names: Sequence[str], last: str = "and") -> str:
