@@ -228,9 +228,15 @@ def test_losses_are_in_the_bins_of_their_acks(tmp_path: Path) -> None:
 
 def test_unknown_losses_are_not_observed_and_known_ones_are_none(tmp_path: Path) -> None:
     unknown = document(tmp_path / "a", run(), lost=None, duplicated=None).cells[0]
-    assert (unknown.lost, unknown.duplicated) == (None, None)
+    assert (unknown.lost, unknown.duplicated, unknown.whole) == (None, None, False)
     known = document(tmp_path / "b", run()).cells[0]
-    assert (known.lost, known.duplicated) == ([], [])
+    assert (known.lost, known.duplicated, known.whole) == ([], [], True)
+
+
+def test_losses_that_may_be_more_are_shown_as_not_known_in_full(tmp_path: Path) -> None:
+    drawn = document(tmp_path, run(), anomalies(("lost", 5)), lost=None)
+    assert at_bins(drawn.cells[0].lost, drawn) == {5: 1}
+    assert not drawn.cells[0].whole
 
 
 @settings(max_examples=10)

@@ -161,6 +161,7 @@ def _shown(
     return {
         cell.cell: ShownCell(
             title=titles.get(cell.cell, cell.cell),
+            whole=cell.lost is not None and cell.duplicated is not None,
             lost=_times(anomalies, cell.cell, "lost", known=cell.lost is not None),
             duplicated=_times(
                 anomalies, cell.cell, "duplicated", known=cell.duplicated is not None

@@ -377,8 +377,8 @@
 
     losses() {
       const { cells, doc } = this, panel = this.panel("Lost and duplicated records, when they were acknowledged");
-      const unknown = cells.filter((one) => one.lost == null || one.duplicated == null).map((one) => one.title);
-      if (unknown.length) panel.append(element("p", { textContent: `Not known in full for: ${unknown.join(", ")}.` }));
+      const unknown = cells.filter((one) => !one.whole).map((one) => one.title);
+      if (unknown.length) panel.append(element("p", { textContent: `Not known in full for: ${unknown.join("; ")}.` }));
       const all = (name) => added(cells.map((one) => spread(one[name], doc.bins)), doc.bins);
       const [lost, duplicated] = [all("lost"), all("duplicated")], [many, twice] = [sum(lost), sum(duplicated)];
       if (!many && !twice) {

@@ -35,6 +35,7 @@ class CellTraffic:
         failed: The sends that certainly failed, by bin.
         unknown: The sends with an unknown outcome, by bin.
         latency: The latencies of the acknowledged sends.
+        whole: Whether all its lost and duplicated records are known.
         lost: The lost records, by the bin of their ack; None if it is unknown what was lost.
         duplicated: The duplicated records, by the bin of their ack, or of their send without one.
     """
@@ -45,6 +46,7 @@ class CellTraffic:
     failed: Pairs
     unknown: Pairs
     latency: Latencies
+    whole: bool
     lost: Pairs | None
     duplicated: Pairs | None
 

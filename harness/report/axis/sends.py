@@ -43,9 +43,11 @@ class _Counted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownCell:
     """A cell by its title, with the times of the acks of its lost and its duplicated records, or of
-    their sends without an ack. None if it is unknown which records these are."""
+    their sends without an ack. None if it is unknown which records these are. ``whole`` says
+    whether there are no others."""
 
     title: str
+    whole: bool
     lost: Array | None
     duplicated: Array | None
 
@@ -78,6 +80,7 @@ def traffic(
             failed=pairs(counted[name].failed),
             unknown=pairs(counted[name].unknown),
             latency=_latencies(counted[name].steps, within),
+            whole=cell.whole,
             lost=_by_bin(cell.lost, within),
             duplicated=_by_bin(cell.duplicated, within),
         )
