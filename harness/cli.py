@@ -106,6 +106,7 @@ _COMMANDS = {
         "validate": "List all problems of campaign files.",
     },
     "known_losses": {"known-losses": "Reproduce known losses of Apache Kafka."},
+    "live": {"live": ""},
     "matrix": {"matrix": "Run a campaign on several systems, side by side."},
     "nightly": {"nightly": "Run a campaign with several seeds derived from the date."},
     "run": {

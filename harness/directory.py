@@ -145,6 +145,27 @@ def alone(directory: AnyPath, *, wait: bool = False) -> Iterator[None]:
         os.close(there)
 
 
+@contextmanager
+def marked_as_running(directory: Path) -> Iterator[None]:
+    """Let :func:`is_running` be true of a results directory, in any process of this machine. The
+    kernel ends that with this process, however it ends."""
+    with (directory / CAMPAIGN_FILE).open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_running(directory: Path) -> bool:
+    """Return whether a run or its check goes on in a results directory of this machine."""
+    try:
+        with (directory / CAMPAIGN_FILE).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def link_latest(directory: Path) -> None:
     """Make ``latest`` beside ``directory`` a link to it."""
     aside = directory.with_name(f".latest-{os.getpid()}")

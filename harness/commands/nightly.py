@@ -53,10 +53,17 @@ Examples:
     multiple=True,
     help="Run exactly this seed. Can be given several times.",
 )
+@options.metrics(1)
 @click.option("--day", help="The date for the seeds, e.g. 2031-05-17. Default: today (UTC).")
 @click.pass_context
 def nightly(
-    context: click.Context, campaign: Path, count: int, given: tuple[int, ...], day: str | None
+    context: click.Context,
+    campaign: Path,
+    count: int,
+    given: tuple[int, ...],
+    metrics_port: int | None,
+    metrics_address: str,
+    day: str | None,
 ) -> None:
     """Run CAMPAIGN (nightly) once for each of several seeds, which differ from day to day.
 
@@ -64,12 +71,17 @@ def nightly(
     """
     seeds = given or seeds_of(day or datetime.now(UTC).date().isoformat(), count)
     click.echo(f"seeds: {', '.join(map(str, seeds))}")
+    scraped = (
+        []
+        if metrics_port is None
+        else ["--metrics-port", str(metrics_port), "--metrics-address", metrics_address]
+    )
     children = ChildProcesses()
     children.install()
     statuses: list[ExitStatus] = []
     with suppress(Interrupted):
         for seed in seeds:
-            statuses.append(children.campaign([str(campaign), "--seed", str(seed)]))
+            statuses.append(children.campaign([str(campaign), "--seed", str(seed), *scraped]))
     _print(seeds, statuses)
     skipped = len(statuses) < len(seeds)
     context.exit(worst([*statuses, *([ExitStatus.INCONCLUSIVE] if skipped else [])]))

@@ -86,6 +86,30 @@ def metadata_quorum(command: F) -> F:
     )(command)
 
 
+def metrics(least: int) -> Callable[[F], F]:
+    """Return the options ``--metrics-port``, from ``least`` on, and ``--metrics-address``."""
+
+    def add(command: F) -> F:
+        address = click.option(
+            "--metrics-address",
+            default="127.0.0.1",
+            show_default=True,
+            metavar="ADDRESS",
+            help="The address of --metrics-port. Metrics have no access control.",
+        )
+        port = click.option(
+            "--metrics-port",
+            type=click.IntRange(least, 65535),
+            help=(
+                "Serve the metrics of the run to Prometheus at /metrics on this port"
+                + ("; 0 chooses a free one." if least == 0 else ".")
+            ),
+        )
+        return port(address(command))
+
+    return add
+
+
 def campaign(name: str, default: str | None = None) -> Callable[[F], F]:
     """Return the argument for a campaign: its file or, if it is installed, its name. An unknown
     name is bad usage."""

@@ -37,8 +37,9 @@ from ackproof.harness.campaign.problems.places import (
 )
 from ackproof.harness.campaign.problems.sizes import bytes_of_a_run
 from ackproof.harness.campaign.validation import CampaignFile
-from ackproof.harness.commands import options
+from ackproof.harness.commands import live, options
 from ackproof.harness.commands.errors import debugging, fail, reported_errors
+from ackproof.harness.commands.live import WatchPort
 from ackproof.harness.commands.preview import print_warnings, timelines
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
@@ -92,6 +93,7 @@ Examples:
   ackproof run quick --out /tmp/r1                    results go there, which must be empty
   ackproof run quick --backend ssh --inventory hosts.yaml
   ackproof run nightly --backend docker --skip-refused
+  ackproof run quick --watch                          see it in a browser while it goes on
   ackproof run quick --system kafka:4.1.1             Apache Kafka itself
   ackproof run quick --system kafka:3.9.1 --metadata-quorum combined-kraft
 """,
@@ -160,6 +162,18 @@ Examples:
         "time>. results/latest then links to it after the report."
     ),
 )
+@options.metrics(0)
+@click.option(
+    "--watch",
+    type=WatchPort(),
+    is_flag=False,
+    flag_value="0",
+    metavar="[PORT]",
+    help=(
+        "Show the run in a browser while it goes on, on this machine only. Default of PORT: a "
+        "free one."
+    ),
+)
 @click.option("--hint", default="", hidden=True, help="Print it before the path of the report.")
 def run(
     campaign_file: Path,
@@ -175,6 +189,9 @@ def run(
     skip_refused: bool,
     dry_run: bool,
     out: Path | None,
+    metrics_port: int | None,
+    metrics_address: str,
+    watch: int | None,
     hint: str,
 ) -> None:
     """Run a campaign: deploy, inject faults, heal, read back, check, report.
@@ -210,8 +227,10 @@ def run(
         clock = SystemClock()
         places.require_writable(out or places.RESULTS)
         require(campaign, out or places.RESULTS)
+        readers = live.sockets(watch, metrics_port, metrics_address)
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
+        live.start(directory, *readers)
         go_inside(
             [
                 *(["--debug"] if debugging() else []),

@@ -10,22 +10,25 @@ in the reader's browser.
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from aiohttp import web
 
 from ackproof.harness import report
-from ackproof.harness.directory import CAMPAIGN_FILE
+from ackproof.harness.directory import CAMPAIGN_FILE, is_running
 from ackproof.harness.report import index
+from ackproof.harness.report.live import server as live
+from ackproof.harness.report.live.document import EVENTS
+from ackproof.harness.report.live.source import RunSource
+from ackproof.harness.report.local_only import ADDRESS, guarded
 from ackproof.harness.report.rendering import templates
 from ackproof.history.messages import printable
 
-ADDRESS = "127.0.0.1"
-
-_OWN_NAMES = (ADDRESS, "localhost")
+_LIVE = "live"
+"""The name of the live page in a results directory. No file there has it."""
 _PAGES = (report.PAGE, index.FILE)
 _SAMPLE_BYTES = 4096
 _PIECE_BYTES = 256 * 1024
@@ -35,8 +38,6 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
 }
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class ListedFile:
 def application(root: Path) -> web.Application:
     """Return an application that serves the files of ``root``."""
     served = _RequestHandler(root.resolve(strict=True))
-    app = web.Application(middlewares=[_guarded])
+    app = web.Application(middlewares=[guarded])
     app.on_response_prepare.append(_with_headers)
     app.router.add_get("/{path:.*}", served.get)
     return app
@@ -77,21 +78,9 @@ async def serve(root: Path, port: int, tell: Callable[[str], None]) -> None:
         await runner.cleanup()
 
 
-@web.middleware
-async def _guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse requests under another name, so that no page of another site can read results through
-    a name of its own for this address."""
-    try:
-        named = urlsplit(f"//{request.host}").hostname
-    except ValueError:  # the host is not a name: "["
-        named = None
-    if named not in _OWN_NAMES:
-        raise web.HTTPForbidden(text="this page is served to this machine only\n")
-    return await handler(request)
-
-
 async def _with_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(_HEADERS)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
 
 
 class _RequestHandler:
@@ -100,9 +89,14 @@ class _RequestHandler:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._templates = templates()
+        self._feeds: dict[Path, live.Feed] = {}
+        """The runs that are watched, by their results."""
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         asked = request.match_info["path"]
+        place, _, name = asked.rpartition("/")
+        if name in (_LIVE, EVENTS) and (results := self._results(place)) is not None:
+            return await (live.page(results) if name == _LIVE else self._events(request, results))
         path = self._resolved(asked)
         if path is None:
             raise web.HTTPNotFound(text="there is no such file here\n")
@@ -112,6 +106,24 @@ class _RequestHandler:
             raise web.HTTPFound(f"/{quote(asked.lstrip('/'))}/")
         page = await asyncio.to_thread(self._page, path)
         return web.Response(text=page, content_type="text/html")
+
+    def _results(self, asked: str) -> Path | None:
+        """Return the requested results directory, or None if the path names none."""
+        path = self._resolved(asked)
+        return path if path is not None and (path / CAMPAIGN_FILE).is_file() else None
+
+    async def _events(self, request: web.Request, results: Path) -> web.StreamResponse:
+        """Send the events of a run. One feed serves all of its pages, as long as one is open."""
+        feed = self._feeds.get(results)
+        if feed is None:
+            source = RunSource(results)
+            feed = live.Feed(results, source, lambda: is_running(results))
+            self._feeds[results] = feed
+        try:
+            return await feed.stream(request)
+        finally:
+            if not feed.pages and self._feeds.get(results) is feed:
+                del self._feeds[results]
 
     def _resolved(self, asked: str) -> Path | None:
         """Return the requested path, or None if it does not exist or is outside of the served
@@ -130,6 +142,7 @@ class _RequestHandler:
         return self._templates.get_template("directory.html").render(
             name=printable(path.name),
             up=path != self._root,
+            live=results and is_running(path) and _LIVE,
             report=results and (path / report.PAGE).is_file() and report.PAGE,
             logs=list(self._logs(path)),
             entries=list(self._entries(path, path)),

@@ -14,7 +14,7 @@ from ackproof.harness import environment
 from ackproof.harness.campaign.backends import BACKENDS, BackendContext, client_nodes, make
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.runs import RunPlan, manifest_of, runs_of
-from ackproof.harness.directory import alone
+from ackproof.harness.directory import alone, marked_as_running
 from ackproof.harness.exit_status import ExitStatus, exit_status, worst
 from ackproof.harness.external_cluster import KEPT, made
 from ackproof.harness.interruption import Interruption
@@ -60,7 +60,7 @@ def carry_out(
 
     Raises KeyboardInterrupt at a second request to stop, or at one during the check.
     """
-    with SparkPrewarm(directory / "scratch" / "spark") as ahead:
+    with marked_as_running(directory), SparkPrewarm(directory / "scratch" / "spark") as ahead:
         _carry_out(campaign, directory, console, clock, interruption, ahead)
         return check(directory, console, ahead, hint=hint)
 

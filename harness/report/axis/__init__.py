@@ -43,17 +43,25 @@ class Assets:
 
 
 @cache
+def library() -> Assets:
+    """Return uPlot's script, with its licence, and its style."""
+    licence, script, style = map(
+        _text, ("uplot/LICENSE", "uplot/uPlot.iife.min.js", "uplot/uPlot.min.css")
+    )
+    return Assets(script=f"/*!\n{licence}*/\n{script}", style=style)
+
+
+@cache
 def assets() -> Assets:
     """Return the assets, which are the same for all pages."""
-    here = resources.files(__name__)
-    licence, uplot, own = (
-        (here / name).read_text(encoding="utf-8")
-        for name in ("uplot/LICENSE", "uplot/uPlot.iife.min.js", "axis.js")
+    uplot = library()
+    return Assets(
+        script=f"{uplot.script}\n{_text('axis.js')}", style=f"{uplot.style}\n{_text('axis.css')}"
     )
-    style = [
-        (here / name).read_text(encoding="utf-8") for name in ("uplot/uPlot.min.css", "axis.css")
-    ]
-    return Assets(script=f"/*!\n{licence}*/\n{uplot}\n{own}", style="\n".join(style))
+
+
+def _text(name: str) -> str:
+    return (resources.files(__name__) / name).read_text(encoding="utf-8")
 
 
 def read(

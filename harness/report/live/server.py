@@ -1,0 +1,195 @@
+"""The pages of runs that go on, and the process that serves them beside ``ackproof run``.
+
+The process gets its listening sockets from ``ackproof run``, which has opened them before it
+entered the run's namespaces. It is sent SIGTERM when the run ends, however it ends. It then shows
+the end to the open pages, gives them a moment to fetch the report, and ends.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from aiohttp import hdrs, web
+from prometheus_client.exposition import choose_encoder
+
+from ackproof.harness.report.live import document
+from ackproof.harness.report.live.metrics import Scrape
+from ackproof.harness.report.live.source import RunSource
+from ackproof.harness.report.local_only import guarded
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'",
+}
+_EVERY_S = 1.0
+_SHARE = 10
+"""The time between two reads is at least so many times as long as a read takes, so that a long
+history costs at most a tenth of a processor."""
+_LINGERS_S = 3.0
+"""The seconds in which open pages may fetch the report after the end of a run."""
+_LOOK_S = 0.1
+
+log = logging.getLogger(__name__)
+
+
+class Feed:
+    """The events of one run for all of its pages. The history is read once for all, and only while
+    a page is open.
+
+    Args:
+        directory: The results.
+        source: Their reader.
+        goes_on: Returns whether the run goes on.
+    """
+
+    def __init__(self, directory: Path, source: RunSource, goes_on: Callable[[], bool]) -> None:
+        self._directory = directory
+        self._source = source
+        self._goes_on = goes_on
+        self._lock = asyncio.Lock()
+        self._number = 0
+        self._event = ""
+        self._ended = False
+        self._due = 0.0
+        self._over = asyncio.Event()
+        self.pages = 0
+
+    def end(self) -> None:
+        """Read once more at once: the run has ended."""
+        self._over.set()
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Send the events to a page until the run has ended or the page is closed."""
+        headers = {**HEADERS, hdrs.CONTENT_TYPE: "text/event-stream; charset=utf-8"}
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        number, ended = 0, False
+        self.pages += 1
+        try:
+            while not ended:
+                number, event, ended = await self._after(number)
+                await response.write(event.encode())
+        except ConnectionError:
+            log.debug("a page was closed")
+        finally:
+            self.pages -= 1
+        return response
+
+    async def _after(self, number: int) -> tuple[int, str, bool]:
+        """Return an event behind that of this number, with its own number, and whether it is the
+        last."""
+        async with self._lock:
+            if self._number <= number and not self._ended:
+                await self._wait()
+                self._event, self._ended = await asyncio.to_thread(self._read)
+                self._number += 1
+            return self._number, self._event, self._ended
+
+    async def _wait(self) -> None:
+        left_s = self._due - time.monotonic()
+        if left_s > 0:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), left_s)
+
+    def _read(self) -> tuple[str, bool]:
+        began = time.monotonic()
+        goes_on = self._goes_on()  # before the look at the report, which is written before the end
+        ending = document.ending_of(self._directory, goes_on=goes_on)
+        event = document.event(self._directory, self._source.read(), ending)
+        now = time.monotonic()
+        self._due = now + max(_EVERY_S, _SHARE * (now - began))
+        return event, ending is not None
+
+
+async def page(directory: Path) -> web.Response:
+    """Return the live page of the run with these results."""
+    text = await asyncio.to_thread(document.page, directory)
+    return web.Response(text=text, content_type="text/html", headers=HEADERS)
+
+
+# --- the process beside a run -----------------------------------------------------------------
+
+
+async def serve(
+    directory: Path, watched: socket.socket | None, scraped: socket.socket | None
+) -> None:
+    """Serve the live page on one socket and the metrics on the other until SIGTERM."""
+    over = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
+    source = RunSource(directory)
+    feed = Feed(directory, source, lambda: not over.is_set())
+    report = _Report(directory)
+    async with AsyncExitStack() as until_the_end:
+        if watched is not None:
+            app = web.Application(middlewares=[guarded])
+            app.router.add_get("/", lambda _: page(directory))
+            app.router.add_get(f"/{document.EVENTS}", feed.stream)
+            app.router.add_get(f"/{document.REPORT}", report.get)
+            await until_the_end.enter_async_context(_on(watched, app))
+        async with AsyncExitStack() as until_sigterm:
+            if scraped is not None:
+                app = web.Application()
+                app.router.add_get("/metrics", _Scraped(source).get)
+                await until_sigterm.enter_async_context(_on(scraped, app))
+            await over.wait()
+        feed.end()
+        await _linger(feed, report)
+
+
+async def _linger(feed: Feed, report: "_Report") -> None:
+    """Wait until the open pages have the last event and the report, but not for long."""
+    due, pages = time.monotonic() + _LINGERS_S, feed.pages
+    while time.monotonic() < due and (feed.pages or report.is_awaited_by(pages)):
+        await asyncio.sleep(_LOOK_S)
+
+
+@asynccontextmanager
+async def _on(listening: socket.socket, app: web.Application) -> AsyncIterator[None]:
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_LOOK_S)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listening).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+class _Report:
+    """The report, for the pages that are open when it is written."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / document.REPORT
+        self._sent = 0
+
+    def is_awaited_by(self, pages: int) -> bool:
+        """Return whether it is there and was sent to fewer than so many pages."""
+        return self._sent < pages and self._path.is_file()
+
+    async def get(self, _request: web.Request) -> web.Response:
+        try:
+            body = await asyncio.to_thread(self._path.read_bytes)
+        except OSError:
+            raise web.HTTPNotFound(text="there is no report yet\n") from None
+        self._sent += 1
+        return web.Response(body=body, content_type="text/html", charset="utf-8", headers=HEADERS)
+
+
+class _Scraped:
+    """The metrics of a run, in the format that the scraper asks for."""
+
+    def __init__(self, source: RunSource) -> None:
+        self._source = source
+
+    async def get(self, request: web.Request) -> web.Response:
+        encode, content_type = choose_encoder(",".join(request.headers.getall(hdrs.ACCEPT, [])))
+        run = await asyncio.to_thread(self._source.read)
+        return web.Response(body=encode(Scrape(run)), headers={hdrs.CONTENT_TYPE: content_type})
