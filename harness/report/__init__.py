@@ -76,7 +76,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
         number: _faults(history, planned_runs.get(number)) for number, history in histories.items()
     }
     told = about.read(directory, faults)
-    listed, lost_total = losses.lost(directory)
+    windows = losses.windows(directory)
     counted = losses.by_fault(directory)
     known = [cell for cell in result.cells if cell.lost is not None]
     places = [(cell.run, cell.cell, cell.settings.topic) for cell in known]
@@ -94,8 +94,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
             cells,
             timelines,
             _axes(directory, histories, faults, result, cells, planned_runs),
-            losses.windows(listed),
-            lost_total=lost_total,
+            windows,
             about=told,
             losses_by_fault=counted,
             order=losses.order(directory),

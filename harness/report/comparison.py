@@ -6,7 +6,7 @@ median, with the smallest and the largest. A figure that is not known of every r
 unknown.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TypeVar
@@ -19,12 +19,11 @@ from ackproof.checkers.verdict import (
     Unavailable,
     Verdict,
 )
+from ackproof.harness.report import cell_names
 from ackproof.harness.report.rows import (
     UNKNOWN,
     CellRow,
-    columns,
     number,
-    setting,
     told,
     total,
     worst,
@@ -72,6 +71,15 @@ class ComparisonGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FigureTable:
+    """The figures of one cluster with a row for each group. A row has its title and one entry for
+    each heading, or None for a figure that does not apply."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[ComparedText | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The columns and lines of a comparison.
 
@@ -83,6 +91,31 @@ class Comparison:
     clusters: tuple[str, ...]
     rounds: int
     groups: tuple[ComparisonGroup, ...]
+
+    @property
+    def tables(self) -> tuple["FigureTable", ...]:
+        """Return the figures of the first cluster as tables: one of the cells, and one for each
+        other kind of group. Groups are of one kind if they have a figure in common."""
+        tables: list[tuple[dict[str, None], list[ComparisonGroup]]] = []
+        for group in self.groups:
+            names = dict.fromkeys(line.name for line in group.lines)
+            alike = next((one for one in tables if one[0].keys() & names.keys()), None)
+            if alike is None:
+                tables.append((names, [group]))
+            else:
+                alike[0].update(names)
+                alike[1].append(group)
+        return tuple(
+            FigureTable(headings=tuple(names), rows=tuple(_row(one, names) for one in groups))
+            for names, groups in tables
+        )
+
+
+def _row(
+    group: ComparisonGroup, names: Iterable[str]
+) -> tuple[str, tuple[ComparedText | None, ...]]:
+    found = {line.name: line.entries[0] for line in group.lines}
+    return group.title, tuple(found.get(name) for name in names)
 
 
 def compare(
@@ -130,14 +163,17 @@ def _cell_groups(
     cells: Sequence[CellRow], clusters: Mapping[Key, Sequence[RunResult]], counted: bool
 ) -> Iterator[ComparisonGroup]:
     swept = {name for key in clusters for name, _ in key}
-    settings = [name for name in columns(cells) if name not in swept]
+    titles = cell_names.in_words(
+        {
+            (1, cell.cell): {k: v for k, v in cell.settings.items() if k not in swept}
+            for cell in cells
+        }
+    )
     runs = [{run.number for run in of} for of in clusters.values()]
     for name in dict.fromkeys(cell.cell for cell in cells):
         mine = [cell for cell in cells if cell.cell == name]
         by_cluster = [[cell for cell in mine if cell.run in numbers] for numbers in runs]
-        told_of = {one: setting(mine[0], one) for one in settings}
-        title = ", ".join(f"{one}={value}" for one, value in told_of.items() if value)
-        yield ComparisonGroup(title=title, lines=tuple(_cell_lines(by_cluster, counted)))
+        yield ComparisonGroup(title=titles[1, name], lines=tuple(_cell_lines(by_cluster, counted)))
 
 
 def _cell_lines(by_cluster: Sequence[Sequence[CellRow]], counted: bool) -> Iterator[ComparisonLine]:

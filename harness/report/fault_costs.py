@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.checkers.verdict import Outages
+from ackproof.checkers.verdict import WORST_FIRST, Outages
 from ackproof.harness.report.causes import COUNTED
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.comparison import seconds
@@ -18,7 +18,8 @@ from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.timeline import FaultSpan, fault_anchor
 
 LINES_MAX = 12
-"""The most faults of a run that are shown at once: those that cost most. The others are folded."""
+"""The most faults of a run that are shown at once: those that cost most. Of many faults, those that
+cost nothing are folded, too."""
 
 NO_FAULT = "no fault was active"
 
@@ -65,7 +66,7 @@ class FaultCosts:
     """The costs of a run's faults.
 
     Attributes:
-        cells: The cells of the run.
+        cells: The cells of the run, the worst verdict first.
         shown: The lines that are shown at once, in the order of the faults.
         folded: The other lines.
     """
@@ -89,6 +90,7 @@ def fault_costs(
         losses: Counts by run, cell and fault (:func:`harness.report.losses.by_fault`).
     """
     mine = [cell for cell in cells if cell.run == run]
+    mine.sort(key=lambda cell: WORST_FIRST.index(cell.kind))
     counts = _counts(losses)
     spans = {span.label: span for span in sorted(faults, key=lambda span: span.start)}
     labels = dict.fromkeys((*spans, *_further(mine, counts)))
@@ -202,5 +204,6 @@ def _shown(lines: Sequence[FaultLine]) -> set[str]:
     """Return the labels of the lines that are shown at once."""
     if len(lines) <= LINES_MAX:
         return {line.label for line in lines}
-    worst = sorted(lines, key=lambda line: (-line.lost, -line.longest_ms))
+    costly = [line for line in lines if _has_figures(line)]
+    worst = sorted(costly, key=lambda line: (-line.lost, -line.longest_ms))
     return {line.label for line in worst[:LINES_MAX]}

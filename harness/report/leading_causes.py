@@ -70,6 +70,14 @@ class LeadingCause:
     causes: tuple[Cause, ...] = ()
 
     @property
+    def times(self) -> tuple[int, int] | None:
+        """Return the times of the first and last ack or read of its records, in nanoseconds of the
+        Unix epoch, or None if they are unknown."""
+        firsts = [one.first_time for one in self.causes if one.first_time is not None]
+        lasts = [one.last_time for one in self.causes if one.last_time is not None]
+        return (min(firsts), max(lasts)) if firsts and lasts else None
+
+    @property
     def as_document(self) -> dict[str, Any]:
         """Return the cause as in ``leading_causes`` of ``verdict.json``."""
         return {

@@ -98,8 +98,8 @@ class Links:
             if any(one in cause.causes for one in group.causes)
         ]
         found = [(cause_anchor(number), f"root cause {number}") for number in numbers]
-        losses = [window for one in cause.causes for window in self._lost_to(one)]
-        return [*found[:LINKS_MAX], *self._named(losses)]
+        lost = [window for one in cause.causes for window in self._lost_to(one)]
+        return [*found[:LINKS_MAX], *self._named(lost)]
 
     def of_group(self, group: CauseGroup) -> list[tuple[str, str]]:
         """Return the lost records of a group of root causes: their ids and names."""

@@ -1,7 +1,7 @@
 """The lost records, one by one and in windows of neighbours."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
 from ackproof.checkers.root_cause.rows import FORMER_FILE, ROOT_CAUSES
-from ackproof.checkers.verdict import ANOMALIES, Verdict
-from ackproof.harness.report.rows import CellRow, told
+from ackproof.checkers.verdict import ANOMALIES
+from ackproof.harness.report.rows import told
 from ackproof.history import storage
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.storage import AnyPath
@@ -115,9 +115,11 @@ def _after_losses(rows: pa.Table) -> Counter[str | None]:
 
 ANOMALIES_FILE = "anomalies.parquet"
 
-LISTED_MAX = 100_000
-"""The most records that the page lists one by one. Further ones are only in
-``anomalies.parquet``."""
+LISTED_MAX = 100
+"""The most records of a window that the page lists one by one. ``anomalies.parquet`` has all."""
+
+WINDOWS_MAX = 500
+"""The most windows on the page."""
 
 _COUNTED = {"lost": "lost", "duplicated": "duplicated", "vanished-read": "vanished"}
 """The anomalies that are counted by fault, and their names in the counts."""
@@ -131,7 +133,12 @@ class LossWindow:
 
     Attributes:
         fault: The fault that the checkers hold responsible, ``isolate#2``; None if none was active.
-        rows: The rows of ``anomalies.parquet``.
+        records: The number of records.
+        offsets: The lowest and highest offset of the acks; None if the client received none.
+        times: The times of the first and last ack, in nanoseconds of the Unix epoch; None if they
+            are unknown.
+        seen: The number of them that consumers had read, in words, as far as it is known.
+        rows: The first rows of ``anomalies.parquet``, at most :data:`LISTED_MAX`.
     """
 
     run: int
@@ -139,6 +146,10 @@ class LossWindow:
     topic: str
     partition: int
     fault: str | None
+    records: int
+    offsets: tuple[int, int] | None
+    times: tuple[int | None, int | None]
+    seen: str
     rows: Sequence[Row]
 
     @property
@@ -146,46 +157,54 @@ class LossWindow:
         """``lost to isolate#2``."""
         return f"lost to {self.fault}" if self.fault else "lost while no fault was active"
 
-    @property
-    def seen(self) -> str:
-        """Return the number of them that consumers had read, in words, as far as it is known."""
-        known = [row["seen"] for row in self.rows if row["seen"] is not None]
-        return told(sum(known), len(known) == len(self.rows))
-
-    @property
-    def offsets(self) -> tuple[int, int] | None:
-        """Return the first and last offset of the acks, or None if the client received none."""
-        told = [row["offset"] for row in self.rows if row["offset"] is not None]
-        return (min(told), max(told)) if told else None
-
-    @property
-    def times(self) -> tuple[int | None, int | None]:
-        """Return the times of the first and last ack, in nanoseconds of the Unix epoch; None if
-        they are unknown."""
-        return self.rows[0]["time"], self.rows[-1]["time"]
-
 
 def name_of(row: Row) -> str:
     """Return the name of a record: ``producer 0 sequence 17``."""
     return f"producer {row['producer']} sequence {row['sequence']}"
 
 
-def lost(directory: AnyPath) -> tuple[list[dict[str, Any]], int]:
-    """Return the listed rows of lost records in anomalies.parquet, in the order of their acks, and
-    the number of all such rows.
+def windows(directory: AnyPath) -> list[LossWindow]:
+    """Return the lost records by partition and fault, in the order of their acks.
 
     Raises DamagedFiles if the file is missing or cannot be read. Otherwise a missing file would
     look like a result without losses.
     """
     rows = _rows(directory)
     order = [(key, "ascending") for key in ("run", "cell", "partition", "time", "sequence")]
-    found = rows.filter(pc.equal(rows["anomaly"], "lost")).sort_by(order)
-    # A row takes a kilobyte as a Python object, and there may be millions.
-    return found.slice(0, LISTED_MAX).to_pylist(), len(found)
+    lost = rows.filter(pc.equal(rows["anomaly"], LOST)).sort_by(order).combine_chunks()
+    if not len(lost):
+        return []
+    codes = [
+        lost[name].combine_chunks().dictionary_encode("encode").indices.to_numpy()
+        for name in ("run", "cell", "topic", "partition", "fault")
+    ]
+    _, first, window_of = np.unique(
+        np.stack(codes, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    by_window = np.argsort(window_of.reshape(-1), kind="stable")
+    ends = np.cumsum(np.bincount(window_of.reshape(-1)))
+    places = np.split(by_window, ends[:-1])
+    return [_window(lost.take(pa.array(places[number]))) for number in np.argsort(first)]
+
+
+def _window(rows: pa.Table) -> LossWindow:
+    """Return the window of these rows, which have its place in common."""
+    place = rows.slice(0, 1).to_pylist()[0]
+    offsets = pc.min_max(rows["offset"]).as_py()
+    seen = rows["seen"].drop_null()
+    return LossWindow(
+        **{name: place[name] for name in ("run", "cell", "topic", "partition", "fault")},
+        records=len(rows),
+        offsets=None if offsets["min"] is None else (offsets["min"], offsets["max"]),
+        times=(rows["time"][0].as_py(), rows["time"][-1].as_py()),
+        seen=told(pc.sum(seen).as_py() or 0, len(seen) == len(rows)),
+        # A row takes a kilobyte as a Python object, and there may be millions.
+        rows=rows.slice(0, LISTED_MAX).to_pylist(),
+    )
 
 
 def counts(directory: AnyPath) -> Counter[tuple[int, str, str]]:
-    """Return the number of rows of each run, cell and anomaly. Raises as :func:`lost`."""
+    """Return the number of rows of each run, cell and anomaly. Raises as :func:`windows`."""
     place = ["run", "cell", "anomaly"]
     found = _rows(directory, place).group_by(place).aggregate([([], "count_all")]).to_pylist()
     return Counter({tuple(row[name] for name in place): row["count_all"] for row in found})
@@ -193,7 +212,7 @@ def counts(directory: AnyPath) -> Counter[tuple[int, str, str]]:
 
 def by_fault(directory: AnyPath) -> list[dict[str, Any]]:
     """Return the numbers of lost, duplicated and vanished records by run, cell, partition and
-    fault, in that order. Raises as :func:`lost`."""
+    fault, in that order. Raises as :func:`windows`."""
     place = ["run", "cell", "topic", "partition", "fault"]
     rows = _rows(directory)
     told = rows.filter(pc.is_in(rows["anomaly"], pa.array(list(_COUNTED))))
@@ -214,12 +233,12 @@ def over_time(directory: AnyPath) -> pa.Table:
 
 
 def order(directory: AnyPath) -> OutOfOrder:
-    """Return the sends that were acked out of order. Raises as :func:`lost`."""
+    """Return the sends that were acked out of order. Raises as :func:`windows`."""
     return out_of_order(_rows(directory))
 
 
 def first_rows(directory: AnyPath) -> dict[tuple[int, str, str], Row]:
-    """Return the earliest row of each run, cell and anomaly. Raises as :func:`lost`."""
+    """Return the earliest row of each run, cell and anomaly. Raises as :func:`windows`."""
     rows = _rows(directory)
     numbered = rows.append_column("row", pa.array(np.arange(len(rows))))
     by_time = numbered.sort_by([("time", "ascending"), ("partition", "ascending")])
@@ -228,32 +247,14 @@ def first_rows(directory: AnyPath) -> dict[tuple[int, str, str], Row]:
     return {(row["run"], row["cell"], row["anomaly"]): row for row in rows.take(chosen).to_pylist()}
 
 
-def windows(records: Iterable[Row]) -> list[LossWindow]:
-    """Return the lost records, grouped by partition and fault."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in records:
-        place = row["run"], row["cell"], row["topic"], row["partition"], row["fault"]
-        groups.setdefault(place, []).append(row)
-    return [
-        LossWindow(run=run, cell=cell, topic=topic, partition=partition, fault=fault, rows=rows)
-        for (run, cell, topic, partition, fault), rows in groups.items()
-    ]
-
-
-def of_failed(windows: Iterable[LossWindow], cells: Iterable[CellRow]) -> list[LossWindow]:
-    """Return the windows of cells that failed."""
-    failed = {(cell.run, cell.cell) for cell in cells if cell.verdict is Verdict.FAIL}
-    return [window for window in windows if (window.run, window.cell) in failed]
-
-
 def anomalies(directory: AnyPath) -> pa.Table:
-    """Return all rows of anomalies.parquet. Raises as :func:`lost`."""
+    """Return all rows of anomalies.parquet. Raises as :func:`windows`."""
     return _rows(directory)
 
 
 def root_causes(directory: AnyPath) -> pa.Table:
     """Return all rows of root-causes.parquet, or of ``autopsies.parquet`` in results of earlier
-    versions. Raises as :func:`lost`."""
+    versions. Raises as :func:`windows`."""
     file, former = directory / ROOT_CAUSES_FILE, directory / FORMER_FILE
     return _read(former if former.is_file() and not file.is_file() else file, ROOT_CAUSES)
 

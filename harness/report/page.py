@@ -31,6 +31,8 @@ from ackproof.harness.report.pictures.svg import Drawing, drawing
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import (
     COUNTS,
+    NOT_CHECKED,
+    NOT_CONCERNED,
     UNKNOWN,
     CellRow,
     anomalies,
@@ -74,6 +76,14 @@ class RunSection:
     axis_damage: str
 
 
+_WHY_UNKNOWN = {
+    UNKNOWN: "the evidence is incomplete",
+    NOT_CHECKED: "not every cell that may have it was checked",
+    NOT_CONCERNED: "no cell of the campaign can have it",
+}
+"""Why an anomaly was not looked for in every cell that might have it."""
+
+
 @cache
 def _template() -> jinja2.Template:
     environment = templates()
@@ -88,7 +98,12 @@ def _template() -> jinja2.Template:
         contents=contents,
     )
     environment.globals.update(
-        axis=_assets(), counts=COUNTS, setting=setting, unknown=UNKNOWN, what=WHAT
+        axis=_assets(),
+        counts=COUNTS,
+        setting=setting,
+        unknown=UNKNOWN,
+        what=WHAT,
+        reasons=_WHY_UNKNOWN,
     )
     return environment.get_template("report.html")
 
@@ -101,7 +116,6 @@ def render(
     axes: Mapping[int, AxisDocument | str | None],
     windows: Sequence[losses.LossWindow],
     *,
-    lost_total: int,
     about: About | None = None,
     losses_by_fault: Sequence[Mapping[str, Any]] = (),
     order: OutOfOrder | None = None,
@@ -119,8 +133,7 @@ def render(
         cells: The rows of its cells.
         timelines: The timelines by run number; a text is the reason why there is none.
         axes: The time axes by run number, or the reason; None if nothing was sent.
-        windows: The lost records that are listed.
-        lost_total: The number of lost records.
+        windows: The lost records.
         losses_by_fault: The lost, duplicated and vanished records, by partition and fault.
         order: The sends that were acked out of order; None if they were not checked.
         opportunities: The faults that could have lost records, by cell; None if unknown.
@@ -136,7 +149,9 @@ def render(
         outcome=outcome(result),
         summary=_summary(cells, opportunities),
         risks=_risks(cells, opportunities or ()),
-        links=Links.of(cells, made.faults, [*found.shown, *found.folded], windows),
+        links=Links.of(
+            cells, made.faults, [*found.shown, *found.folded], windows[: losses.WINDOWS_MAX]
+        ),
         cells=cells,
         columns=columns(cells),
         matrices=_matrices(result, cells),
@@ -158,7 +173,7 @@ def render(
         **_checks(cells, first_rows or {}),
         **_client_tables(result),
         **_drawn(pictures or Pictures()),
-        **_lost(windows, cells, lost_total),
+        **_lost(windows, cells),
         **_campaign(campaign),
         **_made(made, result),
     )
@@ -215,13 +230,11 @@ def _assets() -> Mapping[str, Markup]:
     return {"script": Markup(made.script), "style": Markup(made.style)}
 
 
-def _lost(
-    windows: Sequence[losses.LossWindow], cells: Sequence[CellRow], total: int
-) -> dict[str, Any]:
+def _lost(windows: Sequence[losses.LossWindow], cells: Sequence[CellRow]) -> dict[str, Any]:
     return {
-        "windows": windows,
-        "lost_listed": sum(len(window.rows) for window in windows),
-        "lost_total": total,
+        "windows": windows[: losses.WINDOWS_MAX],
+        "more_windows": max(0, len(windows) - losses.WINDOWS_MAX),
+        "lost_total": sum(window.records for window in windows),
         "untold": [cell.title for cell in cells if cell.counts["lost"] is None],
     }
 

@@ -142,13 +142,34 @@ def total(cells: Iterable[CellRow], name: str) -> tuple[int, bool]:
     return sum(value for value in values if value is not None), None not in values
 
 
-def anomalies(result: CampaignResult) -> list[tuple[str, str]]:
-    """Return the anomalies with their numbers. If there are none and not every cell was checked for
-    them, the text says why."""
-    return [
-        (name, _why_none(name, result) if count is None else number(count))
-        for name, count in known_anomalies(result).items()
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anomalies:
+    """The anomalies of a campaign by name.
+
+    Attributes:
+        found: Those that were found, with their numbers.
+        absent: Those that were looked for in every cell that might have them, and not found.
+        unknown: Those of which none was found, although not every such cell was checked for them,
+            by the reason.
+    """
+
+    found: Mapping[str, int]
+    absent: Sequence[str]
+    unknown: Mapping[str, Sequence[str]]
+
+
+def anomalies(result: CampaignResult) -> Anomalies:
+    """Return the anomalies of a campaign."""
+    known = known_anomalies(result)
+    unknown: dict[str, list[str]] = {}
+    for name, count in known.items():
+        if count is None:
+            unknown.setdefault(_why_none(name, result), []).append(name)
+    return Anomalies(
+        found={name: count for name, count in known.items() if count},
+        absent=[name for name, count in known.items() if count == 0],
+        unknown=unknown,
+    )
 
 
 def known_anomalies(result: CampaignResult) -> dict[str, int | None]:

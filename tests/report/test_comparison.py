@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -119,7 +120,7 @@ def compared(of: CampaignResult) -> Comparison:
 
 def test_every_figure_stands_under_its_cluster() -> None:
     assert compared(TWO).clusters == ("plain", "eager")
-    all_ = "acks=all, min.insync.replicas=2"
+    all_ = "acks=all, min ISR 2"
     assert table(TWO) == {
         (all_, "verdict"): ("pass", "fail"),
         (all_, "lost"): ("0", "3"),
@@ -131,19 +132,19 @@ def test_every_figure_stands_under_its_cluster() -> None:
         ),
         (all_, "acks per second"): ("1,000", "2,001"),
         (all_, "ack, 50 % and 99 % within"): ("1.5 ms, 150 ms", "3 ms, 300 ms"),
-        ("acks=1, min.insync.replicas=2", "verdict"): ("pass", "pass"),
-        ("acks=1, min.insync.replicas=2", "lost"): ("0", "0"),
-        ("acks=1, min.insync.replicas=2", "duplicated"): ("0", "0"),
-        ("acks=1, min.insync.replicas=2", "unavailable, longest"): (
+        ("acks=1, min ISR 2", "verdict"): ("pass", "pass"),
+        ("acks=1, min ISR 2", "lost"): ("0", "0"),
+        ("acks=1, min ISR 2", "duplicated"): ("0", "0"),
+        ("acks=1, min ISR 2", "unavailable, longest"): (
             "1.0 s (t-1, kill#1)",
             "2.0 s (t-2, kill#1)",
         ),
-        ("acks=1, min.insync.replicas=2", "unavailable, share"): (
+        ("acks=1, min ISR 2", "unavailable, share"): (
             "10.0 % (2.5 of 25.0 partition-seconds)",
             "20.0 % (5.0 of 25.0 partition-seconds)",
         ),
-        ("acks=1, min.insync.replicas=2", "acks per second"): ("1,000", "2,001"),
-        ("acks=1, min.insync.replicas=2", "ack, 50 % and 99 % within"): (
+        ("acks=1, min ISR 2", "acks per second"): ("1,000", "2,001"),
+        ("acks=1, min ISR 2", "ack, 50 % and 99 % within"): (
             "1.5 ms, 150 ms",
             "3 ms, 300 ms",
         ),
@@ -168,7 +169,7 @@ def test_rounds_are_grouped_by_cluster_settings() -> None:
     of = result(cells, [run(number, cluster) for number, cluster in clusters.items()])
     assert compared(of).rounds == 3
     found = table(of)
-    all_ = "acks=all, min.insync.replicas=2"
+    all_ = "acks=all, min ISR 2"
     assert found[all_, "lost"] == ("7", "0")
     assert found[all_, "unavailable, longest"] == ("3.0 s (t-3, kill#1)", "4.0 s (t-4, kill#1)")
     assert found[all_, "unavailable, share"] == (
@@ -184,7 +185,7 @@ def test_rounds_are_grouped_by_cluster_settings() -> None:
 def test_read_latency_appears_in_the_comparison_if_measured() -> None:
     cells = [cell(1, shown_latency=took(2_000)), cell(2)]
     found = table(result(cells, [run(1, PLAIN), run(2, EAGER)]))
-    all_ = "acks=all, min.insync.replicas=2"
+    all_ = "acks=all, min ISR 2"
     assert found[all_, "read, 50 % and 99 % within"] == ("2.0 s, 200.0 s", "unknown")
 
 
@@ -193,7 +194,7 @@ def test_one_unknown_round_makes_the_figure_unknown(known: int | None) -> None:
     cells = [cell(1, lost=known, unavailable=None), cell(2, lost=None), cell(3)]
     runs = [run(1, PLAIN, zookeeper=ZooKeeperWork(), failovers=()), run(2, PLAIN), run(3, EAGER)]
     found = table(result(cells, runs))
-    all_ = "acks=all, min.insync.replicas=2"
+    all_ = "acks=all, min ISR 2"
     assert found[all_, "lost"] == ("unknown" if known is None else "at least 3", "0")
     assert found[all_, "unavailable, longest"] == ("unknown", "3.0 s (t-3, kill#1)")
     assert found["ZooKeeper", "brokers' watches"] == ("unknown", "3,000")
@@ -202,9 +203,9 @@ def test_one_unknown_round_makes_the_figure_unknown(known: int | None) -> None:
 
 def test_a_cluster_without_a_result_of_a_cell_has_none() -> None:
     found = table(result([cell(1)], [run(1, PLAIN), run(2, EAGER)]))
-    assert found["acks=all, min.insync.replicas=2", "verdict"] == ("pass", "unknown")
-    assert found["acks=all, min.insync.replicas=2", "lost"] == ("0", "unknown")
-    assert found["acks=all, min.insync.replicas=2", "unavailable, share"] == (
+    assert found["acks=all, min ISR 2", "verdict"] == ("pass", "unknown")
+    assert found["acks=all, min ISR 2", "lost"] == ("0", "unknown")
+    assert found["acks=all, min ISR 2", "unavailable, share"] == (
         "10.0 % (2.5 of 25.0 partition-seconds)",
         "unknown",
     )
@@ -237,7 +238,14 @@ def test_the_page_has_it_and_a_picture_of_losses_a_cluster(directory: Path) -> N
 def test_a_single_cluster_has_its_figures_and_no_heading_of_its_own(directory: Path) -> None:
     page = report.write(directory, result([cell(1)], [run(1, {})])).page.read_text()
     assert "Side by side" not in page
-    assert 'scope="col"' not in page
+    (table,) = re.findall(r'<table class="figures">(.*?)</table>', page, re.DOTALL)[:1]
+    assert re.findall(r'<th class="n" scope="col">(.*?)</th>', table) == [
+        "unavailable, longest",
+        "unavailable, share",
+        "acks per second",
+        "ack, 50 % and 99 % within",
+    ]
+    assert '<th scope="row">acks=all, min ISR 2</th>' in table
     assert page.count('class="picture matrix"') == 1
 
 
@@ -245,6 +253,7 @@ def test_names_of_clusters_are_escaped(directory: Path) -> None:
     named = result([cell(1), cell(2)], [run(1, PLAIN), run(2, {"cluster": "<script>x"})])
     page = report.write(directory, named).page.read_text()
     assert "<script>x" not in page
+    assert "&lt;script&gt;x" in page
 
 
 def test_verdict_json_has_all_of_it_and_gives_it_back(directory: Path) -> None:

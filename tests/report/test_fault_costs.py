@@ -98,13 +98,18 @@ def test_fault_that_only_a_figure_names_has_a_line() -> None:
 
 
 def test_of_many_faults_those_that_cost_most_are_shown_in_their_order() -> None:
-    counted = [loss("kill#30", 1), loss("kill#20", 9)]
-    found = costs([cell("c", down("kill#40", 5))], counted, *(span(n) for n in range(1, 41)))
-    assert len(found.shown) == LINES_MAX
-    assert len(found.shown) + len(found.folded) == 40
-    labels = [line.label for line in found.shown]
-    assert {"kill#20", "kill#30", "kill#40"} <= set(labels)
-    assert labels == sorted(labels, key=lambda label: int(label.rpartition("#")[2]))
+    faults = [span(n) for n in range(1, 41)]
+    few = costs([cell("c", down("kill#40", 5))], [loss("kill#30", 1), loss("kill#20", 9)], *faults)
+    assert [line.label for line in few.shown] == ["kill#20", "kill#30", "kill#40"]
+    assert len(few.folded) == 37
+    many = costs([cell()], [loss(f"kill#{n}", n) for n in range(1, 41)], *faults)
+    assert [line.label for line in many.shown] == [f"kill#{n}" for n in range(29, 41)]
+    assert len(many.shown) == LINES_MAX
+
+
+def test_worst_cells_come_first() -> None:
+    failing = replace(cell("b"), verdict=Verdict.FAIL)
+    assert [one.cell for one in costs([cell("a"), failing], []).cells] == ["b", "a"]
 
 
 LABELS = st.lists(st.sampled_from(["kill#1", "pause#2", "cut#3"]), unique=True).map(

@@ -329,10 +329,12 @@ WORDS = ("broken", "not promised", "held", "not checked", "undetermined")
 
 def counts_agree(result: CampaignResult, found: Outputs) -> None:
     """Check that a count unknown in one output is a number in none."""
-    table = found.page.partition("<h2>All anomalies</h2>")[2].partition("</table>")[0]
-    listed = dict(re.findall(r'<tr><td>(.*?)</td><td class="n">(.*?)</td></tr>', table))
+    section = found.page.partition("<h2>All anomalies</h2>")[2].partition("</section>")[0]
+    listed = dict(re.findall(r'<tr><td>(.*?)</td><td class="n">(.*?)</td></tr>', section))
+    absent = re.search(r"<dt>looked for and not found</dt><dd>(.*?)</dd>", section)
     for name, count in found.document.anomalies.items():
-        assert listed[name] == str(count) if count is not None else not listed[name].isdigit()
+        assert listed.get(name) == (str(count) if count else None)
+        assert (name in absent[1].split(", ") if absent else False) == (count == 0)
         looked = [g for cell in result.cells for g in cell.guarantees if g.anomaly == name]
         if count == 0:
             assert all(one.checked for one in looked)

@@ -26,7 +26,7 @@ from ackproof.checkers.verdict import (
 from ackproof.harness import report
 from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.report import axis, figures
+from ackproof.harness.report import axis, figures, losses
 from ackproof.harness.report.terminal import cells_table, print_result
 from ackproof.harness.report.timeline import fault_anchor
 from ackproof.history.manifest import Manifest, PlannedRun
@@ -378,6 +378,61 @@ def test_failed_step_is_the_only_printed_reason(directory: Path) -> None:
     told = [line for line in printed(directory, result).splitlines() if "every cell: " in line]
     assert told == [f"inconclusive  every cell: {failed}"]
     assert page_of(directory, result).count("t-2: no final read") == 1
+
+
+def test_page_lists_few_records_of_a_loss_and_counts_all(directory: Path) -> None:
+    (row, *_) = pq.read_table(directory / "anomalies.parquet").to_pylist()
+    rows = [
+        {**row, "sequence": n, "offset": 1000 - n, "partition": n % 2, "seen": n % 4 == 0}
+        for n in range(2 * losses.LISTED_MAX + 6)
+    ]
+    write_table(directory / "anomalies.parquet", ANOMALIES, rows)
+    even, odd = losses.windows(directory)
+    assert (even.records, odd.records) == (losses.LISTED_MAX + 3,) * 2
+    assert len(even.rows) == losses.LISTED_MAX
+    assert even.offsets == (1000 - 2 * losses.LISTED_MAX - 4, 1000)
+    assert (even.seen, odd.seen) == (str((losses.LISTED_MAX + 4) // 2), "0")
+    page = page_of(directory)
+    assert page.count("producer 0 sequence") == 2 * losses.LISTED_MAX
+    assert page.count("and 3 more, which are in anomalies.parquet") == 2
+    assert f"{len(rows):,} in total" in page
+
+
+def ids_of(page: str) -> list[str]:
+    return re.findall(r' id="([\w-]+)"', page)
+
+
+def without_pictures(page: str) -> str:
+    """Return the page without its pictures, whose ids are matplotlib's."""
+    return re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+
+
+def test_each_link_of_the_page_leads_to_a_part_of_it(directory: Path) -> None:
+    told = tuple(replace(because(n), faults=("isolate#1",), topic="t") for n in (1, 2))
+    result = replace(RESULT, causes=told, findings=tuple(f"run 1: finding-{n}" for n in range(9)))
+    page = without_pictures(page_of(directory, result))
+    ids = ids_of(page)
+    links = re.findall(r'href="#([\w-]+)"', page)
+    assert len(set(ids)) == len(ids)
+    assert set(links) <= set(ids)
+    assert {"fault-1", "cause-1", "loss-1", "cell-1", "faults", "causes", "lost"} <= set(links)
+
+
+def test_several_runs_have_ids_of_their_own(directory: Path) -> None:
+    shutil.copytree(directory / "runs" / "1", directory / "runs" / "2")
+    cells = tuple(replace(RESULT.cells[0], run=number) for number in (1, 2))
+    page = without_pictures(page_of(directory, replace(RESULT, cells=cells)))
+    ids = ids_of(page)
+    assert len(set(ids)) == len(ids)
+    assert {"fault-1", "fault-1-run-2", "cell-1", "cell-2", "time", "time-run-2"} <= set(ids)
+
+
+def test_findings_of_one_kind_are_folded(directory: Path) -> None:
+    found = tuple(f"run 1: broker-{n} went" for n in range(9))
+    page = page_of(directory, replace(RESULT, findings=found))
+    section = page.partition("<h2>Findings</h2>")[2].partition("</section>")[0]
+    assert section.index("broker-0 went") < section.index("8 more of this kind")
+    assert section.index("8 more of this kind") < section.index("broker-8 went")
 
 
 def test_many_reasons_are_abbreviated_for_shared_cells_and_complete_in_the_report(

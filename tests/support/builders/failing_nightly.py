@@ -24,7 +24,7 @@ from ackproof.checkers.verdict import (
 )
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.validation import load
-from ackproof.history.schema import FAULTS, SENDS
+from ackproof.history.schema import CLUSTER, FAULTS, SENDS
 
 CAMPAIGN = Path(__file__).parents[3] / "campaigns/nightly.yaml"
 T0 = 1_942_453_020_000_000_000
@@ -51,8 +51,9 @@ def write(directory: Path) -> CampaignResult:
     topics = {cell.name: cell.topic for cell in cells}
     history = directory / "runs" / "1" / "history"
     _table(history / "faults.nemesis.parquet", FAULTS, _faults())
-    sends = [row for name, topic in topics.items() for row in _sends(name, topic)]
-    _table(history / "sends.t.0.p0.parquet", SENDS, sends)
+    for name, topic in topics.items():
+        _table(history / f"sends.{topic}.0.p0.parquet", SENDS, _sends(name, topic))
+    _table(history / "cluster.observer.parquet", CLUSTER, [])
     _table(directory / "anomalies.parquet", ANOMALIES, _lost(topics))
     judged = [_judged(replace(_UNJUDGED, settings=cell)) for cell in cells]
     return CampaignResult(
