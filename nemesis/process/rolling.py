@@ -374,7 +374,7 @@ class RollingChange:
 
 
 def roll_limit_ms(parameters: Rolled, servers: int) -> int:
-    """Return how long a roll of so many servers may take at the most, in milliseconds."""
+    """Return how long a roll of so many servers may take at most, in milliseconds."""
     rolls = 2 if isinstance(parameters, Upgraded) and parameters.finalize else 1
     return rolls * servers * (parameters.pause_ms + 3 * parameters.within_ms)
 

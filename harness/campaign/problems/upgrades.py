@@ -37,9 +37,10 @@ def upgrade_problems(draft: Draft) -> Iterator[Problem]:
             yield Problem(field=_field(index, entry), reason=reason)
         return
     if not any(name == UPGRADE.name for _, _, name in rolls):
+        servers = "all + quorum" if draft.cluster.largest.kraft else "all"
         reason = (
             f"{build.text} has two releases, but no fault changes servers to the newer one: add "
-            "{fault: upgrade, target: all + quorum}, or name one release"
+            f"{{fault: upgrade, target: {servers}}}, or name one release"
         )
         yield Problem(field=_SYSTEM, reason=reason)
         return

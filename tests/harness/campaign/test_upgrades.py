@@ -129,6 +129,16 @@ def test_roll_with_one_release_is_refused(
     assert f"there is only {system}" in found["faults[0].fault"]
 
 
+@pytest.mark.parametrize(
+    ("system", "target"), [(TWO, "all + quorum"), ("kafka:2.8.2..kafka:3.9.2", "all")]
+)
+def test_missing_upgrade_is_shown_for_the_metadata_quorum(
+    tmp_path: Path, system: str, target: str
+) -> None:
+    found = refused(tmp_path, campaign([KILL], cluster={"system": system}))
+    assert f"add {{fault: upgrade, target: {target}}}, or" in found["cluster.system"]
+
+
 def test_zookeeper_servers_are_not_upgraded(tmp_path: Path) -> None:
     cluster = {"system": "kafka:2.8.2..kafka:3.9.2"}
     accepted(tmp_path, campaign([{**FINALIZE, "target": "all"}], cluster=cluster))
