@@ -75,7 +75,6 @@ def page_of(causes: list[Cause], pictures: dict[Cause, LogPicture | str]) -> str
         timelines={},
         axes={},
         windows=(),
-        lost_total=0,
         pictures=drawn.Pictures(causes=pictures),
     )
 

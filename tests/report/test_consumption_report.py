@@ -55,7 +55,7 @@ def result(*clients: ClientCounts, groups: tuple[GroupCounts, ...] = (GROUP,)) -
 
 def page_of(checked: CampaignResult) -> str:
     campaign = {"name": "n", "seed": 1}
-    return page.render(campaign, checked, rows(checked), {}, {}, [], lost_total=0)
+    return page.render(campaign, checked, rows(checked), {}, {}, [])
 
 
 def printed(checked: CampaignResult) -> str:
