@@ -14,7 +14,16 @@ from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
 from ackproof.checkers.root_cause.rows import FORMER_FILE
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness.directory import DamagedResults
-from ackproof.harness.report import about, axis, campaign_file, ci, losses, timeline, verdict
+from ackproof.harness.report import (
+    about,
+    axis,
+    campaign_file,
+    ci,
+    log_lines,
+    losses,
+    timeline,
+    verdict,
+)
 from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import firsts
 from ackproof.harness.report.leading_causes import LeadingCause, leading_causes
@@ -102,6 +111,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
             first_rows=first_rows,
             pictures=drawn.of_report(directory, firsts(result), first_rows.values()),
             leading=causes,
+            lines=log_lines.log_lines(directory, firsts(result)),
         )
         write_text(directory / PAGE, printable(html))
 

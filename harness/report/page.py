@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.pictures.log_picture import LogPicture
-from ackproof.checkers.verdict import CampaignResult
+from ackproof.checkers.verdict import CampaignResult, Cause
 from ackproof.harness.report import axis, clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.axis.document import Document as AxisDocument
@@ -23,6 +23,7 @@ from ackproof.harness.report.comparison import compare, label, seconds
 from ackproof.harness.report.fault_costs import fault_costs
 from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause, permitted_causes
 from ackproof.harness.report.links import Links, contents
+from ackproof.harness.report.log_lines import LogLine
 from ackproof.harness.report.losses import OutOfOrder
 from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
 from ackproof.harness.report.outcome import THRESHOLD_HEADINGS, outcome, threshold_lines
@@ -98,6 +99,7 @@ def _template() -> jinja2.Template:
         contents=contents,
     )
     environment.globals.update(
+        outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         axis=_assets(),
         counts=COUNTS,
         setting=setting,
@@ -123,6 +125,7 @@ def render(
     first_rows: Mapping[tuple[int, str, str], losses.Row] | None = None,
     pictures: Pictures | None = None,
     leading: Sequence[LeadingCause] = (),
+    lines: Mapping[Cause, Sequence[LogLine]] | None = None,
 ) -> str:
     """Return the page.
 
@@ -140,6 +143,7 @@ def render(
         first_rows: The earliest anomaly of each kind, by run, cell and anomaly.
         pictures: The pictures of the logs around causes and around gaps of consumers.
         leading: The causes of the verdict, the most important first.
+        lines: The lines of the brokers' logs about each root cause.
     """
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     made = about or About()
@@ -159,7 +163,6 @@ def render(
         order=order.words if order else "",
         comparison=compare(result, cells),
         anomalies=anomalies(result),
-        outage_min_ms=OUTAGE_MIN_NS // 1_000_000,
         runs=[
             _run(number, line, axes.get(number), cells, bounds.get(number))
             for number, line in sorted(timelines.items())
@@ -172,7 +175,7 @@ def render(
         **_noticed(result, cells, leading),
         **_checks(cells, first_rows or {}),
         **_client_tables(result),
-        **_drawn(pictures or Pictures()),
+        **_drawn(pictures or Pictures(), lines or {}),
         **_lost(windows, cells),
         **_campaign(campaign),
         **_made(made, result),
@@ -212,8 +215,9 @@ def _client_tables(result: CampaignResult) -> dict[str, Any]:
     }
 
 
-def _drawn(pictures: Pictures) -> dict[str, Any]:
+def _drawn(pictures: Pictures, lines: Mapping[Cause, Sequence[LogLine]]) -> dict[str, Any]:
     return {
+        "log_lines": lines,
         "pictures": {cause: _drawing(found) for cause, found in pictures.causes.items()},
         "gaps": [_drawing(found) for found in pictures.gaps],
         "opened_max": OPENED_MAX,
