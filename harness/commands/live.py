@@ -26,6 +26,8 @@ _FREE_WITHIN_S = 3.0
 """The seconds that a port has to become free. The process beside a run that has just ended may
 still have it."""
 _AGAIN_S = 0.1
+_NICER = 10
+"""How much less than the run, on the scale of nice, the process beside it claims of a processor."""
 
 
 class WatchPort(click.ParamType[int]):
@@ -83,9 +85,9 @@ def _url(listening: socket.socket, path: str) -> str:
 
 
 def start(directory: Path, watched: socket.socket | None, scraped: socket.socket | None) -> None:
-    """Start the process that serves the run with these results on these sockets. It is asked to end
-    when this process ends, or the program that this one becomes. Without a socket, nothing is
-    started."""
+    """Start the process that serves the run with these results on these sockets, and close them
+    here. It is asked to end when this process ends, or the program that this one becomes. Without a
+    socket, nothing is started."""
     options: list[str] = []
     descriptors: list[int] = []
     for option, listening in (("--watched", watched), ("--scraped", scraped)):
@@ -106,6 +108,8 @@ def start(directory: Path, watched: socket.socket | None, scraped: socket.socket
         stderr=subprocess.DEVNULL,
         process_group=0,  # Ctrl-C is for the run, which goes on for a while
     )
+    for listening in filter(None, (watched, scraped)):
+        listening.close()
 
 
 def _beside() -> Sequence[str]:
@@ -126,6 +130,7 @@ def live(directory: Path, watched: int | None, scraped: int | None) -> None:
         level=logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
+    os.nice(_NICER)  # a page that is opened late reads the whole history, which costs a while
     asyncio.run(server.serve(directory, _socket(watched), _socket(scraped)))
 
 

@@ -222,12 +222,12 @@ def run(
             console().print(timelines(kept))
             _tell_doings(kept)
             return
+        readers = live.sockets(watch, metrics_port, metrics_address)
         campaign = _placed(campaign, file, frozenset(accepted), skip_refused)
         _check_cluster(campaign, file, yes=meant)
         clock = SystemClock()
         places.require_writable(out or places.RESULTS)
         require(campaign, out or places.RESULTS)
-        readers = live.sockets(watch, metrics_port, metrics_address)
         directory = places.create(campaign, clock.time_ns(), out)
         click.echo(f"{campaign.name}: seed {campaign.seed}, results in {directory}")
         live.start(directory, *readers)

@@ -274,3 +274,18 @@ def test_address_that_is_not_of_this_machine_is_bad_usage(
     said = capsys.readouterr().err
     assert f"--metrics-port: cannot listen on {address}:0: " in said
     assert reason in said
+
+
+def test_nightly_passes_the_address_of_metrics_to_each_run(tmp_path: Path) -> None:
+    nightly = [sys.executable, "-P", "-m", "ackproof.harness", "nightly", "quick"]
+    done = subprocess.run(
+        [*nightly, "--metrics-port", "9", "--metrics-address", "192.0.2.1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--metrics-port: cannot listen on 192.0.2.1:9: Cannot assign" in done.stderr
+    assert list(tmp_path.iterdir()) == [], "nothing was started"

@@ -144,6 +144,20 @@ def test_results_without_a_run_have_no_state(tmp_path: Path) -> None:
     assert RunSource(tmp_path).read() is None, "there is no manifest"
 
 
+def test_next_run_of_a_campaign_begins_without_the_values_of_the_last(tmp_path: Path) -> None:
+    made = sound_history()
+    made.write(tmp_path / "out")
+    source = RunSource(tmp_path / "out")
+    first = source.read()
+    (tmp_path / "out" / "runs" / "2" / "history").mkdir(parents=True)
+    second = source.read()
+    assert first is not None
+    assert second is not None
+    assert (first.number, list(first.cells)) == (1, [CELL])
+    assert (second.number, list(second.cells), second.step) == (2, [], "start")
+    assert second.partitions == second.servers == []
+
+
 # --- following files that grow ----------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from ackproof.history.errors import DamagedFiles, HistoryError
 from ackproof.history.manifest import Manifest, PlannedRun
 from ackproof.history.messages import printable
 from ackproof.history.schema import SendType
+from ackproof.history.storage import AnyPath
 
 LOG_LINES = 12
 _LOG_BYTES = 8192
@@ -161,16 +162,16 @@ class RunSource:
         """Return the rows of a small table so far. If it cannot be read, return those of the last
         time: a part may have become the closed file meanwhile."""
         stamp, known = self._tables.get(table, (None, ()))
+        paths: Sequence[AnyPath] = ()
         try:
             paths = reader.files(self._run / "history", table)
             present = [(path.name, storage.size(path)) for path in paths]
             if present != stamp:
                 known = reader.read_files(table, paths).to_pylist()
                 self._tables[table] = (present, known)
-        except FileNotFoundError:
-            return known
         except (HistoryError, OSError) as error:
-            self._unreadable[table] = str(error)
+            if all(path.exists() for path in paths):
+                self._unreadable[table] = str(error)
         return known
 
     def _reports(self) -> dict[str, Mapping[str, Any]]:
