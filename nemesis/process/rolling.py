@@ -49,6 +49,8 @@ from ackproof.nemesis.proofs import Seen, observe, struck, targeted, unless
 
 RELEASE = "release"
 _POLL_S = 0.2
+_A_SERVER_MS = 15_000
+"""The time that a server with little data takes from its stop to its return, on two cores."""
 _FINAL = Resource(RELEASE, ("metadata.version",))
 _NAMED = 3
 """The number of partitions that a message names."""
@@ -371,6 +373,11 @@ class RollingChange:
 
     def hold_ms_min(self, timings: Timings) -> int:  # noqa: ARG002
         return 0
+
+
+def roll_expected_ms(parameters: Rolled, servers: int) -> int:
+    """Return how long a roll of so many servers is expected to take, in milliseconds."""
+    return servers * (parameters.pause_ms + _A_SERVER_MS)
 
 
 def roll_limit_ms(parameters: Rolled, servers: int) -> int:

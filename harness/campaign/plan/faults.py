@@ -97,8 +97,8 @@ class ScheduledFault:
         part: Its role in a story; None for a fault by itself.
         affected: The largest number of servers that it affects; for a step of a story, those of the
             whole story.
-        expected_ms: The expected time from injection to heal, if the condition that it waits for
-            takes longer than ``hold_ms``.
+        expected_ms: The expected time from injection to heal, if the condition that it waits for,
+            or the roll that it carries out, takes longer than ``hold_ms``.
     """
 
     fault_id: int

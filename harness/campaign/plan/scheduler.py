@@ -20,7 +20,9 @@ from ackproof.harness.campaign.model.schedule import FAULTS_MAX, Entry, FaultEnt
 from ackproof.harness.campaign.plan import stories
 from ackproof.harness.campaign.plan.context import PlanContext
 from ackproof.harness.campaign.plan.faults import Act, ScheduledFault, StoryPosition, parameters_of
-from ackproof.nemesis.targets.bounds import UNLIMITED
+from ackproof.nemesis.interface import Parameters
+from ackproof.nemesis.process.rolling import Rolled, roll_expected_ms
+from ackproof.nemesis.targets.bounds import UNLIMITED, Count
 from ackproof.nemesis.targets.expressions import on_topic
 
 
@@ -169,18 +171,31 @@ def _act(entry: Entry, rng: random.Random, context: PlanContext) -> Act:
     drawn = rng.getrandbits(53)
     seed = drawn if entry.seed is None else entry.seed
     target = on_topic(entry.target, _any_topic(seed, context))
+    parameters = parameters_of(entry.fault, entry.parameters)
+    affected = context.affected_servers(entry.fault, target)
     fault = ScheduledFault(
         fault_id=0,
         fault=entry.fault,
         target=target,
-        parameters=parameters_of(entry.fault, entry.parameters),
+        parameters=parameters,
         start_ms=0,
         gap_ms=None,
         hold_ms=hold_ms,
         seed=seed,
-        affected=context.affected_servers(entry.fault, target),
+        affected=affected,
+        expected_ms=_roll_ms(parameters, affected, context),
     )
     return Act((fault,))
+
+
+def _roll_ms(parameters: Parameters, affected: Count, context: PlanContext) -> int:
+    """Return how long a roll of the affected servers is expected to take, in milliseconds; 0 for
+    any other fault."""
+    if not isinstance(parameters, Rolled):
+        return 0
+    numbers = affected.brokers, affected.zookeepers
+    # A server that is both counts as both.
+    return roll_expected_ms(parameters, max(numbers) if context.members.combined else sum(numbers))
 
 
 def _any_topic(seed: int, context: PlanContext) -> str:

@@ -10,6 +10,8 @@ import yaml
 
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.model.campaign import Campaign
+from ackproof.harness.campaign.plan import scheduler
+from ackproof.harness.campaign.plan.context import plan_context
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 
 TWO = "kafka:3.9.2..kafka:4.4.0"
@@ -158,6 +160,15 @@ def test_system_of_the_command_line_may_have_two_releases(tmp_path: Path) -> Non
     for system in ("kafka:4.1.2..kafka:4.4.0", "kafka:4.1.2..4.4.0"):
         found = accepted(tmp_path, content, system=system)
         assert found.resolved(seed=1).cluster.system == "kafka:4.1.2..kafka:4.4.0"
+
+
+@pytest.mark.parametrize(("quorum", "servers"), [("isolated-kraft", 3 + 3), ("combined-kraft", 3)])
+def test_plan_expects_a_roll_to_take_its_time(tmp_path: Path, quorum: str, servers: int) -> None:
+    cluster = {"system": TWO, "zookeepers": 3, "metadata.quorum": quorum}
+    roll = {**UPGRADE, "hold": "1s", "parameters": {"pause_ms": 500}}
+    found = accepted(tmp_path, campaign([roll], cluster=cluster))
+    (fault,) = scheduler.plan(found, 1, plan_context(found, found.cluster.largest))
+    assert fault.end_ms - fault.start_ms == servers * (15_000 + 500)
 
 
 def test_stored_campaign_reads_back_with_its_two_releases(tmp_path: Path) -> None:
