@@ -213,9 +213,7 @@ def _not_found(mutants: Mapping[str, Mutant], known: Known) -> Iterator[str]:
     ):
         those = [one for one in left if one.expected is expected]
         if those:
-            yield f"{heading}\n"
-            yield from (f"- `{one.name}`: {_plain(one.breaks)}" for one in those)
-            yield ""
+            yield f"{heading} {', '.join(f'`{one.name}`' for one in those)}.\n"
 
 
 # --- table ------------------------------------------------------------------------------------
