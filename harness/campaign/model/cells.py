@@ -109,7 +109,7 @@ class Sweep(Section):
     """Prefix of all topic names, also in targets. Default on an external cluster: `ackproof-`, the
     seed and a dash."""
     alone: bool = False
-    """Give each cell a run of its own, so that speed can be compared."""
+    """Give each cell a run of its own, to compare speed."""
     name: CellNames = ()
     """[Names of cells](#names-of-cells) and topics: `"{acks}-{client}"`, or `[{where: {acks: 1},
     name: orders}]`."""

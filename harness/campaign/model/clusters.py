@@ -118,16 +118,15 @@ class ClusterSweep(Section):
     zookeepers: Annotated[tuple[_ZooKeepers, ...], Field(min_length=1), Several, AsWritten] = (1,)
     """Metadata servers: `zookeeper-1`, ..., or with isolated KRaft `controller-1`, ..."""
     clients: _ClientNodes = 1
-    """Client nodes, `client-1`, ... The clients of each cell are spread over them in the same
-    order."""
+    """Client nodes, `client-1`, ..., over which the clients of each cell are spread."""
     disks: DisksSpec | None = None
     """Disks of the brokers' own."""
     properties: Mapping[str, OneOrSeveral] = {}
     """Properties of every broker, by Kafka's names:
     [broker-properties.md](broker-properties.md)."""
     compare: Mapping[_Name, Mapping[str, Scalar]] = {}
-    """Named clusters, each with the properties in which it differs, for properties that belong
-    together. Each is a run for every combination of the lists."""
+    """Named clusters, each with the properties in which it differs. Each is a run for every
+    combination of the lists."""
 
     @property
     def dimensions(self) -> Mapping[str, tuple[Value, ...]]:

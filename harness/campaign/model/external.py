@@ -59,7 +59,7 @@ class SshSpec(Section):
     key: Word | None = None
     """The file with the private key. Default: the SSH agent's keys and the usual files."""
     passphrase_env: Annotated[str, VARIABLE] | None = None
-    """The environment variable with the key's passphrase."""
+    """The variable with the key's passphrase."""
     known_hosts: Word = "~/.ssh/known_hosts"
     """The file that must already hold its host key."""
 
@@ -111,8 +111,7 @@ class ExternalSpec(Section):
     bootstrap_servers: Word
     """Kafka's `bootstrap.servers`."""
     client: Mapping[str, Scalar] = {}
-    """librdkafka properties for the connection, without secrets: `security.protocol`, `sasl.*`,
-    `ssl.*`."""
+    """librdkafka properties without secrets: `security.protocol`, `sasl.*`, `ssl.*`."""
     secrets: Mapping[str, SecretSpec] = {}
     """Places of secret properties such as `sasl.password`."""
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
@@ -126,8 +125,8 @@ class ExternalSpec(Section):
         ],
         HandSpec,
     ] = {}
-    """By the names `broker-` and `broker.id`, the way to stop and start each broker. Name all
-    brokers or none; without them, faults on processes are refused."""
+    """By `broker-` and `broker.id`, the way to stop and start each broker. Name all brokers, or
+    none: faults on processes are then refused."""
 
 
 def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:

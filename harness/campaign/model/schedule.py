@@ -39,10 +39,9 @@ _Seed = Annotated[int, Field(ge=0)]
 
 
 class AtMost(Section):
-    """Servers that may be affected at once. Without a limit, any number. Targets count with the
-    most servers that they can mean: `leader(t, 0)` one, `isr(t, any)` the replication factor, a
-    link both ends. A fault that exceeds a limit alone is refused; others are delayed, or with
-    `order: drawn` replaced."""
+    """Servers that may be affected at once. Targets count with the most servers that they can mean:
+    `leader(t, 0)` one, `isr(t, any)` the replication factor, a link both ends. A fault that exceeds
+    a limit alone is refused; others are delayed, or with `order: drawn` replaced."""
 
     brokers: _AtMost | None = None
     """Brokers; `minority` leaves a majority."""
@@ -60,18 +59,16 @@ class Schedule(Section):
     tail: Duration = 5_000
     """Traffic after the cluster has recovered."""
     settle: Duration = 15_000
-    """The longest wait before each fault for a leader and a full ISR of every partition. The report
-    names a fault that begins without. `0s`: do not wait."""
+    """The longest wait before each fault for a leader and a full ISR of every partition. `0s`: do
+    not wait."""
     order: Literal["shuffled", "listed", "drawn"] = "shuffled"
     """`shuffled` by the seed in each round, as in the file, or `drawn` by weight."""
     rounds: Annotated[int, Field(ge=1)] = 1
-    """Passes of each lane through the list of faults, or with `drawn` as many faults as these
-    have."""
+    """Passes of each lane through the list of faults, or with `drawn` as many faults."""
     lasts: Duration | None = None
-    """Instead of rounds: plan faults to begin within this time. They may begin later and last
-    longer."""
+    """Instead of rounds: plan faults to begin within this time."""
     lanes: Annotated[int, Field(ge=1, le=LANES_MAX)] = 1
-    """Sequences of faults side by side, so that their faults overlap."""
+    """Sequences of faults that overlap."""
     at_most: AtMost = AtMost()
     """Servers that may be affected at once."""
     until: Literal["end", "first-broken-guarantee"] = "end"
@@ -92,7 +89,7 @@ class FaultEntry(Section):
     hold: DurationRange | None = None
     """The duration. Default: the least that gives full effect, or up to half as much again."""
     at: DurationRange | None = None
-    """Time after the start of the workload at which it begins, once. Default: by the schedule."""
+    """Time after the start of the workload. Default: by the schedule."""
     weight: _Weight | None = None
     """With `order: drawn`, its relative frequency; default 1."""
     seed: _Seed | None = None
@@ -167,8 +164,8 @@ _Partitions = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class FailoverSpec(Section):
-    """A measurement after the final read. For each number of ``partitions`` of a topic, a broker is
-    killed with kill -9, and the time until each partition has another leader is measured."""
+    """A measurement after the final read: for each number of ``partitions`` of a topic, the time
+    from a kill -9 of a broker until each partition has another leader."""
 
     partitions: Annotated[tuple[_Partitions, ...], Field(min_length=1), Several, AsWritten]
     """Numbers of partitions in rising order."""
@@ -177,8 +174,7 @@ class FailoverSpec(Section):
     target: str = "one(all - controller)"
     """The broker to kill, resolved when all partitions have a full ISR."""
     limit: Duration = 120_000
-    """Time limit of each of three steps: create the partitions, fill the ISRs, elect the last
-    leader."""
+    """Time limit of each step: create the partitions, fill the ISRs, elect the last leader."""
 
     @property
     def kill(self) -> FaultEntry:

@@ -38,7 +38,7 @@ class GroupSpec(Section):
     members: Annotated[int, Field(ge=1)]
     """Its members. Those beyond the number of partitions are idle."""
     delivery: Annotated[Delivery, Field(strict=False)] = Delivery.AT_LEAST_ONCE
-    """Commit after recording the records, before, or by the client library."""
+    """Commit after recording records, before, or by the library."""
     static: bool = False
     """Give each member a `group.instance.id` (KIP-345)."""
     where: Where = {}
@@ -69,8 +69,8 @@ class TransactionsSpec(Section):
     """Share of transactions during which a second producer starts with the same `transactional.id`;
     the first goes on as a zombie."""
     transformers: Annotated[int, Field(ge=0)] = 1
-    """Clients of each cell that read it in a group and write output back, in transactions with the
-    offsets of their input."""
+    """Clients of each cell that read it in a group and write back, in transactions with the offsets
+    of their input."""
 
     @property
     def transactions(self) -> Transactions:
