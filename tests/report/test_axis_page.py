@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from ackproof.checkers.verdict import ANOMALIES, CampaignResult, Verdict
 from ackproof.harness import report
 from ackproof.harness.report import axis
+from tests.support.builders import failing_nightly
 from tests.support.builders.checked_runs import run
 from tests.support.builders.consumers import MadeConsumer, given, seen
 from tests.support.builders.histories import (
@@ -28,7 +29,7 @@ from tests.support.builders.histories import (
 )
 from tests.support.builders.results import cell_result
 from tests.support.processes import browser
-from tests.support.processes.browser import DESKTOP, PHONE, WIDER, Eyes, Scheme
+from tests.support.processes.browser import A4, DESKTOP, HEIGHT, PHONE, WIDER, Eyes, Scheme
 
 MOMENTS = (5, 5.2, 15, 25, 40, 55)
 
@@ -105,10 +106,10 @@ canvas => {
 """The opaque colours of a chart."""
 
 
-def charts(window: Page) -> Iterator[Locator]:
-    """Yield the charts, once they are drawn."""
+def charts(window: Page, count: int = 6) -> Iterator[Locator]:
+    """Yield the charts, once so many are drawn."""
     window.locator(".axis").scroll_into_view_if_needed()
-    expect(window.locator(".axis canvas")).to_have_count(6)
+    expect(window.locator(".axis canvas")).to_have_count(count)
     yield from window.locator(".axis canvas").all()
 
 
@@ -239,3 +240,14 @@ def test_page_contains_the_library_with_its_licence(page: Path) -> None:
     text = page.read_text()
     assert text.count(axis.assets().script) == 1
     assert text.count("<script") == 2
+
+
+def test_report_of_17_cells_is_no_wider_than_screen_and_paper(tmp_path: Path, eyes: Eyes) -> None:
+    written = report.write(tmp_path, failing_nightly.write(tmp_path)).page
+    with eyes.page(Path(str(written)), width=PHONE) as (window, said):
+        list(charts(window, 5))
+        assert window.evaluate(WIDER) <= 0
+        assert said == []
+        window.set_viewport_size({"width": A4, "height": HEIGHT})
+        window.emulate_media(media="print")
+        assert window.evaluate(WIDER) <= 0
