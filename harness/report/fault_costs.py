@@ -191,9 +191,16 @@ def _outages(cell: CellRow, label: str | None) -> list[tuple[tuple[str, ...], Ou
 def _down(cell: CellRow, outages: Sequence[tuple[tuple[str, ...], Outages]]) -> Iterator[Figure]:
     if cell.unavailable is None:
         yield Figure(text="outage: not measured", known=False)
-    for with_, one in outages:
-        if one.longest_ms:
-            yield Figure(text=f"down {seconds(one.longest_ms)}{_with(with_)}")
+    alone = [one for one in outages if not one[0]]
+    shared = [one for one in outages if one[0]]
+    for some in (alone, shared):
+        with_, longest_ms = max(
+            ((others, one.longest_ms) for others, one in some),
+            key=lambda one: one[1],
+            default=((), 0),
+        )
+        if longest_ms:
+            yield Figure(text=f"down {seconds(longest_ms)}{_with(with_)}")
 
 
 def _with(others: Sequence[str]) -> str:

@@ -10,15 +10,15 @@ this order, are:
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ackproof.checkers.root_cause.causes import MORE
 from ackproof.checkers.verdict import WORST_FIRST, CampaignResult, Cause, Guarantee, Verdict
 from ackproof.harness.report.causes import WHAT
 from ackproof.harness.report.cell_names import CellKey
-from ackproof.harness.report.losses import Row
+from ackproof.harness.report.losses import LOST, Row
 from ackproof.harness.report.mechanisms import mechanism
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.similar_texts import kind_of, more_of_this_kind
@@ -37,6 +37,9 @@ FAULTS_NAMED_MAX = 3
 CONSEQUENCES = ("offset-mismatch", "watermark-regressed")
 """The anomalies that follow whenever acknowledged records are truncated. In a cell that lost
 promised records they are part of that cause."""
+
+PERMITTED = "permitted"
+"""What is said of a cause that has no influence on the verdict."""
 
 FirstRows = Mapping[tuple[int, str, str], Row]
 """The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""
@@ -113,7 +116,15 @@ def permitted_causes(result: CampaignResult, cells: Sequence[CellRow]) -> list[L
     by_key = {(cell.run, cell.cell): cell for cell in cells}
     decisive = {_key(cause) for cause in result.causes if _is_decisive(cause, by_key)}
     others = [cause for cause in result.causes if _key(cause) not in decisive]
-    found = [_of_causes(of, (), by_key) for of in _groups(others)]
+    found = [
+        replace(
+            _of_causes(of, (), by_key),
+            kind=Verdict.NOT_GUARANTEED,
+            words=PERMITTED,
+            guarantees=(),
+        )
+        for of in _groups(others)
+    ]
     return sorted(found, key=lambda one: -one.records)
 
 
@@ -152,7 +163,7 @@ def _of_causes(
         one
         for key in keys
         for one in (cells[key].guarantees if key in cells else ())
-        if one.is_broken and one.anomaly in (*anomalies, *CONSEQUENCES)
+        if one.is_broken and (one.anomaly in anomalies or _follows(one, anomalies))
     ]
     where = cells_in_words([cells[key].title if key in cells else key[1] for key in keys])
     records = sum(cause.promised or cause.records for cause in causes)
@@ -172,6 +183,11 @@ def _of_causes(
         guarantees=tuple(dict.fromkeys(one.name for one in broken)),
         causes=tuple(alike),
     )
+
+
+def _follows(guarantee: Guarantee, anomalies: Collection[str]) -> bool:
+    """Return whether a guarantee is broken because records with these anomalies were lost."""
+    return LOST in anomalies and guarantee.anomaly in CONSEQUENCES
 
 
 def _counted(causes: Sequence[Cause]) -> str:
@@ -222,7 +238,7 @@ def faults_in_words(faults: Sequence[str]) -> str:
 def _of_guarantees(
     cells: Sequence[CellRow], known: set[tuple[int, str, str]], first_rows: FirstRows
 ) -> Iterator[LeadingCause]:
-    explained = {(run, cell) for run, cell, anomaly in known if anomaly == "lost"}
+    explained = {(run, cell) for run, cell, anomaly in known if anomaly == LOST}
     groups: dict[tuple[int, str], list[tuple[CellRow, Guarantee]]] = {}
     for cell in cells:
         for one in cell.guarantees if cell.is_broken else ():
@@ -277,7 +293,7 @@ def _of_reasons(cells: Sequence[CellRow]) -> Iterator[LeadingCause]:
     for cell in sorted(cells, key=lambda cell: WORST_FIRST.index(cell.kind)):
         if cell.counts_as in (Verdict.FAIL, Verdict.INCONCLUSIVE):
             failed = [reason for reason in cell.reasons if _STEP_FAILED.match(reason)]
-            for reason in failed or _without_broken(cell):
+            for reason in failed or _of_no_guarantee(cell):
                 groups.setdefault((cell.words, kind_of(reason)), []).append((cell, reason))
     for (words, _), of in groups.items():
         concerned = {(cell.run, cell.cell): cell for cell, _ in of}
@@ -292,9 +308,16 @@ def _of_reasons(cells: Sequence[CellRow]) -> Iterator[LeadingCause]:
         )
 
 
-def _without_broken(cell: CellRow) -> tuple[str, ...]:
+def _of_no_guarantee(cell: CellRow) -> Sequence[str]:
+    """Return the reasons of a cell that name no broken guarantee. Gaps of the evidence are no
+    reason for the failure of a cell that broke one."""
+    if not cell.is_broken:
+        return cell.reasons
     broken = tuple(f"{one.name}: " for one in cell.guarantees if one.is_broken)
-    return tuple(reason for reason in cell.reasons if not reason.startswith(broken))
+    if not any(reason.startswith(broken) for reason in cell.reasons):
+        return cell.reasons
+    unmet = [one.words for one in cell.thresholds if not one.met]
+    return [reason for reason in cell.reasons if reason in unmet]
 
 
 def _named(cells: Sequence[CellRow], total: int) -> str:

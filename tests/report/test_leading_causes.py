@@ -170,9 +170,23 @@ def test_permitted_losses_are_no_cause_of_the_verdict() -> None:
     result = replace(of_cells(Verdict.NOT_GUARANTEED, cell), causes=(cause(faults=()),))
     assert found(result) == []
     (entry,) = permitted_causes(result, rows(result))
+    assert (entry.kind, entry.words) == (Verdict.NOT_GUARANTEED, "permitted")
     assert entry.sentence.endswith(
         "9 records lost in acks=all, min ISR 2, while no fault was active"
     )
+
+
+def test_permitted_anomaly_of_a_failed_cell_broke_nothing() -> None:
+    cell = failed()
+    committed = guarantee("committed-stays", held=False, broken=3, anomaly="watermark-regressed")
+    gap = "no ack during kill#1"
+    cell = replace(cell, guarantees=(*cell.guarantees, committed), reasons=(*cell.reasons, gap))
+    again = cause(anomaly="duplicated", kind=CauseKind.RETRIED, faults=("pause#1",))
+    result = replace(of_cells(Verdict.FAIL, cell), causes=(cause(promised=3), again))
+    (lost,) = found(result)
+    assert lost.guarantees == ("no-acked-record-lost", "committed-stays")
+    (permitted,) = permitted_causes(result, rows(result))
+    assert (permitted.words, permitted.guarantees) == ("permitted", ())
 
 
 def test_reasons_of_one_kind_are_one_entry_with_their_count() -> None:
