@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -16,32 +17,42 @@ from ackproof.infra.systems.external.probes import ProbingObserver, admin_client
 _ANSWER_S = 10.0
 _GONE_WITHIN_S = 60.0
 _PAUSE_S = 0.5
-_NOT_THERE = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.GROUP_ID_NOT_FOUND,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-    }
-)
+_NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND})
+_OFFSETS_TOPIC = "__consumer_offsets"
 
 Tell = Callable[[str], None]
 
 
 def restore(results: Path, tell: Tell) -> None:
-    """Undo what the runs of a campaign have left in its results.
+    """Undo the changes of all runs of a campaign to an external cluster.
 
-    Do nothing if they have left nothing, or used no such cluster. Raises InfraError if that fails.
-    Called again, it continues with the rest.
+    Runs without changes, and runs on other clusters, have nothing to undo. What was undone is noted
+    in the run's journal, so a later call tries only what failed.
+
+    Raises:
+        InfraError: Changes of one or more runs could not be undone. The other runs were tried all
+            the same.
     """
+    failures = []
     for path in sorted(results.glob(f"runs/*/{FILE}")):
-        undo(Journal(path), tell)
+        try:
+            undo(Journal(path), tell)
+        except InfraError as failure:
+            failures.append(str(failure))
+    if failures:
+        raise InfraError("; ".join(dict.fromkeys(failures)))
 
 
 def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None:
-    """Bring back what is down, then delete what was made.
+    """Start the brokers that the run stopped, then delete its topics and groups.
 
-    Raises InfraError with all that could not be done. ``within_s`` is the time limit for topics to
-    go.
+    Args:
+        journal: The journal of the run. What was undone is noted there.
+        tell: Called with a line for each change that was undone.
+        within_s: The time limit in seconds until topics and groups are gone.
+
+    Raises:
+        InfraError: Names all changes that could not be undone.
     """
     left = journal.left()
     failures = list(_bring_back(journal, left, tell))
@@ -55,7 +66,7 @@ def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
     for broker, back in sorted(left.down.items()):
         handle = left.described.handles.get(broker)
         if handle is None:
-            yield f"{server_name(broker)}: no command to {back} it is configured"
+            yield f"{server_name(broker)}: the campaign has no command that can {back} it"
             continue
         try:
             carry_out(handle, back)
@@ -71,52 +82,74 @@ def _remove(journal: Journal, left: Left, tell: Tell, within_s: float) -> Iterat
     try:
         connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
         client = admin_client(connection)
-    except InfraError as lacking:
-        yield str(lacking)
+    except InfraError as failure:
+        yield str(failure)
         return
     end = time.monotonic() + within_s
     while True:
-        problems = [*_groups(client, left), *_topics(client, connection, left)]
+        problems = [*_groups(client, connection, left), *_topics(client, connection, left)]
         if not problems or time.monotonic() >= end:
             break
         time.sleep(_PAUSE_S)
     if problems:
         yield "; ".join(problems)
         return
-    for thing in (*left.topics, *left.groups):
-        journal.gone(thing)
+    for name in (*left.topics, *left.groups):
+        journal.gone(name)
     tell(f"deleted: {', '.join((*left.topics, *left.groups))}")
 
 
-def _groups(client: AdminClient, left: Left) -> Iterator[str]:
-    if left.groups:
-        asked = client.delete_consumer_groups(list(left.groups), request_timeout=_ANSWER_S)
-        yield from _refusals(asked)
+def _groups(client: AdminClient, connection: Mapping[str, str], left: Left) -> Iterator[str]:
+    """Yield why the groups are not all gone.
+
+    A cluster that cannot create the topic of committed offsets has no coordinator and no groups.
+    A cluster that has the topic may be without a coordinator for a while, for example just after
+    its brokers were started again. Its groups still exist then.
+    """
+    if not left.groups:
+        return
+    futures = client.delete_consumer_groups(list(left.groups), request_timeout=_ANSWER_S)
+    refusals = _refusals(futures)
+    if any(one.code() == KafkaError.COORDINATOR_NOT_AVAILABLE for one in refusals.values()):
+        try:
+            if not ProbingObserver(connection).described([_OFFSETS_TOPIC]):
+                return
+        except ViewUnavailable as unavailable:
+            yield str(unavailable)
+            return
+    yield from _in_words(refusals)
 
 
 def _topics(client: AdminClient, connection: Mapping[str, str], left: Left) -> Iterator[str]:
     """Yield why the topics are not all gone. A topic counts as deleted when no broker knows it."""
     if not left.topics:
         return
-    asked = client.delete_topics(list(left.topics), request_timeout=_ANSWER_S)
-    refusals = list(_refusals(asked))
-    yield from refusals
+    futures = client.delete_topics(list(left.topics), request_timeout=_ANSWER_S)
+    refusals = _refusals(futures)
     if refusals:
+        yield from _in_words(refusals)
         return
     try:
-        there = ProbingObserver(connection).described(left.topics)
-    except ViewUnavailable as silence:
-        yield str(silence)
+        existing = ProbingObserver(connection).described(left.topics)
+    except ViewUnavailable as unavailable:
+        yield str(unavailable)
         return
-    if there:
-        yield f"still there: {', '.join(there)}"
+    if existing:
+        yield f"still there: {', '.join(existing)}"
 
 
-def _refusals(asked: Mapping[str, object]) -> Iterator[str]:
-    for name, future in asked.items():
+def _refusals(futures: Mapping[str, Any]) -> dict[str, KafkaError]:
+    """Return the error of each topic or group that may still exist."""
+    refusals = {}
+    for name, future in futures.items():
         try:
-            future.result()  # type: ignore[attr-defined]
+            future.result()
         except KafkaException as failure:
             error = failure.args[0]
             if error.code() not in _NOT_THERE:
-                yield f"{name}: {error.str()}"
+                refusals[name] = error
+    return refusals
+
+
+def _in_words(refusals: Mapping[str, KafkaError]) -> list[str]:
+    return [f"{name}: {error.str()}" for name, error in refusals.items()]
