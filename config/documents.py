@@ -21,7 +21,7 @@ from ackproof.config.suggestions import closest
 from ackproof.config.yaml_document import InvalidYaml, Position, Step, Steps
 
 WORDED = "worded"
-"""The type of the error that pydantic reports."""
+"""The type of pydantic's errors that have a text for users already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,9 @@ class Document:
 
     Attributes:
         content: The content as YAML types: mappings, lists, text, numbers, booleans, None.
-        problems: Its problems as YAML.
-        positions, keys: As in :class:`config.yaml_document.ParsedFile`.
+        problems: The problems of the file itself, before its fields are looked at.
+        positions, keys: The positions of values and of keys by their steps
+            (:class:`config.yaml_document.ParsedFile`).
     """
 
     path: Path
@@ -137,19 +138,19 @@ class Document:
         """Return ``problems`` and the document's own, each with its position, in the order of the
         file.
 
-        If a value was not read as intended, only the document's own problem is returned, because
-        others follow from it.
+        If YAML read a value otherwise than its author meant (``no`` as false), only the document's
+        own problem is returned for it, because others follow from it.
         """
-        slips = {problem.position for problem in self.problems}
+        misread = {problem.position for problem in self.problems}
         placed = [self._placed(one) for one in problems]
-        further = [one for one in placed if one.position not in slips]
+        further = [one for one in placed if one.position not in misread]
         everything = dict.fromkeys([*self.problems, *further])
         return tuple(sorted(everything, key=lambda one: one.position or Position(0, 0)))
 
     def _placed(self, problem: Problem) -> Problem:
         """Return the problem with the position of the innermost existing part of its field."""
         steps, rest = self._found(problem.field)
-        if not rest or rest.startswith("["):  # a value alone, where a list of them may stand
+        if not rest or rest.startswith("["):  # one value in place of a list, which campaigns allow
             problem, rest = replace(problem, field=as_field(steps)), ""
         own_line = self.keys.get(steps) if problem.key or rest else None
         return replace(problem, position=own_line or self.positions.get(steps))
@@ -228,9 +229,9 @@ def problems_of(invalid: ValidationError, schema: schemas.Schema) -> Iterator[Pr
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
     for error in errors:
         if error["type"] == "too_short" and error["input"]:
-            continue  # it is too short without what is wrong in it
+            continue  # its wrong entries do not count; they have errors of their own
         if error["type"] == "missing" and _misspelt(error["loc"], unknown):
-            continue  # it is there, by another name, which is told
+            continue  # it is there, but misspelt; that error is reported
         steps = tuple(step for step in error["loc"] if step != "[key]")
         unknown_key = error["type"] == "extra_forbidden"
         if unknown_key:

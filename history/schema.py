@@ -54,8 +54,9 @@ SENDS = pa.schema(
 (cell, producer, sequence) names the record and is unique: it has an ``invoke`` row, and then at
 most one of ``ok``, ``fail`` and ``info``. ``offset`` is that of an ok. It is null if the client
 received none (acks=0) or the record was acknowledged in another partition. ``error`` is Kafka's
-error name for a fail or an info. ``due`` is the time at which the producer's schedule had an invoke
-sent, at ``time`` or before. It is null without a schedule (full speed).
+error name for a fail or an info. ``due`` belongs to an invoke and is the time at which the record
+was to be sent by the producer's schedule; ``time`` is when it was sent, then or later. It is null
+without a schedule (full speed).
 """
 
 LOG = pa.schema(
@@ -109,10 +110,10 @@ FAULTS = pa.schema(
 )
 """The actions of the nemesis, one row for each event: ``inject`` (it is about to begin),
 ``injected``, ``verified`` (with ``proven``), ``heal`` (it is about to begin), ``healed`` (with
-``proven``), ``lifted`` (not proven healed although nothing of it is left; the rest is up to the
-system), ``failed``.
+``proven``), ``lifted`` (the fault itself was removed, but it is not proven that the system has
+recovered from it), ``failed``.
 
-- ``target``: the expression.
+- ``target``: the expression of the campaign, for example ``leader(orders, 0)``.
 - ``servers``: the affected servers and nodes of clients; null if the target was not resolved.
 - ``partitions``: ``topic-partition`` of everything that these servers led, followed or coordinated
   at that moment. For a fault that is aimed at partitions or topics, it has these.
@@ -221,11 +222,15 @@ CLIENTS = pa.schema(
 """The clients of the workload that did not end as requested, by the manifest's names, with their
 exit codes (negative for a signal).
 
-``fault_id`` is the fault that ended the client. It is null if the client ended by itself;
-``detail`` then says how. The same holds for a client that ran but was silent for longer than its
-own limits allow; it has no exit code. ``session`` belongs to a client that continues in another
-session and is the number of its ended sessions. ``detail`` is then the reason, a fatal error or one
-of ``history.sessions.LIBRARY``. It is null for all others.
+A row has one of four causes:
+
+- A fault ended the client: ``fault_id`` names it, and ``detail`` is null.
+- The client ended by itself: ``fault_id`` is null, and ``detail`` says how it ended.
+- The client ran but was silent for longer than its own limits allow: as before, without an exit
+  code.
+- The client library could not go on, and the client continues in another session: ``session`` is
+  the number of its ended sessions (null in all other rows), and ``detail`` is the reason, a fatal
+  error or one of ``history.sessions.LIBRARY``.
 """
 
 RECOVERY = pa.schema(
@@ -314,7 +319,8 @@ POLLS = pa.schema(
     ]
 )
 """The reads of consumers while producers wrote, one row for each record, in the order in which
-``client`` read them.
+``client`` read them. A client is a member of a group, or a tail reader: a consumer without a group
+that reads a partition as it is written.
 
 ``poll`` is the number of the client's poll that returned the record, counted from 1 over all
 partitions, without empty polls. ``time`` is when the record reached the client; records of one poll
@@ -339,9 +345,10 @@ client may still commit), ``lost`` (it may not). An event that concerns no parti
 without a partition.
 
 ``out-of-range`` means that the log has no record, or another record than before, at the position of
-the tail reader. The reader continues at ``offset``, its position or the end of the log that is
-nearest to it. ``group`` is null for a tail reader, which assigns itself all partitions once.
-``offset`` of an ``assigned`` is where the client begins to read, or null if it does not know yet.
+the tail reader. The reader continues at ``offset``: at its position if the log has one there, else
+at the nearer end of the log. ``group`` is null for a tail reader, which assigns itself all
+partitions once. ``offset`` of an ``assigned`` is where the client begins to read, or null if it
+does not know yet.
 ``poll`` is the client's last poll that returned records before the event, or 0.
 """
 
@@ -360,8 +367,8 @@ COMMITS = pa.schema(
     ]
 )
 """The offsets that the members of groups asked the coordinator to commit, one row for each event
-and partition: ``invoke``, then at most one of ``ok``, ``fail`` (never sent, ``workloads.outcomes``)
-and ``info`` (the error does not say whether the offset was stored).
+and partition: ``invoke``, then at most one of ``ok``, ``fail`` (certainly not stored,
+``workloads.outcomes``) and ``info`` (the error does not say whether the offset was stored).
 
 Commits by the client library itself (``enable.auto.commit``) have no ``invoke``. ``commit`` counts
 the client's commits from 1. ``fetched`` rows are not commits but the coordinator's answer when the

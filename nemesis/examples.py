@@ -1,6 +1,5 @@
-"""Examples of faults on the network, on clocks and on ZooKeeper, and of orders.
-
-They can be copied, tests run each of them, and they use the topic ``orders``.
+"""Examples of faults on the network, on clocks and on ZooKeeper, and of administrative actions
+(``ORDERS``). They can be copied. Tests run each of them. Their topic is called ``orders``.
 """
 
 from collections.abc import Mapping
@@ -65,7 +64,7 @@ EXAMPLES = (
         parameters={"direction": "in"},
     ),
     Example(
-        what="a session ends, while its broker serves all others",
+        what="the session of a controller ends, while brokers and clients still reach it",
         fault="isolate",
         target="controller",
         parameters={"service": "zookeeper"},
@@ -151,7 +150,7 @@ EXAMPLES = (
         target="leader(orders, any)",
     ),
     Example(
-        what="a controller finds its own znode with another session, and has to wait",
+        what="a controller finds its own znode with another session, and waits until that ends",
         fault="conflicted-node",
         target="controller",
     ),

@@ -28,8 +28,6 @@ from ackproof.nemesis.interface import (
 
 # --- probes ---------------------------------------------------------------------------------------
 #
-# probes
-#
 # Another fault that is on does not upset a proof. A subject that another open fault accounts for is
 # left out, and the report says so. Two examples follow. With a broker killed by one fault, no link
 # to it shows whether another one cut it. With ZooKeeper stopped, no registration expires.

@@ -70,8 +70,6 @@ def _done(injection: Injection, kind: type[Effect]) -> list[str]:
 
 # --- faults ---------------------------------------------------------------------------------------
 #
-# faults
-#
 # These faults do nothing to a process, a link or a disk. The broker goes on, and finds that its
 # session has expired.
 

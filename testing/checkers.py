@@ -53,15 +53,16 @@ def check_checker(
     *,
     sound: Callable[[], History] = sound_history,
 ) -> None:
-    """Prove that a checker keeps its contract.
+    """Test that a checker keeps its contract.
 
-    1. The table of checkers accepts it.
+    1. The catalogue of checkers accepts it.
     2. In a sound history its guarantee holds: it finds nothing and examines something.
     3. It finds each planted anomaly, which violates its guarantee. A second check finds the same.
     4. If a file that it reads is missing or damaged, it finds nothing, and its guarantee does not
        hold, because it was not checked.
     5. Its guarantee does not hold in a history without records either.
-    6. If a client was crashed, whose last second is not recorded, it finds nothing.
+    6. It finds nothing if a client crashed and its last second is not recorded. Its guarantee may
+       hold there, because other evidence can suffice.
 
     Args:
         checker: The checker.

@@ -10,8 +10,6 @@ from ackproof.history.transactional import TransactionEvent
 
 # --- sends with librdkafka ------------------------------------------------------------------------
 #
-# sends with librdkafka
-#
 # ``fail`` is a claim: no attempt to send this record can have been appended, now or later. Only the
 # client's refusal to take the record supports it. librdkafka's ``rd_kafka_producev``, and
 # ``rd_kafka_produce_batch`` for each record, copies it into its queue only when it returns no
@@ -67,8 +65,6 @@ def of_report(error: KafkaError | None) -> SendType:
 
 # --- sends with another client library ------------------------------------------------------------
 #
-# sends with another client library
-#
 # ``fail`` is a claim: no attempt to send this record can have been appended, now or later. The
 # reasons are the same as for librdkafka (:data:`DEFINITE_SENDS`). A library that has taken a record
 # reports only its last attempt. Whatever it reports, NOT_ENOUGH_REPLICAS or a record that is too
@@ -122,8 +118,6 @@ def of_program_refusal(library: str, error: str) -> SendType:
 
 # --- commits of a consumer group ------------------------------------------------------------------
 #
-# commits of a consumer group
-#
 # ``fail`` is a claim: the coordinator was never asked to keep these offsets. An answer with an
 # error does not support it, as with a send. It describes the last attempt. librdkafka (2.16,
 # ``rdkafka_cgrp.c``) defers a commit that fails with NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE or
@@ -155,8 +149,6 @@ def of_commit(error: KafkaError | None) -> SendType:
 
 
 # --- calls to the transaction coordinator ---------------------------------------------------------
-#
-# calls to the transaction coordinator
 #
 # ``fail`` of a commit is a claim: this transaction is not committed, now or later. A library asks
 # the coordinator (EndTxn) again and again until its time is up. So an error describes only the last

@@ -26,8 +26,6 @@ from ackproof.workloads.spec import SpecificationError
 
 # --- stop, failure, entry point -------------------------------------------------------------------
 #
-# stop, failure, entry point
-#
 # The exit status is 0 when the history is written, 1 when the client or its history failed, and 2
 # when the specification is wrong. Otherwise it is that of a program under test which has ended. The
 # reason goes to standard error.
@@ -118,8 +116,6 @@ def main(run: Callable[[Path, Callable[[], bool]], None], arguments: Sequence[st
 
 
 # --- the progress file ----------------------------------------------------------------------------
-#
-# the progress file
 #
 # The file is replaced as a whole, so that a reader never sees half of it. It is a display, not a
 # record: the history alone counts.

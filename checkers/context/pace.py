@@ -1,11 +1,11 @@
-"""The pace of servers: the share of a time span that they could use. Time spent waiting for a
-processor does not count.
+"""The pace of servers: which share of the time they had a processor when they wanted one.
 
 Kafka's timeouts, and the guarantees that depend on them, assume that servers run when they are
-ready to. On a machine that is too small or busy, a broker that was cut off and healed may take 18 s
-for work of 2 s without any bug. The table ``scheduling`` has the waiting time of each server. The
-slowest server at each moment sets the pace, because a change of leader involves ZooKeeper, the
-controller and the brokers.
+ready to. On a machine that is too small or busy, a broker that was cut off and healed may need 18 s
+for work that takes 2 s of processor time, without any bug. So time limits of the checkers are
+counted in time that servers could use. The table ``scheduling`` has the waiting time of each
+server. The slowest server at each moment sets the pace for all, because a change of leader involves
+ZooKeeper, the controller and the brokers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from typing import Any
 from ackproof.checkers.context.faults import FOREVER
 
 STARVED = 0.5
-"""The share of a run that servers may wait without a finding."""
+"""The share of a run's time that servers may wait without a finding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class ServerPace:
             left -= max(window.start - at, 0)
             at = max(at, window.start)
             own = 1.0 - window.lost
-            if (window.end - at) * own >= left > 0:
+            if (window.end - at) * own >= left:
                 return min(at + int(left / own), FOREVER)
             left -= (window.end - at) * own
             at = window.end
@@ -96,9 +96,10 @@ def pace_of(rows: Iterable[Mapping[str, Any]]) -> ServerPace:
 def lost_share(row: Mapping[str, Any]) -> float:
     """Return the share of a measured span that a server waited.
 
-    One thread that waits 0.8 s of a second loses a share of 0.8. Several threads may wait for more
-    than the span in total. Each then loses its waiting time as a share of the time that it wanted:
-    threads that ran for 1 s and waited for 3 s run at a quarter of the speed.
+    One thread that waits 0.8 s of a second loses a share of 0.8. Several threads together may run
+    and wait for longer than the span. The share then is that of the time that they wanted: threads
+    that ran for 1 s and waited for 3 s lose 0.75. The result stays below 1, so that a deadline that
+    is extended by it stays finite.
     """
     wanted = max(row["span_ns"], row["ran_ns"] + row["waited_ns"])
     return min(row["waited_ns"] / wanted, 0.999) if wanted > 0 else 0.0

@@ -1,9 +1,10 @@
 """Statistics: confidence bounds of proportions, and tests whether two samples differ by more than
 chance.
 
-All tests are exact and two-sided. They assume nothing about the distribution of the counted values,
-and the data is small enough for them. The observations must be independent of each other: faults
-for a proportion, runs for a comparison, and never records.
+Tests are two-sided and assume nothing about the distribution of the counted values. They are exact
+up to :data:`EXACT_MAX` ways to distribute the units, and use that many random ways beyond it. The
+observations must be independent of each other: faults for a proportion, runs for a comparison, and
+never records, because thousands of records share the fate of one run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +32,9 @@ Array = npt.NDArray[np.float64]
 
 
 def below(of: int, doubt: float = DOUBT) -> float:
-    """Return the upper bound of the proportion if none of ``of`` trials found anything. A higher
-    proportion would have shown itself in so many trials, except with the probability ``doubt``."""
+    """Return the upper bound of the proportion if none of ``of`` trials (at least 1) found
+    anything. A higher proportion would have shown itself in so many trials, except with the
+    probability ``doubt``."""
     return float(-np.expm1(np.log(doubt) / of))
 
 
@@ -57,7 +59,8 @@ def bound(found: int, of: int) -> str:
 
 
 def trials(proportion: float, doubt: float = DOUBT) -> int:
-    """Return the number of trials without a finding that bound the proportion by ``proportion``."""
+    """Return the number of trials without a finding that bound the proportion by ``proportion``,
+    which is above 0."""
     return int(np.ceil(np.log(doubt) / np.log1p(-proportion)))
 
 
@@ -70,8 +73,8 @@ def permuted(
 
     Args:
         a, b: One row for each unit. Units are alike, and independent of each other.
-        distance: The distance of two sets of samples. Each is given as the sums of its units' rows,
-            one row a sample.
+        distance: Returns the distances of pairs of samples. Row i of each argument is the sum of
+            the units of one sample.
         doubt: The probability below which a difference is noteworthy. It decides how many ways are
             drawn.
     """
@@ -89,7 +92,8 @@ def permuted(
 
 
 def attainable(a: int, b: int) -> float:
-    """Return the smallest probability that :func:`permuted` can return for so many units a side."""
+    """Return the smallest probability that :func:`permuted` can return for so many units a side, if
+    it evaluates all ways and the distance is symmetric."""
     return (2 if a == b else 1) / comb(a + b, a)
 
 
@@ -125,14 +129,14 @@ def ranks(values: Sequence[float]) -> Array:
 def noteworthy(chances: Sequence[float], doubt: float = DOUBT) -> list[bool]:
     """Return which of several tests found a difference, with ``doubt`` for all of them together. Of
     forty tests at one in twenty each, two would find one where there is none (Holm, 1979)."""
-    told = [False] * len(chances)
+    found = [False] * len(chances)
     for place, (chance, number) in enumerate(
         sorted(zip(chances, range(len(chances)), strict=True))
     ):
         if chance > doubt / (len(chances) - place):
             break
-        told[number] = True
-    return told
+        found[number] = True
+    return found
 
 
 def _solved(found: int, of: int, chance: float) -> float:
@@ -153,7 +157,8 @@ def _solved(found: int, of: int, chance: float) -> float:
 
 
 def _percent(proportion: float, rounding: str) -> str:
-    """Return a proportion in percent with two digits, rounded in the given direction."""
+    """Return a proportion in percent with two significant digits, rounded in the given
+    direction."""
     value = Decimal(100 * proportion)
     if not value:
         return "0"

@@ -38,8 +38,8 @@ BEGINNING_WALL_MS = 1_700_000_000_000
 
 
 class MachineDisk(FileSystem, Protocol):
-    """A file system that survives processes, and of which only the synced part survives a power
-    failure."""
+    """A file system that survives processes. A power failure keeps what was synced and, at random,
+    some of what was not."""
 
     failures: int
     """The number of times that the disk has failed to store data."""
@@ -128,8 +128,8 @@ class BrokerNode:
                 **properties,
             }
         )
-        """The configuration of this process and, except for the advertised address, of the next
-        ones."""
+        """The configuration of the current process. Later processes have the same, but perhaps
+        another advertised address."""
         self.has_power = True
         self.process: SimulatedProcess | None = None
         """The current process, or the last one."""
@@ -138,8 +138,8 @@ class BrokerNode:
         self.exits: list[ProcessExit] = []
         """The ends of processes that were not caused by ``kill`` or ``lose_power``."""
         self.after_operation: Callable[[str], None] | None = None
-        """A function called with the name of each successful operation on the disk, in the middle
-        of the step that asked for it. It may kill the process."""
+        """A function called with the name of each successful operation on the disk, before the
+        broker's code continues. It may kill the process."""
         self._shared = shared
         self._incarnations = 0
         self._machines = 0
@@ -179,11 +179,12 @@ class BrokerNode:
         )
 
     def _replace_machine(self) -> None:
-        """Return as another machine after a long absence, with the former disk and a new name.
+        """Give the machine a new name if it was absent for long. Called at every start.
 
-        The former name is no longer known. Clients use a name that always leads to this machine.
-        The name changes only after the session is over. A broker that finds its id registered under
-        another address stops, as Kafka's does.
+        The broker then registers its id under another address, with its old disk. Components that
+        still use the former address find no server there. Clients use a name that always leads to
+        this machine. The name changes only after the session is over, because a broker that finds
+        its id registered under another address stops, as Kafka's does.
         """
         absence_s = self._shared.loop.time() - self._down_since
         if absence_s > REPLACED_AFTER_SESSIONS * self.config.zookeeper_session_timeout_ms / 1000:

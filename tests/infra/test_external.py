@@ -55,7 +55,7 @@ def test_failed_command_is_reported_with_its_output(tmp_path: Path) -> None:
     failing = (sys.executable, "-c", "print('no such unit'); raise SystemExit(4)")
     with pytest.raises(InfraError, match="ended with 4: no such unit"):
         carry_out(BrokerControl(commands={Action.STOP: (failing,)}), Action.STOP)
-    with pytest.raises(InfraError, match="no command to kill it is configured"):
+    with pytest.raises(InfraError, match="no command is configured to kill it"):
         carry_out(BrokerControl(commands={Action.STOP: (failing,)}), Action.KILL)
     with pytest.raises(InfraError, match="No such file"):
         carry_out(
@@ -135,6 +135,17 @@ def test_results_alone_suffice_to_undo_leftovers(tmp_path: Path) -> None:
     journal.topic("ackproof-t")
     assert not cleanup.restore_results(registry, results, told.append)
     assert "NOT_SET_ANYWHERE is not set" in told[-1]
+
+
+def test_failed_run_does_not_keep_later_runs_from_being_undone(tmp_path: Path) -> None:
+    damaged, later = tmp_path / "runs" / "1", tmp_path / "runs" / "2"
+    damaged.mkdir(parents=True)
+    (damaged / FILE).write_text("no journal\n")
+    later.mkdir()
+    Journal.begin(later / FILE, described(touching(tmp_path))).down(7, Action.START)
+    with pytest.raises(InfraError, match="is damaged"):
+        restore(tmp_path, lambda _line: None)
+    assert (tmp_path / "start").exists()
 
 
 def test_failed_restore_keeps_its_entry(tmp_path: Path) -> None:

@@ -48,8 +48,6 @@ class _Memory:
 
 # --- leader epochs --------------------------------------------------------------------------------
 #
-# leader epochs
-#
 # The library returns one epoch a call. Such a call reads four bytes behind the part of a message
 # that belongs to the ABI, and each version may place them elsewhere. So the call is given a message
 # in which all four-byte words differ, and its result shows which one it reads.
@@ -199,8 +197,6 @@ def _values(addresses: Pointers, sizes: Integers) -> Given:
 
 
 # --- destroying messages --------------------------------------------------------------------------
-#
-# destroying messages
 #
 # The library has a call for one message at a time. Since 2.15 it has one for many, for the messages
 # of a share consumer: an ``rd_kafka_messages_t``. That is a count, then the address of each. It is

@@ -14,8 +14,6 @@ from ackproof.workloads.unresolved import FEW
 
 # --- when records are due -------------------------------------------------------------------------
 #
-# when records are due
-#
 # At a rate, record n is due n intervals after the beginning, and that does not move. A record that
 # is sent late is late by its wait, so a latency that is measured from the due time leaves nothing
 # out. With a latency from the time of sending, the stall of one record would show once, and not for
@@ -87,8 +85,6 @@ class UnpacedSchedule:
 
 
 # --- which record is next -------------------------------------------------------------------------
-#
-# which record is next
 #
 # Partitions take turns. Where records have keys, the keys do, and a turn is that of the key's
 # partition. Each partition may have so many records without an outcome, its share. The turn of a

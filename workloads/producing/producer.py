@@ -1,17 +1,17 @@
 """The producer of one cell: ``python -m ackproof.workloads.producing.producer SPEC.json``.
 
-At a rate it sends in an open loop (``workloads.producing.pacing``): how much it sends does not
-depend on how fast that is acknowledged. Partitions take turns, and share
+It sends at its rate in an open loop (``workloads.producing.pacing``): how many records it sends
+does not depend on how fast the brokers acknowledge them. Partitions take turns, and share
 ``queue.buffering.max.messages``. If the client's queue is full all the same (its limit in bytes),
 the refusal is recorded as a ``fail``.
 
 SIGTERM stops it. It sends no more, what is under way gets ``message.timeout.ms`` to resolve, and
 the rest is purged and becomes ``info``.
 
-A fatal client error ends a session (idempotence lost its sequence, as it may where acked records
-are lost). librdkafka takes no more records then, and what is under way is purged and becomes
-``info``. The producer goes on in another session, with a client of its own and under another number
-(``history.sessions``).
+A fatal client error ends a session. An idempotent producer has one when the sequence numbers of a
+partition no longer fit, for example because the brokers lost acked records. librdkafka takes no
+more records then, and what is under way is purged and becomes ``info``. The producer goes on in
+another session, with a client of its own and under another number (``history.sessions``).
 
 Without idempotence a new session would repair nothing, and the producer ends with exit status 1. A
 client that knows no broker any more (``workloads.known_brokers``) ends a session of any producer.
@@ -44,11 +44,9 @@ from ackproof.workloads.unresolved import FEW
 
 # --- delivery reports -----------------------------------------------------------------------------
 #
-# delivery reports
-#
 # A record that was acknowledged in another partition than it was sent to is recorded as
-# acknowledged without an offset, because no offset of its own partition is its. The checkers then
-# miss it there (``lost``) and find it in the other one, to which it was never sent (``phantom``).
+# acknowledged without an offset, because it has no offset in its own partition. The checkers then
+# find it ``lost`` there, and ``phantom`` in the partition to which it was never sent.
 
 _log = logging.getLogger(__name__)
 

@@ -35,8 +35,6 @@ from ackproof.workloads.spec import FINAL_READ, Config, FinalReadSpec, Specifica
 
 # --- bounds of the logs ---------------------------------------------------------------------------
 #
-# bounds of the logs
-#
 # A partition without a leader makes only its own question wait: each question has a time limit and
 # goes to the back of the queue when it failed. Questions and reading do not wait for each other
 # either. Confluent-kafka (2.16) lets one thread at a time into a consumer, so an administrator is

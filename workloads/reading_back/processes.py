@@ -48,8 +48,6 @@ def apart(reader: Client, left_s: float) -> Client:
 
 # --- one process for each topic or partition ------------------------------------------------------
 #
-# one process for each topic or partition
-#
 # A broker that serves what is no batch ends librdkafka 2.16: half a page of it was written, so its
 # header is right, and its records are zeros. librdkafka loses its place behind a wrong CRC
 # (``check.crcs``) and asserts (``rd_slice_narrow_copy``). It does not say whose batch it was, and

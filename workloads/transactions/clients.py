@@ -207,8 +207,6 @@ def _call_failed(error: KafkaError) -> CallFailed:
 
 # --- a program under test -------------------------------------------------------------------------
 #
-# a program under test
-#
 # Each session has a program of its own, which is killed when the session is over: a library that is
 # asked to close may abort what is open. A program that breaks a rule ends its client, with
 # everything that was recorded: see :mod:`workloads.foreign.producer`.

@@ -80,7 +80,11 @@ Assignment = Mapping[int, tuple[BrokerId, ...]]
 
 
 class Refused(Exception):
-    """The rejection of a client's request, with the error code; ``none`` means success."""
+    """The rejection of a client's request, with the error code.
+
+    Requests about several resources collect one for each, and ``none`` stands for those that were
+    accepted.
+    """
 
     def __init__(self, error: ErrorCode, text: str) -> None:
         super().__init__(text)
@@ -89,7 +93,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A requested topic. None means the broker's default. ``assignment`` excludes the counts."""
+    """A requested topic. None means the broker's default. A request has either ``assignment`` or
+    the two counts."""
 
     name: str
     partitions: int | None = None
@@ -100,8 +105,8 @@ class TopicSpec:
 
 PARTITIONS_MAX = 10_000
 """The limit for new partitions of one topic in one request, as in Kafka since 3.3 (KRaft; with
-ZooKeeper there is no limit). A number is quickly sent, and the broker would assign replicas to
-each."""
+ZooKeeper there is no limit). A small request with a large number would cost the broker much work,
+because it assigns replicas to each partition."""
 
 
 def _check_may_exist(name: str) -> None:
@@ -126,8 +131,8 @@ class Topics:
         self._metadata = metadata
 
     def validate(self, spec: TopicSpec) -> Assignment:
-        """Return the replicas by partition for a topic that may be created, as far as the cache
-        knows.
+        """Return the replicas by partition for a topic that may be created, according to the
+        metadata cache. Another broker may create a topic of that name at the same time.
 
         Raises:
             Refused: the topic may not be created, with the reason.
@@ -282,8 +287,9 @@ class Topics:
                 ErrorCode.invalid_topic_exception,
                 f"Topic name {name!r} is not 1 to 249 letters, digits, '.', '_' and '-'.",
             )
-        # A name without partitions may be left by a creation whose broker died. If it counted as
-        # taken, it would never be cleaned up, and groups would have no coordinator for good.
+        # A name without partitions may be left by a creation whose broker died. A second creation
+        # completes it. If the name counted as taken, __consumer_offsets could never be created
+        # after such a death, and groups would have no coordinator for good.
         if name in self._metadata.topics:
             raise Refused(ErrorCode.topic_already_exists, f"Topic {name!r} already exists.")
         for other in set(self._metadata.names) - {name}:
@@ -307,8 +313,8 @@ class Topics:
                 f"Replication factor {factor} with {len(alive)} brokers alive.",
             )
         # The start differs by topic. Otherwise the same broker would lead every topic of one
-        # partition. Kafka draws it at random. By the name it is the same in every run, and rotates
-        # for t-1, t-2.
+        # partition. Kafka draws it at random. By the name it is the same in every run, and topics
+        # t-1, t-2 and t-3 start at successive brokers.
         return assign_replicas(alive, partitions, factor, start=java_hash(spec.name))
 
     def _check_assignment(self, spec: TopicSpec) -> Assignment:

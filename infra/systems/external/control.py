@@ -43,7 +43,7 @@ def carry_out(handle: BrokerControl, action: Action) -> None:
     Raises InfraError if that fails, or if the description does not name the action.
     """
     if action not in handle.actions:
-        raise InfraError(f"no command to {action} it is configured")
+        raise InfraError(f"no command is configured to {action} it")
     if not handle.commands:
         _in_docker(handle, action)
         return

@@ -66,7 +66,7 @@ def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
     for broker, back in sorted(left.down.items()):
         handle = left.described.handles.get(broker)
         if handle is None:
-            yield f"{server_name(broker)}: the campaign has no command that can {back} it"
+            yield f"{server_name(broker)}: no command is configured to {back} it"
             continue
         try:
             carry_out(handle, back)
@@ -85,9 +85,13 @@ def _remove(journal: Journal, left: Left, tell: Tell, within_s: float) -> Iterat
     except InfraError as failure:
         yield str(failure)
         return
+    timeout_s = min(within_s, _ANSWER_S)
     end = time.monotonic() + within_s
     while True:
-        problems = [*_groups(client, connection, left), *_topics(client, connection, left)]
+        problems = [
+            *_groups(client, left, timeout_s),
+            *_topics(client, connection, left, timeout_s),
+        ]
         if not problems or time.monotonic() >= end:
             break
         time.sleep(_PAUSE_S)
@@ -99,32 +103,35 @@ def _remove(journal: Journal, left: Left, tell: Tell, within_s: float) -> Iterat
     tell(f"deleted: {', '.join((*left.topics, *left.groups))}")
 
 
-def _groups(client: AdminClient, connection: Mapping[str, str], left: Left) -> Iterator[str]:
+def _groups(client: AdminClient, left: Left, timeout_s: float) -> Iterator[str]:
     """Yield why the groups are not all gone.
 
-    A cluster that cannot create the topic of committed offsets has no coordinator and no groups.
-    A cluster that has the topic may be without a coordinator for a while, for example just after
-    its brokers were started again. Its groups still exist then.
+    A cluster without the topic of committed offsets has no coordinator and no groups. A cluster
+    that has the topic may be without a coordinator for a while, for example just after its brokers
+    were started again. Its groups still exist then.
     """
     if not left.groups:
         return
-    futures = client.delete_consumer_groups(list(left.groups), request_timeout=_ANSWER_S)
+    futures = client.delete_consumer_groups(list(left.groups), request_timeout=timeout_s)
     refusals = _refusals(futures)
-    if any(one.code() == KafkaError.COORDINATOR_NOT_AVAILABLE for one in refusals.values()):
-        try:
-            if not ProbingObserver(connection).described([_OFFSETS_TOPIC]):
-                return
-        except ViewUnavailable as unavailable:
-            yield str(unavailable)
-            return
-    yield from _in_words(refusals)
+    if not refusals:
+        return
+    try:
+        topics = client.list_topics(timeout=timeout_s).topics
+    except KafkaException as failure:
+        yield failure.args[0].str()
+        return
+    if _OFFSETS_TOPIC in topics:
+        yield from _in_words(refusals)
 
 
-def _topics(client: AdminClient, connection: Mapping[str, str], left: Left) -> Iterator[str]:
+def _topics(
+    client: AdminClient, connection: Mapping[str, str], left: Left, timeout_s: float
+) -> Iterator[str]:
     """Yield why the topics are not all gone. A topic counts as deleted when no broker knows it."""
     if not left.topics:
         return
-    futures = client.delete_topics(list(left.topics), request_timeout=_ANSWER_S)
+    futures = client.delete_topics(list(left.topics), request_timeout=timeout_s)
     refusals = _refusals(futures)
     if refusals:
         yield from _in_words(refusals)
