@@ -1,11 +1,13 @@
 """Tables of a campaign's consumers, groups and transactions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ackproof.checkers.checks.read_counts import added
 from ackproof.checkers.checks.transaction_history import SUMMARIES
 from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
+from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.rows import UNKNOWN, number
 
 # --- consumers and groups -------------------------------------------------------------------------
@@ -34,6 +36,8 @@ GROUP_COUNTS = {
 }
 
 OF_TAIL_READERS = ("unseen", "unread")
+Counts = TypeVar("Counts", ClientCounts, GroupCounts)
+
 NOTHING = "-"
 TAIL_READER = "tail reader"
 
@@ -89,15 +93,21 @@ class TextTable:
     lines: tuple[tuple[str, ...], ...]
 
 
-def consumer_tables(result: CampaignResult) -> tuple[TextTable, ...]:
-    """Return the tables of the clients and of the groups, without empty ones."""
-    clients, groups = result.consumption.clients, result.consumption.groups
+def consumer_tables(result: CampaignResult, titles: Mapping[CellKey, str]) -> tuple[TextTable, ...]:
+    """Return the tables of the clients and of the groups, without empty ones. ``titles`` are the
+    names of the cells for readers."""
+    clients = [_titled(one, titles) for one in result.consumption.clients]
+    groups = [_titled(one, titles) for one in result.consumption.groups]
     several = len({one.run for one in clients}) > 1
     found = (
         _table(("cell", "client", "group"), CLIENT_COUNTS, map(_client, clients), several),
         _table(("cell", "group"), GROUP_COUNTS, map(_group, groups), several),
     )
     return tuple(table for table in found if table.lines)
+
+
+def _titled(one: Counts, titles: Mapping[CellKey, str]) -> Counts:
+    return replace(one, cell=titles.get((one.run, one.cell), one.cell))
 
 
 def consumers_in_short(result: CampaignResult) -> TextTable | None:
@@ -171,12 +181,12 @@ TRANSACTION_MEANINGS: Mapping[str, str] = {
 """The meanings of the headings, for the page."""
 
 
-def transactions_table(result: CampaignResult) -> TextTable | None:
+def transactions_table(result: CampaignResult, titles: Mapping[CellKey, str]) -> TextTable | None:
     """Return the table of transactions, or None if no cell has any."""
     lines = [
         (
             str(cell.run),
-            cell.cell,
+            titles.get((cell.run, cell.cell), cell.cell),
             cell.settings.isolation,
             *map(number, (told.committed, told.not_committed, told.unknown)),
             *(number(told.found.get(anomaly)) for anomaly in SUMMARIES),

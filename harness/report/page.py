@@ -174,7 +174,7 @@ def render(
         },
         **_noticed(result, cells, leading),
         **_checks(cells, first_rows or {}),
-        **_client_tables(result),
+        **_client_tables(result, cells),
         **_drawn(pictures or Pictures(), lines or {}),
         **_lost(windows, cells),
         **_campaign(campaign),
@@ -206,11 +206,12 @@ def _checks(
     }
 
 
-def _client_tables(result: CampaignResult) -> dict[str, Any]:
+def _client_tables(result: CampaignResult, cells: Sequence[CellRow]) -> dict[str, Any]:
+    titles = {(cell.run, cell.cell): cell.title for cell in cells}
     return {
-        "consumption": clients.consumer_tables(result),
+        "consumption": clients.consumer_tables(result, titles),
         "meanings": clients.CONSUMER_MEANINGS,
-        "transactions": clients.transactions_table(result),
+        "transactions": clients.transactions_table(result, titles),
         "of_transactions": clients.TRANSACTION_MEANINGS,
     }
 

@@ -19,7 +19,12 @@ from ackproof.checkers.verdict import (
     Verdict,
 )
 from ackproof.harness.report import page, verdict
-from ackproof.harness.report.clients import CLIENT_COUNTS, CONSUMER_MEANINGS, GROUP_COUNTS
+from ackproof.harness.report.clients import (
+    CLIENT_COUNTS,
+    CONSUMER_MEANINGS,
+    GROUP_COUNTS,
+    consumer_tables,
+)
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.terminal import print_result
 from tests.support.builders.results import cell_result
@@ -140,3 +145,11 @@ def test_names_are_escaped() -> None:
     html = page_of(result(wicked, groups=(replace(GROUP, cell=script, group=script),)))
     assert script not in html
     assert "&lt;script&gt;alert(3)" in html
+
+
+def test_cells_of_consumers_are_named_for_readers() -> None:
+    told = result(MEMBER, groups=(GROUP,))
+    (clients_of, groups_of) = consumer_tables(told, {(1, "c"): "acks=all, min ISR 2"})
+    for table in (clients_of, groups_of):
+        assert {line[0] for line in table.lines} == {"acks=all, min ISR 2"}
+    assert {line[0] for line in consumer_tables(told, {})[0].lines} == {"c"}
