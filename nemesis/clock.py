@@ -367,21 +367,21 @@ def _to_and_fro(parameters: Parameters) -> Rhythm:
 
 STEP_CLOCK = ClockFault(
     name="step-clock",
-    summary="set the servers' clocks ahead or back until the end",
+    summary="set the servers' clocks ahead or back; they are right again at the end",
     parameters=ClockStepParameters,
     effect=_step,
     bite=stepped,
 )
 FAST_CLOCK = ClockFault(
     name="fast-clock",
-    summary="run the servers' clocks too fast or too slowly until the end",
+    summary="run servers' clocks too fast or too slowly; they are right again at the end",
     parameters=Paced,
     effect=_pace,
     bite=at_another_pace,
 )
 STROBE_CLOCK = ClockFault(
     name="strobe-clock",
-    summary="make the servers' clocks jump to and fro until the end",
+    summary="make the servers' clocks jump to and fro; they are right again at the end",
     parameters=ClockStrobeParameters,
     effect=_jump,
     bite=strobing,

@@ -461,7 +461,8 @@ class Fault(Protocol):
 
     @property
     def summary(self) -> str:
-        """The line in the catalogue, which says what it does."""
+        """The line in the catalogue, which says what it does. Up to its first semicolon it is the
+        short form."""
 
     @property
     def aim(self) -> Aim: ...

@@ -191,8 +191,8 @@ EXPIRE_SESSION = SessionFault(
 )
 CONFLICTED_NODE = SessionFault(
     name="conflicted-node",
-    summary="end brokers' ZooKeeper sessions and hold their znodes in /brokers/ids by another "
-    "one, so that they cannot register until the end",
+    summary="let another ZooKeeper session own brokers' znodes; their sessions end, and they "
+    "cannot register in /brokers/ids until the end",
     effect=RegistrationOccupation,
     bite=lambda injection: occupied(injection, RegistrationOccupation),
     full_effect_ms=expiry_ms,

@@ -8,13 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.plan.stories import catalogue
+from ackproof.harness.cli import cli
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.targets import expressions
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "campaigns.md").read_text(encoding="utf-8")
+EXTERNAL = (ROOT / "docs" / "your-cluster.md").read_text(encoding="utf-8")
+ON_EXTERNAL_PAGE = {"SecretSpec", "HandSpec", "CommandsSpec", "SshSpec"}
+"""The sections of a campaign file whose keys ``docs/your-cluster.md`` describes."""
+
+HEADLINE_WORDS_MAX = 8
 
 
 def test_nothing_is_stale() -> None:
@@ -40,6 +48,9 @@ def test_each_key_has_a_description() -> None:
     for section, key, node in keys():
         meaning = node.get("description", "")
         assert len(meaning) > 8, f"{section}.{key}: write it below the field of the model"
+        if section in ON_EXTERNAL_PAGE:
+            assert re.search(rf"(?:`|\b){re.escape(key)}(?:`|:)", EXTERNAL), f"{section}.{key}"
+            continue
         assert re.search(
             rf"^\| [^|]*`{re.escape(key)}`[^|]* \|.*\| {re.escape(meaning)} \|$",
             PAGE,
@@ -47,14 +58,25 @@ def test_each_key_has_a_description() -> None:
         )
 
 
-def test_every_fault_and_every_parameter_is_in_the_reference() -> None:
+def test_each_fault_and_story_is_in_the_reference_with_a_short_headline() -> None:
+    entries = {name: story.summary for name, story in catalogue().items()}
+    entries |= {fault.name: fault.summary for fault in FAULTS.values()}
+    for name, summary in entries.items():
+        headline = summary.partition(";")[0]
+        assert f"| `{name}` | {headline} |" in PAGE
+        assert len(headline.split()) <= HEADLINE_WORDS_MAX, name
+
+
+def test_command_prints_each_fault_parameter_with_its_meaning_and_values() -> None:
     for fault in FAULTS.values():
-        assert f"| `{fault.name}` | {fault.summary} |" in PAGE
+        printed = " ".join(CliRunner().invoke(cli, ["faults", fault.name]).output.split())
+        properties = fault.parameters.model_json_schema().get("properties", {})
         for name, field in fault.parameters.model_fields.items():
-            row = re.search(rf"^\| [^|]*`{fault.name}`[^|]* \| `{name}` \|.*$", PAGE, re.MULTILINE)
-            assert row, f"{fault.name}.{name}"
+            assert name in printed, f"{fault.name}.{name}"
             assert field.description
-            assert field.description in row[0]
+            assert field.description.split()[0] in printed
+            for value in properties[name].get("enum", ()):
+                assert str(value) in printed, f"{fault.name}.{name}: {value}"
 
 
 def test_every_form_of_a_target_is_in_the_reference() -> None:

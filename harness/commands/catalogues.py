@@ -1,6 +1,7 @@
 """``ackproof faults | systems | clients | workloads | checkers``: the catalogues."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 import click
 from pydantic import BaseModel
@@ -13,6 +14,7 @@ from rich.text import Text
 from ackproof import nemesis
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.config.suggestions import unknown
+from ackproof.harness.campaign.docs.reference import number
 from ackproof.harness.campaign.plan.faults import as_written
 from ackproof.harness.campaign.plan.stories import Story, catalogue
 from ackproof.harness.campaign.problems import places
@@ -223,11 +225,24 @@ def _story(named: tuple[str, Story]) -> Group:
 
 
 def _parameters(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    nodes = model.model_json_schema(by_alias=False).get("properties", {})
     for name, field in model.model_fields.items():
+        values = _values(nodes.get(name, {}))
+        meaning = f"{field.description or ''}{f' ({values})' if values else ''}".lstrip()
         if field.is_required():
-            yield f"{name} (required)", field.description or ""
+            yield f"{name} (required)", meaning
             continue
-        yield as_written({name: field.default}) or f"{name} (not set)", field.description or ""
+        yield as_written({name: field.default}) or f"{name} (not set)", meaning
+
+
+def _values(node: Mapping[str, Any]) -> str:
+    """Return the values or the range that a parameter allows; empty if its type allows all."""
+    if "enum" in node:
+        return ", ".join(map(str, node["enum"]))
+    if node.get("type") in ("integer", "number"):
+        return number(node).replace("integer", "")
+    inner = (*node.get("anyOf", ()), *([node["items"]] if "items" in node else []))
+    return ", ".join(filter(None, map(_values, inner)))
 
 
 def _two_columns(rows: Iterable[tuple[str, str]]) -> Padding:

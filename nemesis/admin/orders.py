@@ -208,7 +208,7 @@ def _returned(injection: Injection) -> Sequence[Look]:
 
 REASSIGN = OrderFault(
     name="reassign",
-    summary="move replicas of partitions to other brokers, and back at the end",
+    summary="move replicas of partitions to other brokers; move them back at the end",
     aim=Aim.PARTITIONS,
     makes=_reassign,
     bite=lambda injection: [orders_seen.moved(injection)],
@@ -226,7 +226,7 @@ ELECT_PREFERRED = OrderFault(
 )
 ELECT_UNCLEAN = OrderFault(
     name="elect-unclean",
-    summary="let any replica lead partitions whose ISR is offline, which accepts a loss",
+    summary="elect any replica if the ISR is offline; this accepts a loss",
     aim=Aim.PARTITIONS,
     makes=_elect_uncleanly,
     bite=lambda injection: [orders_seen.elected_uncleanly(injection)],
@@ -236,7 +236,7 @@ ELECT_UNCLEAN = OrderFault(
 )
 ALTER_MIN_ISR = OrderFault(
     name="alter-min-isr",
-    summary="set min.insync.replicas of topics to another value until the end",
+    summary="set another min.insync.replicas for topics until the end",
     aim=Aim.TOPICS,
     makes=_alter_min_isr,
     bite=lambda injection: [orders_seen.configured(injection)],
@@ -245,7 +245,7 @@ ALTER_MIN_ISR = OrderFault(
 )
 REMOVE_BROKER = OrderFault(
     name="remove-broker",
-    summary="move all replicas away from brokers and terminate these; undo that at the end",
+    summary="move all replicas off brokers and terminate these; undo that at the end",
     aim=Aim.BROKERS,
     makes=_remove,
     bite=_removed,
@@ -331,7 +331,7 @@ def _healed(injection: Injection) -> Sequence[Look]:
 
 ADD_BROKER = OrderFault(
     name="add-broker",
-    summary="add brokers with new ids and move replicas to them; undo that at the end",
+    summary="add brokers and move replicas to them; they get new ids, and leave at the end",
     aim=Aim.PARTITIONS,
     makes=_add,
     bite=_bitten,

@@ -121,27 +121,26 @@ def _delete_records(
 
 CREATE_TOPIC = Churn(
     name="create-topic",
-    summary="create topics of its own on the target's brokers; delete them at the end",
+    summary="create further topics on the target's brokers; delete them at the end",
     then=lambda _topic, _parameters: (),
     bite=seen.topics_led,
 )
 GROW_TOPIC = Churn(
     name="grow-topic",
-    summary="create topics of its own and add partitions; delete them at the end",
+    summary="create further topics and add partitions; delete them at the end",
     then=_grow,
     bite=seen.topics_led,
     parameters=TopicGrowthParameters,
 )
 DELETE_TOPIC = Churn(
     name="delete-topic",
-    summary="create topics of its own and delete them",
+    summary="create further topics and delete them",
     then=_delete,
     bite=lambda injection: seen.topics_gone(injection, by_order=True),
 )
 DELETE_RECORDS = Churn(
     name="delete-records",
-    summary="write records to topics of its own and delete half of them; delete the topics at "
-    "the end",
+    summary="write records to further topics and delete half; delete the topics at the end",
     then=_delete_records,
     bite=seen.records_gone,
 )
@@ -200,7 +199,7 @@ def _delete_below(
 
 ADD_PARTITIONS = OrderFault(
     name="add-partitions",
-    summary="add partitions to topics of the workload for good; producers do not use them",
+    summary="add partitions to the workload's topics for good; producers do not use them",
     aim=Aim.TOPICS,
     makes=_add,
     bite=lambda injection: [seen.topics_led(injection)],
@@ -209,7 +208,7 @@ ADD_PARTITIONS = OrderFault(
 )
 ADVANCE_LOG_START = OrderFault(
     name="advance-log-start",
-    summary="delete the records of partitions of the workload below an offset for good",
+    summary="delete records below an offset for good; in partitions of the workload",
     aim=Aim.PARTITIONS,
     makes=_delete_below,
     bite=lambda injection: [seen.begins_later(injection)],

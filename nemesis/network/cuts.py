@@ -247,7 +247,7 @@ def _shuffled(target: Target, rng: random.Random) -> list[str]:
 
 ISOLATE = NetworkFault(
     name="isolate",
-    summary="cut nodes off from all servers: brokers, which clients still reach, or client nodes",
+    summary="cut nodes off from all servers; brokers, which clients still reach, or client nodes",
     aim=Aim.NODES,
     parameters=ServiceCutParameters,
     shape=_isolate,
@@ -255,7 +255,7 @@ ISOLATE = NetworkFault(
 )
 CUT = NetworkFault(
     name="cut",
-    summary="cut links: A -> B in one direction, A <-> B in both",
+    summary="cut links; A -> B in one direction, A <-> B in both",
     aim=Aim.LINKS,
     parameters=ServiceParameters,
     shape=_cut,
@@ -263,7 +263,7 @@ CUT = NetworkFault(
 )
 MINORITY = NetworkFault(
     name="minority",
-    summary="cut a minority of the target off from all other servers; clients still reach it",
+    summary="cut a minority of the target off; no other server reaches it, but clients do",
     aim=Aim.SERVERS,
     parameters=CutParameters,
     shape=_minority,
@@ -271,7 +271,7 @@ MINORITY = NetworkFault(
 )
 HALVES = NetworkFault(
     name="halves",
-    summary="split the nodes into a majority and a minority; the direction is the minority's",
+    summary="split nodes into a majority and a minority; the direction is the minority's",
     aim=Aim.NODES,
     parameters=CutParameters,
     shape=_halves,
@@ -279,7 +279,7 @@ HALVES = NetworkFault(
 )
 MAJORITIES_RING = NetworkFault(
     name="majorities-ring",
-    summary="let every node reach a majority, each a different one",
+    summary="let each node reach a different majority",
     aim=Aim.NODES,
     parameters=Parameters,
     shape=_majorities_ring,
@@ -287,7 +287,7 @@ MAJORITIES_RING = NetworkFault(
 )
 BRIDGE = NetworkFault(
     name="bridge",
-    summary="split the nodes into two halves and one node that reaches both",
+    summary="split nodes into halves joined by one node",
     aim=Aim.NODES,
     parameters=Parameters,
     shape=_bridge,

@@ -214,7 +214,7 @@ def _slow_link(link: Link, _service: Service | None, parameters: Parameters) -> 
 
 FLAP = LinkFault(
     name="flap",
-    summary="cut and heal links repeatedly, in a rhythm drawn from the seed",
+    summary="cut and heal links repeatedly; the seed draws the rhythm",
     parameters=Flapping,
     needs=frozenset({Capability.CUT_LINKS}),
     effect=lambda link, service, _parameters: OnLink(link, CUT, service),
@@ -234,7 +234,7 @@ LOSSY = LinkFault(
 )
 RESET = LinkFault(
     name="reset",
-    summary="reset connections over links by TCP RST, and refuse new ones",
+    summary="reset connections over links by TCP RST; refuse new ones",
     parameters=ConnectionResetParameters,
     needs=frozenset({Capability.RESET_LINKS}),
     effect=_reset_link,

@@ -200,9 +200,7 @@ class CommandFault:
     """
 
     name: ClassVar[str] = COMMAND
-    summary: ClassVar[str] = (
-        "run commands of your own, such as kubectl or tc, with proof of their effect"
-    )
+    summary: ClassVar[str] = "run your own commands and prove their effect; such as kubectl or tc"
     aim: ClassVar[Aim] = Aim.NODES
     parameters: ClassVar[type[Parameters]] = CommandParameters
     needs: ClassVar[frozenset[Capability]] = frozenset()

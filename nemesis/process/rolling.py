@@ -435,13 +435,13 @@ def _final(injection: Injection) -> Look:
 
 UPGRADE = RollingChange(
     name="upgrade",
-    summary="change servers to the newer release one by one, controllers first; they keep it",
+    summary="change servers to the newer release; one by one, controllers first, and they keep it",
     stage=Stage.AFTER,
     parameters=Upgraded,
 )
 DOWNGRADE = RollingChange(
     name="downgrade",
-    summary="change servers back to the older release one by one, brokers first; they keep it",
+    summary="change servers back to the older release; one by one, brokers first, and they keep it",
     stage=Stage.BEFORE,
     parameters=Rolled,
 )

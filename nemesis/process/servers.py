@@ -145,18 +145,18 @@ def _ended_by(parameters: Parameters) -> Sequence[Makes]:
 
 KILL = ProcessFault(
     name="kill",
-    summary="kill -9 the target's processes and restart them at the end",
+    summary="kill -9 the target's processes; restart them at the end",
     makes=lambda _: (ProcessKill,),
 )
 TERMINATE = ProcessFault(
     name="terminate",
-    summary="SIGTERM the target's processes and restart them at the end",
+    summary="SIGTERM the target's processes; restart them at the end",
     makes=lambda _: (Terminate,),
     in_the_end=_deposed,
 )
 RESTART = ProcessFault(
     name="restart",
-    summary="end the target's processes and restart them at once",
+    summary="end and at once restart the target's processes",
     makes=_ended_by,
     in_the_end=None,
     full_effect_ms=lambda _: 0,

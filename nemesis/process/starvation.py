@@ -173,7 +173,7 @@ STARVE_CPU = Starvation(
 )
 STARVE_MEMORY = Starvation(
     name="starve-memory",
-    summary="limit the memory of the target's processes, which are killed if they need more",
+    summary="limit the memory of the target's processes; they are killed if they need more",
     effects=_memory,
     what=LimitedResource.MEMORY,
     counter="hits",

@@ -220,7 +220,7 @@ DISK_FAILURE = StorageFault(
 )
 READ_ONLY = StorageFault(
     name="read-only",
-    summary="make the file system read-only until the end, as ext4 does after an error",
+    summary="make the file system read-only until the end; ext4 does so after an error",
     parameters=DiskFailureParameters,
     makes=_failing("read-only"),
     bite=[disks_seen.refused],
@@ -238,7 +238,7 @@ SLOW_DISK = StorageFault(
 )
 BIT_FLIP = StorageFault(
     name="bit-flip",
-    summary="flip one bit of a segment for good, while the broker runs or is down",
+    summary="flip one bit of a segment for good; the broker runs or is down meanwhile",
     parameters=BitFlipParameters,
     makes=_flipping,
     bite=[disks_seen.damaged],
@@ -250,7 +250,7 @@ BIT_FLIP = StorageFault(
 # excused.
 CORRUPT_INDEX = StorageFault(
     name="corrupt-index",
-    summary="flip one bit of an index, or of each, for good, while the broker is down or runs",
+    summary="flip one bit of an index for good; or of each, while the broker is down or runs",
     parameters=IndexCorrupted,
     makes=_flipping,
     bite=[disks_seen.damaged],

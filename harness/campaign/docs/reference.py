@@ -1,5 +1,5 @@
 """The reference of the campaign file, ``docs/campaigns.md``, generated from its JSON Schema, the
-catalogue of faults and the limits.
+catalogue of faults.
 
 The text outside the tables is in ``reference.md`` beside this module.
 """
@@ -13,14 +13,14 @@ from typing import Any
 from ackproof.config.schemas import Schema
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.plan.stories import catalogue
-from ackproof.harness.campaign.problems import sizes
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.interface import Fault
 from ackproof.nemesis.targets import expressions
 
 _WORDS = {"string": "text", "boolean": "boolean", "object": "mapping"}
 _LISTED_MAX = 10
 """The most values that a type lists. For more, the meaning of the key says where to find them."""
+_ON_ANOTHER_PAGE = "cluster.external."
+"""The path of the sections that ``docs/your-cluster.md`` describes."""
 
 
 def page() -> str:
@@ -28,10 +28,9 @@ def page() -> str:
     text = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
     parts = {
         "{keys}": "\n".join(_keys()),
-        "{faults}": "\n".join(_faults()),
+        "{faults}": "\n".join(_table(("fault", "effect", "target"), _faults())),
         "{stories}": "\n".join(_table(("story", "effect", "replicas", "source"), _stories())),
         "{targets}": "\n".join(_table(("form", "meaning"), _targets())),
-        "{limits}": "\n".join(_table(("total", "confirmed above", "at most"), sizes.table())),
     }
     for place, part in parts.items():
         text = text.replace(place, part)
@@ -41,7 +40,8 @@ def page() -> str:
 def _keys() -> Iterator[str]:
     """Yield a table for the file, and one for each section, at the first key that holds it."""
     whole = schema()
-    paths = _paths(whole)
+    found = _paths(whole)
+    paths = {name: path for name, path in found.items() if not path.startswith(_ON_ANOTHER_PAGE)}
     yield from _rows(whole, paths)
     for name, path in paths.items():
         yield from ("", f"### `{path}`", "", whole["$defs"][name]["description"], "")
@@ -129,7 +129,7 @@ def _kind(node: Schema, paths: Mapping[str, str]) -> str:
     if node["type"] == "array":
         return f"list of {_kind(node['items'], paths)}"
     if node["type"] in ("integer", "number"):
-        return _number(node)
+        return number(node)
     return _WORDS[node["type"]]
 
 
@@ -146,7 +146,7 @@ def _either(nodes: Sequence[Schema], paths: Mapping[str, str]) -> str:
             return ", ".join(dict.fromkeys(_kind(one, paths) for one in some))
 
 
-def _number(node: Mapping[str, Any]) -> str:
+def number(node: Mapping[str, Any]) -> str:
     """Return the range of a number. Integers have no other mark if they have a range."""
     low, high = node.get("minimum"), node.get("maximum")
     if low is not None and high is not None:
@@ -160,20 +160,13 @@ def _number(node: Mapping[str, Any]) -> str:
     return f"number {bounds}".strip()
 
 
-def _faults() -> Iterator[str]:
-    catalogue = ((f"`{one.name}`", one.summary, one.aim.value) for one in FAULTS.values())
-    yield from _table(("fault", "effect", "target"), catalogue)
-    yield ""
-    parameters = (row for fault in FAULTS.values() for row in _parameters(fault))
-    yield from _table(("faults", "parameter", "type", "default", "meaning"), _merged(parameters))
+def _faults() -> Iterator[tuple[str, ...]]:
+    return ((f"`{one.name}`", _headline(one.summary), one.aim.value) for one in FAULTS.values())
 
 
-def _parameters(fault: Fault) -> Iterator[tuple[str, ...]]:
-    made = fault.parameters.model_json_schema()
-    for name, node in made.get("properties", {}).items():
-        node = {key: value for key, value in node.items() if key != "title"}
-        default = _default(name, node, made.get("required", ()))
-        yield f"`{fault.name}`", f"`{name}`", _kind(node, {}), default, node.get("description", "")
+def _headline(summary: str) -> str:
+    """Return what stands before the first semicolon; ``ackproof faults NAME`` prints the rest."""
+    return summary.partition(";")[0]
 
 
 def _merged(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
@@ -188,7 +181,7 @@ def _merged(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
 def _stories() -> Iterator[tuple[str, ...]]:
     for name, story in catalogue().items():
         replicas = str(story.replicas) if story.needs_topic else ""
-        yield f"`{name}`", story.summary, replicas, story.source
+        yield f"`{name}`", _headline(story.summary), replicas, story.source
 
 
 def _targets() -> Iterator[tuple[str, str]]:

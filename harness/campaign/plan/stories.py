@@ -96,7 +96,7 @@ class StoryStep(Section):
 class Story(Section):
     """A sequence of faults, which may be about one partition."""
 
-    summary: str
+    summary: str = Field(description="up to the first semicolon its headline in the catalogue")
     source: str = Field(description="the source of the observation")
     replicas: Annotated[int, Field(ge=1)] = Field(default=1, description="the least number needed")
     steps: Annotated[tuple[StoryStep, ...], Field(min_length=1)]

@@ -353,11 +353,6 @@ def too_much(draft: Draft, *, meant: bool) -> Iterator[Problem]:
     return _problems(_THEN, draft, meant)
 
 
-def table() -> Iterator[tuple[str, str, str]]:
-    """Yield every total, the amount above which it needs a confirmation, and the largest amount."""
-    return ((one.what, one.shown(one.asked), one.shown(one.most)) for one in (*_FIRST, *_THEN))
-
-
 def _problems(totals: Sequence[Total], draft: Draft, meant: bool) -> Iterator[Problem]:
     problems = (total.problem(draft, meant) for total in totals)
     return (problem for problem in problems if problem is not None)
