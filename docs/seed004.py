@@ -150,7 +150,11 @@ def measured(rates: Rates) -> str:
 
 
 def table(
-    groups: Mapping[str, Rates], name: str, findings: Mapping[str, tuple[str, Judge]]
+    groups: Mapping[str, Rates],
+    name: str,
+    findings: Mapping[str, tuple[str, Judge]],
+    *,
+    with_rates: bool = True,
 ) -> Iterator[str]:
     """Yield a row for each group: its rates, the finding that is judged, and the ratios.
 
@@ -158,13 +162,17 @@ def table(
         groups: The rates by what is the same in a row.
         name: The setting that differs within a row.
         findings: The finding of each group, and what judges it.
+        with_rates: Whether the rates are shown; False if another table has them.
     """
-    yield f"| | {name}: acks a second (range of rounds) | finding | ratios (95 %) |"
-    yield "| --- | --- | --- | --- |"
+    heads = [f"{name}: acks a second (range of rounds)"] * with_rates
+    heads = ["", *heads, "finding", "ratios (95 %)"]
+    yield f"| {' | '.join(heads)} |".replace("|  |", "| |")
+    yield f"| {' | '.join(['---'] * len(heads))} |"
     for group, rates in groups.items():
         finding, judge = findings[group]
         ratios, verdicts = judge(rates)
-        cells = (group, measured(rates), f"{finding}: **{conclusion(verdicts)}**")
+        rated = [measured(rates)] * with_rates
+        cells = (group, *rated, f"{finding}: **{conclusion(verdicts)}**")
         yield f"| {' | '.join(cells)} | {compared(ratios, verdicts)} |"
 
 
@@ -195,7 +203,7 @@ def by_acks(results: Results) -> Iterator[str]:
         for factor in ("1", "2", "4")
     }
     falls: tuple[str, Judge] = ("acks=0 > acks=1 > acks=all", more)
-    yield from table(groups, "acks", dict.fromkeys(groups, falls))
+    yield from table(groups, "acks", dict.fromkeys(groups, falls), with_rates=False)
     yield _picture("seed004-acks", lambda axes: _groups(axes, groups, "acks"))
 
 
