@@ -31,7 +31,7 @@ class Narrative:
         untold: Whether a later leader with an unknown log end may have come without them.
         late: By how much the last was acked after ``deposed_by`` was first observed, for clocks
             that differ by as much as possible; nanoseconds, or None if unknown.
-        without_session: The same time after the end of the ZooKeeper session of their leader was
+        without_session: The same time after the end of the registration of their leader was
             observed.
         faults: The faults that were active on their leader, or at all, until then.
         disks: The faults that took data from relevant disks.
@@ -433,7 +433,7 @@ def _late_words(narrative: Narrative) -> str:
         return ""
     if narrative.without_session is not None and narrative.without_session > 0:
         span = seconds(narrative.without_session)
-        spans.append(f"{span} after the end of its ZooKeeper session was observed")
+        spans.append(f"{span} after the end of its registration was observed")
     if narrative.late is not None and narrative.late > 0 and narrative.deposed_by is not None:
         span = seconds(narrative.late)
         spans.append(f"{span} after broker-{narrative.deposed_by.leader} was observed as leader")

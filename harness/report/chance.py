@@ -50,8 +50,8 @@ def bounds(found: int, of: int, doubt: float = DOUBT) -> tuple[float, float]:
 
 def bound(found: int, of: int) -> str:
     """Return the bounds that ``found`` of ``of`` independent trials give, in words: ``at most 15 %
-    each at 95 %``, ``0.25 to 45 % each at 95 %``."""
-    sure = f"% each at {100 * (1 - DOUBT):.0f} %"
+    (95 % confidence)``, ``0.25 to 45 % (95 % confidence)``."""
+    sure = f"% ({100 * (1 - DOUBT):.0f} % confidence)"
     if not found:
         return f"at most {_percent(below(of), ROUND_CEILING)} {sure}"
     low, high = bounds(found, of)

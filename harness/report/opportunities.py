@@ -135,9 +135,9 @@ def in_words(found: Sequence[Opportunity] | None, cells: Sequence[CellRow]) -> s
         return f"{one.lossy} of {one.faults} faults that could have lost a record lost one."
     return (
         f"0 losses in {_several(one.faults, 'fault')} that changed a leader or destroyed data "
-        f"while records were acknowledged: {one.words}; "
-        f"{_several(one.campaigns or 0, 'such campaign')} without a loss would show at most "
-        f"{100 * WANTED:.0f} % each."
+        f"while records were acknowledged, so such a fault loses records with a probability of "
+        f"{one.words}. {_several(one.campaigns or 0, 'such campaign')} without a loss would bound "
+        f"it by {100 * WANTED:.0f} %."
     )
 
 

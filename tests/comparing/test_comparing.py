@@ -161,8 +161,8 @@ def test_results_with_other_plugins_are_unlike(tmp_path: Path) -> None:
 def test_none_lost_is_bounded_by_the_faults_that_could_have_lost_some(tmp_path: Path) -> None:
     found = compare(results(tmp_path / "a"), results(tmp_path / "b", lost={"kill#1": 4}))
     assert shown(found)["lost"] == (
-        "0 of 1,000; 0 of 3 faults, at most 64 % each at 95 %",
-        "4 of 1,000; 1 of 3 faults, 0.84 to 91 % each at 95 %",
+        "0 of 1,000; 0 of 3 faults, at most 64 % (95 % confidence)",
+        "4 of 1,000; 1 of 3 faults, 0.84 to 91 % (95 % confidence)",
     )
 
 

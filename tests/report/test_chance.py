@@ -18,10 +18,10 @@ def binomial(found: int, of: int, proportion: float) -> float:
 @pytest.mark.parametrize(
     ("found", "of", "told"),
     [
-        (0, 18, "at most 16 % each at 95 %"),
-        (0, 1, "at most 95 % each at 95 %"),
-        (1, 10, "0.25 to 45 % each at 95 %"),  # R: binom.test(1, 10): 0.002529 0.445016
-        (10, 10, "69 to 100 % each at 95 %"),  # binom.test(10, 10): 0.6915 1
+        (0, 18, "at most 16 % (95 % confidence)"),
+        (0, 1, "at most 95 % (95 % confidence)"),
+        (1, 10, "0.25 to 45 % (95 % confidence)"),  # R: binom.test(1, 10): 0.002529 0.445016
+        (10, 10, "69 to 100 % (95 % confidence)"),  # binom.test(10, 10): 0.6915 1
     ],
 )
 def test_bound_covers_each_number_of_trials(found: int, of: int, told: str) -> None:

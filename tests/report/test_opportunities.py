@@ -118,8 +118,8 @@ def test_faults_count_once_for_all_cells_and_bound_the_risk() -> None:
     every = [one(f"kill#{n}", cell) for n in range(1, 19) for cell in ("c", "d")]
     sentence = in_words(every, kept_cells(["c", "d"]))
     assert "0 losses in 18 faults" in sentence
-    assert "at most 16 % each at 95 %" in sentence
-    assert "17 such campaigns without a loss would show at most 1 % each" in sentence
+    assert "at most 16 % (95 % confidence)" in sentence
+    assert "17 such campaigns without a loss would bound it by 1 %" in sentence
 
 
 def test_risk_is_reported_by_fault_class() -> None:

@@ -615,7 +615,7 @@ def test_swept_cluster_settings_are_shown(directory: Path) -> None:
     cells = tuple(replace(RESULT.cells[0], run=number) for number in (1, 2))
     page = page_of(directory, replace(RESULT, cells=cells))
     assert "brokers</th>" in page
-    assert "Run 2 (brokers=5): acks over time" in page
+    assert "Run 2 (brokers=5) over time" in page
 
 
 @pytest.mark.parametrize(("bound_ns", "told"), [(12_000_001, 13), (5, None), (None, None)])

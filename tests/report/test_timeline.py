@@ -95,7 +95,7 @@ def test_a_fault_of_a_story_is_shown_as_its_step(tmp_path: Path) -> None:
         ("kill#2", "rolling-restart#2: restart-1"),
         ("kill#3", ""),
     ]
-    picture = page[page.index("<svg", page.index("acks over time</h2>")) :]
+    picture = page[page.index("<svg", page.index("over time</h2>")) :]
     picture = picture[: picture.index("</svg>")]
     for name in ("crash-loop#1", "bounce-1", "rolling-restart#2", "restart-1", "kill#3"):
         assert f">{name}</text>" in picture
