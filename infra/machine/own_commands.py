@@ -284,7 +284,9 @@ def _left(path: Path) -> dict[int, OwnCommand]:
 
 
 def _command(written: Mapping[str, Any]) -> OwnCommand:
-    return OwnCommand(**{**written, "argv": tuple(written["argv"])})
+    # Up to version 0.2 the journal had the variables as ``told``.
+    values = {"variables" if key == "told" else key: value for key, value in written.items()}
+    return OwnCommand(**{**values, "argv": tuple(written["argv"])})
 
 
 def _require(command: OwnCommand, ended: CommandEnd) -> None:

@@ -261,12 +261,12 @@ def test_signal_on_the_way_inside_ends_the_run_in_one_line(inside) -> None:
     code = (
         "import pathlib, signal, threading\n"
         "from ackproof.harness.campaign.backends import go_inside\n"
-        "from ackproof.infra.machine.registry import Kind\n"
+        "from ackproof.infra.machine.registry import EntryKind\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
         # To this thread alone: libraries have threads that block nothing.
         "signal.pthread_kill(threading.get_ident(), signal.SIGINT)\n"
         "scratch = pathlib.Path('scratch')\n"
-        "go_inside(['--version'], 'run', kind=Kind.RUN, scratch=scratch, results=None)\n"
+        "go_inside(['--version'], 'run', kind=EntryKind.RUN, scratch=scratch, results=None)\n"
     )
     done = _python(inside, "-c", code)
     assert (done.returncode, done.stderr) == (3, "ackproof: interrupted\n")

@@ -37,8 +37,8 @@ def is_read(fifo: Path) -> bool:
 
 
 def test_command_gets_its_environment_and_its_directory(tmp_path: Path) -> None:
-    told = {"ACKPROOF_TARGET": "leader(t, 0)"}
-    command = shell('echo "$ACKPROOF_TARGET in $PWD"', told=told, directory=str(tmp_path))
+    variables = {"ACKPROOF_TARGET": "leader(t, 0)"}
+    command = shell('echo "$ACKPROOF_TARGET in $PWD"', variables=variables, directory=str(tmp_path))
     for dies_with_us in (False, True):
         ended = run(command, dies_with_us=dies_with_us)
         assert (ended.status, ended.said) == (0, f"leader(t, 0) in {tmp_path}")
@@ -124,6 +124,15 @@ def test_commands_of_a_dead_run_are_undone_in_reverse_and_retried(tmp_path: Path
     require_nothing_left(tmp_path)
 
 
+def test_journal_of_an_earlier_version_is_undone(tmp_path: Path) -> None:
+    run_directory = tmp_path / "runs" / "1"
+    run_directory.mkdir(parents=True)
+    heal = {"argv": ["sh", "-c", 'touch "$MARK"'], "told": {"MARK": str(tmp_path / "healed")}}
+    own_commands.append_entry(run_directory / FILE, {"inject": 1, "heal": heal})
+    restore(tmp_path, lambda _line: None)
+    assert (tmp_path / "healed").exists()
+
+
 def test_damaged_journal_is_reported(tmp_path: Path) -> None:
     run_directory = tmp_path / "runs" / "1"
     run_directory.mkdir(parents=True)
@@ -136,10 +145,10 @@ _KILLED = """
 import sys
 from pathlib import Path
 from ackproof.infra.machine.own_commands import FILE, OwnCommand, OwnCommands
-from ackproof.infra.machine.registry import Kind, Registry
+from ackproof.infra.machine.registry import EntryKind, Registry
 
 results, mark = Path(sys.argv[1]), sys.argv[2]
-Registry.open().add("mine", Kind.RUN, results=results)
+Registry.open().add("mine", EntryKind.RUN, results=results)
 commands = OwnCommands(results / "runs" / "1" / FILE)
 touch = OwnCommand(argv=("touch", mark))
 commands.inject(1, touch, OwnCommand(argv=("rm", mark)))
