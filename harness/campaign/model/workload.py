@@ -105,8 +105,7 @@ class WorkloadSpec(Section):
     """Tail readers of each cell: they read all partitions from the start, in no group. With the
     broker property `replica.selector.class:
     org.apache.kafka.common.replica.RackAwareReplicaSelector` all consumers read from followers
-    (KIP-392), because each broker gets a `broker.rack` of its own and the consumers take these as
-    `client.rack` in turn."""
+    (KIP-392): each broker has a rack of its own, and consumers take these in turn."""
     readers_where: Where = {}
     """[The cells](#values) with tail readers."""
     groups: tuple[GroupSpec, ...] = ()
