@@ -50,7 +50,7 @@ def found_out(early, *options: str) -> None:
     assert "during isolate#1" in result.stdout
     for shown in (CELL, "no-acked-record-lost", "isolate#1"):
         assert shown in page
-    assert len(re.findall(r"producer 0 sequence \d+", page)) >= cell["lost"], "all of them"
+    assert len(set(re.findall(r"producer 0 sequence \d+", page))) >= min(cell["lost"], 100)
 
 
 @pytest.mark.e2e
