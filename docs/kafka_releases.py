@@ -49,7 +49,7 @@ def table(results: Mapping[Path, VerdictDocument | None]) -> Iterator[str]:
     for directory, one in results.items():
         if one is None:
             release, quorum = directory.name.removeprefix("kafka-").split("-", 1)
-            yield f"| {release} | {quorum} | not run | | |"
+            yield f"| {release} | {quorum} | no result | | |"
             continue
         release = one.system.removeprefix("kafka:")
         acked = sum(cell.acked or 0 for cell in one.cells)

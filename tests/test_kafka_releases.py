@@ -9,6 +9,6 @@ sys.path.insert(0, str(DOCS))
 from kafka_releases import table  # noqa: E402
 
 
-def test_release_without_a_verdict_is_shown_as_not_run() -> None:
+def test_release_without_a_verdict_has_no_result() -> None:
     *_, row = table({Path("results/kafka-4.4.0-combined-kraft"): None})
-    assert row == "| 4.4.0 | combined-kraft | not run | | |"
+    assert row == "| 4.4.0 | combined-kraft | no result | | |"
