@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +34,7 @@ _SHA512 = (
     "e9d12a883a91630c9f3015b1363840cf152a4fc8e7ec0ec9592033520292935f"
 )
 """The SHA-512 of its jar, as Maven Central publishes it beside the jar."""
-_MAVEN = "https://repo1.maven.org/maven2/org/apache/kafka/kafka-clients"
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 _JARS = (
     "slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl", "lz4-java", "snappy-java",
     "zstd-jni",
@@ -50,7 +49,6 @@ machine, and nodes have others."""
 _GO_DIRECTORY = Path("/usr/local/go/bin")
 """The directory of Go's own archive by its instructions; often not in PATH."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_FETCHED_WITHIN_S = 600
 _BUILT_WITHIN_S = 900
 
 
@@ -101,8 +99,8 @@ def _made_aside(directory: Path) -> Iterator[Path]:
 
 
 def _build_java(into: Path) -> None:
-    compiler = _compiler("javac", "a JDK (Debian: apt-get install default-jdk-headless)")
-    _fetch(into / f"kafka-clients-{KAFKA_CLIENTS}.jar")
+    compiler = _program("javac", "a JDK (Debian: apt-get install default-jdk-headless)")
+    _fetch(into)
     for jar in jars_of_spark(_JARS):
         shutil.copyfile(jar, into / jar.name)
     source = SOURCES / "java" / f"{JAVA_CLASS}.java"
@@ -120,7 +118,7 @@ def _pack(classes: Path, jar: Path) -> None:
 
 
 def _build_franz_go(into: Path) -> None:
-    compiler = _compiler("go", "Go 1.25 or newer (https://go.dev/dl)", _GO_DIRECTORY)
+    compiler = _program("go", "Go 1.25 or newer (https://go.dev/dl)", _GO_DIRECTORY)
     _run(
         [compiler, *_GO, str(into / GO_BINARY), "."],
         directory=SOURCES / "franz-go",
@@ -135,23 +133,21 @@ LIBRARIES: Mapping[str, Callable[[Path], None]] = {
 """The functions that make the program of each library, in a directory."""
 
 
-def _compiler(name: str, remedy: str, beside: Path | None = None) -> str:
+def _program(name: str, remedy: str, beside: Path | None = None) -> str:
     found = shutil.which(name) or (beside and shutil.which(name, path=str(beside)))
     if not found:
         raise InfraError(f"{name} is not in PATH: install {remedy}")
     return found
 
 
-def _fetch(jar: Path) -> None:
-    url = f"{_MAVEN}/{KAFKA_CLIENTS}/{jar.name}"
-    try:
-        with urllib.request.urlopen(url, timeout=_FETCHED_WITHIN_S) as answer:
-            content = answer.read()
-    except OSError as error:
-        raise InfraError(f"cannot fetch {url}: {error}") from error
-    if hashlib.sha512(content).hexdigest() != _SHA512:
-        raise InfraError(f"{url} has changed: its SHA-512 differs")
-    jar.write_bytes(content)
+def _fetch(into: Path) -> None:
+    """Copy the jar of the Java client into a directory, as Maven Central has it."""
+    maven = _program("mvn", "Maven (Debian: apt-get install maven)")
+    artifact = f"-Dartifact=org.apache.kafka:kafka-clients:{KAFKA_CLIENTS}"
+    _run([maven, "-B", "-q", _COPY, artifact, f"-DoutputDirectory={into}"])
+    jar = into / f"kafka-clients-{KAFKA_CLIENTS}.jar"
+    if hashlib.sha512(jar.read_bytes()).hexdigest() != _SHA512:
+        raise InfraError(f"{jar.name} has changed: its SHA-512 differs")
 
 
 def _run(
