@@ -355,7 +355,8 @@ def unknown_fault(name: str) -> str:
     faults = _MEANT.get(name.lower().replace("_", "-"), ())
     if not faults:
         return unknown("fault", name, FAULTS)
-    meant = "; or ".join(f"{fault}: {FAULTS[fault].summary}" for fault in faults)
+    headlines = {fault: FAULTS[fault].summary.partition(";")[0] for fault in faults}
+    meant = "; or ".join(f"{fault}: {headline}" for fault, headline in headlines.items())
     return f"unknown fault {name!r}; it may mean {meant}"
 
 

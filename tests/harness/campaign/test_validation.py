@@ -500,7 +500,11 @@ REFUSALS = [
         "may mean isolate: cut nodes off from all",
     ),
     ({"faults.0.fault": "Net_Split"}, "faults[0].fault", "unknown fault 'Net_Split'"),
-    ({"faults.0.fault": "network_partition"}, "faults[0].fault", "; or halves: split the nodes"),
+    (
+        {"faults.0.fault": "network_partition"},
+        "faults[0].fault",
+        "; or halves: split nodes into a majority",
+    ),
     ({"faults.0.fault": "crash"}, "faults[0].fault", "may mean kill: kill -9"),
     ({"faults.0.target": "all => zookeeper"}, "faults[0].target", "links are written A -> B"),
     *(
