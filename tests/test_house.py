@@ -29,8 +29,8 @@ SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 MADE = ROOT / "broker" / "wire" / "messages"
-"""What is made by a program may be as long as it is: it is not written by hand, and few read it
-whole."""
+"""The modules that a program writes. They have no limits, because they are not written by hand and
+are seldom read whole."""
 WRITTEN = [path for path in SOURCES if path.parent != MADE]
 
 MODULE_LINES_MAX = 900

@@ -27,7 +27,7 @@ _FREE_WITHIN_S = 3.0
 still have it."""
 _AGAIN_S = 0.1
 _NICER = 10
-"""How much less than the run, on the scale of nice, the process beside it claims of a processor."""
+"""The niceness of the process beside a run, relative to the run."""
 
 
 class WatchPort(click.ParamType[int]):

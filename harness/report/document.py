@@ -301,8 +301,8 @@ class VerdictDocument(DocumentPart):
     """The causes of lost, duplicated and vanished records and of differing replicas: first those
     that break a guarantee, then the unexplained ones, and last those that the settings permit."""
     cause_groups: tuple[CauseGroupDocument, ...] = ()
-    """The same causes in groups of equal anomaly, kind and faults, each group at the place of its
-    first cause."""
+    """The same causes, grouped by anomaly, kind and faults. A group stands where its first cause
+    does."""
     leading_causes: tuple[LeadingCauseDocument, ...] = ()
     """At most five causes of the verdict, the most important first. There are none if every cell
     came out as it should."""

@@ -39,7 +39,7 @@ CONSEQUENCES = ("offset-mismatch", "watermark-regressed")
 promised records they are part of that cause."""
 
 PERMITTED = "permitted"
-"""What is said of a cause that has no influence on the verdict."""
+"""The label of a cause that has no influence on the verdict."""
 
 FirstRows = Mapping[tuple[int, str, str], Row]
 """The earliest row of ``anomalies.parquet``, by run, cell and anomaly."""

@@ -182,7 +182,7 @@ STUCK = World(
 HAS_ENDED = {"exit_code": 70, "fault_id": None, "detail": "ended with status 70"}
 HAS_NOT_POLLED = {"detail": "was silent for 60 s: it has not polled"}
 SHOWN_NONE = {"detail": f"was silent for 60 s: {SHOWN_NOTHING}"}
-ANEW = {"detail": "its client library did not recover from a commit", "session": 1}
+NEW_SESSION = {"detail": "its client library did not recover from a commit", "session": 1}
 
 
 def of_members(row: dict[str, Any], *numbers: int) -> list[dict[str, Any]]:
@@ -201,7 +201,7 @@ def test_duration_without_reads_is_reported() -> None:
         {"clients": of_members(HAS_ENDED, 1)},
         {"clients": of_members(HAS_NOT_POLLED, 1)},
         {"clients": of_members(SHOWN_NONE, 0, 1)},
-        {"clients": of_members(ANEW, 0, 1)},
+        {"clients": of_members(NEW_SESSION, 0, 1)},
         # Killed, since it did not end in time when it was asked to.
         {"clients": of_members({**HAS_ENDED, "exit_code": -9, "time": at(230)}, 0, 1)},
     ],

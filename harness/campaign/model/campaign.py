@@ -42,8 +42,8 @@ class Limits(Section):
     """To prove that a fault took effect, and again that it is healed. Default: 30 s, or the session
     timeout and 15 s if longer."""
     recover: Duration = 60_000
-    """As `ready`, after the last fault. Stuck consumer groups get that time again, and their
-    members' `session.timeout.ms` and `max.poll.interval.ms`."""
+    """The same after the last fault. Stuck consumer groups get that time again, and their members'
+    `session.timeout.ms` and `max.poll.interval.ms`."""
     final_read: Duration = 60_000
     """To read all partitions."""
     collect: Duration = 60_000

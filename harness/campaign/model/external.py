@@ -125,8 +125,8 @@ class ExternalSpec(Section):
         ],
         HandSpec,
     ] = {}
-    """By `broker-` and `broker.id`, the way to stop and start each broker. Name all brokers, or
-    none: faults on processes are then refused."""
+    """How to stop and start each broker, by `broker-` and `broker.id`. Name all or none; without
+    them, faults on processes are refused."""
 
 
 def ids(spec: ExternalSpec, brokers: int) -> tuple[int, ...]:

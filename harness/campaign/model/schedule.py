@@ -124,11 +124,11 @@ class StoryEntry(Section):
     partition: Annotated[int, Field(ge=0)] | Literal["any"] = "any"
     """Its partition; `any` is drawn once a story."""
     at: DurationRange | None = None
-    """As for a fault."""
+    """When the story begins."""
     weight: _Weight | None = None
     """With `order: drawn`, its relative frequency; default 1."""
     seed: _Seed | None = None
-    """As for a fault."""
+    """A seed for its targets."""
 
 
 _KINDS = {"fault": "<FaultEntry>", "story": "<StoryEntry>"}

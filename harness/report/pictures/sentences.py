@@ -25,7 +25,7 @@ _NS_PER_S = 1_000_000_000
 _NAMED_MAX = 4
 
 _PARTS = {Part.ACKED: "led", Part.NEXT: "led next", Part.OTHER: "led"}
-"""What each leader did, in words."""
+"""The labels of the leaders in a picture."""
 
 _MEANINGS = {
     GIVEN: "the consumer was given this record",

@@ -24,9 +24,10 @@ OVERRIDES = {
     "auto.leader.rebalance.enable": "false",  # coordinators move only when a test moves them
 }
 SESSION_MS = 60_000
-"""Of members that are not killed: none of them is given up on a machine that stalls."""
+"""The session timeout of members that are not killed. It is long, so that none expires on a machine
+that stalls."""
 KILLED_SESSION_MS = 6_000
-"""Of those that are killed; the least that brokers accept."""
+"""The session timeout of members that are killed, the least that brokers accept."""
 
 
 class Member:

@@ -372,5 +372,5 @@ OURS: Mapping[str, Sequence[Rule]] = {
     "commit-regressed": _COMMITS,
     "skipped-by-commit": _COMMITS,
 }
-"""By the name of our anomaly; ``phantom``, and each other one about a record that was never sent,
-ends the other's analysis."""
+"""The rules by the name of our anomaly. ``phantom``, like each anomaly of a record that was never
+sent, ends the other's analysis."""
