@@ -453,6 +453,11 @@ class Proof:
     owed: bool = False
 
 
+def headline(summary: str) -> str:
+    """Return the short form of a summary of a fault or story: what precedes its first semicolon."""
+    return summary.partition(";")[0]
+
+
 class Fault(Protocol):
     """One way of breaking a cluster. Instances carry no state."""
 
@@ -461,8 +466,8 @@ class Fault(Protocol):
 
     @property
     def summary(self) -> str:
-        """The line in the catalogue, which says what it does. Up to its first semicolon it is the
-        short form."""
+        """The line in the catalogue, which says what it does (:func:`headline` is its short
+        form)."""
 
     @property
     def aim(self) -> Aim: ...

@@ -14,6 +14,7 @@ from ackproof.config.schemas import Schema
 from ackproof.harness.campaign.docs.schema import schema
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.nemesis import FAULTS
+from ackproof.nemesis.interface import headline
 from ackproof.nemesis.targets import expressions
 
 _WORDS = {"string": "text", "boolean": "boolean", "object": "mapping"}
@@ -161,12 +162,7 @@ def number(node: Mapping[str, Any]) -> str:
 
 
 def _faults() -> Iterator[tuple[str, ...]]:
-    return ((f"`{one.name}`", _headline(one.summary), one.aim.value) for one in FAULTS.values())
-
-
-def _headline(summary: str) -> str:
-    """Return what stands before the first semicolon; ``ackproof faults NAME`` prints the rest."""
-    return summary.partition(";")[0]
+    return ((f"`{one.name}`", headline(one.summary), one.aim.value) for one in FAULTS.values())
 
 
 def _merged(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
@@ -181,7 +177,7 @@ def _merged(rows: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
 def _stories() -> Iterator[tuple[str, ...]]:
     for name, story in catalogue().items():
         replicas = str(story.replicas) if story.needs_topic else ""
-        yield f"`{name}`", _headline(story.summary), replicas, story.source
+        yield f"`{name}`", headline(story.summary), replicas, story.source
 
 
 def _targets() -> Iterator[tuple[str, str]]:

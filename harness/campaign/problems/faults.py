@@ -29,7 +29,7 @@ from ackproof.infra.api.interface import ClusterView
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import ALTER_MIN_ISR, MIN_ISR, MinIsrAltered
 from ackproof.nemesis.admin.topics import ADD_PARTITIONS, ADVANCE_LOG_START, DELETE_TOPIC
-from ackproof.nemesis.interface import Aim, Fault, Members, Parameters, Unplannable
+from ackproof.nemesis.interface import Aim, Fault, Members, Parameters, Unplannable, headline
 from ackproof.nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.targets import expressions
 from ackproof.nemesis.targets.bounds import Count
@@ -355,8 +355,7 @@ def unknown_fault(name: str) -> str:
     faults = _MEANT.get(name.lower().replace("_", "-"), ())
     if not faults:
         return unknown("fault", name, FAULTS)
-    headlines = {fault: FAULTS[fault].summary.partition(";")[0] for fault in faults}
-    meant = "; or ".join(f"{fault}: {headline}" for fault, headline in headlines.items())
+    meant = "; or ".join(f"{fault}: {headline(FAULTS[fault].summary)}" for fault in faults)
     return f"unknown fault {name!r}; it may mean {meant}"
 
 
