@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.harness.report import axis
+from ackproof.harness.report.axis.bins import NS_PER_S
 from ackproof.harness.report.live.source import RunState
 from ackproof.harness.report.live.state import FaultState, ProcessView
 from ackproof.harness.report.rendering import templates
@@ -23,7 +24,6 @@ REPORT = "report.html"
 _VERDICT = "verdict.json"
 ROWS_MAX = 100
 """The most findings, bands and partitions of an event; the page names the number of others."""
-_NS_PER_S = 1_000_000_000
 
 
 class Ending(StrEnum):
@@ -84,7 +84,7 @@ def _content(run: RunState) -> Mapping[str, Any]:
         "number": run.number,
         "runs": run.runs,
         "step": run.step,
-        "elapsed_s": max(0, run.now - began) // _NS_PER_S,
+        "elapsed_s": max(0, run.now - began) // NS_PER_S,
         "cells": [
             {
                 "name": name,
@@ -100,7 +100,7 @@ def _content(run: RunState) -> Mapping[str, Any]:
         "findings": None
         if found is None
         else [
-            {"at_s": max(0, one.time - began) // _NS_PER_S, "text": one.text}
+            {"at_s": max(0, one.time - began) // NS_PER_S, "text": one.text}
             for one in found[-ROWS_MAX:]
         ],
         "findings_all": None if found is None else len(found),
@@ -127,16 +127,16 @@ def _open(fault: FaultState, now: int) -> Mapping[str, Any]:
         "label": fault.label,
         "target": fault.target,
         "state": fault.state,
-        "open_s": max(0, now - fault.start) // _NS_PER_S,
-        "left_s": None if fault.due is None else max(0, fault.due - now) // _NS_PER_S,
+        "open_s": max(0, now - fault.start) // NS_PER_S,
+        "left_s": None if fault.due is None else max(0, fault.due - now) // NS_PER_S,
     }
 
 
 def _band(fault: FaultState, began: int) -> Mapping[str, Any]:
     return {
         "label": fault.label,
-        "since": (fault.start - began) / _NS_PER_S,
-        "until": None if fault.end is None else (fault.end - began) / _NS_PER_S,
+        "since": (fault.start - began) / NS_PER_S,
+        "until": None if fault.end is None else (fault.end - began) / NS_PER_S,
     }
 
 
@@ -151,4 +151,4 @@ def _curves(run: RunState, began: int) -> Mapping[str, Any] | None:
     if curves is None:
         return None
     rates = {kind: list(curves.rates.get(kind, ())) for kind in ("ok", "fail", "info")}
-    return {"start": curves.start - began / _NS_PER_S, "width": curves.width_s, **rates}
+    return {"start": curves.start - began / NS_PER_S, "width": curves.width_s, **rates}

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ackproof.checkers.arrays import NONE, Array, codes_of, numbers_of
 from ackproof.checkers.index import columns
+from ackproof.harness.report.axis.bins import NS_PER_S
 from ackproof.history import reader
 from ackproof.history.errors import DamagedFiles, HistoryError
 from ackproof.history.names import CLOSED_SUFFIX, FileStem
@@ -26,7 +27,6 @@ BOUNDS_S = (
 """The upper bounds of the latency histogram in seconds; one bucket above them has the rest."""
 
 _BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
-_NS_PER_S = 1_000_000_000
 _COLUMNS = ("cell", "producer", "sequence", "type", "time", "due")
 _SEQUENCE_BITS = 40
 """The bits of a sequence number in the key of a record: more than any run sends."""
@@ -122,9 +122,9 @@ class Sends:
             found.latencies += np.bincount(
                 np.searchsorted(_BOUNDS_NS, timed), minlength=len(found.latencies)
             )
-            found.latency_sum_s += float(timed.sum()) / _NS_PER_S
+            found.latency_sum_s += float(timed.sum()) / NS_PER_S
         for each in (SendType.OK, SendType.FAIL, SendType.INFO):
-            whole = time[kind == kinds.get(each, NONE)] // _NS_PER_S
+            whole = time[kind == kinds.get(each, NONE)] // NS_PER_S
             seconds, counted = np.unique(whole, return_counts=True)
             series = self.seconds.setdefault(each, Counter())
             series.update(dict(zip(seconds.tolist(), counted.tolist(), strict=True)))

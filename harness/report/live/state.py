@@ -10,12 +10,12 @@ from typing import Any
 
 from ackproof.checkers.context.faults import label_of, title_of
 from ackproof.checkers.context.observed import UNKNOWN, ClusterObservation
+from ackproof.harness.report.axis.bins import NS_PER_S
 from ackproof.history.manifest import PlannedRun
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
-NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
 
 # --- steps and findings -----------------------------------------------------------------------
