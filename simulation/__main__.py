@@ -25,8 +25,7 @@ from simulation.plans.coverage import table
 from simulation.plans.plan import SimulationPlan, from_json, to_json
 from simulation.plans.scenarios import NEED_CONTROLLER, SCENARIOS
 from simulation.plans.schedule import COORDINATION, draw
-from simulation.search.search import SearchResult, narrative, run_seed, search
-from simulation.search.shrink import Shrinker
+from simulation.search import SearchResult, Shrinker, narrative, run_seed, search
 from simulation.world.world import RunOutcome, run
 
 FAILURES_MAX: Final = 3

@@ -18,16 +18,19 @@ from ackproof.broker.wire.messages.join_group import (
     JoinGroupResponse,
 )
 from ackproof.broker.wire.messages.leave_group import LeaveGroupRequest
-from simulation.clients import group_requests
-from simulation.clients.client import CALL_S, PAUSE_S, SimulatedClient
-from simulation.clients.consumer_requests import (
+from simulation.clients import client
+from simulation.clients.client import (
+    CALL_S,
     EARLIEST,
+    PAUSE_S,
+    SESSION_MS,
+    GroupMembership,
+    SimulatedClient,
     end_offset,
     fetch,
     list_offset,
     offsets_of,
 )
-from simulation.clients.group_requests import SESSION_MS, GroupMembership
 from simulation.model.clients import AnswersModel, GenerationsModel, RequestContext
 from simulation.model.history import ClientHistory, SentCommit
 from simulation.plans.actions import CommitMany, Consume
@@ -73,10 +76,10 @@ class SimulatedCommitter(SimulatedClient):
         commit = SentCommit(group, tp, self._topic_ids(work.topic), offset, now)
         if number % JUDGED_EVERY == 0:
             self.history.commits.append(commit)
-        membership, metadata = group_requests.without_member(group), "m" * work.metadata_bytes
-        request = group_requests.commit(membership, tp.topic, {tp.partition: offset}, metadata)
+        membership, metadata = client.without_member(group), "m" * work.metadata_bytes
+        request = client.commit(membership, tp.topic, {tp.partition: offset}, metadata)
         try:
-            found = await self.ask_any(group_requests.find_coordinator(group))
+            found = await self.ask_any(client.find_coordinator(group))
             error: ErrorCode = found.error_code
             if error is ErrorCode.none:
                 answer = await self.ask(found.node_id, request, CALL_S + 2)
@@ -216,7 +219,7 @@ class SimulatedMember(SimulatedClient):
             await asyncio.sleep(self._work.pause_once_ms / 1000)
 
     async def _find(self) -> None:
-        response = await self.ask_any(group_requests.find_coordinator(self._work.group))
+        response = await self.ask_any(client.find_coordinator(self._work.group))
         if response.error_code is not ErrorCode.none:
             raise Rejoin(response.error_code.name)
         self._coordinator = response.node_id
@@ -248,7 +251,7 @@ class SimulatedMember(SimulatedClient):
         """Return the request to join. A static member uses a newer version and prefers another
         protocol."""
         group, instance = self._work.group, self._work.instance
-        request = group_requests.join(group, self._member_id, rebalance_ms=REBALANCE_MS)
+        request = client.join(group, self._member_id, rebalance_ms=REBALANCE_MS)
         if instance is None:
             return replace(request, protocols=self._protocols("share", "spare"))
         known = self._protocols("spare", "share")
@@ -262,8 +265,7 @@ class SimulatedMember(SimulatedClient):
         """
         reads = json.dumps(self._reads if self._member_id else []).encode()
         return tuple(
-            group_requests.subscription(name, self._work.topic, name.encode() + reads)
-            for name in names
+            client.subscription(name, self._work.topic, name.encode() + reads) for name in names
         )
 
     def _request_context(self) -> RequestContext:
@@ -280,7 +282,7 @@ class SimulatedMember(SimulatedClient):
         context, now = self._request_context(), asyncio.get_running_loop().time()
         assignments = {member: json.dumps(shares[member]).encode() for member in members}
         synced = await self._ask_coordinator(
-            group_requests.sync(self._membership, assignments, self._work.instance)
+            client.sync(self._membership, assignments, self._work.instance)
         )
         self._check_error(synced.error_code)
         self._request_accepted(context, now)
@@ -345,7 +347,7 @@ class SimulatedMember(SimulatedClient):
         self.history.commits.extend(commits)
         context = self._request_context()
         offsets = {commit.tp.partition: commit.offset for commit in commits}
-        request = group_requests.commit(
+        request = client.commit(
             self._membership, self._work.topic, offsets, "", self._work.instance
         )
         response = await self._ask_coordinator(request, CALL_S + 2)
@@ -360,7 +362,7 @@ class SimulatedMember(SimulatedClient):
         self._request_accepted(context, now)
 
     async def _heartbeat(self) -> None:
-        request = group_requests.heartbeat(self._membership, self._work.instance)
+        request = client.heartbeat(self._membership, self._work.instance)
         context, now = self._request_context(), asyncio.get_running_loop().time()
         self._check_error((await self._ask_coordinator(request)).error_code)
         self._request_accepted(context, now)

@@ -1,10 +1,10 @@
 """Brokers as programs on machines: started, killed, paused, and deprived of power.
 
 A :class:`BrokerNode` is a machine with a disk. Each start of the broker on it is a
-:class:`~simulation.loop.ownership.SimulatedProcess`. The program is
+:class:`~simulation.loop.SimulatedProcess`. The program is
 :class:`broker.server.app.App` itself, in an :class:`~broker.server.environment.Environment` made of
 the simulated parts. A process that ended, from any cause, no longer reaches the disk or the
-network, though Python may still run the rest of its coroutines (:mod:`simulation.loop.loop`).
+network, though Python may still run the rest of its coroutines (:mod:`simulation.loop`).
 """
 
 import asyncio
@@ -21,9 +21,8 @@ from ackproof.broker.server.app import App
 from ackproof.broker.server.environment import Environment
 from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import Millis
-from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import NO_PROCESS, Killed, SimulatedProcess
-from simulation.network.network import SimulatedNetwork
+from simulation.loop import NO_PROCESS, Killed, SimulatedLoop, SimulatedProcess
+from simulation.network import SimulatedNetwork
 from simulation.zookeeper.client import client_factory
 from simulation.zookeeper.ensemble import SimulatedZooKeeper
 

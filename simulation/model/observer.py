@@ -5,11 +5,15 @@ handled by the broker.
 """
 
 import contextlib
+import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
+from kio.schema.errors import ErrorCode
+
+from ackproof.broker.config import BrokerConfig, TopicConfig
 from ackproof.broker.controller.cluster import PartitionState
 from ackproof.broker.coordination.coordinator import Coordinator
 from ackproof.broker.coordination.events import Event as CoordinatorEvent
@@ -30,18 +34,84 @@ from ackproof.broker.replication.replica import Role
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.server.zk import znodes
-from ackproof.broker.types import NO_LEADER, ControllerEpoch, TopicPartition
+from ackproof.broker.types import NO_EPOCH, NO_LEADER, ControllerEpoch, TopicPartition
+from ackproof.broker.wire.messages.metadata import MetadataResponse
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import BEGINNING_WALL_MS
-from simulation.model import isr, producers, storage
+from simulation.model import storage
 from simulation.model.controller import ControllersModel
 from simulation.model.groups import GroupsModel, StoredCommits
 from simulation.model.log import ModelLog, read_log
-from simulation.model.metadata import BrokerSettings, LeaderTerm
-from simulation.model.partition import PartitionModel, TopicModel
+from simulation.model.partition import (
+    PartitionModel,
+    TopicModel,
+    check_after_step,
+    check_before_step,
+)
 from simulation.model.replica import Lag
 from simulation.plans.coverage import Coverage
 from simulation.violation import Violation
+
+# --- metadata -------------------------------------------------------------------------------------
+#
+# The leaders in metadata answers, and the settings that each broker uses.
+#
+# - **Metadata/missing-leader-not-reported**: a partition without a leader is reported with
+#   LEADER_NOT_AVAILABLE, so that clients ask again.
+# - **Metadata/leader-never-led**: a broker that is reported as leader in an epoch leads or led in
+#   it. With another epoch, clients would take the right answer, a moment later, for an older one
+#   (KIP-320).
+
+
+CLUSTER: Final = "/cluster/id"
+CONTROLLER: Final = "/controller"
+BROKERS: Final = "/config/brokers/"
+ALL: Final = "<default>"
+
+LeaderTerm = tuple[TopicPartition, int, int]
+"""A partition, its leader and the epoch."""
+
+
+class BrokerSettings:
+    """The settings that brokers use where a topic has none: their properties, and the dynamic
+    settings in ZooKeeper (KIP-226)."""
+
+    def __init__(self) -> None:
+        self.properties: dict[int, BrokerConfig] = {}
+        self.dynamic: dict[str, Mapping[str, str]] = {}
+        """The dynamic settings by broker id, or by :data:`ALL`."""
+
+    def written(self, path: str, data: bytes | None) -> None:
+        """Note a write to a node of ZooKeeper."""
+        if path.startswith(BROKERS):
+            self.dynamic[path.removeprefix(BROKERS)] = json.loads(data)["config"] if data else {}
+
+    def defaults(self, broker: int) -> TopicConfig:
+        """Return the settings of a broker; its own take precedence over those of all."""
+        dynamic = {**self.dynamic.get(ALL, {}), **self.dynamic.get(str(broker), {})}
+        return self.properties[broker].overridden(dynamic).topic_defaults()
+
+
+def check_reported_leaders(answer: MetadataResponse, ever_led: Container[LeaderTerm]) -> None:
+    """Judge the leaders in an answer to Metadata. Raises Violation.
+
+    ``ever_led`` has all leaders and epochs that were ever in ZooKeeper.
+    """
+    for topic in answer.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name or "", part.partition_index)
+            has_none = part.leader_id == NO_LEADER
+            if has_none != (part.error_code is ErrorCode.leader_not_available):
+                what = f"the error is {part.error_code.name} and the leader {part.leader_id}"
+                raise Violation("Metadata/missing-leader-not-reported", f"{tp}: {what}")
+            led = (tp, part.leader_id, part.leader_epoch)
+            if not has_none and part.leader_epoch != NO_EPOCH and led not in ever_led:
+                what = f"{part.leader_id} is said to lead in epoch {part.leader_epoch}"
+                raise Violation("Metadata/leader-never-led", f"{tp}: {what}, and never did")
+
+
+# --- cluster --------------------------------------------------------------------------------------
+
 
 NO_ROLE = (Role.OFFLINE, -1)
 UNREAD = (None, 0)
@@ -310,8 +380,8 @@ class ClusterObserver:
         if partition.checks_data and read is not None:
             where = f"{tp}, broker {broker}"
             storage.check_epochs(where, hosted.log, read, deleted=partition.deleted_below)
-            producers.check(where, hosted.log, read)
-            producers.check_snapshots(where, hosted.log, disk, read)
+            storage.check_producers(where, hosted.log, read)
+            storage.check_producer_snapshots(where, hosted.log, disk, read)
             storage.check_timestamps(where, hosted.log, read)
 
     def replica_stepped(
@@ -356,9 +426,9 @@ class ClusterObserver:
             self._commits_appended(hosted.tp.partition, effects)
         replica = hosted.replica
         if partition.replica(broker).readable:
-            isr.check_before(broker, replica, partition, event, effects)
+            check_before_step(broker, replica, partition, event, effects)
             partition.stepped(broker, replica, event, tuple(effects))
-            isr.check_after(broker, replica, partition)
+            check_after_step(broker, replica, partition)
 
     def replica_failed(self, broker: int, hosted: Partition) -> None:
         """Note that not all effects of a step were carried out."""
@@ -433,11 +503,11 @@ class ClusterObserver:
             return
         for each in truncations:
             if isinstance(each, TruncateFully):
-                producers.check_restarted(where, log, each.offset)
+                storage.check_restarted(where, log, each.offset)
         read = read_log(log)
         if read is not None:
-            producers.check(where, log, read)
-            producers.check_snapshots(where, log, disk, read)
+            storage.check_producers(where, log, read)
+            storage.check_producer_snapshots(where, log, disk, read)
             storage.check_timestamps(where, log, read)
 
     def _wall_ms(self) -> int:

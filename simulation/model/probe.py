@@ -23,13 +23,12 @@ from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import RecordBatch
 from ackproof.broker.wire.message import Request, Response
 from ackproof.broker.wire.messages.metadata import MetadataResponse
-from simulation.loop.ownership import SimulatedProcess
+from simulation.loop import SimulatedProcess
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import BrokerNode
-from simulation.model import producers, storage
+from simulation.model import storage
 from simulation.model.groups import deleted_groups
-from simulation.model.metadata import check_reported_leaders
-from simulation.model.observer import ClusterObserver, assert_invariants
+from simulation.model.observer import ClusterObserver, assert_invariants, check_reported_leaders
 from simulation.model.storage import CleanShutdowns
 from simulation.plans.coverage import (
     CONTROLLER_EFFECT,
@@ -101,7 +100,7 @@ class BrokerProbe(Probe):
         def check() -> None:
             self._shutdowns.check_opened(self._process.incarnation, logs)
             for log in logs.logs.values():
-                producers.check_removed(log.directory, self._disk)
+                storage.check_removed(log.directory, self._disk)
 
         self._judge(check)
 

@@ -14,14 +14,20 @@ from ackproof.broker.server.app import App
 from ackproof.broker.server.replication import partition as server
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.types import TopicPartition
+from simulation import verdict
 from simulation.clients.administration import Administrator
 from simulation.clients.client import SimulatedClient
 from simulation.clients.members import SimulatedCommitter, SimulatedMember
 from simulation.clients.producers import SimulatedProducer
-from simulation.loop.loop import OutOfSteps, SimulatedLoop
-from simulation.loop.ownership import NO_PROCESS, SimulatedProcess
-from simulation.loop.tasks import without_logs_and_warnings
-from simulation.loop.watchdog import EndlessStep, step_watchdog
+from simulation.loop import (
+    NO_PROCESS,
+    EndlessStep,
+    OutOfSteps,
+    SimulatedLoop,
+    SimulatedProcess,
+    step_watchdog,
+    without_logs_and_warnings,
+)
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import BrokerNode, SharedParts
 from simulation.model.clients import AnswersModel, GenerationsModel
@@ -30,7 +36,7 @@ from simulation.model.observer import ClusterObserver
 from simulation.model.probe import ProbeFactory
 from simulation.model.replica import Lag
 from simulation.model.zookeeper import LeaderCoordinatedTree, watch_commits
-from simulation.network.network import SimulatedNetwork
+from simulation.network import SimulatedNetwork
 from simulation.plans.actions import (
     ClientWork,
     CommitMany,
@@ -42,14 +48,12 @@ from simulation.plans.actions import (
 )
 from simulation.plans.coverage import ENDING, Coverage
 from simulation.plans.plan import SimulationPlan, stream
-from simulation.verdict import judge as verdict
-from simulation.verdict.convergence import settle
-from simulation.verdict.judge import ClusterJudge
+from simulation.verdict import ClusterJudge, settle
 from simulation.violation import Violation
 from simulation.world.injection import FaultInjector
+from simulation.zookeeper.client import ZkShell
 from simulation.zookeeper.ensemble import HOST as ZOOKEEPER
 from simulation.zookeeper.ensemble import SimulatedZooKeeper
-from simulation.zookeeper.shell import ZkShell
 
 STEPS_MAX: Final = 2_000_000  # ten times the number of steps of a long run
 TICK_MS: Final = 500

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from kazoo.protocol.serialization import Close, Ping, Sync
 
-from simulation.loop.ownership import PROCESS, Killed
+from simulation.loop import PROCESS, Killed
 from simulation.zookeeper.server import (
     ZkCommit,
     ZkConnection,

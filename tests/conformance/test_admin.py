@@ -33,7 +33,7 @@ from ackproof.broker.wire.messages.describe_log_dirs import DescribeLogDirsReque
 from ackproof.broker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
-from simulation.zookeeper.shell import ZkShell
+from simulation.zookeeper.client import ZkShell
 from tests.support.worlds.wire_cluster import (
     EARLIEST,
     TIMEOUT_MS,

@@ -16,7 +16,7 @@ from ackproof.broker.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from simulation.clients.batches import encode_batch
+from simulation.clients.producers import encode_batch
 from simulation.machines.node import PORT, broker_name
 from tests.support.clients.fetch_requests import AMPLE, Limits, fetch_request
 from tests.support.clients.pipeline import Pipeline, in_pieces

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.server.network.broker_connection import Disconnected
 from ackproof.broker.types import TopicPartition
-from simulation.clients.consumer_requests import list_offsets
+from simulation.clients.client import list_offsets
 from simulation.machines.disk import READ
 from tests.support.worlds.wire_cluster import LATEST, WireCluster, batches_in, errors_in, simulated
 

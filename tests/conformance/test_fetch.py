@@ -12,7 +12,7 @@ from ackproof.broker.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from simulation.clients.consumer_requests import list_offsets
+from simulation.clients.client import list_offsets
 from tests.support.clients.fetch_requests import AMPLE, Limits, fetch_request
 from tests.support.worlds.wire_cluster import WireCluster, batches_in, errors_in, simulated
 

@@ -21,8 +21,7 @@ from ackproof.broker.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from simulation.clients.batches import encode_batch, wall_ms
-from simulation.clients.group_requests import (
+from simulation.clients.client import (
     GroupMembership,
     commit,
     heartbeat,
@@ -32,6 +31,7 @@ from simulation.clients.group_requests import (
     sync,
     without_member,
 )
+from simulation.clients.producers import encode_batch, wall_ms
 from tests.support.worlds.wire_cluster import WireCluster, errors_in, reassignment, simulated
 
 pytestmark = pytest.mark.simulation

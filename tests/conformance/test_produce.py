@@ -14,7 +14,7 @@ from ackproof.broker.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from simulation.clients.batches import encode_batch, patch_batch
+from simulation.clients.producers import encode_batch, patch_batch
 from tests.support.worlds.wire_cluster import EARLIEST, LATEST, WireCluster, errors_in, simulated
 
 pytestmark = pytest.mark.simulation

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.messages import incremental_alter_configs as single
-from simulation.clients.batches import encode_batch, wall_ms
+from simulation.clients.producers import encode_batch, wall_ms
 from tests.support.worlds.wire_cluster import (
     EARLIEST,
     WireCluster,

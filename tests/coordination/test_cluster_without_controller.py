@@ -13,8 +13,7 @@ from ackproof.broker.server.coordination.nodes import ForeignTree
 from ackproof.broker.server.coordination.topics import TIMEOUT_S
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import TopicPartition
-from simulation.world.injection import SlowDisks
-from simulation.world.link_faults import both_directions
+from simulation.world.injection import SlowDisks, both_directions
 from simulation.zookeeper.ensemble import HOST
 from tests.support.worlds.simulated_cluster import PAUSE_S, Cluster
 

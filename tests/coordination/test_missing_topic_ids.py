@@ -20,7 +20,7 @@ from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk
 from ackproof.broker.types import BrokerId, TopicPartition
-from simulation.zookeeper.shell import ZkShell
+from simulation.zookeeper.client import ZkShell
 from tests.support.fakes.swapped_functions import Mutation, Swap
 from tests.support.worlds.simulated_cluster import CLIENT, PAUSE_S, Cluster
 

@@ -13,7 +13,7 @@ import pytest
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.wire.batch import RecordBatch, parse_batch, parse_batches
-from simulation.clients.batches import without_timestamps
+from simulation.clients.producers import without_timestamps
 from tests.support.builders.batches import NOW_MS, batch, encoded
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100)

@@ -1,7 +1,7 @@
 """A leader keeps its ISR and its high watermark right, whatever its followers and ZooKeeper do.
 
 The leader is the broker's own state machine; it is judged by the rules of the simulation's model
-(:mod:`simulation.model.partition`, :mod:`simulation.model.isr`): who lags leaves the ISR in time,
+(:mod:`simulation.model.partition`): who lags leaves the ISR in time,
 who joins has everything, what the ISR has is committed, and acks=all is answered then.
 """
 
@@ -24,9 +24,8 @@ from ackproof.broker.replication.events import (
 )
 from ackproof.broker.replication.replica import LogState, Replica
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
-from simulation.model import isr
 from simulation.model.log import BatchExtent, ModelLog
-from simulation.model.partition import PartitionModel
+from simulation.model.partition import PartitionModel, check_after_step, check_before_step
 from simulation.model.replica import Lag
 from tests.support.builders.batches import batch
 
@@ -100,9 +99,9 @@ class Leader(RuleBasedStateMachine):
         for effect in effects:
             if isinstance(effect, WriteIsr):
                 self.proposal = effect
-        isr.check_before(LEADER, self.replica, self.model, event, effects)
+        check_before_step(LEADER, self.replica, self.model, event, effects)
         self.model.stepped(LEADER, self.replica, event, effects)
-        isr.check_after(LEADER, self.replica, self.model)
+        check_after_step(LEADER, self.replica, self.model)
 
     # --- producers and followers ----------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.disk.files import Steps, carry_out
 from ackproof.broker.log.partition_log import PartitionLog
 from simulation.machines.disk import SimulatedDisk
-from simulation.model import producers, storage
+from simulation.model import storage
 from simulation.model.log import read_log
 from tests.support.builders.batches import NOW_MS, batch
 
@@ -50,7 +50,7 @@ def reopens_as_it_was(disk: SimulatedDisk, log: PartitionLog, noted: int, seed: 
     assert list(there.between(0, durable)) == list(before.between(0, durable))
     storage.check_epochs("t-0", found, there, deleted=0)
     storage.check_timestamps("t-0", found, there)
-    producers.check("t-0", found, there)
+    storage.check_producers("t-0", found, there)
     for extent in there.between(0, there.end):
         if extent.timestamp == found.max_timestamp:
             assert found.offset_for_timestamp(extent.timestamp) is not None

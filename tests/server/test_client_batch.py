@@ -5,7 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.server.requests.produce import validated
 from ackproof.broker.wire.batch import Compression
-from simulation.clients.batches import patch_batch
+from simulation.clients.producers import patch_batch
 from tests.support.builders.batches import encoded, with_payload
 
 SOUND = encoded([b"a", b"b", b"c"])

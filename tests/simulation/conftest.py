@@ -14,10 +14,9 @@ from ackproof.broker.server.network.broker_connection import BrokerConnection
 from ackproof.broker.server.network.connections import ConnectionConfig, Connections, Later, Reply
 from ackproof.broker.wire.codec import write_response
 from ackproof.broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import SimulatedProcess
+from simulation.loop import SimulatedLoop, SimulatedProcess
 from simulation.machines.disk import SimulatedDisk
-from simulation.network.network import SimulatedNetwork
+from simulation.network import SimulatedNetwork
 from tests.support.clients.frames import read_request
 from tests.support.fakes.log_disk import log_disk
 

@@ -18,15 +18,14 @@ from ackproof.broker.types import (
     TopicPartition,
     ZkVersion,
 )
+from simulation import verdict
 from simulation.clients.producers import Window
 from simulation.model.clients import AnswersModel, GenerationsModel
 from simulation.model.history import SentBatch
 from simulation.model.log import BatchExtent
-from simulation.model.metadata import check_reported_leaders
-from simulation.model.observer import ClusterObserver
+from simulation.model.observer import ClusterObserver, check_reported_leaders
 from simulation.model.partition import TopicModel
 from simulation.model.storage import check_retention
-from simulation.verdict import judge
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -117,22 +116,22 @@ def test_idempotent_batches_are_in_the_log_once_and_in_order(
 ) -> None:
     known = {1: sent(1, 0), 2: sent(2, 2), 3: sent(3, 4), 9: sent(9, 0, producer=8)}
     if broken is None:
-        judge.check_sequence(TP, there, known)
+        verdict.check_sequence(TP, there, known)
         return
     with pytest.raises(Violation) as raised:
-        judge.check_sequence(TP, there, known)
+        verdict.check_sequence(TP, there, known)
     assert raised.value.invariant == broken
 
 
 def test_batch_without_sequence_number_may_be_duplicated() -> None:
-    judge.check_sequence(TP, log(1, 1), {1: replace(sent(1, -1), producer=-1)})
+    verdict.check_sequence(TP, log(1, 1), {1: replace(sent(1, -1), producer=-1)})
 
 
 def test_time_lookup_expects_the_first_record_that_is_not_older() -> None:
-    found = dict(judge.lookup_times(log(10, 20, 20, 30)))
+    found = dict(verdict.lookup_times(log(10, 20, 20, 30)))
     assert found == {20: 2, 19: 2, 30: 6, 29: 6}
-    assert not list(judge.lookup_times(log(10)))
-    assert dict(judge.lookup_times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
+    assert not list(verdict.lookup_times(log(10)))
+    assert dict(verdict.lookup_times(log(-1, 20, -1, 30))) == {20: 2, 19: 2, 30: 6, 29: 6}
 
 
 def test_window_is_limited_by_its_oldest_unanswered_batch() -> None:

@@ -9,7 +9,7 @@ from ackproof.broker.config import TopicConfig
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition
-from simulation.verdict import agreement, convergence
+from simulation import verdict
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -20,15 +20,15 @@ def test_producer_that_waits_for_replicated_records_is_a_violation(topic: str) -
     tp = TopicPartition(topic, 0)
     observer: Any = SimpleNamespace(partitions=lambda: [(tp, SimpleNamespace(isr=(1, 2)))])
     left: dict[int, Any] = {1: SimpleNamespace(waiting_producers=0), 2: None}
-    agreement.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
+    verdict.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
     left[2] = SimpleNamespace(waiting_producers=2)
     if topic == OFFSETS_TOPIC:  # coordinators still write to it
-        agreement.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
+        verdict.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
         return
     with pytest.raises(
         Violation, match="Produce/request-left-waiting: t-0: 2 produce requests wait at broker 2"
     ):
-        agreement.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
+        verdict.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
 
 
 def test_settings_are_known_to_the_log_and_to_the_replica() -> None:
@@ -38,12 +38,12 @@ def test_settings_are_known_to_the_log_and_to_the_replica() -> None:
         replica=SimpleNamespace(config=ReplicaConfig(min_insync_replicas=2)),
         log=SimpleNamespace(config=config.log_config()),
     )
-    assert agreement._is_applied(hosted)
+    assert verdict._is_applied(hosted)
     hosted.replica.config = ReplicaConfig()
-    assert not agreement._is_applied(hosted)
+    assert not verdict._is_applied(hosted)
     hosted.replica.config = ReplicaConfig(min_insync_replicas=2)
     hosted.log.config = TopicConfig(retention_ms=7).log_config()
-    assert not agreement._is_applied(hosted)
+    assert not verdict._is_applied(hosted)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_segment_of_deleted_records_is_detected(
     replica: Any = SimpleNamespace(
         log=SimpleNamespace(segment_base_offsets=bases, log_start_offset=start)
     )
-    assert convergence._keeps_deleted_segments(replica) == kept
+    assert verdict._keeps_deleted_segments(replica) == kept

@@ -19,9 +19,8 @@ from ackproof.broker.replication.events import (
 )
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
-from simulation.model import isr
 from simulation.model.log import BatchExtent, ModelLog
-from simulation.model.partition import PartitionModel
+from simulation.model.partition import PartitionModel, check_after_step, check_before_step
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
@@ -77,7 +76,7 @@ class Elected:
             zk_version=ZkVersion(0),
             follower_ends=self.follower_ends,
         )
-        isr.check_before(LEADER, leader, self.partition, event, effects)
+        check_before_step(LEADER, leader, self.partition, event, effects)
 
     def lets_in(self) -> None:
         self.partition.replica(LEADER).pending_proposal = None
@@ -168,7 +167,7 @@ class Proposer:
             follower_ends={},
             high_watermark=Offset(0),
         )
-        isr.check_before(LEADER, leader, self.partition, event, effects)
+        check_before_step(LEADER, leader, self.partition, event, effects)
 
 
 @pytest.fixture
@@ -222,7 +221,7 @@ def test_isr_proposal_in_another_epoch_is_allowed(proposer: Proposer) -> None:
 
 
 def leader_view(**changes: Any) -> Any:
-    """Return a leader of epoch 4, as :mod:`simulation.model.isr` sees it."""
+    """Return a leader of epoch 4, as :mod:`simulation.model.partition` sees it."""
     known: dict[str, Any] = {
         "role": Role.LEADER,
         "leader_epoch": EPOCH,
@@ -255,5 +254,5 @@ def broken(check: Any, *args: Any) -> str | None:
 
 def test_serving_beyond_the_high_watermark_is_a_violation() -> None:
     bold = leader_view(read_bound=lambda _: Offset(11))
-    judge = isr.check_after
+    judge = check_after_step
     assert broken(judge, LEADER, bold, partition()) == "Fetch/uncommitted-record-read"

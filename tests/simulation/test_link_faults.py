@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from simulation.model.observer import ClusterObserver
-from simulation.network.network import BASE_S
-from simulation.world.link_faults import LinkFaults
+from simulation.network import BASE_S
+from simulation.world.injection import LinkFaults
 
 pytestmark = pytest.mark.simulation
 

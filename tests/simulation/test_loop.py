@@ -10,9 +10,14 @@ from typing import Any
 
 import pytest
 
-from simulation.loop.loop import OutOfSteps, SimulatedLoop, Stalled
-from simulation.loop.ownership import SimulatedProcess
-from simulation.loop.watchdog import EndlessStep, step_watchdog
+from simulation.loop import (
+    EndlessStep,
+    OutOfSteps,
+    SimulatedLoop,
+    SimulatedProcess,
+    Stalled,
+    step_watchdog,
+)
 
 pytestmark = pytest.mark.simulation
 

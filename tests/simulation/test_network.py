@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection
-from simulation.network.tcp import HIGH_BYTES, RESET_AFTER_S
+from simulation.network import HIGH_BYTES, RESET_AFTER_S
 from tests.support.clients.pipeline import Pipeline
 
 pytestmark = pytest.mark.simulation

@@ -15,7 +15,7 @@ from simulation.plans.actions import (
 )
 from simulation.plans.plan import SimulationPlan, from_json, to_json
 from simulation.plans.schedule import draw
-from simulation.search.shrink import Shrinker
+from simulation.search import Shrinker
 from tests.support.processes.process import printed
 
 WHO = Target(broker=1)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOM = Path(__file__).parents[2] / "simulation"
-OTHERS = {ROOM / "loop" / "loop.py", ROOM / "zookeeper" / "client.py"}
+OTHERS = {ROOM / "loop.py", ROOM / "zookeeper" / "client.py"}
 """The modules that use private names of asyncio and kazoo, which they replace."""
 SOURCES = sorted(ROOM.rglob("*.py"))
 RULE = re.compile(r"[A-Z][A-Za-z]+/[a-z]+(-[a-z]+)*")

@@ -9,8 +9,7 @@ import pytest
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.types import TopicPartition
-from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import Killed, SimulatedProcess
+from simulation.loop import Killed, SimulatedLoop, SimulatedProcess
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import PORT, process_files
 from tests.support.fakes.swapped_functions import Mutation, Swap

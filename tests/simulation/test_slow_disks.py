@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulation.loop.loop import EXECUTOR_S_MAX
-from simulation.loop.ownership import SimulatedProcess
+from simulation.loop import EXECUTOR_S_MAX, SimulatedProcess
 from simulation.world.injection import SlowDisks
 
 pytestmark = pytest.mark.simulation

@@ -26,8 +26,7 @@ from simulation.plans.actions import (
 from simulation.plans.coverage import Coverage
 from simulation.plans.plan import SimulationPlan, from_json, to_json
 from simulation.plans.schedule import draw
-from simulation.search.search import narrative
-from simulation.search.shrink import Shrinker
+from simulation.search import Shrinker, narrative
 from simulation.violation import Violation
 from simulation.world.world import Simulation, run
 from tests.support.fakes.swapped_functions import Mutation, Swap

@@ -16,7 +16,7 @@ from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import ZkConnectionTimeout
 from ackproof.broker.types import BrokerId
-from simulation.loop.ownership import SimulatedProcess
+from simulation.loop import SimulatedProcess
 from simulation.zookeeper.ensemble import HOST
 from tests.support.clusters.zookeeper import TICK_MS
 from tests.support.worlds.partition_writes import isr, write

@@ -9,7 +9,7 @@ from kio.records.writers import write_batch
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from ackproof.broker.wire.batch import HEADER_BYTES, RecordBatch, parse_batch
-from simulation.clients.batches import patch_batch
+from simulation.clients.producers import patch_batch
 
 NOW_MS = 1_700_000_000_000
 

@@ -22,11 +22,10 @@ from ackproof.broker.wire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from ackproof.broker.wire.records import records
-from simulation.loop.loop import SimulatedLoop
-from simulation.loop.ownership import SimulatedProcess
+from simulation.loop import SimulatedLoop, SimulatedProcess
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import PORT, BrokerNode, SharedParts
-from simulation.network.network import SimulatedNetwork
+from simulation.network import SimulatedNetwork
 from simulation.zookeeper.ensemble import HOST, SimulatedZooKeeper
 from tests.support.builders.batches import encoded
 from tests.support.clients.kio_peer import ours

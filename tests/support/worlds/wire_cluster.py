@@ -43,16 +43,16 @@ from ackproof.broker.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from simulation.clients.batches import encode_batch
-from simulation.clients.consumer_requests import list_offsets
-from simulation.clients.group_requests import (
+from simulation.clients.client import (
     GroupMembership,
     commit,
     find_coordinator,
     join,
+    list_offsets,
     without_member,
 )
-from simulation.loop.tasks import without_logs_and_warnings
+from simulation.clients.producers import encode_batch
+from simulation.loop import without_logs_and_warnings
 from simulation.machines.node import PORT, broker_name
 from tests.support.clients.fetch_requests import Limits, fetch_request
 from tests.support.worlds.simulated_cluster import Cluster

@@ -14,8 +14,8 @@ from kazoo.exceptions import KazooException
 
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import kazoo_client
-from simulation.loop.loop import SimulatedLoop
-from simulation.network.network import SimulatedNetwork
+from simulation.loop import SimulatedLoop
+from simulation.network import SimulatedNetwork
 from simulation.zookeeper.client import client_factory
 from simulation.zookeeper.ensemble import HOST, SimulatedZooKeeper
 from tests.support.clusters.zookeeper import TICK_MS

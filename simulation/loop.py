@@ -6,11 +6,11 @@ in the order in which they came. A turn takes ``TURN_S``, so a task that spins o
 not stop time. A function given to a thread (``run_in_executor``) runs at a later moment between two
 steps.
 
-A *step* is one handle that the loop runs. The loop drops the handles of a dead process and keeps
-those of a paused process for later (:mod:`simulation.loop.ownership`). A killed process cleans up
-nothing. Its coroutines are closed so that Python forgets them, which runs their ``finally`` blocks.
-At that moment nothing that belongs to the process has any effect: the loop drops its handles, and
-the network and the disk refuse it.
+A *step* is one handle that the loop runs. It belongs to one :class:`SimulatedProcess`, or to the
+world. The loop drops the handles of a dead process and keeps those of a paused process for later.
+A killed process cleans up nothing. Its coroutines are closed so that Python forgets them, which
+runs their ``finally`` blocks. At that moment nothing that belongs to the process has any effect:
+the loop drops its handles, and the network and the disk refuse it.
 
 Two runs of one program are the same, step for step, if the program draws all its randomness from
 the seed and its behaviour does not depend on the order of any set. asyncio itself keeps tasks in
@@ -18,24 +18,269 @@ sets. Therefore a task here is hashed by its number, not by its address.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import heapq
+import logging
+import signal
+import threading
+import warnings
 from asyncio import events
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from contextvars import Context
+from enum import IntEnum
 from random import Random
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar, TypeVarTuple
+from types import FrameType
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar, TypeVarTuple
 
-from simulation.loop.ownership import NO_PROCESS, PROCESS, Killed, ProcessState, SimulatedProcess
-from simulation.loop.tasks import (
-    SimulatedHandle,
-    SimulatedTask,
-    Tasks,
-    close_tasks,
-    run_and_resolve,
+# --- ownership of steps ---------------------------------------------------------------------------
+#
+# A :class:`SimulatedProcess` is one run of one program on one host. It is found in the context
+# (:mod:`contextvars`) in which a step runs. Each task, timer and connection that a step starts
+# inherits it. A step without a process (None) belongs to the world itself: the network, ZooKeeper
+# or the plan.
+
+
+T = TypeVar("T")
+
+
+class Killed(BaseException):
+    """The process is dead.
+
+    It is raised when code of the dead process calls the disk or the network, so that the step in
+    which the process was killed does not continue.
+    """
+
+
+class ProcessState(IntEnum):
+    """The state of a process. Only RUNNING is false."""
+
+    RUNNING = 0
+    PAUSED = 1
+    DEAD = 2
+
+
+class SimulatedProcess:
+    """One run of a program on a host.
+
+    :class:`simulation.loop.SimulatedLoop` pauses, resumes and kills it.
+
+    Args:
+        host: The name by which other processes reach it.
+        incarnation: The number of the run on this host, counted from 1.
+    """
+
+    __slots__ = ("__weakref__", "context", "deferred", "host", "incarnation", "state")
+
+    def __init__(self, host: str, incarnation: int = 1) -> None:
+        self.host = host
+        self.incarnation = incarnation
+        self.state = ProcessState.RUNNING
+        self.deferred: deque[asyncio.Handle] = deque()
+        """The steps that fell due in a pause, in their order."""
+        self.context = contextvars.Context()
+        """A context that holds only this process. Tasks get copies of it."""
+        self.context.run(PROCESS.set, self)
+
+    def __repr__(self) -> str:
+        return f"<{self.host}#{self.incarnation} {self.state.name.lower()}>"
+
+    @property
+    def is_dead(self) -> bool:
+        """Return whether the process was killed or has ended."""
+        return self.state == ProcessState.DEAD
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task of this process in the running loop."""
+        context = self.context.copy()
+        return asyncio.get_running_loop().create_task(work, context=context)
+
+
+PROCESS: contextvars.ContextVar[SimulatedProcess | None] = contextvars.ContextVar(
+    "PROCESS", default=None
 )
+"""The process that runs the current step, or None for the world."""
+
+NO_PROCESS = contextvars.Context()
+"""The context of steps that belong to no process. No code may set a variable in it."""
+
+
+# --- handles and tasks ----------------------------------------------------------------------------
+
+
+# --- silence --------------------------------------------------------------------------------------
+#
+# Logging is switched off for a while.
+
+
+@contextmanager
+def without_logs() -> Iterator[None]:
+    """Disable all loggers inside this context."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def without_logs_and_warnings() -> Iterator[None]:
+    """Disable loggers and the warnings about coroutines that were never awaited.
+
+    Brokers log the faults that they meet, which the plan shows already. A killed broker leaves
+    coroutines that it created and never awaited.
+    """
+    with without_logs(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+        yield
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+CLOSES_MAX = 1_000
+"""The number of times that a closed coroutine may continue before the loop gives it up."""
+
+PRUNE_AT = 1_000
+"""The number of further tasks after which the finished ones are dropped."""
+
+
+class SimulatedHandle(asyncio.TimerHandle):
+    """A callback that is ready, or becomes ready at ``when``.
+
+    ``on_cancel`` is called when the handle is cancelled. It is None once the handle has left the
+    timers.
+    """
+
+    __slots__ = ("on_cancel",)
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+        when: float,
+        void: Callable[[], None] | None,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._when = when
+        self._cancelled = False
+        self.on_cancel = void
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} when={self._when} {self._callback!r} {self._args!r}>"
+
+    def cancel(self) -> None:
+        """Do what asyncio.Handle does."""
+        if self._cancelled:
+            return
+        self._cancelled = True
+        self._callback, self._args = _nothing, ()
+        if self.on_cancel is not None:
+            self.on_cancel()
+
+
+def _nothing() -> None:
+    """Do nothing: the callback of a cancelled handle."""
+
+
+class SimulatedTask(asyncio.Task[Any]):
+    """A task whose place in a set is the same in every run."""
+
+    __slots__ = ("number", "process")
+
+    def __init__(
+        self, number: int, process: SimulatedProcess | None, coro: Any, **how: Any
+    ) -> None:
+        self.number = number
+        self.process = process
+        super().__init__(coro, **how)
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def close(self) -> bool:
+        """Close the coroutine, and return whether nothing of it is left.
+
+        It runs the rest of the coroutine up to its next wait, as Python does when it forgets a
+        coroutine.
+        """
+        self._log_destroy_pending = False
+        context = Context() if self.process is None else self.process.context.copy()
+        coroutine: Any = self.get_coro()
+        # "coroutine ignored GeneratorExit" is raised if it waits again
+        with contextlib.suppress(BaseException):
+            context.run(coroutine.close)
+        return getattr(coroutine, "cr_frame", None) is None
+
+
+class Tasks:
+    """All tasks of a loop, held until they are done or buried.
+
+    asyncio itself holds tasks weakly. Without timers and handles, the tasks of a dead process would
+    be collected by Python at an arbitrary moment, and their ``finally`` blocks would run in the
+    middle of another process's step.
+    """
+
+    def __init__(self) -> None:
+        self.begun = 0
+        """The number of all tasks that were ever started."""
+        self._held: list[SimulatedTask] = []
+        self._prune_at = PRUNE_AT
+
+    def add(self, task: SimulatedTask) -> None:
+        self.begun += 1
+        self._held.append(task)
+        if len(self._held) > self._prune_at:
+            self._held = self.pending()
+            self._prune_at = 2 * len(self._held) + PRUNE_AT
+
+    def pending(self) -> list[SimulatedTask]:
+        """Return the tasks that are not done, in the order in which they began."""
+        return [task for task in self._held if not task.done()]
+
+    def forget(self, tasks: Collection[SimulatedTask]) -> None:
+        self._held = [task for task in self.pending() if task not in tasks]
+
+
+def close_tasks(tasks: Tasks, dead: Callable[[SimulatedProcess | None], bool]) -> None:
+    """Close the coroutines of dead processes, including those that begin during the closing."""
+    closed: set[SimulatedTask] = set()
+    try:
+        with without_logs():
+            for _ in range(CLOSES_MAX):
+                left = [t for t in tasks.pending() if dead(t.process) and t not in closed]
+                if not left:
+                    return
+                closed.update(task for task in left if task.close())
+    finally:
+        tasks.forget(closed)
+
+
+def run_and_resolve(
+    future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]
+) -> None:
+    """Run a function that was given to the executor, and put its result into the future."""
+    try:
+        result = func(*args)
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001  the future passes it on
+        if not future.done():
+            future.set_exception(error)
+    else:
+        if not future.done():
+            future.set_result(result)
+
+
+# --- the loop -------------------------------------------------------------------------------------
+
 
 # --- connections ----------------------------------------------------------------------------------
 #
@@ -56,7 +301,6 @@ class ConnectionFactory(Protocol):
 
 # --------------------------------------------------------------------------------------------------
 
-T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 TURN_S = 1e-6
@@ -433,3 +677,60 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         finally:
             events._set_running_loop(before)
         self._keep_timers(lambda handle: not dead(handle._context.get(PROCESS)))
+
+
+# --- watchdog -------------------------------------------------------------------------------------
+#
+# A broker that loops within a step blocks its event loop: it sends no heartbeat and no answer. In a
+# simulation nothing else would end such a step, and the whole search would hang.
+
+
+STEP_S: Final = 20.0
+"""The longest step allowed, in seconds of processor time. The longest sound steps, which are the
+judge's, take some tenths of a second."""
+
+
+class EndlessStep(Exception):
+    """A step took far longer than any sound step does."""
+
+
+def _call_path(frame: FrameType | None) -> str:
+    """Return the calls of the step from the loop down to the interrupted frame.
+
+    The interrupted function alone says little. A loop in the broker that spends its time in library
+    functions would be named after one of them.
+    """
+    calls: list[str] = []
+    while frame is not None and frame.f_code is not SimulatedLoop.step.__code__:
+        calls.append(frame.f_code.co_qualname)
+        frame = frame.f_back
+    return " > ".join(reversed(calls))
+
+
+@contextmanager
+def step_watchdog(loop: SimulatedLoop, longest_s: float = STEP_S) -> Iterator[None]:
+    """End the run if a step inside this context takes longer than ``longest_s``.
+
+    The limit is checked at intervals of ``longest_s``, so a step may take almost twice as long.
+    Outside the main thread of a program there is no limit, because signals interrupt only the main
+    thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen = -1
+
+    def look(_number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if loop.is_running() and loop.steps == seen:
+            loop.fail(EndlessStep(f"a step goes on and on, in {_call_path(frame)}"))
+            raise Killed
+        seen = loop.steps
+
+    before = signal.signal(signal.SIGVTALRM, look)
+    signal.setitimer(signal.ITIMER_VIRTUAL, longest_s, longest_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

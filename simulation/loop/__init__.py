@@ -1,1 +1,0 @@
-"""The simulated event loop: virtual time, steps, and the process that each step belongs to."""

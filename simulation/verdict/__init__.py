@@ -1,1 +1,0 @@
-"""The judgement at the end of a run, after all faults are healed."""
