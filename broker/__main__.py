@@ -16,7 +16,7 @@ import click
 import uvloop
 
 from ackproof.broker.config import BrokerConfig, ConfigError, load
-from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
+from ackproof.broker.log.disk import CorruptCheckpoint
 from ackproof.broker.log.manager import ForeignLogDirectory, LogDirectoryInUse
 from ackproof.broker.server.app import App
 from ackproof.broker.server.zk.session import ZkError

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # every package of the broker reports here, and none may impo
     from ackproof.broker.log.manager import LogManager
     from ackproof.broker.log.partition_log import PartitionLog
     from ackproof.broker.replication.events import Effect, Event
-    from ackproof.broker.server.groups.shard import GroupShard
+    from ackproof.broker.server.groups.group_coordinator import GroupShard
     from ackproof.broker.server.replication.partition import Partition
     from ackproof.broker.types import TopicPartition
     from ackproof.broker.wire.batch import RecordBatch

@@ -27,8 +27,8 @@ from ackproof.broker.config import (  # noqa: E402
     PRESETS,
     BrokerConfig,
     TopicConfig,
+    text,
 )
-from ackproof.broker.dynamic_config import text  # noqa: E402
 from ackproof.checkers.checks.catalogue import CATALOGUE  # noqa: E402
 from ackproof.harness.campaign.docs import reference, schema  # noqa: E402
 from ackproof.harness.report import document  # noqa: E402

@@ -199,7 +199,7 @@ def _unassigned_replicas(
     """Return the brokers that keep replicas no longer assigned to them.
 
     Without a controller, a removal waits in ZooKeeper until it is done. A controller forgets
-    brokers that were down (``broker/controller/reassignment.py``).
+    brokers that were down (``broker/controller/orders.py``).
     """
     unassigned = cluster.observer.registered.keys() - set(replicas)
     keeping = sorted(broker for broker in unassigned if cluster.hosted(broker, tp) is not None)

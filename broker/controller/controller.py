@@ -19,9 +19,8 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.controller import events
 from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
 from ackproof.broker.controller.context import Context
-from ackproof.broker.controller.deletion import Deletions
-from ackproof.broker.controller.elections import Elections
 from ackproof.broker.controller.events import Effect, Event, StatesWritten
+from ackproof.broker.controller.orders import Deletions, Elections, Reassignments
 from ackproof.broker.controller.partitions import Partitions
 from ackproof.broker.controller.pending import (
     PendingDeletion,
@@ -30,7 +29,6 @@ from ackproof.broker.controller.pending import (
     Pendings,
     PendingShutdown,
 )
-from ackproof.broker.controller.reassignment import Reassignments
 from ackproof.broker.controller.requests import Outbox
 from ackproof.broker.types import BrokerId, TopicPartition
 

@@ -1,5 +1,5 @@
 """The events that go into the coordination of one broker. The effects
-(:mod:`~broker.coordination.effects`) and their writes (:mod:`~broker.coordination.ops`) can be
+(:mod:`~broker.coordination.effects`) and their writes (:mod:`~broker.coordination.effects`) can be
 imported from here, too.
 
 :class:`~broker.coordination.coordinator.Coordinator` is fed one event at a time, with the time
@@ -30,10 +30,21 @@ from typing import TypeAlias
 
 from ackproof.broker.coordination.effects import (
     Assume,
+    Check,
+    CreateLeader,
     CreateQueue,
+    CreateTopic,
+    Delete,
+    DeletePartition,
+    DeleteTopic,
+    Dequeue,
     Effect,
+    Enqueue,
     Fault,
     Lifecycle,
+    Op,
+    PutAssigned,
+    PutIsr,
     ReadAssignments,
     ReadBrokers,
     ReadPartition,
@@ -41,32 +52,19 @@ from ackproof.broker.coordination.effects import (
     ReadQueueSize,
     Refused,
     RegisterBroker,
+    RemoveBroker,
+    Result,
+    SetLeader,
     Stage,
     StartReplica,
     StopReplica,
+    TakeTopic,
     Tell,
     WatchProgress,
     WatchReassignments,
     Write,
 )
 from ackproof.broker.coordination.nodes import Assigned, Node, PartitionView, QueuedRequest
-from ackproof.broker.coordination.ops import (
-    Check,
-    CreateLeader,
-    CreateTopic,
-    Delete,
-    DeletePartition,
-    DeleteTopic,
-    Dequeue,
-    Enqueue,
-    Op,
-    PutAssigned,
-    PutIsr,
-    RemoveBroker,
-    Result,
-    SetLeader,
-    TakeTopic,
-)
 from ackproof.broker.replication import events as replication
 from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition, ZkVersion
 

@@ -32,7 +32,6 @@ from ackproof.broker.coordination.nodes import (
     StateChangeRequest,
 )
 from ackproof.broker.coordination.queues import Requests
-from ackproof.broker.replication.epochs import UNKNOWN_OFFSET
 from ackproof.broker.replication.events import (
     IsrRefused,
     IsrWriteFailed,
@@ -41,6 +40,7 @@ from ackproof.broker.replication.events import (
     StartServing,
     WriteIsr,
 )
+from ackproof.broker.replication.local import UNKNOWN_OFFSET
 from ackproof.broker.types import (
     BrokerId,
     LeaderEpoch,

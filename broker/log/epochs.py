@@ -1,6 +1,6 @@
 """The start of each leader epoch in a log, kept in ``leader-epoch-checkpoint`` (KIP-101).
 
-The history itself is the replica's value :class:`~broker.replication.epochs.Epochs`. This module
+The history itself is the replica's value :class:`~broker.replication.local.Epochs`. This module
 keeps it on disk, in Kafka's format: version 0, count, one "epoch offset" per line.
 
 Every batch names its epoch. The file therefore need not be newer than the part of the log that
@@ -15,13 +15,15 @@ file were trusted, the follower would ask its leader about epoch 9, and truncate
 So recovery trusts the batches that it reads, and drops what contradicts them.
 """
 
-from ackproof.broker.log.disk.checkpoints import (
+from ackproof.broker.log.disk import (
     CorruptCheckpoint,
+    Directory,
+    Steps,
+    carry_out,
     checkpoint_content,
     read_checkpoint,
 )
-from ackproof.broker.log.disk.files import Directory, Steps, carry_out
-from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.local import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset
 
 FILE_NAME = "leader-epoch-checkpoint"

@@ -10,8 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from ackproof.broker.log.disk.file_system import FileSystem
-from ackproof.broker.log.disk.files import Directory, Later, Steps, carry_out
+from ackproof.broker.log.disk import Directory, FileSystem, Later, Steps, carry_out
 from ackproof.broker.log.epochs import LeaderEpochCache
 from ackproof.broker.log.producer_state import LogProducers
 from ackproof.broker.log.segment import Segment

@@ -7,7 +7,7 @@ directory is first renamed to ``<topic>-<n>.<id>-delete``. A crash then never le
 would be loaded, and the next start removes the rest.
 
 Work that need not be on disk when a call returns is given to ``later``
-(:mod:`broker.log.disk.files`).
+(:mod:`broker.log.disk`).
 
 Not handled: log directories that fail one by one (any OSError reaches the caller), and moving a
 replica between them.
@@ -21,12 +21,18 @@ from functools import partial
 from pathlib import Path
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import (
+from ackproof.broker.log.disk import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     META_PROPERTIES,
+    REAL,
     RECOVERY_POINTS,
+    Directory,
+    FileSystem,
+    Later,
     MetaProperties,
+    Steps,
+    carry_out,
     mark_clean_shutdown,
     offsets_content,
     read_meta_properties,
@@ -34,8 +40,6 @@ from ackproof.broker.log.disk.checkpoints import (
     take_clean_shutdown,
     write_meta_properties,
 )
-from ackproof.broker.log.disk.file_system import REAL, FileSystem
-from ackproof.broker.log.disk.files import Directory, Later, Steps, carry_out
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.types import Offset, TopicPartition

@@ -20,14 +20,18 @@ from pathlib import Path
 
 from ackproof.broker.invariants import require
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.file_system import REAL, FileSystem
-from ackproof.broker.log.disk.files import TEMPORARY_SUFFIX, Directory, Later, carry_out
+from ackproof.broker.log.disk import REAL, TEMPORARY_SUFFIX, Directory, FileSystem, Later, carry_out
 from ackproof.broker.log.epochs import LeaderEpochCache
 from ackproof.broker.log.flushing import Flushing, last_if_it_fails
-from ackproof.broker.log.index import CorruptIndex
 from ackproof.broker.log.partition_metadata import PartitionMetadataFile
 from ackproof.broker.log.producer_state import LogProducers
-from ackproof.broker.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
+from ackproof.broker.log.segment import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    CorruptIndex,
+    Segment,
+)
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.types import Offset
 from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, stamped

@@ -11,8 +11,7 @@ Here it is on disk before the replica has a role.
 import re
 import uuid
 
-from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
-from ackproof.broker.log.disk.files import Directory, Steps, carry_out
+from ackproof.broker.log.disk import CorruptCheckpoint, Directory, Steps, carry_out
 from ackproof.broker.wire.uuids import decode_uuid, encode_uuid
 
 FILE_NAME = "partition.metadata"

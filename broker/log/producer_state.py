@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.log.disk.files import Directory, Steps, carry_out
+from ackproof.broker.log.disk import Directory, Steps, carry_out
 from ackproof.broker.log.validator import RefusedBatch
 from ackproof.broker.types import Offset, ProducerId, value
 from ackproof.broker.wire.batch import RecordBatch

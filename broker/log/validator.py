@@ -3,8 +3,13 @@
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.log.config import LOG_APPEND_TIME, MAX_LONG, LogConfig
-from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, TimestampType, with_append_time
-from ackproof.broker.wire.records import records
+from ackproof.broker.wire.batch import (
+    CorruptBatch,
+    RecordBatch,
+    TimestampType,
+    records,
+    with_append_time,
+)
 
 
 class RefusedBatch(Exception):

@@ -1,15 +1,15 @@
 """Leader-side replication of one partition: appends, follower progress, ISR changes, the high
-watermark and pending produce requests."""
+watermark and pending produce requests.
+"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from typing import TypeVar
+from typing import Final, Literal, TypeVar
 
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.replication.config import ReplicaConfig
-from ackproof.broker.replication.epochs import UNKNOWN_OFFSET
 from ackproof.broker.replication.events import (
     DeleteRecords,
     FollowerFetch,
@@ -24,7 +24,7 @@ from ackproof.broker.replication.events import (
     Tick,
     WriteIsr,
 )
-from ackproof.broker.replication.local import Effects, LocalLog
+from ackproof.broker.replication.local import UNKNOWN_OFFSET, Effects, LocalLog
 from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset, ZkVersion, value
 
 # --- followers ------------------------------------------------------------------------------------
@@ -545,3 +545,50 @@ class Leader:
 
     def _pass_time(self, now: Millis) -> None:
         self._now = max(self._now, now)
+
+
+# --- choice of a replica to read from -------------------------------------------------------------
+#
+# The choice of the replica from which a consumer reads (KIP-392), made by the leader.
+#
+# A leader sends a consumer to another replica only if ``replica.selector.class`` says so. Kafka's
+# ``RackAwareReplicaSelector`` names a replica in the consumer's own rack (``client.rack``) when the
+# leader is in another one. Among several, it prefers the one with the most records, then the one
+# that caught up last, then the largest id. A replica that is not in the ISR, or lacks the requested
+# offset, is never named (KAFKA-14372); see
+# :meth:`broker.replication.replica.Replica.followers_to_read_from`.
+#
+# Not handled: custom selectors, which in Kafka are classes on the class path.
+
+
+ReplicaSelector = Literal[
+    "org.apache.kafka.common.replica.LeaderSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+]
+"""Kafka's own selectors. With the first, every consumer reads from the leader, as without any
+selector."""
+RACK_AWARE: Final[ReplicaSelector] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def preferred_read_replica(
+    rack: str,
+    leader: BrokerId,
+    followers: Mapping[BrokerId, RemoteReplica],
+    racks: Mapping[BrokerId, str | None],
+) -> BrokerId | None:
+    """Return the follower from which a consumer in ``rack`` should read, or None for the leader.
+
+    Args:
+        rack: the consumer's rack, empty if it has none.
+        followers: the followers that it may be sent to, as the leader knows them.
+        racks: the racks of the brokers that are known to be alive.
+    """
+    if not rack or racks.get(leader) == rack:
+        return None
+    near = [follower for follower in followers if racks.get(follower) == rack]
+
+    def progress(follower: BrokerId) -> tuple[int, int, int]:
+        remote = followers[follower]
+        return remote.log_end_offset, remote.last_caught_up_time, follower
+
+    return max(near, key=progress, default=None)

@@ -22,7 +22,6 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.invariants import require
 from ackproof.broker.replication.config import ReplicaConfig
-from ackproof.broker.replication.epochs import Entry
 from ackproof.broker.replication.events import (
     AskEpoch,
     DeleteRecords,
@@ -47,7 +46,7 @@ from ackproof.broker.replication.events import (
 )
 from ackproof.broker.replication.follower import Follower
 from ackproof.broker.replication.leader import Leader, PendingProduces, RemoteReplica, refuse
-from ackproof.broker.replication.local import Effects, LocalLog, LogState
+from ackproof.broker.replication.local import Effects, Entry, LocalLog, LogState
 from ackproof.broker.types import NO_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, Offset, ZkVersion
 
 __all__ = ["LogState", "Replica", "Role", "StaleEpoch"]

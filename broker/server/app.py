@@ -23,11 +23,10 @@ from typing import Any
 
 from ackproof.broker.config import BrokerConfig, Listener
 from ackproof.broker.controller.context import Context as ControllerContext
-from ackproof.broker.log.disk.checkpoints import MetaProperties
+from ackproof.broker.log.disk import MetaProperties
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.replica import Role
-from ackproof.broker.server.admin.configs import ConfigAdmin, ConfigChanges, TopicConfigs
-from ackproof.broker.server.admin.topics import Topics
+from ackproof.broker.server.admin import ConfigAdmin, ConfigChanges, TopicConfigs, Topics
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.controller.controller_coordinator import ControllerCoordinator
 from ackproof.broker.server.coordination import nodes
@@ -36,8 +35,12 @@ from ackproof.broker.server.environment import Environment, real
 from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
 from ackproof.broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
 from ackproof.broker.server.metadata_cache import MetadataCache
-from ackproof.broker.server.metrics.endpoint import ControllerGauges, PartitionGauges, Snapshot
-from ackproof.broker.server.metrics.meters import ZOOKEEPER_EXPIRES
+from ackproof.broker.server.metrics import (
+    ZOOKEEPER_EXPIRES,
+    ControllerGauges,
+    PartitionGauges,
+    Snapshot,
+)
 from ackproof.broker.server.network.connections import ConnectionConfig, Connections
 from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
 from ackproof.broker.server.replication.fetcher import Fetchers
@@ -47,8 +50,7 @@ from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from ackproof.broker.server.requests.context import Context
 from ackproof.broker.server.requests.dispatch import Dispatcher, served
 from ackproof.broker.server.schedule import carry_out_later, every
-from ackproof.broker.server.zk.kafka_zk import KafkaZk
-from ackproof.broker.server.zk.producer_ids import ProducerIds
+from ackproof.broker.server.zk.kafka_zk import KafkaZk, ProducerIds
 from ackproof.broker.types import BrokerId
 
 logger = logging.getLogger(__name__)
@@ -307,7 +309,7 @@ class App:
         if listener is None:
             yield
             return
-        from ackproof.broker.server.metrics.endpoint import MetricsEndpoint
+        from ackproof.broker.server.metrics import MetricsEndpoint
 
         def look() -> Snapshot:
             return take_snapshot(
@@ -393,7 +395,7 @@ def _locate(metadata: MetadataCache, broker: BrokerId) -> Listener | None:
 #
 # The state of the broker for the metrics, read when they are requested.
 #
-# Events are counted where they happen (:mod:`broker.server.metrics.meters`).
+# Events are counted where they happen (:mod:`broker.server.metrics`).
 
 
 def take_snapshot(

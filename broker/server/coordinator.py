@@ -12,7 +12,7 @@ from typing import Protocol
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import Outcome
 from ackproof.broker.replication.events import WriteIsr
-from ackproof.broker.server.admin.topics import TopicStore
+from ackproof.broker.server.admin import TopicStore
 from ackproof.broker.server.metadata_cache import MetadataCache
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.replication.replica_manager import ReplicaManager

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from random import Random, SystemRandom
 
 from ackproof.broker.config import Listener
-from ackproof.broker.log.disk.file_system import REAL, FileSystem
+from ackproof.broker.log.disk import REAL, FileSystem
 from ackproof.broker.probe import NO_PROBE, Probe
-from ackproof.broker.server.network.acceptor import listening_socket
+from ackproof.broker.server.network.connections import listening_socket
 from ackproof.broker.server.schedule import Clock
 from ackproof.broker.server.zk.session import ClientFactory, kazoo_client
 

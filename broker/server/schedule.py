@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 
-from ackproof.broker.log.disk.files import Steps
+from ackproof.broker.log.disk import Steps
 from ackproof.broker.types import Millis
 
 

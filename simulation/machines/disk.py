@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from pathlib import Path
 from random import Random
 
-from ackproof.broker.log.disk.file_system import Bytes
+from ackproof.broker.log.disk import Bytes
 from ackproof.broker.wire.batch import HEADER_BYTES
 
 # --- files and directories ------------------------------------------------------------------------
@@ -208,7 +208,7 @@ READ = "read"
 
 class SimulatedDisk:
     """The disk of one machine, with the methods of
-    :class:`~broker.log.disk.file_system.FileSystem`.
+    :class:`~broker.log.disk.FileSystem`.
 
     Attributes:
         watch: A function called with the kind of each operation before the operation is carried
@@ -344,7 +344,7 @@ class SimulatedDisk:
     # --- operations of processes ------------------------------------------------------------
 
     def open(self, path: Path, /) -> int:
-        """Do what :class:`~broker.log.disk.file_system.FileSystem` describes, as do the methods
+        """Do what :class:`~broker.log.disk.FileSystem` describes, as do the methods
         below."""
         self._notify("open")
         parent, name = self._parent(path)

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Protocol, cast
 
 from ackproof.broker.config import BrokerConfig, Listener
-from ackproof.broker.log.disk.file_system import FileSystem
+from ackproof.broker.log.disk import FileSystem
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.server.app import App
 from ackproof.broker.server.environment import Environment

@@ -45,9 +45,9 @@ from ackproof.broker.groups.state import GroupState
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.replication.events import Append
 from ackproof.broker.replication.replica import Role
-from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.server.groups.group_coordinator import GroupShard
 from ackproof.broker.types import TopicPartition
-from ackproof.broker.wire.batch import RecordBatch
+from ackproof.broker.wire.batch import RecordBatch, records
 from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -57,7 +57,6 @@ from ackproof.broker.wire.group_records import (
     Value,
     decode,
 )
-from ackproof.broker.wire.records import records
 from simulation.model.history import SentCommit as SentCommit
 from simulation.model.log import batches_of
 from simulation.model.partition import PartitionModel

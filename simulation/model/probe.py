@@ -12,12 +12,12 @@ from ackproof.broker.coordination.events import Effect as CoordinatorEffect
 from ackproof.broker.coordination.events import Event as CoordinatorEvent
 from ackproof.broker.groups.events import Effect as GroupEffect
 from ackproof.broker.groups.events import Event as GroupEvent
-from ackproof.broker.log.disk.checkpoints import RECOVERY_POINTS
+from ackproof.broker.log.disk import RECOVERY_POINTS
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.probe import Probe
 from ackproof.broker.replication.events import Effect, Event
-from ackproof.broker.server.groups.shard import GroupShard
+from ackproof.broker.server.groups.group_coordinator import GroupShard
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import TopicPartition
 from ackproof.broker.wire.batch import RecordBatch

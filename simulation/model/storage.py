@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from ackproof.broker.log.disk.checkpoints import (
+from ackproof.broker.log.disk import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,

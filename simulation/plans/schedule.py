@@ -16,7 +16,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final, Literal
 
-from ackproof.broker.replication.replica_selector import RACK_AWARE
+from ackproof.broker.replication.leader import RACK_AWARE
 from simulation.plans.actions import (
     Action,
     AddPartitionsOrder,

@@ -252,7 +252,7 @@ OPERATIONS: Final = {
     "names": ("rename", "remove", "remove_tree", "make_directory"),
     "sync": ("sync", "sync_directory"),
 }
-"""Kinds of operations, with their names in :class:`~broker.log.disk.file_system.FileSystem`."""
+"""Kinds of operations, with their names in :class:`~broker.log.disk.FileSystem`."""
 
 
 class PowerFailures:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.broker.server.replication.partition import StateChangeLog
 from ackproof.broker.server.replication.roles import Origin
-from ackproof.broker.server.replication.state_change_log import StateChangeLog
 from ackproof.broker.types import BrokerId, LeaderEpoch, Offset, TopicPartition
 from ackproof.checkers.context.broker_logs import Role, orders_of, roles_of
 

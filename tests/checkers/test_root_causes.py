@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import EpochEndOffset, LeaderAndIsr
 from ackproof.broker.replication.replica import LogState, Replica
-from ackproof.broker.server.replication.state_change_log import truncated
+from ackproof.broker.server.replication.partition import truncated
 from ackproof.broker.types import TopicPartition
 from ackproof.checkers.check import check
 from ackproof.checkers.context.broker_logs import ReplicaTruncation, Role, truncations_of

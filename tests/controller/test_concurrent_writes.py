@@ -3,9 +3,8 @@
 import pytest
 
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
-from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.controller_zk import ControllerZk
-from ackproof.broker.server.zk.kafka_zk import KafkaZk, TopicExists
+from ackproof.broker.server.zk.kafka_zk import ConfigZk, KafkaZk, TopicExists, of_topic
 from ackproof.broker.types import BrokerId
 from tests.support.worlds.controller_cluster import connected, run
 

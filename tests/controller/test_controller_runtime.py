@@ -10,8 +10,8 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint, ReplicaAssignment
 from ackproof.broker.controller.events import StateWrite
 from ackproof.broker.server.zk import znodes
-from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk
+from ackproof.broker.server.zk.kafka_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import NO_LEADER, TopicPartition, ZkVersion
 from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest

@@ -15,7 +15,7 @@ from ackproof.broker.controller.assignment import (
 )
 from ackproof.broker.controller.cluster import PartitionState
 from ackproof.broker.controller.plan import Choice, choose, first_leader
-from ackproof.broker.server.admin.topics import java_hash
+from ackproof.broker.server.admin import java_hash
 from ackproof.broker.types import NO_LEADER, ControllerEpoch, LeaderEpoch, ZkVersion
 
 

@@ -9,7 +9,7 @@ from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
 from ackproof.broker.controller.events import StateWrite
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk
-from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
+from ackproof.broker.server.zk.kafka_zk import IsrWriteOutcome
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from tests.support.fakes.instant_zookeeper import InstantZookeeper
 from tests.support.worlds.controller_cluster import run, until

@@ -14,10 +14,8 @@ from ackproof.broker.controller.events import StateWrite
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.controller.controller_coordinator import Registration
 from ackproof.broker.server.zk import znodes
-from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk
-from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
-from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.kafka_zk import ConfigZk, IsrWriteOutcome, KafkaZk, of_topic
 from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from tests.support.worlds.controller_cluster import connected, run

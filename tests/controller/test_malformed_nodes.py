@@ -8,9 +8,8 @@ import pytest
 from kazoo.exceptions import NodeExistsError
 
 from ackproof.broker.config import BrokerConfig
-from ackproof.broker.server.admin.configs import ConfigChanges, TopicConfigs
-from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
-from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.admin import ConfigChanges, TopicConfigs
+from ackproof.broker.server.zk.kafka_zk import ConfigZk, KafkaZk, of_topic
 from ackproof.broker.types import BrokerId, TopicPartition
 from tests.support.worlds.controller_cluster import SESSION_MS, cluster, run, until
 

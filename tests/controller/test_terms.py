@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.events import RebalanceLeaders
 from ackproof.broker.server.zk import znodes
-from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.zk.kafka_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.session import ZkClosed
 from ackproof.broker.types import NO_LEADER, TopicPartition
 from ackproof.broker.wire.messages.controlled_shutdown import ControlledShutdownRequest

@@ -8,9 +8,14 @@ import pytest
 from kazoo.client import KazooClient
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
-from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
-from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
-from ackproof.broker.server.zk.kafka_zk import BrokerIdInUse, KafkaZk, TopicExists
+from ackproof.broker.server.zk.kafka_zk import (
+    BrokerIdInUse,
+    ConfigZk,
+    IsrWriteOutcome,
+    KafkaZk,
+    TopicExists,
+    of_topic,
+)
 from ackproof.broker.server.zk.session import SessionExpired, ZkConnectionTimeout
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
 from tests.support.worlds.controller_cluster import (

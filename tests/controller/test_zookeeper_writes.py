@@ -10,15 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.coordination.admin import Admin
-from ackproof.broker.coordination.nodes import (
-    ABSENT,
-    ANY_VERSION,
-    Change,
-    Kind,
-    Node,
-    StateChangeRequest,
-)
-from ackproof.broker.coordination.ops import (
+from ackproof.broker.coordination.effects import (
     Check,
     CreateLeader,
     CreateTopic,
@@ -33,12 +25,19 @@ from ackproof.broker.coordination.ops import (
     Result,
     TakeTopic,
 )
+from ackproof.broker.coordination.nodes import (
+    ABSENT,
+    ANY_VERSION,
+    Change,
+    Kind,
+    Node,
+    StateChangeRequest,
+)
 from ackproof.broker.server.coordination import nodes
-from ackproof.broker.server.coordination.commands import Commands
 from ackproof.broker.server.coordination.elections import Elections
+from ackproof.broker.server.coordination.event_loop import Commands
 from ackproof.broker.server.coordination.nodes import queue
-from ackproof.broker.server.coordination.zk_reader import Reader
-from ackproof.broker.server.coordination.zk_writer import Writer
+from ackproof.broker.server.coordination.zk_nodes import Reader, Writer
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import SessionNumber

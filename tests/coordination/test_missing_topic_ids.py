@@ -15,7 +15,7 @@ import pytest
 
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
 from ackproof.broker.server.coordination.nodes import decode_topic_id
-from ackproof.broker.server.coordination.zk_writer import Writer
+from ackproof.broker.server.coordination.zk_nodes import Writer
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerZk

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from ackproof.broker.coordination.admin import Admin, Outcome
-from ackproof.broker.coordination.admin_steps import (
+from ackproof.broker.coordination.admin import (
+    Admin,
     AdminWrite,
     AdminWritten,
     AwaitChange,
+    Outcome,
     ReadNodes,
     ReadQueues,
     ReadTopic,

@@ -1,7 +1,6 @@
 """A broker that is pointed at another's logs does not start, and says why."""
 
-from ackproof.broker.log.disk.checkpoints import read_meta_properties, write_meta_properties
-from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk import Directory, read_meta_properties, write_meta_properties
 from tests.support.clusters.bundled import running_cluster
 from tests.support.processes.process import until
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from ackproof.broker.replication.replica_selector import RACK_AWARE
+from ackproof.broker.replication.leader import RACK_AWARE
 from tests.support.clients.confluent import create_topic, produce
 from tests.support.clients.metrics_page import scrape
 from tests.support.clusters.bundled import Broker, Cluster, running_cluster, until

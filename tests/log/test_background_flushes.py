@@ -8,8 +8,14 @@ from random import Random
 import pytest
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, LOG_STARTS, read_offsets
-from ackproof.broker.log.disk.files import Directory, Steps, carry_out
+from ackproof.broker.log.disk import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    Directory,
+    Steps,
+    carry_out,
+    read_offsets,
+)
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.types import ProducerId, TopicPartition

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import (
+from ackproof.broker.log.disk import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     CorruptCheckpoint,
+    Directory,
     MetaProperties,
     read_meta_properties,
     write_meta_properties,
 )
-from ackproof.broker.log.disk.files import Directory
 from ackproof.broker.log.manager import InconsistentBrokerId, InconsistentClusterId, LogManager
 from ackproof.broker.types import BrokerId
 

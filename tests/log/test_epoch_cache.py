@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
-from ackproof.broker.log.disk.files import Directory, carry_out
+from ackproof.broker.log.disk import CorruptCheckpoint, Directory, carry_out
 from ackproof.broker.log.epochs import FILE_NAME, LeaderEpochCache
 
 RUNS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 5)), min_size=1, max_size=8)

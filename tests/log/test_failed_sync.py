@@ -6,8 +6,7 @@ from random import Random
 import pytest
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.file_system import REAL
-from ackproof.broker.log.disk.files import File
+from ackproof.broker.log.disk import REAL, File
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.producer_state import ProducerState
 from ackproof.broker.types import TopicPartition

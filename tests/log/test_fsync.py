@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import mark_clean_shutdown, take_clean_shutdown
-from ackproof.broker.log.disk.file_system import RealFileSystem
-from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk import (
+    Directory,
+    RealFileSystem,
+    mark_clean_shutdown,
+    take_clean_shutdown,
+)
 from ackproof.broker.log.partition_log import PartitionLog
 from tests.support.builders.batches import NOW_MS, batch
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.broker.log.disk.files import Directory
-from ackproof.broker.log.index import CorruptIndex, OffsetIndex, TimeIndex
+from ackproof.broker.log.disk import Directory
+from ackproof.broker.log.segment import CorruptIndex, OffsetIndex, TimeIndex
 
 STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9000)), max_size=40)
 

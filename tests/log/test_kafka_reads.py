@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk import Directory
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.log.partition_metadata import FILE_NAME, PartitionMetadataFile
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, with_append_time

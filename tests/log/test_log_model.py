@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import OffsetOutOfRange, OffsetsOutOfOrder, PartitionLog
-from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.local import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
 from simulation.machines.disk import SimulatedDisk

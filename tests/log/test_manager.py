@@ -3,19 +3,19 @@ from pathlib import Path
 import pytest
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import (
+from ackproof.broker.log.disk import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_STARTS,
     META_PROPERTIES,
     RECOVERY_POINTS,
     CorruptCheckpoint,
+    Directory,
     MetaProperties,
     read_meta_properties,
     read_offsets,
     write_meta_properties,
 )
-from ackproof.broker.log.disk.files import Directory
 from ackproof.broker.log.manager import LogDirectoryInUse, LogManager
 from ackproof.broker.types import BrokerId, TopicPartition
 from tests.support.builders.batches import NOW_MS, batch

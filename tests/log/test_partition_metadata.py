@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import CorruptCheckpoint
-from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk import CorruptCheckpoint, Directory
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_metadata import InconsistentTopicId, PartitionMetadataFile
 from ackproof.broker.types import TopicPartition

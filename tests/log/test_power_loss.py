@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.files import Steps
+from ackproof.broker.log.disk import Steps
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.log.producer_state import ProducerState
-from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.local import Epochs
 from ackproof.broker.types import LeaderEpoch, Offset, TopicPartition
 from ackproof.broker.wire.batch import RecordBatch, parse_batches, stamped
 from simulation.machines.disk import UNLIMITED_BYTES, SimulatedDisk

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.files import Steps, carry_out
+from ackproof.broker.log.disk import Steps, carry_out
 from ackproof.broker.log.partition_log import PartitionLog
 from simulation.machines.disk import SimulatedDisk
 from simulation.model import storage

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackproof.broker.replication.config import ReplicaConfig, Truncation
-from ackproof.broker.replication.epochs import Entry, Epochs
 from ackproof.broker.replication.events import (
     AskEpoch,
     EpochEndOffset,
@@ -26,7 +25,7 @@ from ackproof.broker.replication.events import (
     TruncateFully,
 )
 from ackproof.broker.replication.follower import Follower
-from ackproof.broker.replication.local import Effects, LocalLog, LogState
+from ackproof.broker.replication.local import Effects, Entry, Epochs, LocalLog, LogState
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
 
 LEADER, FOLLOWER = BrokerId(1), BrokerId(2)

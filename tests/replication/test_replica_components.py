@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.broker.replication.config import ReplicaConfig
-from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.replication.leader import IsrState, PendingProduces, RemoteReplica, Waiting
-from ackproof.broker.replication.local import LocalLog, LogState
+from ackproof.broker.replication.local import Epochs, LocalLog, LogState
 
 HISTORY = Epochs(((1, 0), (3, 10), (4, 25)))
 

@@ -15,7 +15,7 @@ from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
 from ackproof.broker.server.groups.offsets_topic import OffsetsTopic
 from ackproof.broker.server.network.connections import PEER, Peer
 from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
-from ackproof.broker.server.requests import group_offsets
+from ackproof.broker.server.requests import groups
 from ackproof.broker.server.requests.context import Context
 from ackproof.broker.server.requests.dispatch import SERVED
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
@@ -113,7 +113,7 @@ def commits(context: Context, by: Variables, **offsets: int) -> asyncio.Task[Any
         ),
     )
     return asyncio.get_running_loop().create_task(
-        group_offsets.handle_offset_commit(request, context), context=by
+        groups.handle_offset_commit(request, context), context=by
     )
 
 
@@ -128,7 +128,7 @@ def deletes(context: Context, by: Variables, topic: str) -> asyncio.Task[Any]:
         ),
     )
     return asyncio.get_running_loop().create_task(
-        group_offsets.handle_offset_delete(request, context), context=by
+        groups.handle_offset_delete(request, context), context=by
     )
 
 

@@ -8,8 +8,7 @@ import asyncio
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.server.admin.configs import BROKER, TOPIC, ConfigAdmin, TopicConfigs
-from ackproof.broker.server.admin.topics import Refused
+from ackproof.broker.server.admin import BROKER, TOPIC, ConfigAdmin, Refused, TopicConfigs
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 
 LOGGER = 8

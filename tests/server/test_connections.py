@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from ackproof.broker.config import Listener
-from ackproof.broker.server.network.acceptor import ConnectionLimits
 from ackproof.broker.server.network.connections import (
     PIPELINE,
     CloseConnection,
     ConnectionConfig,
+    ConnectionLimits,
     Connections,
     Later,
     Reply,

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-from ackproof.broker.config import PRESETS, BrokerConfig
-from ackproof.broker.dynamic_config import DYNAMIC, SYNONYMS, text
+from ackproof.broker.config import DYNAMIC, PRESETS, SYNONYMS, BrokerConfig, text
 
 PAGE = Path(__file__).parents[2] / "docs" / "broker-properties.md"
 

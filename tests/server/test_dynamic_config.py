@@ -2,12 +2,14 @@
 
 import pytest
 
-from ackproof.broker.config import BrokerConfig, ConfigError, TopicConfig
-from ackproof.broker.dynamic_config import (
+from ackproof.broker.config import (
     DYNAMIC,
     SYNONYMS,
+    BrokerConfig,
+    ConfigError,
     Layers,
     Source,
+    TopicConfig,
     describe_broker,
     describe_topic,
     text,

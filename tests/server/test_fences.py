@@ -16,8 +16,7 @@ from kio.schema.offset_for_leader_epoch.v3 import request as leader_epoch
 from kio.schema.produce.v8 import request as produce
 from kio.static.primitive import i32Timedelta
 
-from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
-from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk import HIGH_WATERMARKS, Directory, write_offsets
 from ackproof.broker.replication.events import FollowerFetch
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.types import TopicPartition

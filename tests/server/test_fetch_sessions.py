@@ -12,9 +12,8 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.replication.events import FetchFrom
-from ackproof.broker.server.metrics.meters import CONSUMER
-from ackproof.broker.server.replication import fetch_requests
-from ackproof.broker.server.replication.fetch_requests import FetchAsk, FetchSessionHandler
+from ackproof.broker.server.metrics import CONSUMER
+from ackproof.broker.server.replication import fetcher
 from ackproof.broker.server.replication.fetch_session_cache import (
     EPOCH_MAX,
     INVALID_SESSION_ID,
@@ -24,6 +23,7 @@ from ackproof.broker.server.replication.fetch_session_cache import (
     SessionRefused,
     asked_in,
 )
+from ackproof.broker.server.replication.fetcher import FetchAsk, FetchSessionHandler
 from ackproof.broker.types import BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
 from ackproof.broker.wire.messages.fetch import FetchRequest
 
@@ -82,7 +82,7 @@ class Follower:
     def fetch(self, leader: Leader, *, is_lost: bool) -> bool:
         """Whether the leader answered with what was asked for."""
         ask = self.session.ask(wanted({tp: self.ends[tp] for tp in sorted(self.followed)}))
-        response = leader.answer(fetch_requests.fetch(CONFIG, ask))
+        response = leader.answer(fetcher.fetch(CONFIG, ask))
         if is_lost:
             self.session.interrupted()
             return False
@@ -132,7 +132,7 @@ def test_session_request_and_answer_contain_changes_only() -> None:
     leader.ends[PARTITIONS[4]] = 1
     ask = follower.session.ask(wanted(follower.ends))
     assert (ask.changed, ask.forgotten) == ({}, ())
-    assert list(leader.answer(fetch_requests.fetch(CONFIG, ask)).news) == [PARTITIONS[4]]
+    assert list(leader.answer(fetcher.fetch(CONFIG, ask)).news) == [PARTITIONS[4]]
 
 
 def test_skipped_partition_is_named_and_answered_again() -> None:
@@ -141,12 +141,12 @@ def test_skipped_partition_is_named_and_answered_again() -> None:
     refused = PARTITIONS[4]
     leader.watermarks[refused] = 3
     follower.session.answered(
-        leader.answer(fetch_requests.fetch(CONFIG, follower.session.ask(wanted(follower.ends))))
+        leader.answer(fetcher.fetch(CONFIG, follower.session.ask(wanted(follower.ends))))
     )
     follower.session.skipped(refused)
     ask = follower.session.ask(wanted(follower.ends))
     assert (list(ask.changed), ask.forgotten) == ([refused], ())
-    assert leader.answer(fetch_requests.fetch(CONFIG, ask)).news == {refused: (0, 3)}
+    assert leader.answer(fetcher.fetch(CONFIG, ask)).news == {refused: (0, 3)}
 
 
 def test_or_forgotten_where_it_is_not_asked_for_now() -> None:
@@ -163,11 +163,11 @@ def test_or_forgotten_where_it_is_not_asked_for_now() -> None:
 
 def first(size: int, replica: int = FOLLOWER) -> FetchRequest:
     ask = FetchAsk(INVALID_SESSION_ID, 0, wanted(dict.fromkeys(PARTITIONS[:size], 0)), ())
-    return replace(fetch_requests.fetch(CONFIG, ask), replica_id=replica)
+    return replace(fetcher.fetch(CONFIG, ask), replica_id=replica)
 
 
 def following(session_id: int, epoch: int) -> FetchRequest:
-    return fetch_requests.fetch(CONFIG, FetchAsk(session_id, epoch, {}, ()))
+    return fetcher.fetch(CONFIG, FetchAsk(session_id, epoch, {}, ()))
 
 
 def begun(cache: FetchSessionCache, request: FetchRequest, now: int = 0) -> FetchSession:
@@ -208,7 +208,7 @@ def test_a_session_that_is_left_empty_ends() -> None:
     cache = FetchSessionCache(1, Random(1))
     session = begun(cache, first(1))
     ask = FetchAsk(session.id, 1, {}, (PARTITIONS[0],))
-    assert cache.session_of(fetch_requests.fetch(CONFIG, ask), Millis(0)) is None
+    assert cache.session_of(fetcher.fetch(CONFIG, ask), Millis(0)) is None
     assert len(cache) == 0
 
 

@@ -22,10 +22,15 @@ from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import FollowerFetch, LeaderAndIsr
 from ackproof.broker.replication.replica import LogState, Replica
-from ackproof.broker.server.admin.topics import java_hash
-from ackproof.broker.server.groups.group_coordinator import Rewriting, load
+from ackproof.broker.server.admin import java_hash
+from ackproof.broker.server.groups.group_coordinator import (
+    GroupShard,
+    Rewriting,
+    StoreConfig,
+    load,
+    moment,
+)
 from ackproof.broker.server.groups.offsets_topic import partition_for
-from ackproof.broker.server.groups.shard import GroupShard, StoreConfig, moment
 from ackproof.broker.server.replication.partition import Partition, PartitionContext
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.schedule import Clock

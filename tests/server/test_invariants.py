@@ -12,7 +12,7 @@ from ackproof.broker.groups.state import GroupState
 from ackproof.broker.invariants import BrokenInvariant
 from ackproof.broker.log.config import LogConfig
 from ackproof.broker.log.partition_log import PartitionLog
-from ackproof.broker.replication.epochs import Epochs
+from ackproof.broker.replication.local import Epochs
 from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Offset, ZkVersion
 from simulation.machines.disk import SimulatedDisk
 from tests.support.builders.batches import batch

@@ -6,7 +6,7 @@ import pytest
 
 from ackproof.broker.server.controller.controller_coordinator import IsrChanges
 from ackproof.broker.server.schedule import Clock
-from ackproof.broker.server.zk.isr_write import IsrWriteOutcome, IsrWriteResult
+from ackproof.broker.server.zk.kafka_zk import IsrWriteOutcome, IsrWriteResult
 from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
 from ackproof.broker.types import BrokerId, TopicPartition, ZkVersion
 from tests.support.worlds.replica_hosts import hosts, leader_and_isr, run, until

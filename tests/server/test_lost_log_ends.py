@@ -3,7 +3,7 @@ it, see tests/controller/test_bounces.py): its followers neither join in nor kee
 
 import logging
 
-from ackproof.broker.server.metrics.meters import LEADERS_LOST_RECORDS
+from ackproof.broker.server.metrics import LEADERS_LOST_RECORDS
 from ackproof.broker.types import TopicPartition
 from tests.support.worlds.replica_hosts import elect, hosts, run, until
 

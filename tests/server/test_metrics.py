@@ -21,10 +21,9 @@ from ackproof.broker.controller.cluster import (
     TopicAssignment,
 )
 from ackproof.broker.controller.context import Context, TopicDeletion
+from ackproof.broker.server import metrics
 from ackproof.broker.server.app import take_snapshot
-from ackproof.broker.server.metrics import meters
-from ackproof.broker.server.metrics.endpoint import MetricsEndpoint, PartitionGauges, Snapshot
-from ackproof.broker.server.metrics.meters import TimesByLabel
+from ackproof.broker.server.metrics import MetricsEndpoint, PartitionGauges, Snapshot, TimesByLabel
 from ackproof.broker.server.replication.fetch_session_cache import FetchSessionCache
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.types import (
@@ -137,11 +136,11 @@ def test_a_fetch_that_waits_is_seen() -> None:
 
 
 def counted(name: str, **labels: str) -> float | None:
-    return meters.REGISTRY.get_sample_value(name, labels)
+    return metrics.REGISTRY.get_sample_value(name, labels)
 
 
 def test_failures_are_those_that_are_not_the_clients() -> None:
-    topic = meters.of_topic("failing")
+    topic = metrics.of_topic("failing")
     for error in (
         ErrorCode.none,
         ErrorCode.corrupt_message,
@@ -159,11 +158,11 @@ def test_failures_are_those_that_are_not_the_clients() -> None:
 
 
 def test_a_topic_that_left_is_forgotten() -> None:
-    meters.of_topic("leaving").appended(1, 100)
-    meters.of_topic("staying").appended(1, 100)
-    meters.forget_topic("leaving")
+    metrics.of_topic("leaving").appended(1, 100)
+    metrics.of_topic("staying").appended(1, 100)
+    metrics.forget_topic("leaving")
     assert counted(TOPIC + "bytesin_total", topic="leaving") is None
-    meters.of_topic("staying").appended(1, 100)
+    metrics.of_topic("staying").appended(1, 100)
     assert counted(TOPIC + "bytesin_total", topic="staying") == 200
 
 
@@ -171,8 +170,8 @@ def test_an_election_counts_once_and_its_unclean_partitions_each() -> None:
     elections = "kafka_controller_controllerstats_leaderelectionrateandtimems_count"
     unclean = "kafka_controller_controllerstats_uncleanleaderelections_total"
     before = counted(elections), counted(unclean)
-    meters.elected([], 1.0)
-    meters.elected([True, False, False], 0.5)
+    metrics.elected([], 1.0)
+    metrics.elected([True, False, False], 0.5)
     assert (counted(elections), counted(unclean)) == (before[0] + 1, before[1] + 2)
 
 

@@ -6,10 +6,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from ackproof.broker.coordination.nodes import Kind, Node
-from ackproof.broker.server.admin.topics import Topics
+from ackproof.broker.server.admin import Topics
 from ackproof.broker.server.coordination import nodes
 from ackproof.broker.server.coordination.topics import LedTopics
-from ackproof.broker.server.coordination.zk_reader import Reader
+from ackproof.broker.server.coordination.zk_nodes import Reader
 from ackproof.broker.server.groups.offsets_topic import OffsetsTopic, count_partitions
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.server.zk.kafka_zk import KafkaZk

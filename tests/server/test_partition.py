@@ -5,8 +5,7 @@ import logging
 
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, write_offsets
-from ackproof.broker.log.disk.files import Directory
+from ackproof.broker.log.disk import HIGH_WATERMARKS, Directory, write_offsets
 from ackproof.broker.replication.events import IsrWritten
 from ackproof.broker.types import TopicPartition
 from tests.support.builders.batches import batch

@@ -9,7 +9,7 @@ import pytest
 
 from ackproof.broker.config import TopicConfig
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from ackproof.broker.log.disk import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.config import ReplicaConfig, Truncation

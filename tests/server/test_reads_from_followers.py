@@ -11,8 +11,7 @@ from kio.schema.fetch.v10 import request as before
 from kio.schema.fetch.v11 import request as since
 
 from ackproof.broker.config import Listener
-from ackproof.broker.replication.leader import RemoteReplica
-from ackproof.broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
+from ackproof.broker.replication.leader import RACK_AWARE, RemoteReplica, preferred_read_replica
 from ackproof.broker.server.metadata_cache import BrokerMetadata
 from ackproof.broker.types import TopicPartition
 from tests.support.worlds.replica_hosts import elect, hosts, run, until

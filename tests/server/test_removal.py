@@ -9,8 +9,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import LOG_STARTS, read_offsets
-from ackproof.broker.log.disk.files import Directory, Steps
+from ackproof.broker.log.disk import LOG_STARTS, Directory, Steps, read_offsets
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.server.network.broker_connection import BrokerConnection
 from ackproof.broker.server.replication.roles import StopReplica

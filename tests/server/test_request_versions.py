@@ -6,7 +6,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from ackproof.broker.server.replication import fetch_session_cache as sessions
-from ackproof.broker.server.requests import group_membership, group_offsets
+from ackproof.broker.server.requests import groups
 from ackproof.broker.server.requests.dispatch import APIS, SERVED
 from ackproof.broker.wire.message import Request
 
@@ -15,20 +15,20 @@ FETCH, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, LEAVE_GROUP = 1, 9, 10, 11, 1
 FIELDS = (
     (FETCH, "FetchRequest", "session_id", sessions.SESSIONS_SINCE),
     (FETCH, "FetchRequest", "session_epoch", sessions.SESSIONS_SINCE),
-    (OFFSET_FETCH, "OffsetFetchRequest", "groups", group_offsets.GROUPS_SINCE),
+    (OFFSET_FETCH, "OffsetFetchRequest", "groups", groups.GROUPS_SINCE),
     (
         FIND_COORDINATOR,
         "FindCoordinatorRequest",
         "coordinator_keys",
-        group_membership.KEYS_SINCE,
+        groups.KEYS_SINCE,
     ),
     (
         JOIN_GROUP,
         "JoinGroupRequest",
         "rebalance_timeout",
-        group_membership.REBALANCE_TIMEOUT_SINCE,
+        groups.REBALANCE_TIMEOUT_SINCE,
     ),
-    (LEAVE_GROUP, "LeaveGroupRequest", "members", group_membership.BATCH_SINCE),
+    (LEAVE_GROUP, "LeaveGroupRequest", "members", groups.BATCH_SINCE),
 )
 
 

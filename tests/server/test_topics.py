@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.server.admin.topics import Refused, Topics, TopicSpec
+from ackproof.broker.server.admin import Refused, Topics, TopicSpec
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 
 

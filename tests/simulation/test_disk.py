@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ackproof.broker.log.disk.file_system import REAL, FileSystem
+from ackproof.broker.log.disk import REAL, FileSystem
 from ackproof.broker.wire.batch import HEADER_BYTES
 from simulation.machines.disk import READ, SYNC, UNLIMITED_BYTES, WRITE, SimulatedDisk
 from tests.support.builders.examples import examples

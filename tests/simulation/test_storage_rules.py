@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from ackproof.broker.log.config import LogConfig
-from ackproof.broker.log.disk.checkpoints import (
+from ackproof.broker.log.disk import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
+    Directory,
+    Steps,
+    carry_out,
     write_offsets,
 )
-from ackproof.broker.log.disk.files import Directory, Steps, carry_out
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
 from ackproof.broker.types import (

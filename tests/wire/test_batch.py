@@ -14,11 +14,11 @@ from ackproof.broker.wire.batch import (
     TimestampType,
     parse_batch,
     parse_batches,
+    records,
     stamped,
     whole_batches_below,
     with_append_time,
 )
-from ackproof.broker.wire.records import records
 from tests.support.builders.batches import NOW_MS, batch, encoded, with_payload
 
 THREE = encoded([b"a", b"bb", b"ccc"], timestamps=[NOW_MS, NOW_MS + 250, NOW_MS + 125])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.broker.wire.batch import KeyValue, new_batch
+from ackproof.broker.wire.batch import KeyValue, new_batch, records
 from ackproof.broker.wire.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -17,7 +17,6 @@ from ackproof.broker.wire.group_records import (
     decode,
     encode,
 )
-from ackproof.broker.wire.records import records
 
 TEXT = st.text(max_size=20)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.server.requests.dispatch import APIS
 from ackproof.broker.types import BrokerId, Offset
-from ackproof.broker.wire.batch import Compression, RecordBatch, parse_batches
+from ackproof.broker.wire.batch import Compression, RecordBatch, parse_batches, records
 from ackproof.broker.wire.codec import first_fields, read_request, write_response
 from ackproof.broker.wire.message import Request, Response
 from ackproof.broker.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -29,7 +29,6 @@ from ackproof.broker.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ackproof.broker.wire.records import records
 from tests.support.clients.frames import read_frame
 
 # Fetch and FindCoordinator are never asked for; librdkafka only then trusts the message format.

@@ -6,8 +6,7 @@ import struct
 import pyarrow as pa
 import pytest
 
-from ackproof.broker.wire.batch import Compression, CorruptBatch, parse_batch
-from ackproof.broker.wire.records import records
+from ackproof.broker.wire.batch import Compression, CorruptBatch, parse_batch, records
 from tests.support.builders.batches import encoded, with_payload
 
 SOUND = encoded([b"a"])

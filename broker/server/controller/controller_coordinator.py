@@ -14,18 +14,17 @@ from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.events import Outcome
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.events import IsrWriteFailed, IsrWritten, WriteIsr
-from ackproof.broker.server.admin.topics import TopicStore
+from ackproof.broker.server import metrics
+from ackproof.broker.server.admin import TopicStore
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.controller.runtime import ControllerRuntime
 from ackproof.broker.server.coordinator import Outcomes
 from ackproof.broker.server.metadata_cache import MetadataCache
-from ackproof.broker.server.metrics import meters
 from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from ackproof.broker.server.schedule import Clock, Spawn
-from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
-from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.kafka_zk import IsrWriteOutcome, KafkaZk
 from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
 from ackproof.broker.types import NO_LEADER, BrokerId, Millis, TopicPartition
 from ackproof.broker.wire.messages.controlled_shutdown import (
@@ -164,14 +163,14 @@ class IsrChanges:
             return
         logger.info("ISR of %s to %s: %s", partition.tp, effect.isr, result.outcome.name)
         if result.zk_version is None:
-            meters.FAILED_ISR_UPDATES.inc()
+            metrics.FAILED_ISR_UPDATES.inc()
             conflict = result.outcome is IsrWriteOutcome.CONFLICT
             if not conflict:
                 self._unknown[partition.tp] = effect
             partition.step(IsrWriteFailed(leader_epoch=effect.leader_epoch, conflict=conflict))
             return
         self.changed(partition.tp)
-        meters.isr_changed(size_before, len(effect.isr))
+        metrics.isr_changed(size_before, len(effect.isr))
         partition.step(
             IsrWritten(
                 leader_epoch=effect.leader_epoch, isr=effect.isr, zk_version=result.zk_version

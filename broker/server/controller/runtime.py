@@ -25,8 +25,7 @@ from ackproof.broker.config import BrokerConfig
 from ackproof.broker.controller import events
 from ackproof.broker.controller.context import Context
 from ackproof.broker.probe import NO_PROBE, Probe
-from ackproof.broker.server.controller.state_changes import log_tenure
-from ackproof.broker.server.controller.term import ASKED, OVER, WATCHED, Term
+from ackproof.broker.server.controller.term import ASKED, OVER, WATCHED, Term, log_tenure
 from ackproof.broker.server.coordinator import Outcomes
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure

@@ -6,9 +6,10 @@ election. Everything that it still has to do is then dropped.
 """
 
 import asyncio
+import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from functools import singledispatchmethod
 from time import perf_counter
 from typing import Any, TypeVar
@@ -20,21 +21,106 @@ from ackproof.broker.controller import events
 from ackproof.broker.controller.cluster import LiveBroker, PartitionState, TopicAssignment
 from ackproof.broker.controller.context import Context
 from ackproof.broker.controller.controller import Controller
-from ackproof.broker.controller.events import Request
+from ackproof.broker.controller.events import Request, StateWrite
 from ackproof.broker.probe import NO_PROBE, Probe
-from ackproof.broker.server.admin.configs import TopicConfigs
-from ackproof.broker.server.controller.state_changes import log_request, log_tenure, log_write
-from ackproof.broker.server.metrics import meters
+from ackproof.broker.server import metrics
+from ackproof.broker.server.admin import TopicConfigs
 from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
 from ackproof.broker.server.schedule import Spawn
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk, Tenure
 from ackproof.broker.server.zk.kafka_zk import KafkaZk
 from ackproof.broker.server.zk.session import SessionExpired, ZkClosed
-from ackproof.broker.types import NO_LEADER, BrokerId, TopicPartition
-from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrResponse
+from ackproof.broker.types import NO_LEADER, BrokerId, ControllerEpoch, TopicPartition
+from ackproof.broker.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ackproof.broker.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ackproof.broker.wire.messages.update_metadata import UpdateMetadataResponse
+
+# --- state change log -----------------------------------------------------------------------------
+#
+# The controller's lines in Kafka's ``state.change.logger``, one JSON object per line.
+#
+# They report elections, writes, and requests to brokers.
+# :mod:`broker.server.replication.partition` has the lines of the brokers that receive these
+# requests.
+
+
+state_change_logger = logging.getLogger("state.change.logger")
+
+
+def log_request(
+    event: str, broker: BrokerId, request: Request, error: ErrorCode | None = None
+) -> None:
+    """Log the state changes of a request: sender, receiver, content and epochs."""
+    for change in _changes(request):
+        line = {
+            "event": event,
+            "request": type(request).__name__.removesuffix("Request"),
+            "to": broker,
+            "controller": request.controller_id,
+            "controller_epoch": request.controller_epoch,
+            **change,
+            "error": None if error in (None, ErrorCode.none) else error.name,
+        }
+        _record(line)
+
+
+def log_tenure(event: str, controller: BrokerId, epoch: ControllerEpoch) -> None:
+    """Log the beginning or the end of a term: ``elected`` or ``resigned``."""
+    line = {"event": event, "controller": controller, "controller_epoch": epoch}
+    _record(line)
+
+
+def log_write(controller: BrokerId, write: StateWrite, *, written: bool) -> None:
+    """Log that a partition's state was written, or that another write was faster."""
+    line = {
+        "event": "written" if written else "conflict",
+        "request": "PartitionState",
+        "controller": controller,
+        "controller_epoch": write.controller_epoch,
+        "partition": str(write.partition),
+        "leader": write.leader,
+        "leader_epoch": write.leader_epoch,
+        "isr": write.isr,
+        "expected_zk_version": write.expected,
+    }
+    _record(line)
+
+
+def _changes(request: Request) -> Iterator[dict[str, Any]]:
+    """Yield the changes of LeaderAndIsr and StopReplica by partition, and UpdateMetadata as a
+    whole."""
+    if isinstance(request, LeaderAndIsrRequest):
+        for topic in request.topic_states:
+            for role in topic.partition_states:
+                yield {
+                    "partition": f"{topic.topic_name}-{role.partition_index}",
+                    "leader": role.leader,
+                    "leader_epoch": role.leader_epoch,
+                    "isr": role.isr,
+                    "zk_version": role.zk_version,
+                }
+    elif isinstance(request, StopReplicaRequest):
+        for stopped in request.topic_states:
+            for stop in stopped.partition_states:
+                yield {
+                    "partition": f"{stopped.topic_name}-{stop.partition_index}",
+                    "leader_epoch": stop.leader_epoch,
+                    "delete": stop.delete_partition,
+                }
+    else:
+        count = sum(len(topic.partition_states) for topic in request.topic_states)
+        yield {"partitions": count, "live_brokers": [b.id for b in request.live_brokers]}
+
+
+def _record(line: Mapping[str, object]) -> None:
+    state_change_logger.info(
+        json.dumps({key: value for key, value in line.items() if value is not None})
+    )
+
+
+# --- term -----------------------------------------------------------------------------------------
+
 
 logger = logging.getLogger(__name__)
 
@@ -406,7 +492,7 @@ class Term:
             and write.partition in known
             and write.leader not in (NO_LEADER, known[write.partition].leader)
         ]
-        meters.elected([leader in old.isr for old, leader in elected], seconds)
+        metrics.elected([leader in old.isr for old, leader in elected], seconds)
 
     @_carry_out.register
     async def _(self, effect: events.Send) -> None:

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.controller.events import Outcome
 from ackproof.broker.coordination.admin import Admin, Command
 from ackproof.broker.coordination.admin import Outcome as CommandOutcome
+from ackproof.broker.coordination.effects import Check, Enqueue, PutIsr, RemoveBroker, Result
 from ackproof.broker.coordination.nodes import (
     ADMIN,
     Change,
@@ -20,11 +21,9 @@ from ackproof.broker.coordination.nodes import (
     PartitionView,
     StateChangeRequest,
 )
-from ackproof.broker.coordination.ops import Check, Enqueue, PutIsr, RemoveBroker, Result
-from ackproof.broker.server.coordination.commands import Commands
+from ackproof.broker.server.coordination.event_loop import Commands
 from ackproof.broker.server.coordination.nodes import queue
-from ackproof.broker.server.coordination.zk_reader import Reader
-from ackproof.broker.server.coordination.zk_writer import Writer
+from ackproof.broker.server.coordination.zk_nodes import Reader, Writer
 from ackproof.broker.server.coordinator import Outcomes
 from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.types import BrokerId, LeaderEpoch, TopicPartition

@@ -17,16 +17,18 @@ from ackproof.broker.coordination.coordinator import Coordinator
 from ackproof.broker.coordination.events import BrokersRead, IsrAsked, ShutdownAsked
 from ackproof.broker.probe import NO_PROBE, Probe
 from ackproof.broker.replication.events import WriteIsr
-from ackproof.broker.server.coordination.commands import Commands
-from ackproof.broker.server.coordination.effect_executor import EffectExecutor, ProgressWatch
+from ackproof.broker.server import metrics
 from ackproof.broker.server.coordination.elections import Elections
-from ackproof.broker.server.coordination.event_loop import EventLoop
+from ackproof.broker.server.coordination.event_loop import (
+    Commands,
+    EffectExecutor,
+    EventLoop,
+    ProgressWatch,
+)
 from ackproof.broker.server.coordination.topics import LedTopics
 from ackproof.broker.server.coordination.zk_metadata import ZkMetadata
-from ackproof.broker.server.coordination.zk_reader import Reader
-from ackproof.broker.server.coordination.zk_writer import Writer
+from ackproof.broker.server.coordination.zk_nodes import Reader, Writer
 from ackproof.broker.server.coordinator import Outcomes
-from ackproof.broker.server.metrics import meters
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from ackproof.broker.server.schedule import Clock, Spawn
@@ -182,7 +184,7 @@ class LeaderCoordinator:
     async def _poll_nodes(self) -> None:
         """Read what has no watch: the lengths of the queues, and which topics are gone."""
         while True:
-            meters.queues_seen(await self._reader.depths())
+            metrics.queues_seen(await self._reader.depths())
             await self.metadata.refresh(())
             await asyncio.sleep(CHECK_INTERVAL_S)
 

@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 from ackproof.broker.controller.cluster import ReplicaAssignment, TopicAssignment
 from ackproof.broker.coordination.admin import Admin, Outcome
 from ackproof.broker.coordination.nodes import PartitionView
-from ackproof.broker.server.admin.topics import Refused
-from ackproof.broker.server.coordination.commands import Commands
-from ackproof.broker.server.coordination.zk_reader import Reader
+from ackproof.broker.server.admin import Refused
+from ackproof.broker.server.coordination.event_loop import Commands
+from ackproof.broker.server.coordination.zk_nodes import Reader
 from ackproof.broker.server.schedule import Spawn
 from ackproof.broker.server.zk.kafka_zk import TopicExists, UnknownTopic
 from ackproof.broker.server.zk.session import ZkClosed
@@ -33,7 +33,7 @@ NUMBERS = Mapping[int, Sequence[int]]
 
 
 class LedTopics:
-    """A :class:`~broker.server.admin.topics.TopicStore`. ``spawn`` starts a task and owns it: a
+    """A :class:`~broker.server.admin.TopicStore`. ``spawn`` starts a task and owns it: a
     command continues when no client waits for it any more."""
 
     def __init__(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from ackproof.broker.config import Listener
 from ackproof.broker.controller.cluster import LiveBroker
 from ackproof.broker.coordination.nodes import PartitionView
-from ackproof.broker.server.coordination.zk_reader import Reader
+from ackproof.broker.server.coordination.zk_nodes import Reader
 from ackproof.broker.server.metadata_cache import (
     FIRST_UPDATE_S,
     BrokerMetadata,

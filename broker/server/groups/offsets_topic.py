@@ -8,7 +8,7 @@ The topic is created when a client first looks for a coordinator, never with few
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig
-from ackproof.broker.server.admin.topics import Refused, Topics, TopicSpec, TopicStore, java_hash
+from ackproof.broker.server.admin import Refused, Topics, TopicSpec, TopicStore, java_hash
 from ackproof.broker.server.metadata_cache import BrokerMetadata, MetadataCache
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import TopicPartition

@@ -20,7 +20,7 @@ from random import Random
 
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.server.metrics.meters import CONSUMER
+from ackproof.broker.server.metrics import CONSUMER
 from ackproof.broker.types import Millis, NamedPartition, Offset, TopicIdPartition, TopicPartition
 from ackproof.broker.wire.messages.fetch import (
     FetchableTopicResponse,

@@ -7,6 +7,7 @@ the event loop, without an await between an event and its effects.
 
 import asyncio
 import itertools
+import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from ackproof.broker.replication.events import (
     AdvanceLogStart,
     Append,
     Effect,
+    EpochEndOffset,
     Event,
+    FetchOutOfRange,
     FollowerFetch,
     HighWatermark,
     LeaderAndIsr,
@@ -40,13 +43,13 @@ from ackproof.broker.replication.events import (
     WriteIsr,
 )
 from ackproof.broker.replication.replica import Replica
-from ackproof.broker.server.metrics.meters import (
+from ackproof.broker.server.metrics import (
     LEADERS_LOST_RECORDS,
     REPLICATION_BYTES_IN,
     of_topic,
 )
 from ackproof.broker.server.replication.purgatory import Purgatory
-from ackproof.broker.server.replication.state_change_log import truncated
+from ackproof.broker.server.replication.roles import Origin
 from ackproof.broker.server.schedule import Clock
 from ackproof.broker.types import (
     NO_EPOCH,
@@ -59,6 +62,103 @@ from ackproof.broker.types import (
     TopicPartition,
 )
 from ackproof.broker.wire.batch import RecordBatch, TimestampType
+
+# --- state change log -----------------------------------------------------------------------------
+#
+# Kafka's ``state.change.logger``, one JSON object per line.
+#
+# The whole life of a state change can be followed in it: its sender and receiver, the epochs, and
+# when it was received and completed (the lifecycle of *Design V2*).
+
+
+state_change_logger = logging.getLogger("state.change.logger")
+
+
+class StateChangeLog:
+    """The log of changes to the replicas of one broker."""
+
+    def __init__(self, broker: BrokerId) -> None:
+        self._broker = broker
+
+    def record(
+        self,
+        event: str,
+        origin: Origin,
+        partition: TopicPartition,
+        *,
+        leader: BrokerId | None = None,
+        leader_epoch: LeaderEpoch | None = None,
+        error: str | None = None,
+        leader_epoch_start_offset: Offset | None = None,
+        high_watermark: Offset | None = None,
+    ) -> None:
+        """Write one line. ``event`` is received, completed or rejected, and ``origin`` names the
+        order. For a leader that begins an epoch, as in Kafka, it has the end of its log and its
+        high watermark."""
+        line = {
+            "event": event,
+            "change": origin.change,
+            "broker": self._broker,
+            "partition": str(partition),
+            **origin.by,
+            "leader": leader,
+            "leader_epoch": leader_epoch,
+            "leader_epoch_start_offset": leader_epoch_start_offset,
+            "high_watermark": high_watermark,
+            "error": error,
+        }
+        state_change_logger.info(
+            json.dumps({key: value for key, value in line.items() if value is not None})
+        )
+
+
+def truncated(
+    partition: TopicPartition,
+    replica: Replica,
+    event: Event,
+    *,
+    log_end_offset: int,
+    offset: int,
+    high_watermark: Offset,
+) -> None:
+    """Write one line: a log that ended at ``log_end_offset`` was truncated to ``offset``, with the
+    reason.
+
+    The records that a replica removes are listed nowhere else. To explain later why an acknowledged
+    record is gone, there is only this line. ``high_watermark`` is the one before the truncation.
+    """
+    line = {
+        "event": "completed",
+        "change": "Truncate",
+        "broker": replica.broker,
+        "partition": str(partition),
+        "leader": replica.leader,
+        "leader_epoch": replica.leader_epoch,
+        "log_end_offset": log_end_offset,
+        "offset": offset,
+        "high_watermark": high_watermark,
+        "due_to": _grounds(event),
+    }
+    state_change_logger.info(json.dumps(line))
+
+
+def _grounds(event: Event) -> str:
+    """Return the reason for a truncation, in Kafka's own words if it has one
+    (``AbstractFetcherThread``)."""
+    match event:
+        case EpochEndOffset() if event.end_offset >= 0:
+            return f"leader epoch {event.leader_epoch} and offset {event.end_offset}"
+        case EpochEndOffset() | LeaderAndIsr():
+            return "local high watermark"
+        case FetchOutOfRange():
+            ends = f"from {event.log_start_offset} to {event.log_end_offset}"
+            return f"fetch offset out of range, the leader's log is {ends}"
+        case _:
+            return "a batch around it"
+
+
+# --- partition ------------------------------------------------------------------------------------
+
 
 logger = logging.getLogger(__name__)
 

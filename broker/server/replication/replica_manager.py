@@ -26,13 +26,12 @@ from ackproof.broker.log.partition_metadata import InconsistentTopicId
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.replication.events import Event, LeaderAndIsr, Tick
 from ackproof.broker.replication.replica import LogState, Replica, Role, StaleEpoch
-from ackproof.broker.server.admin.configs import TopicConfigs
+from ackproof.broker.server.admin import TopicConfigs
 from ackproof.broker.server.metadata_cache import MetadataCache
-from ackproof.broker.server.metrics.meters import forget_topic
+from ackproof.broker.server.metrics import forget_topic
 from ackproof.broker.server.replication.fetcher import Fetchers
-from ackproof.broker.server.replication.partition import Partition, PartitionContext
+from ackproof.broker.server.replication.partition import Partition, PartitionContext, StateChangeLog
 from ackproof.broker.server.replication.roles import BecomeLeaderOrFollower, Origin, StopReplica
-from ackproof.broker.server.replication.state_change_log import StateChangeLog
 from ackproof.broker.server.schedule import carry_out
 from ackproof.broker.server.topic_names import is_legal
 from ackproof.broker.types import NO_EPOCH, NamedPartition, Offset, TopicIdPartition, TopicPartition

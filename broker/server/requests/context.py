@@ -8,8 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.probe import NO_PROBE, Probe
-from ackproof.broker.server.admin.configs import ConfigAdmin
-from ackproof.broker.server.admin.topics import Topics
+from ackproof.broker.server.admin import ConfigAdmin, Topics
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.coordinator import Coordinator
 from ackproof.broker.server.groups.group_coordinator import GroupCoordinator
@@ -18,7 +17,7 @@ from ackproof.broker.server.replication.fetch_session_cache import FetchSessionC
 from ackproof.broker.server.replication.purgatory import Purgatory
 from ackproof.broker.server.replication.replica_manager import ReplicaManager
 from ackproof.broker.server.schedule import Clock
-from ackproof.broker.server.zk.producer_ids import ProducerIds
+from ackproof.broker.server.zk.kafka_zk import ProducerIds
 from ackproof.broker.types import TopicPartition
 
 

@@ -9,20 +9,16 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from ackproof.broker.server.metrics import meters
+from ackproof.broker.server import metrics
 from ackproof.broker.server.network.connections import PEER, CloseConnection, Frame, Later, Reply
 from ackproof.broker.server.requests import (
-    cluster_admin,
-    configs,
+    administration,
     control_requests,
     fetch,
-    group_admin,
-    group_membership,
-    group_offsets,
+    groups,
     logs,
     metadata,
     produce,
-    topics,
 )
 from ackproof.broker.server.requests.context import Client, Context
 from ackproof.broker.wire.codec import (
@@ -201,40 +197,42 @@ APIS: Final[Mapping[int, Served]] = {
     5: ApiOfController(StopReplicaRequest, range(3, 4), control_requests.handle_stop_replica),
     6: ApiOfController(UpdateMetadataRequest, range(7, 8), control_requests.handle_update_metadata),
     7: Api(ControlledShutdownRequest, range(3, 4), control_requests.handle_controlled_shutdown),
-    8: Api(OffsetCommitRequest, range(2, 9), group_offsets.handle_offset_commit),
-    9: Api(OffsetFetchRequest, range(1, 9), group_offsets.handle_offset_fetch),
-    10: Api(FindCoordinatorRequest, range(5), group_membership.handle_find_coordinator),
-    11: ApiOfClient(JoinGroupRequest, range(10), group_membership.handle_join_group),
-    12: Api(HeartbeatRequest, range(5), group_membership.handle_heartbeat),
-    13: Api(LeaveGroupRequest, range(6), group_membership.handle_leave_group),
-    14: Api(SyncGroupRequest, range(6), group_membership.handle_sync_group),
-    15: Api(DescribeGroupsRequest, range(6), group_admin.handle_describe_groups),
-    16: Api(ListGroupsRequest, range(5), group_admin.handle_list_groups),
+    8: Api(OffsetCommitRequest, range(2, 9), groups.handle_offset_commit),
+    9: Api(OffsetFetchRequest, range(1, 9), groups.handle_offset_fetch),
+    10: Api(FindCoordinatorRequest, range(5), groups.handle_find_coordinator),
+    11: ApiOfClient(JoinGroupRequest, range(10), groups.handle_join_group),
+    12: Api(HeartbeatRequest, range(5), groups.handle_heartbeat),
+    13: Api(LeaveGroupRequest, range(6), groups.handle_leave_group),
+    14: Api(SyncGroupRequest, range(6), groups.handle_sync_group),
+    15: Api(DescribeGroupsRequest, range(6), groups.handle_describe_groups),
+    16: Api(ListGroupsRequest, range(5), groups.handle_list_groups),
     18: Api(ApiVersionsRequest, range(4), handle_api_versions),
-    19: Api(CreateTopicsRequest, range(2, 5), topics.handle_create_topics),
-    20: Api(DeleteTopicsRequest, range(1, 6), topics.handle_delete_topics),
+    19: Api(CreateTopicsRequest, range(2, 5), administration.handle_create_topics),
+    20: Api(DeleteTopicsRequest, range(1, 6), administration.handle_delete_topics),
     21: Api(DeleteRecordsRequest, range(3), logs.handle_delete_records),
     22: Api(InitProducerIdRequest, range(5), produce.handle_init_producer_id),
     23: Api(OffsetForLeaderEpochRequest, range(2, 5), logs.handle_offset_for_leader_epoch),
-    32: Api(DescribeConfigsRequest, range(1, 3), configs.handle_describe_configs),
-    33: Api(AlterConfigsRequest, range(3), configs.handle_alter_configs),
+    32: Api(DescribeConfigsRequest, range(1, 3), administration.handle_describe_configs),
+    33: Api(AlterConfigsRequest, range(3), administration.handle_alter_configs),
     35: Api(DescribeLogDirsRequest, range(1, 5), logs.handle_describe_log_dirs),
-    37: Api(CreatePartitionsRequest, range(4), topics.handle_create_partitions),
-    43: Api(ElectLeadersRequest, range(1, 3), cluster_admin.handle_elect_leaders),
-    44: Api(IncrementalAlterConfigsRequest, range(2), configs.handle_incremental_alter_configs),
+    37: Api(CreatePartitionsRequest, range(4), administration.handle_create_partitions),
+    43: Api(ElectLeadersRequest, range(1, 3), administration.handle_elect_leaders),
+    44: Api(
+        IncrementalAlterConfigsRequest, range(2), administration.handle_incremental_alter_configs
+    ),
     45: Api(
         AlterPartitionReassignmentsRequest,
         range(1),
-        cluster_admin.handle_alter_partition_reassignments,
+        administration.handle_alter_partition_reassignments,
     ),
     46: Api(
         ListPartitionReassignmentsRequest,
         range(1),
-        cluster_admin.handle_list_partition_reassignments,
+        administration.handle_list_partition_reassignments,
     ),
-    42: Api(DeleteGroupsRequest, range(3), group_admin.handle_delete_groups),
-    47: Api(OffsetDeleteRequest, range(1), group_offsets.handle_offset_delete),
-    64: Api(UnregisterBrokerRequest, range(1), cluster_admin.handle_unregister_broker),
+    42: Api(DeleteGroupsRequest, range(3), groups.handle_delete_groups),
+    47: Api(OffsetDeleteRequest, range(1), groups.handle_offset_delete),
+    64: Api(UnregisterBrokerRequest, range(1), administration.handle_unregister_broker),
 }
 SERVED: Final = {key: api.versions for key, api in APIS.items()}
 
@@ -301,7 +299,7 @@ class Dispatcher:
         except UnsupportedVersion as error:
             return _unsupported(error, self._context.served)
         except MalformedRequest as error:
-            meters.MALFORMED_REQUESTS.inc()
+            metrics.MALFORMED_REQUESTS.inc()
             raise CloseConnection(str(error)) from error
         answer = started.answer
         encoded = partial(self._encoded, started, began)
@@ -323,12 +321,12 @@ class Dispatcher:
         if response is not None:
             header = started.header
             reply = response_pieces(header.correlation_id, response, header.version)
-        meters.request_done(started.request, perf_counter() - began)
+        metrics.request_done(started.request, perf_counter() - began)
         return reply
 
 
 def _unsupported(error: UnsupportedVersion, served: Mapping[int, range]) -> bytes:
     if error.first.api_key != API_VERSIONS:
-        meters.MALFORMED_REQUESTS.inc()
+        metrics.MALFORMED_REQUESTS.inc()
         raise CloseConnection(str(error)) from error
     return write_response(error.first.correlation_id, unsupported(served), 0)

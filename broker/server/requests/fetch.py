@@ -29,9 +29,9 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.log.partition_log import OffsetOutOfRange
 from ackproof.broker.replication.events import FollowerFetch
+from ackproof.broker.replication.leader import RACK_AWARE, preferred_read_replica
 from ackproof.broker.replication.replica import Replica
-from ackproof.broker.replication.replica_selector import RACK_AWARE, preferred_read_replica
-from ackproof.broker.server.metrics.meters import CONSUMER
+from ackproof.broker.server.metrics import CONSUMER
 from ackproof.broker.server.replication.fetch_session_cache import (
     INVALID_SESSION_ID,
     FetchSession,

@@ -7,13 +7,22 @@ node that cannot be parsed counts as absent (:mod:`broker.server.zk.znodes`).
 
 import asyncio
 import contextlib
+import enum
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, RolledBackError
+from kazoo.exceptions import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+)
 
 from ackproof.broker.controller.cluster import (
     BrokerInfo,
@@ -23,19 +32,149 @@ from ackproof.broker.controller.cluster import (
     TopicAssignment,
 )
 from ackproof.broker.server.schedule import Clock
-from ackproof.broker.server.zk import isr_write, znodes
-from ackproof.broker.server.zk.isr_write import IsrWriteResult
+from ackproof.broker.server.zk import znodes
 from ackproof.broker.server.zk.session import (
     Callback,
     ClientFactory,
+    SessionExpired,
     SessionNumber,
     ZkError,
     ZkSession,
     kazoo_client,
 )
 from ackproof.broker.server.zk.znodes import understood
-from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.types import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    ProducerId,
+    TopicPartition,
+    ZkVersion,
+)
 from ackproof.broker.wire.uuids import encode_uuid
+
+# --- ISR ------------------------------------------------------------------------------------------
+#
+# The write of a leader's new ISR into the partition's state.
+#
+# Beside the ISR stands the broker epoch of each member (as in KIP-903's ``NewIsrWithEpochs``). It
+# shows a new controller which members were down since. A leader does not know its followers'
+# registrations. A broker that stays in the ISR keeps the stored epoch, whatever happened to it
+# meanwhile. For a broker that joins, the present epoch is looked up.
+
+
+NEVER_TRUSTED = 0
+"""A stand-in for a broker epoch, earlier than any."""
+
+
+class IsrWriteOutcome(enum.Enum):
+    """The outcome of a write of a partition state."""
+
+    WRITTEN = enum.auto()
+    CONFLICT = enum.auto()
+    """It was certainly not written: the node has another version, or is gone."""
+    UNKNOWN = enum.auto()
+    """The session ended before ZooKeeper answered, or its server lags."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrWriteResult:
+    """The result of a write. ``zk_version`` is the node's new version when WRITTEN, else None."""
+
+    outcome: IsrWriteOutcome
+    zk_version: ZkVersion | None = None
+
+
+async def write_isr(
+    session: ZkSession,
+    tp: TopicPartition,
+    *,
+    leader: BrokerId,
+    leader_epoch: LeaderEpoch,
+    controller_epoch: ControllerEpoch,
+    isr: Sequence[BrokerId],
+    zk_version: ZkVersion,
+    again: bool,
+) -> IsrWriteResult:
+    """Write an ISR; see :meth:`broker.server.zk.kafka_zk.KafkaZk.write_isr`."""
+    number, path = session.number, znodes.partition_state(tp)
+    try:
+        stored = await _stored(session, tp, number)
+        if stored is None or stored.zk_version < zk_version:
+            # This server of ZooKeeper lags behind the one that the controller wrote to. A conflict
+            # would leave the leader's proposal pending until the controller's next LeaderAndIsr.
+            # That may never come, because nothing has changed.
+            await session.sync(path, number)
+            stored = await _stored(session, tp, number)
+        if stored is not None and stored.zk_version == zk_version:
+            data = znodes.encode_state(
+                leader=leader,
+                leader_epoch=leader_epoch,
+                controller_epoch=controller_epoch,
+                isr=isr,
+                broker_epochs=await _broker_epochs(session, isr, stored, number, again=again),
+            )
+            with contextlib.suppress(BadVersionError, NoNodeError):
+                version = await session.set(path, data, zk_version, number)
+                return IsrWriteResult(IsrWriteOutcome.WRITTEN, version)
+            stored = await _stored(session, tp, number)
+    except SessionExpired:
+        return IsrWriteResult(IsrWriteOutcome.UNKNOWN)
+    ours = (leader, leader_epoch, controller_epoch, tuple(isr), zk_version + 1)
+    if stored is not None and _content(stored) == ours:
+        return IsrWriteResult(IsrWriteOutcome.WRITTEN, stored.zk_version)
+    return IsrWriteResult(IsrWriteOutcome.CONFLICT)
+
+
+def _content(state: PartitionState) -> tuple[object, ...]:
+    return (state.leader, state.leader_epoch, state.controller_epoch, state.isr, state.zk_version)
+
+
+async def _stored(
+    session: ZkSession, tp: TopicPartition, number: SessionNumber
+) -> PartitionState | None:
+    path = znodes.partition_state(tp)
+    try:
+        data, stat = await session.request(lambda c: c.get_async(path), number)
+        return znodes.decode_state(tp, data or b"", stat.version, stat.mzxid)
+    except (NoNodeError, znodes.MalformedNode):
+        return None
+
+
+async def _broker_epochs(
+    session: ZkSession,
+    isr: Sequence[BrokerId],
+    stored: PartitionState,
+    number: SessionNumber,
+    *,
+    again: bool,
+) -> Mapping[BrokerId, int]:
+    """Return the broker epoch under which each member of ``isr`` is in it.
+
+    A broker that joins has fetched a moment ago, in this session. To lose power, have its own
+    session expire and register again takes longer. This does not hold for a second attempt in
+    another session. The broker that fetched then may have had an earlier registration than the
+    present one.
+    """
+    joining = [member for member in isr if member not in stored.isr]
+    looked_up = {
+        member: NEVER_TRUSTED if again else await _broker_epoch(session, member, number)
+        for member in joining
+    }
+    return {member: stored.trusted_up_to(member) for member in stored.isr} | looked_up
+
+
+async def _broker_epoch(session: ZkSession, broker: BrokerId, number: SessionNumber) -> int:
+    path = znodes.broker_id(broker)
+    try:
+        _, stat = await session.request(lambda c: c.get_async(path), number)
+    except NoNodeError:
+        return NEVER_TRUSTED
+    return int(stat.czxid)
+
+
+# --- brokers and topics ---------------------------------------------------------------------------
+
 
 logger = logging.getLogger(__name__)
 
@@ -359,7 +498,7 @@ class KafkaZk:
         (``checkLeaderAndIsrZkData``). At a later version the same content is another write's.
         ``again`` says that this is a second attempt of a write whose outcome was UNKNOWN.
         """
-        return await isr_write.write_isr(
+        return await write_isr(
             self.session,
             tp,
             leader=leader,
@@ -376,3 +515,174 @@ class KafkaZk:
         await self.session.request(
             lambda c: c.create_async(path, data, sequence=True), self.session.number
         )
+
+
+# --- settings -------------------------------------------------------------------------------------
+#
+# Settings in ZooKeeper, and how brokers hear of their changes.
+#
+# ``/config/<entity>`` holds the settings of an entity: ``topics/T``, ``brokers/N``, or
+# ``brokers/<default>`` for all brokers. A change leaves a numbered note in ``/config/changes``.
+# Every broker watches for notes and reads the entity again. Kafka's ``AdminZkClient`` leaves the
+# note after the change; here both are one transaction. Notes are removed when another is a quarter
+# of an hour younger, by the first broker that sees them (Kafka's
+# ``ZkNodeChangeNotificationListener`` uses its own clock). Not handled: settings of users, clients
+# and addresses.
+
+
+EXPIRATION_MS = 15 * 60 * 1000
+ALL_BROKERS = "brokers/<default>"
+
+Settings = Mapping[str, str]
+
+
+def of_topic(topic: str) -> str:
+    """Return the entity of a topic."""
+    return f"topics/{topic}"
+
+
+def of_broker(broker: BrokerId) -> str:
+    """Return the entity of one broker."""
+    return f"brokers/{broker}"
+
+
+class ConfigZk:
+    """Reads and changes settings, for one broker."""
+
+    def __init__(self, zk: KafkaZk) -> None:
+        self._session = zk.session
+
+    async def read(self, entity: str) -> dict[str, str]:
+        """Return the entity's own settings, empty when it has none, or none that can be parsed."""
+        path = f"/config/{entity}"
+        return _settings(path, await self._session.get(path))
+
+    async def change(self, entity: str, changed: Callable[[Settings], Settings]) -> None:
+        """Replace the settings by ``changed(settings)``, however often others are faster, and leave
+        a note for the brokers.
+
+        Raises:
+            SessionExpired: unknown whether they were changed.
+        """
+        session = self._session.number
+        while not await self._changed(entity, changed, session):
+            pass  # others were faster
+
+    async def _changed(
+        self, entity: str, changed: Callable[[Settings], Settings], session: SessionNumber
+    ) -> bool:
+        """Write settings and note in one transaction. A session that expires between the two, or a
+        client that disconnects, would leave a ``min.insync.replicas`` that no broker hears of
+        before it is started again."""
+        path = f"/config/{entity}"
+        node = await self._session.get(path)
+        data = znodes.encode_config(changed(_settings(path, node)))
+
+        def submit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            if node is None:
+                transaction.create(path, data)
+            else:
+                transaction.set_data(path, data, version=node[1].version)
+            note = znodes.encode_config_change(entity)
+            transaction.create(f"{znodes.CONFIG_CHANGES}/config_change_", note, sequence=True)
+            return transaction.commit_async()
+
+        written, noted = await self._session.request(submit, session)
+        if isinstance(written, RolledBackError):
+            raise noted
+        if isinstance(written, Exception):
+            if not isinstance(written, BadVersionError | NodeExistsError | NoNodeError):
+                raise written
+            return False
+        return True
+
+    async def notes(self, watch: Callback) -> list[str]:
+        """Return the names of the notes, oldest first. ``watch`` is called when there are
+        others."""
+        return sorted(await self._session.children(znodes.CONFIG_CHANGES, watch))
+
+    async def read_note(self, name: str) -> str | None:
+        """Return the entity that a note names, or None when it is unknown by now."""
+        path = f"{znodes.CONFIG_CHANGES}/{name}"
+        node = await self._session.get(path)
+        return None if node is None else understood(znodes.decode_config_change, path, node[0])
+
+    async def remove_old_notes(self, names: list[str], keep_ms: int = EXPIRATION_MS) -> None:
+        """Remove the notes that every broker has had time to read: ``keep_ms`` older than the
+        youngest.
+
+        Only ZooKeeper's clock counts. A broker whose own clock is a quarter of an hour ahead would
+        remove each note as soon as it saw it. A broker whose ZooKeeper server is 50 ms behind would
+        find none, and keep the former ``min.insync.replicas``.
+        """
+        written = {}
+        for name in names:
+            path = f"{znodes.CONFIG_CHANGES}/{name}"
+            node = await self._session.get(path)
+            if node is not None:
+                written[path] = int(node[1].ctime)
+        oldest_ms = max(written.values(), default=0) - keep_ms
+        for path, at_ms in written.items():
+            if at_ms <= oldest_ms:
+                with contextlib.suppress(NoNodeError, NotEmptyError):
+                    await self._session.request(partial(_delete, path))
+
+
+def _settings(path: str, node: tuple[bytes, Any] | None) -> dict[str, str]:
+    return (understood(znodes.decode_config, path, node[0]) if node else None) or {}
+
+
+def _delete(path: str, client: KazooClient) -> Any:
+    return client.delete_async(path)
+
+
+# --- producer ids ---------------------------------------------------------------------------------
+#
+# Producer ids: unique in the cluster, allocated from blocks of 1000 (KIP-98).
+#
+# A broker takes a block by a conditional write of ``/latest_producer_id_block``, as in Kafka. If it
+# stays unknown whether the write happened, the block is given up: there are many ids.
+
+
+BLOCK: Final = 1000
+
+
+class ProducerIds:
+    """The producer ids of one broker."""
+
+    def __init__(self, broker: BrokerId, zk: KafkaZk) -> None:
+        self._broker = broker
+        self._zk = zk
+        self._ids: Iterator[int] = iter(())
+        self._one_at_a_time = asyncio.Lock()
+
+    async def next(self) -> ProducerId:
+        """Return an unused id. Wait as long as ZooKeeper cannot be reached.
+
+        Raises:
+            MalformedNode: the content of the znode cannot be parsed.
+        """
+        async with self._one_at_a_time:
+            while (found := next(self._ids, None)) is None:
+                self._ids = iter(await self._take_block() or ())
+            return ProducerId(found)
+
+    async def _take_block(self) -> range | None:
+        """Return a block of this broker's own, or None when another broker was faster or the
+        outcome is unknown."""
+        session = self._zk.session
+        number = session.number
+        node = await session.get(znodes.PRODUCER_IDS)
+        if node is None:
+            await session.ensure(znodes.PRODUCER_IDS)
+            return None
+        data, stat = node
+        start = znodes.decode_producer_ids_end(data)
+        block = range(start, start + BLOCK)
+        taken = znodes.encode_producer_ids(self._broker, block)
+        try:
+            await session.set(znodes.PRODUCER_IDS, taken, stat.version, number)
+        except (BadVersionError, SessionExpired):
+            return None
+        return block

@@ -8,10 +8,14 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpir
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
 from ackproof.broker.server.zk import znodes
-from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
 from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk
-from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
-from ackproof.broker.server.zk.kafka_zk import BrokerIdInUse, TopicExists
+from ackproof.broker.server.zk.kafka_zk import (
+    BrokerIdInUse,
+    ConfigZk,
+    IsrWriteOutcome,
+    TopicExists,
+    of_topic,
+)
 from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import BrokerId
 from tests.support.worlds.partition_writes import TP, isr, write

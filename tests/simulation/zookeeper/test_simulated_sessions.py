@@ -9,11 +9,9 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError
 
 from ackproof.broker.config import BrokerConfig
-from ackproof.broker.server.admin.configs import TopicConfigs
-from ackproof.broker.server.zk.config_zk import ConfigZk, of_topic
+from ackproof.broker.server.admin import TopicConfigs
 from ackproof.broker.server.zk.controller_zk import ControllerZk
-from ackproof.broker.server.zk.isr_write import IsrWriteOutcome
-from ackproof.broker.server.zk.kafka_zk import KafkaZk
+from ackproof.broker.server.zk.kafka_zk import ConfigZk, IsrWriteOutcome, KafkaZk, of_topic
 from ackproof.broker.server.zk.session import ZkConnectionTimeout
 from ackproof.broker.types import BrokerId
 from simulation.loop import SimulatedProcess

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from ackproof.broker.replication.epochs import Epochs
 from ackproof.broker.replication.events import (
     AdvanceLogStart,
     Append,
@@ -12,7 +11,7 @@ from ackproof.broker.replication.events import (
     Truncate,
     TruncateFully,
 )
-from ackproof.broker.replication.local import LogState
+from ackproof.broker.replication.local import Epochs, LogState
 from ackproof.broker.types import LeaderEpoch, Offset
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ackproof.broker.coordination import admin_steps
+from ackproof.broker.coordination import admin
 from ackproof.broker.coordination.admin import Admin, Command, Outcome
 from ackproof.broker.coordination.context import Settings
 from ackproof.broker.coordination.coordinator import Coordinator
@@ -669,11 +669,11 @@ class CommandRun:
         """One step; False: it waits, or is done."""
         if self.outcome is not None:
             return False
-        if isinstance(self._step, admin_steps.AwaitChange):
+        if isinstance(self._step, admin.AwaitChange):
             timed_out = self._world.now >= self._deadline
             if not timed_out and self._world.zookeeper.head == self._seen:
                 return False
-            waited = admin_steps.Waited
+            waited = admin.Waited
             self._send(waited.TIME_IS_UP if timed_out else waited.CHANGED)
         else:
             self._send(self._answer(self._step))
@@ -690,24 +690,24 @@ class CommandRun:
         zookeeper, head = self._world.zookeeper, self._world.zookeeper.head
         self._seen = head
         match step:
-            case admin_steps.ReadTopic(topic=topic):
+            case admin.ReadTopic(topic=topic):
                 tps = [tp for tp in zookeeper.partitions(head) if tp.topic == topic]
                 home = zookeeper.state.get(("topic", topic))
-                return admin_steps.TopicNodes(
+                return admin.TopicNodes(
                     version=ABSENT if home is None else ZkVersion(home.version),
                     topic_id=None if home is None else home.value,
                     partitions={tp.partition: zookeeper.view(tp, head) for tp in tps},
                 )
-            case admin_steps.ReadNodes(partition=tp):
+            case admin.ReadNodes(partition=tp):
                 return zookeeper.view(tp, head)
-            case admin_steps.ReadReassigned():
+            case admin.ReadReassigned():
                 return tuple(sorted({tp.topic for tp in zookeeper.orders(head)}))
-            case admin_steps.ReadQueues(brokers=brokers):
+            case admin.ReadQueues(brokers=brokers):
                 return {broker: zookeeper.queue(broker, head) for broker in brokers}
-            case admin_steps.AdminWrite(ops=ops):
+            case admin.AdminWrite(ops=ops):
                 result, _, queued = zookeeper.write(ops, BrokerId(-1), 0)
                 self._world.check_isr()
-                return admin_steps.AdminWritten(result=result, queued=queued)
+                return admin.AdminWritten(result=result, queued=queued)
             case Lifecycle() | Refused():
                 self.said.append(step)
         return None

@@ -20,7 +20,7 @@ from ackproof.broker.config import BrokerConfig, Listener, TopicConfig
 from ackproof.broker.controller.requests import LEADER_AND_ISR_INCREMENTAL
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.events import WriteIsr
-from ackproof.broker.server.admin.configs import TopicConfigs
+from ackproof.broker.server.admin import TopicConfigs
 from ackproof.broker.server.controller.control_fence import ControlFence
 from ackproof.broker.server.metadata_cache import MetadataCache
 from ackproof.broker.server.network.broker_connection import BrokerConnection

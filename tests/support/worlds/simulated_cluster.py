@@ -15,13 +15,12 @@ from kio.schema.produce.v7.request import PartitionProduceData, ProduceRequest, 
 
 from ackproof.broker.server.network.broker_connection import BrokerConnection, Disconnected
 from ackproof.broker.types import BrokerId
-from ackproof.broker.wire.batch import parse_batches
+from ackproof.broker.wire.batch import parse_batches, records
 from ackproof.broker.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from ackproof.broker.wire.records import records
 from simulation.loop import SimulatedLoop, SimulatedProcess
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import PORT, BrokerNode, SharedParts
