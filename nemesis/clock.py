@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from ackproof.infra.api.clocks import Clock, ReportedTime
+from ackproof.infra.api.capabilities import Clock, ReportedTime
 from ackproof.infra.api.interface import Capability, InfraError, Timings
 from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import OnServer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Fault, Plan, Proof, as_fault
 from ackproof.testing.memory.cluster import Memory, memory_cluster
 from ackproof.testing.nemesis import Nemesis

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.executor import Executor
-from ackproof.nemesis.execution.ledger import Ledger, OpenFault
+from ackproof.nemesis.execution import Executor, Ledger, OpenFault
 from ackproof.nemesis.interface import Fault, Proof
 from ackproof.nemesis.proofs import expiry_ms, prove
 from ackproof.nemesis.targets.expressions import parse

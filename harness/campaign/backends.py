@@ -16,8 +16,8 @@ from ackproof.harness.interruption import SIGNALS
 from ackproof.history.cell import LIBRDKAFKA, as_text
 from ackproof.infra import systems
 from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import Backend, Capability, System
-from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.backends.docker import engine
 from ackproof.infra.backends.local import enter as local_enter
 from ackproof.infra.backends.localhost import CAPABILITIES, LocalhostBackend

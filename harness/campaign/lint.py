@@ -22,8 +22,8 @@ from ackproof.infra.systems.product import is_external
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets import expressions
-from ackproof.nemesis.targets.bounds import NO_SERVERS
 from ackproof.nemesis.targets.expressions import Expression, TargetRole
+from ackproof.nemesis.targets.resolution import NO_SERVERS
 
 # --- warnings -------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from rich.table import Table
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import Capability, InfraError
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.backends.docker.engine import unavailable
 from ackproof.infra.backends.local.enter import can_enter, obstacles, undoable, unlimited
 from ackproof.infra.backends.ssh import libraries

@@ -18,10 +18,9 @@ from ackproof.infra.api.interface import Backend, Node, System, ViewUnavailable
 from ackproof.infra.api.metadata import Observer
 from ackproof.infra.machine.own_commands import OwnCommands
 from ackproof.infra.machine.secrets import Handed
-from ackproof.nemesis.execution.executor import Executor
-from ackproof.nemesis.execution.ledger import Ledger
+from ackproof.nemesis.execution import Executor, Ledger
 from ackproof.nemesis.interface import OWN_TOPICS, Cluster, ServerObservers, WorkloadClient
-from ackproof.nemesis.targets.bounds import UNLIMITED, Count
+from ackproof.nemesis.targets.resolution import UNLIMITED, Count
 from ackproof.workloads.interface import ClientNode, Workload
 
 

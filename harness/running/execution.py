@@ -31,7 +31,7 @@ from ackproof.infra.api.interface import Backend, System
 from ackproof.infra.machine.own_commands import FILE as COMMANDS
 from ackproof.infra.machine.own_commands import OwnCommands
 from ackproof.infra.systems.properties import racks_of
-from ackproof.nemesis.execution.ledger import Ledger
+from ackproof.nemesis.execution import Ledger
 from ackproof.workloads import WORKLOADS
 
 log = logging.getLogger(__name__)

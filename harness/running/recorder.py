@@ -17,7 +17,7 @@ from ackproof.harness.campaign.plan.runs import HARNESS, HARNESS_TABLES
 from ackproof.harness.running.deadline import TimeSource
 from ackproof.history.errors import WriteFailed
 from ackproof.history.writer import Row, TableWriter
-from ackproof.infra.api.clocks import ClockReading
+from ackproof.infra.api.capabilities import ClockReading
 from ackproof.infra.api.interface import ZooKeeperCounters
 from ackproof.infra.api.metadata import ClusterChange
 from ackproof.nemesis.interface import Fault, Proof, Target

@@ -151,7 +151,8 @@ def reported_time(
 ) -> dict[str, float]:
     """Return the time by a server that writes it into its log when ``say`` (in hex) is sent to it.
 
-    See ``infra.api.clocks``. Raises Refused if the server does not write it ``within`` seconds.
+    See ``infra.api.capabilities``. Raises Refused if the server does not write it ``within``
+    seconds.
     """
     try:
         size = os.path.getsize(log)

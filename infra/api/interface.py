@@ -12,14 +12,18 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, NoReturn, Protocol, TypeVar
 
 from ackproof.infra.agent.impairments import Impairment
-from ackproof.infra.api.admin import Admin
 from ackproof.infra.api.artifacts import Artifact
-from ackproof.infra.api.clocks import Clock, Clocks
-from ackproof.infra.api.limits import ResourceLimits
+from ackproof.infra.api.capabilities import (
+    Admin,
+    Clock,
+    Clocks,
+    Disk,
+    ResourceLimits,
+    Storage,
+    Upgrade,
+)
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
 from ackproof.infra.api.metadata import ZooKeeperCounters as ZooKeeperCounters
-from ackproof.infra.api.storage import Disk, Storage
-from ackproof.infra.api.upgrade import Upgrade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

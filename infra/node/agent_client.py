@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 from ackproof.infra.agent.wire import CHUNK, ERRORS, Wire
-from ackproof.infra.api.clocks import ClockReading
+from ackproof.infra.api.capabilities import ClockReading
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.waiting import wait_until
 

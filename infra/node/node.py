@@ -10,7 +10,15 @@ from typing import Any
 
 from ackproof.infra.agent.disks import DATA
 from ackproof.infra.api.artifacts import Artifact
-from ackproof.infra.api.clocks import ClockQuery, ClockReading, ReportedTime
+from ackproof.infra.api.capabilities import (
+    ClockQuery,
+    ClockReading,
+    Damage,
+    LimitedResource,
+    ProbeBlocks,
+    ReportedTime,
+    ResourceLimits,
+)
 from ackproof.infra.api.interface import (
     Command,
     InfraError,
@@ -18,8 +26,6 @@ from ackproof.infra.api.interface import (
     SchedulingTimes,
     Software,
 )
-from ackproof.infra.api.limits import LimitedResource, ResourceLimits
-from ackproof.infra.api.storage import Damage, ProbeBlocks
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node import copying
@@ -92,7 +98,7 @@ _US_PER_THOUSANDTH = 100
 
 
 class AgentLimits:
-    """An ``infra.api.limits.ResourceLimits`` by control groups that the agent makes."""
+    """An ``infra.api.capabilities.ResourceLimits`` by control groups that the agent makes."""
 
     def __init__(self, agent: AgentClient) -> None:
         self._agent = agent
@@ -181,7 +187,7 @@ _CLOCK_WITHIN_S = 30.0
 
 
 class AgentClock:
-    """An ``infra.api.clocks.FakeClock``, with its files in ``directory`` on the node."""
+    """An ``infra.api.capabilities.FakeClock``, with its files in ``directory`` on the node."""
 
     def __init__(self, agent: AgentClient, directory: PurePosixPath) -> None:
         self._agent = agent

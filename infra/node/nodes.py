@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ackproof.infra.agent.impairments import Impairment
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import Capability, InfraError, Node, PacketCounts
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.node import AgentNode
 

@@ -10,8 +10,8 @@ from functools import cache
 
 from ackproof.config.suggestions import unknown
 from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import Backend, InfraError, System
-from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.systems.bundled import BUNDLED_BROKER
 from ackproof.infra.systems.external.description import EXTERNAL_CLUSTER
 from ackproof.infra.systems.kafka.product import APACHE_KAFKA, IMAGE, TO

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from ackproof.infra.api.admin import AdminTimeout, Election, NoSuchTopic, OrderRefused
+from ackproof.infra.api.capabilities import AdminTimeout, Election, NoSuchTopic, OrderRefused
 from ackproof.infra.api.interface import Server
 
 _ATTEMPT_S = 10.0
@@ -41,7 +41,7 @@ Attempt = Callable[[float], None]
 
 
 class KafkaAdmin:
-    """An ``infra.api.admin.Admin`` by Kafka's protocol.
+    """An ``infra.api.capabilities.Admin`` by Kafka's protocol.
 
     Args:
         brokers: Returns all present brokers, those that are down, too.

@@ -7,8 +7,8 @@ from functools import cache
 from itertools import count
 from pathlib import Path, PurePosixPath
 
+from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import Backend, Node
-from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.systems.on_zookeeper import (
     BrokerCommand,
     BuildOnZooKeeper,

@@ -10,8 +10,7 @@ from pathlib import PurePosixPath
 from jproperties import Properties
 
 from ackproof.infra.agent.measuring import accepts
-from ackproof.infra.api.admin import Admin
-from ackproof.infra.api.clocks import FakeClock
+from ackproof.infra.api.capabilities import Admin, Disk, DiskPlan, FakeClock, Upgrade
 from ackproof.infra.api.interface import (
     Backend,
     BrokerAdditions,
@@ -21,8 +20,6 @@ from ackproof.infra.api.interface import (
     Server,
     ViewUnavailable,
 )
-from ackproof.infra.api.storage import Disk, DiskPlan
-from ackproof.infra.api.upgrade import Upgrade
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.admin import KafkaAdmin

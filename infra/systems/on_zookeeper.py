@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 from kazoo.client import KazooClient
 
+from ackproof.infra.api.capabilities import DiskPlan, Stage, Upgrade
 from ackproof.infra.api.interface import (
     Backend,
     ClusterView,
@@ -23,8 +24,6 @@ from ackproof.infra.api.interface import (
     ZooKeeperCounters,
 )
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
-from ackproof.infra.api.storage import DiskPlan
-from ackproof.infra.api.upgrade import Stage, Upgrade
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems.deployment import (
@@ -76,7 +75,7 @@ class Program:
         command: Returns the command line for the node and the path of ``server.properties`` there.
             It also puts on the node what the program needs.
         knock: Returns the bytes that make the broker write a line into its log, and that line (see
-            ``infra.api.clocks.ClockQuery``).
+            ``infra.api.capabilities.ClockQuery``).
         properties: Properties of every broker that a campaign does not set, where the program's own
             default is unsuitable.
         starts_beside_itself: Whether it starts while the session of its killed predecessor has not

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import Backend, System
-from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.systems.properties import KnownProperties
 from ackproof.plugins.registration import common_problems
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from time import monotonic
 
-from ackproof.infra.api.clocks import ClockQuery, FakeClock, ReportedTime
+from ackproof.infra.api.capabilities import ClockQuery, Disk, FakeClock, ReportedTime
 from ackproof.infra.api.interface import Command, Node, Process, ProcessState
-from ackproof.infra.api.storage import Disk
 from ackproof.infra.machine.waiting import wait_until
 
 
 @dataclass(frozen=True, slots=True)
 class ServerClock:
-    """An ``infra.api.clocks.Clock`` of a server.
+    """An ``infra.api.capabilities.Clock`` of a server.
 
     Attributes:
         clock: The clock of its node.
@@ -51,7 +50,7 @@ class NodeServer:
         disks: The disks of its log directories; empty for the node's own.
         clock: The clock that it uses; None for the true time.
         knock: Returns the bytes that make it write a line into its log, and that line (see
-            ``infra.api.clocks.ClockQuery``).
+            ``infra.api.capabilities.ClockQuery``).
         before_start: Called before each start; may wait.
     """
 

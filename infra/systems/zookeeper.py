@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError, NoNodeError
 from kazoo.interfaces import IAsyncResult
 
-from ackproof.infra.api.clocks import FakeClock
+from ackproof.infra.api.capabilities import FakeClock
 from ackproof.infra.api.interface import (
     Command,
     InfraError,

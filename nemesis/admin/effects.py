@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ackproof.infra.api.admin import AdminTimeout, Election, NoSuchTopic, OrderRefused
+from ackproof.infra.api.capabilities import AdminTimeout, Election, NoSuchTopic, OrderRefused
 from ackproof.infra.api.interface import (
     ClusterView,
     PartitionView,

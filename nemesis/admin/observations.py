@@ -4,7 +4,7 @@ leader."""
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from ackproof.infra.api.admin import AdminTimeout, OrderRefused
+from ackproof.infra.api.capabilities import AdminTimeout, OrderRefused
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.nemesis.admin.effects import (
     BrokerJoin,

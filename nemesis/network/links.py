@@ -26,7 +26,6 @@ from ackproof.nemesis.interface import (
     Rhythm,
     Target,
 )
-from ackproof.nemesis.network import measurements as measured
 from ackproof.nemesis.network import observations as seen_of_links
 from ackproof.nemesis.network.cuts import (
     ServiceParameters,
@@ -184,7 +183,7 @@ def _reset(injection: Injection) -> Sequence[Look]:
         effect.impairment.kind == "reset-open" for effect in proofs.intended(injection, OnLink)
     )
     return [
-        measured.resets(injection),
+        seen_of_links.resets(injection),
         seen_of_links.packets_hit(injection, "packets reset"),
         seen_of_links.opened(injection, links, "new connections", service)
         if only_open
@@ -229,8 +228,8 @@ LOSSY = LinkFault(
     parameters=PacketLossParameters,
     needs=frozenset({Capability.LOSSY_LINKS}),
     effect=_lose,
-    bite=lambda injection: [measured.losses(injection)],
-    mended=measured.lossless,
+    bite=lambda injection: [seen_of_links.losses(injection)],
+    mended=seen_of_links.lossless,
 )
 RESET = LinkFault(
     name="reset",
@@ -247,8 +246,8 @@ NARROW = LinkFault(
     parameters=NarrowLinkParameters,
     needs=frozenset({Capability.NARROW_LINKS}),
     effect=_narrow_link,
-    bite=lambda injection: [measured.rates(injection)],
-    mended=measured.wide,
+    bite=lambda injection: [seen_of_links.rates(injection)],
+    mended=seen_of_links.wide,
 )
 SLOW = LinkFault(
     name="slow",
@@ -256,6 +255,6 @@ SLOW = LinkFault(
     parameters=SlowLinkParameters,
     needs=frozenset({Capability.SLOW_LINKS}),
     effect=_slow_link,
-    bite=lambda injection: [measured.delays(injection)],
-    mended=measured.quick,
+    bite=lambda injection: [seen_of_links.delays(injection)],
+    mended=seen_of_links.quick,
 )

@@ -31,7 +31,7 @@ from ackproof.nemesis.interface import (
     Resource,
     Target,
 )
-from ackproof.nemesis.process import outside
+from ackproof.nemesis.process import observations
 from ackproof.nemesis.proofs import Seen, held, noticed_ms, observe, sessions_at_stake, targeted
 
 COMMAND = "command"
@@ -242,8 +242,8 @@ class CommandFault:
         looks: list[Look] = [undone]
         if inject.commands.healed:
             looks.append(_asking(injection, "healed", inject.commands.healed, why_not))
-        if outside.from_outside(injection):
-            return [*looks, *outside.healed(injection)]
+        if observations.is_seen_from_outside(injection):
+            return [*looks, *observations.looks_at_external_recovery(injection)]
         brokers = targeted(injection, cluster.members.brokers)
         return [
             *looks,

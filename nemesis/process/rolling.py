@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from ackproof.infra.api.capabilities import Stage, Upgrade, UpgradeRefused
 from ackproof.infra.api.interface import (
     Capability,
     ClusterView,
@@ -26,7 +27,6 @@ from ackproof.infra.api.interface import (
     Timings,
     ViewUnavailable,
 )
-from ackproof.infra.api.upgrade import Stage, Upgrade, UpgradeRefused
 from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import EffectNotBegun, OnServer, Passing, kill
 from ackproof.nemesis.interface import (

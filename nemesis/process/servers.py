@@ -25,7 +25,6 @@ from ackproof.nemesis.interface import (
     brokers_alone,
 )
 from ackproof.nemesis.process import observations as processes_seen
-from ackproof.nemesis.process import outside
 from ackproof.nemesis.proofs import expiry_ms, sessions_at_stake, takes_the_quorum, targeted
 
 Makes = Callable[[str], Effect]
@@ -79,15 +78,15 @@ class ProcessFault:
         return Plan(effects=tuple(make(server) for make in makes for server in target.servers))
 
     def bitten(self, injection: Injection) -> Sequence[Look]:
-        if outside.from_outside(injection):
+        if processes_seen.is_seen_from_outside(injection):
             least_ms = self.hold_ms_min(injection.cluster.system)
             in_full = self.in_the_end is not None and injection.hold_ms >= least_ms
-            return list(outside.bitten(injection, in_full=in_full))
+            return list(processes_seen.looks_at_external_fault(injection, in_full=in_full))
         return [*self._bite(injection), *self._consequences(injection)]
 
     def healed(self, injection: Injection) -> Sequence[Look]:
-        if outside.from_outside(injection):
-            return list(outside.healed(injection))
+        if processes_seen.is_seen_from_outside(injection):
+            return list(processes_seen.looks_at_external_recovery(injection))
         at_stake = sessions_at_stake(injection)
         brokers = targeted(injection, injection.cluster.members.brokers)
         ended = {effect.ends for effect in injection.done()}

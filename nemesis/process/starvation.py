@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import Capability, Timings
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.nemesis import proofs
 from ackproof.nemesis.effects import ProcessClaim
 from ackproof.nemesis.interface import (

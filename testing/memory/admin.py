@@ -4,7 +4,7 @@ not."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ackproof.infra.api.admin import AdminTimeout, Election, NoSuchTopic
+from ackproof.infra.api.capabilities import AdminTimeout, Election, NoSuchTopic
 from ackproof.infra.api.interface import ClusterView, ViewUnavailable
 
 Key = tuple[str, int]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from ackproof.infra.api.capabilities import Upgrade
 from ackproof.infra.api.interface import (
     ClusterView,
     PartitionView,
@@ -17,7 +18,6 @@ from ackproof.infra.api.interface import (
     ZooKeeperCounters,
 )
 from ackproof.infra.api.metadata import ClusterChange, Observer
-from ackproof.infra.api.upgrade import Upgrade
 from ackproof.nemesis.interface import Cluster, WorkloadClient
 from ackproof.testing.memory.admin import MemoryAdmin
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess

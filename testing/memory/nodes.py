@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
-from ackproof.infra.api.clocks import ClockReading, FakeClock, ReportedTime
+from ackproof.infra.api.capabilities import (
+    ClockReading,
+    Damage,
+    FakeClock,
+    LimitedResource,
+    ProbeBlocks,
+    ReportedTime,
+)
 from ackproof.infra.api.interface import (
     Command,
     InfraError,
@@ -15,8 +22,6 @@ from ackproof.infra.api.interface import (
     SchedulingTimes,
     Software,
 )
-from ackproof.infra.api.limits import LimitedResource
-from ackproof.infra.api.storage import Damage, ProbeBlocks
 
 # --- clocks ---------------------------------------------------------------------------------------
 

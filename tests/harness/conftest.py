@@ -13,7 +13,7 @@ from ackproof.harness.campaign.plan.runs import runs_of
 from ackproof.harness.campaign.validation import load
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.recorder import RunRecorder
-from ackproof.nemesis.execution.ledger import Ledger
+from ackproof.nemesis.execution import Ledger
 from ackproof.testing.memory.cluster import Memory, memory_cluster
 from ackproof.workloads import WORKLOADS
 

@@ -24,8 +24,7 @@ from ackproof.history import reader
 from ackproof.infra.api.interface import Command
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.executor import HealFailed
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import HealFailed, OpenFault
 from ackproof.nemesis.interface import Target
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import CATCH_UP_S, ClientRole

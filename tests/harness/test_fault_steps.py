@@ -26,11 +26,9 @@ from ackproof.infra.api.interface import InfraError, Node, ProcessState
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import ProcessKill
-from ackproof.nemesis.execution.executor import HealingBegun
-from ackproof.nemesis.execution.ledger import OpenFault
-from ackproof.nemesis.targets.bounds import Count
+from ackproof.nemesis.execution import HealingBegun, OpenFault
 from ackproof.nemesis.targets.expressions import parse
-from ackproof.nemesis.targets.resolution import resolve
+from ackproof.nemesis.targets.resolution import Count, resolve
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryProcess
 from ackproof.testing.memory.servers import MemoryBackend, MemoryServer

@@ -16,7 +16,7 @@ from ackproof.harness.running.steps.catalogue import STEPS, RunStep
 from ackproof.history import reader
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryProcess

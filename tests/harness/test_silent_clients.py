@@ -13,7 +13,7 @@ from ackproof.history import reader
 from ackproof.infra.api.interface import InfraError
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import StopClient
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import Client, ClientRole

@@ -16,12 +16,12 @@ from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.processes import ProcessWatch
 from ackproof.harness.running.steps import closing, setup
 from ackproof.history import reader
-from ackproof.infra.api.clocks import ClockReading
+from ackproof.infra.api.capabilities import ClockReading
 from ackproof.infra.api.interface import DeploymentError, InfraError, ProcessState, SchedulingTimes
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import ClientCrash, ProcessKill
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.cluster import Memory, MemorySystem
 from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess

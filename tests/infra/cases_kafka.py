@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ackproof.checkers.index.raw_logs import OtherFormat, RawLog
-from ackproof.infra.api.admin import Election
+from ackproof.infra.api.capabilities import Election
 from ackproof.infra.api.interface import ClusterView, Server, System, ViewUnavailable
 from ackproof.infra.api.metadata import ChangeKind, ClusterChange
 from ackproof.infra.backends.local.backend import LocalBackend

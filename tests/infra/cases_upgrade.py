@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.infra.api.upgrade import Stage
+from ackproof.infra.api.capabilities import Stage
 from ackproof.infra.backends.local.backend import LocalBackend
 from ackproof.nemesis.effects import EffectNotBegun
 from tests.support.faults.injection import Striker, nothing_is_lost, striker, with_records

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.infra.api.admin import OrderRefused
+from ackproof.infra.api.capabilities import OrderRefused
 from ackproof.infra.systems.admin import KafkaAdmin
 from ackproof.infra.systems.wire import connector
 from tests.support.fakes.tls_listener import ANSWER, ListeningTls, listening_tls

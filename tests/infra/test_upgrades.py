@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ackproof.infra.api.capabilities import Stage, UpgradeRefused
 from ackproof.infra.api.interface import Command
-from ackproof.infra.api.upgrade import Stage, UpgradeRefused
 from ackproof.infra.systems import as_name, parse, pinned
 from ackproof.infra.systems.kafka.kraft.system import schemas_of
 from ackproof.infra.systems.kafka.product import KafkaUpgrade

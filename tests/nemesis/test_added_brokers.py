@@ -4,9 +4,9 @@ from contextlib import suppress
 
 import pytest
 
-from ackproof.infra.api.admin import OrderRefused
+from ackproof.infra.api.capabilities import OrderRefused
 from ackproof.infra.api.interface import InfraError, ProcessState, Server
-from ackproof.nemesis.execution.executor import HealFailed
+from ackproof.nemesis.execution import HealFailed
 from ackproof.nemesis.interface import ServerObservers, Unplannable
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve

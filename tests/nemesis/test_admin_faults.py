@@ -2,13 +2,13 @@
 
 import pytest
 
-from ackproof.infra.api.admin import AdminTimeout, OrderRefused
+from ackproof.infra.api.capabilities import AdminTimeout, OrderRefused
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis.admin.orders import ADMIN
 from ackproof.nemesis.admin.topics import CHURN
 from ackproof.nemesis.effects import EffectNotBegun
 from ackproof.nemesis.examples import ORDERS, Example
-from ackproof.nemesis.execution.executor import HealFailed
+from ackproof.nemesis.execution import HealFailed
 from ackproof.nemesis.interface import Unplannable
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve

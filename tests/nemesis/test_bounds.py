@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.nemesis.interface import Members
-from ackproof.nemesis.targets.bounds import Count, most
 from ackproof.nemesis.targets.expressions import parse
-from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.nemesis.targets.resolution import Count, TargetUnavailable, most, resolve
 from ackproof.testing.memory.cluster import memory_cluster
 
 TERMS = (

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.clock import CLOCKS, SetClock
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Look, Proof
 from ackproof.nemesis.proofs import prove
 from ackproof.testing.memory.cluster import Once

@@ -11,10 +11,11 @@ from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Aim, Link, Members
 from ackproof.nemesis.network.grudge import apart, keeps_quorum, without_zookeeper
-from ackproof.nemesis.targets.bounds import Count, most
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.nemesis.targets.resolution import (
+    Count,
     TargetUnavailable,
+    most,
     planned_view,
     resolve,
     resolve_planned,

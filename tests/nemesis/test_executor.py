@@ -11,8 +11,7 @@ import pytest
 
 from ackproof.infra.api.interface import InfraError, Node, ProcessState
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.nemesis.execution.executor import HealFailed, HealingBegun
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import HealFailed, HealingBegun, OpenFault
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryProcess
 from ackproof.testing.memory.servers import MemoryBackend

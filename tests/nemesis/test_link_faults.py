@@ -13,7 +13,7 @@ from ackproof.nemesis.clock import CLOCKS
 from ackproof.nemesis.examples import EXAMPLES, Example
 from ackproof.nemesis.interface import Rhythm, Unplannable
 from ackproof.nemesis.network.links import beats_within
-from ackproof.nemesis.network.measurements import plausible, tries_needed
+from ackproof.nemesis.network.observations import plausible, tries_needed
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.nemesis.targets.resolution import resolve
 from ackproof.testing.memory.cluster import Memory, memory_cluster

@@ -7,7 +7,7 @@ import pytest
 
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.executor import HealingBegun
+from ackproof.nemesis.execution import HealingBegun
 from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets.expressions import parse, problems

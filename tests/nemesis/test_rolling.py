@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.infra.api.capabilities import Stage
 from ackproof.infra.api.interface import ProcessState
-from ackproof.infra.api.upgrade import Stage
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import EffectNotBegun
 from ackproof.nemesis.interface import Members, Target, Unplannable

@@ -2,8 +2,8 @@
 
 import pytest
 
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import ProcessState
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.testing.memory.servers import MemoryServer
 from ackproof.testing.nemesis import Nemesis
 

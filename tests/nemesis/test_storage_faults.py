@@ -6,8 +6,7 @@ from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import ProcessKill
 from ackproof.nemesis.interface import Effect, Unplannable
-from ackproof.nemesis.storage.effects import PowerLoss
-from ackproof.nemesis.storage.faults import STORAGE
+from ackproof.nemesis.storage import STORAGE, PowerLoss
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.nodes import MemoryDisk
 from ackproof.testing.nemesis import Nemesis

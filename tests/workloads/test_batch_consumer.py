@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from ackproof.history.payload import Encoder
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.workloads.librdkafka import consumer as batch_consumer
-from ackproof.workloads.librdkafka.consumer import BatchConsumer
+from ackproof.workloads.librdkafka import client as batch_consumer
+from ackproof.workloads.librdkafka.client import BatchConsumer
 from ackproof.workloads.librdkafka.library import library
 from ackproof.workloads.polled import Polled, polled
 from ackproof.workloads.process import ClientFailed

@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition, cimpl
 from ackproof.history.payload import Encoder, bytes_min
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.workloads.librdkafka import library as lib
+from ackproof.workloads.librdkafka.client import BatchProducer
 from ackproof.workloads.librdkafka.keys import BY_KEY, Keys
 from ackproof.workloads.librdkafka.library import library
 from ackproof.workloads.librdkafka.messages import Reports
-from ackproof.workloads.librdkafka.producer import BatchProducer
 from ackproof.workloads.process import ClientFailed
 from ackproof.workloads.spec import SpecificationError
 from ackproof.workloads.unresolved import FEW

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.workloads.librdkafka.consumer import BatchConsumer
+from ackproof.workloads.librdkafka.client import BatchConsumer
 from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
 from ackproof.workloads.librdkafka.messages import (
     Pointers,

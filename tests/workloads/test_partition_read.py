@@ -1,6 +1,6 @@
 """The final read of a partition is complete from start to end, or says what is missing."""
 
-from ackproof.workloads.reading_back.partition_read import ReadBackPartition
+from ackproof.workloads.reading_back.processes import ReadBackPartition
 
 
 def reading(start: int, end: int) -> ReadBackPartition:

@@ -13,9 +13,8 @@ from ackproof.checkers.checks.transaction_history import TransactionOutcome, tra
 from ackproof.history.reader import read
 from ackproof.history.schema import SendType
 from ackproof.workloads.foreign.protocol import Remedy
-from ackproof.workloads.transactions.clients import CallFailed, Report
 from ackproof.workloads.transactions.recorder import TransactionRecorder
-from ackproof.workloads.transactions.session import ProducerSession
+from ackproof.workloads.transactions.session import CallFailed, ProducerSession, Report
 from ackproof.workloads.transactions.spec import TransactionalSpec
 
 Answer = Remedy | None

@@ -31,7 +31,7 @@ from ackproof.workloads.consuming.polling import (
     Positions,
     recording,
 )
-from ackproof.workloads.librdkafka.consumer import BatchConsumer
+from ackproof.workloads.librdkafka.client import BatchConsumer
 from ackproof.workloads.process import main
 from ackproof.workloads.spec import ConsumerSpec, load
 

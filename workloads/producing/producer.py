@@ -32,9 +32,9 @@ from ackproof.history.schema import SendType
 from ackproof.history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
 from ackproof.workloads.configuration import PARTITIONER, producer_properties
 from ackproof.workloads.known_brokers import KnownBrokers
+from ackproof.workloads.librdkafka.client import BatchProducer
 from ackproof.workloads.librdkafka.keys import keys_of
 from ackproof.workloads.librdkafka.messages import Reports
-from ackproof.workloads.librdkafka.producer import BatchProducer
 from ackproof.workloads.outcomes import TIMED_OUT, of_refusal, of_report
 from ackproof.workloads.process import ClientFailed, main
 from ackproof.workloads.producing.pacing import ProducerTurns

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ackproof.history.columns import Many
 from ackproof.history.payload import Encoder
 from ackproof.history.schema import SendType
 from ackproof.history.sessions import LIBRARY
-from ackproof.history.writer import PartitionedWriter
+from ackproof.history.writer import Many, PartitionedWriter
 from ackproof.workloads.process import ProgressFile
 from ackproof.workloads.spec import ProducerSpec, SpecificationError
 from ackproof.workloads.unresolved import FEW, Unresolved

@@ -30,7 +30,7 @@ from ackproof.history.writer import PartitionedWriter, TableWriter
 from ackproof.workloads.configuration import connection_of_environment
 from ackproof.workloads.process import ProgressFile, main, note_error
 from ackproof.workloads.reading_back import processes
-from ackproof.workloads.reading_back.partition_read import ReadBackPartition
+from ackproof.workloads.reading_back.processes import ReadBackPartition
 from ackproof.workloads.spec import FINAL_READ, Config, FinalReadSpec, SpecificationError, load
 
 # --- bounds of the logs ---------------------------------------------------------------------------

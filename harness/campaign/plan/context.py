@@ -22,8 +22,8 @@ from ackproof.infra.systems.properties import timing_ms
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.proofs import expiry_ms
-from ackproof.nemesis.targets import bounds, expressions
-from ackproof.nemesis.targets.bounds import NO_SERVERS, UNLIMITED, Count
+from ackproof.nemesis.targets import expressions, resolution
+from ackproof.nemesis.targets.resolution import NO_SERVERS, UNLIMITED, Count
 from ackproof.workloads.configuration import rejoin_s
 
 # --- timings --------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class PlanContext:
         """Return the largest number of servers that a fault with this target affects."""
         if not FAULTS[fault].aim.affects_servers:
             return NO_SERVERS
-        return bounds.most(expressions.parse(target), self.members, self.replicas)
+        return resolution.most(expressions.parse(target), self.members, self.replicas)
 
 
 def hold_range(fault: str, timings: Timings) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ackproof.history.cell import as_text
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Parameters
-from ackproof.nemesis.targets.bounds import NO_SERVERS, Count
+from ackproof.nemesis.targets.resolution import NO_SERVERS, Count
 
 Event = Literal["injected", "verified", "healed"]
 """The events in the life of a fault, by their names in the history. ``verified`` and ``healed`` are

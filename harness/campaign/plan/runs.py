@@ -34,7 +34,7 @@ from ackproof.history.schema import MEASURES
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems.product import MetadataQuorum, is_external
 from ackproof.nemesis.process.clients import ClientCrashParameters
-from ackproof.nemesis.targets.bounds import UNLIMITED, Count
+from ackproof.nemesis.targets.resolution import UNLIMITED, Count
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import ClientRole
 from ackproof.workloads.produce import group_id

@@ -22,8 +22,8 @@ from ackproof.harness.campaign.plan.context import PlanContext
 from ackproof.harness.campaign.plan.faults import Act, ScheduledFault, StoryPosition, parameters_of
 from ackproof.nemesis.interface import Parameters
 from ackproof.nemesis.process.rolling import Rolled, roll_expected_ms
-from ackproof.nemesis.targets.bounds import UNLIMITED, Count
 from ackproof.nemesis.targets.expressions import on_topic
+from ackproof.nemesis.targets.resolution import UNLIMITED, Count
 
 
 def run_seed(seed: int, run: int) -> int:

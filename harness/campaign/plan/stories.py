@@ -36,7 +36,7 @@ from ackproof.harness.campaign.plan.faults import (
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.proofs import expiry_ms, shrink_ms
-from ackproof.nemesis.targets.bounds import NO_SERVERS, Count, all_servers
+from ackproof.nemesis.targets.resolution import NO_SERVERS, Count, all_servers
 
 # --- stories --------------------------------------------------------------------------------------
 

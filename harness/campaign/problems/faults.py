@@ -32,8 +32,12 @@ from ackproof.nemesis.admin.topics import ADD_PARTITIONS, ADVANCE_LOG_START, DEL
 from ackproof.nemesis.interface import Aim, Fault, Members, Parameters, Unplannable, headline
 from ackproof.nemesis.process.clients import CLIENTS, CRASH_CLIENT, PAUSE_CLIENT
 from ackproof.nemesis.targets import expressions
-from ackproof.nemesis.targets.bounds import Count
-from ackproof.nemesis.targets.resolution import TargetUnavailable, planned_view, resolve_planned
+from ackproof.nemesis.targets.resolution import (
+    Count,
+    TargetUnavailable,
+    planned_view,
+    resolve_planned,
+)
 from ackproof.workloads.interface import ClientRole, Load
 
 # --- faults ---------------------------------------------------------------------------------------

@@ -18,8 +18,7 @@ from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.history.manifest import PlannedFailover
 from ackproof.infra.api.interface import InfraError, ViewUnavailable
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.executor import Executor, HealFailed
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import Executor, HealFailed, OpenFault
 from ackproof.nemesis.interface import Target
 from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution

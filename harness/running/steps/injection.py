@@ -18,8 +18,7 @@ from ackproof.harness.running.deadline import Cancelled, Deadline, StepTimeout
 from ackproof.harness.running.servers import check_brokers_left
 from ackproof.infra.api.interface import ViewUnavailable
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.executor import HealingBegun
-from ackproof.nemesis.execution.ledger import OpenFault
+from ackproof.nemesis.execution import HealingBegun, OpenFault
 from ackproof.nemesis.interface import Proof, Target, Unplannable
 from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution

@@ -16,8 +16,8 @@ from ackproof.harness.running.servers import AllBrokersEnded, brokers_are_gone, 
 from ackproof.harness.running.steps import injection, story
 from ackproof.harness.running.steps.injection import not_struck, strike
 from ackproof.harness.running.steps.recovery import unwhole, whole
-from ackproof.nemesis.execution.ledger import OpenFault
-from ackproof.nemesis.targets.bounds import Count
+from ackproof.nemesis.execution import OpenFault
+from ackproof.nemesis.targets.resolution import Count
 
 # --- how many servers are affected at once --------------------------------------------------------
 #

@@ -15,8 +15,8 @@ from docker.models.containers import Container
 from docker.types import Mount
 
 from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import Capability, InfraError, Node, Software
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.backends.docker.engine import connected, limits, owned, unavailable
 from ackproof.infra.backends.docker.image import ensure_image
 from ackproof.infra.machine.identity import ProcessIdentity
@@ -34,7 +34,7 @@ _SWAP = 1 << 20
 
 
 class ContainerLimits:
-    """An ``infra.api.limits.ResourceLimits`` by the limits of a container."""
+    """An ``infra.api.capabilities.ResourceLimits`` by the limits of a container."""
 
     def __init__(self, container: Container, agent: AgentClient) -> None:
         self._container = container

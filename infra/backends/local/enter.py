@@ -25,8 +25,8 @@ from typing import NoReturn
 from ackproof.infra.agent import cgroups, queues, rules
 from ackproof.infra.agent.cgroups import RUN
 from ackproof.infra.agent.privilege import search_path
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import Capability, InfraError
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.backends.local.processes import FORWARDED
 from ackproof.infra.backends.local.processes import marked as inside
 from ackproof.infra.machine.registry import STATE_DIRECTORY, EntryKind, Registry

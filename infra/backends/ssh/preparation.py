@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ackproof.infra.api.artifacts import Artifact, machine_of
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import InfraError, Software
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.backends.ssh import bundle, libraries
 from ackproof.infra.backends.ssh.connection import Connection, SshChannels
 from ackproof.infra.machine.software import JAVA_VERSION_MIN, parse_version, zookeeper_jars

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource
 
-from ackproof.infra.api.admin import Admin
+from ackproof.infra.api.capabilities import Admin
 from ackproof.infra.api.interface import (
     BrokerAdditions,
     ClusterView,
@@ -58,7 +58,7 @@ _ANSWER_S = 5.0
 
 
 class ExternalAdmin(KafkaAdmin):
-    """An ``infra.api.admin.Admin`` of an external cluster.
+    """An ``infra.api.capabilities.Admin`` of an external cluster.
 
     Args:
         connection: librdkafka's properties, with ``bootstrap.servers``.

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from ackproof.config.schemas import Schema
 from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.capabilities import Stage
 from ackproof.infra.api.interface import InfraError, Node, System
-from ackproof.infra.api.upgrade import Stage
 from ackproof.infra.systems.kafka import images, releases
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
 from ackproof.infra.systems.kafka.kraft.properties import OF_ZOOKEEPER, SESSION

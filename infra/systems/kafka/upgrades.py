@@ -1,8 +1,8 @@
 """The change of a cluster of Apache Kafka from one release to another.
 
 All servers begin with the older release, and a fault exchanges their programs one by one
-(:mod:`infra.api.upgrade`). A server proves its version by the line that Kafka writes into its log
-at each start (``AppInfoParser: Kafka version: 4.4.0``).
+(:mod:`infra.api.capabilities`). A server proves its version by the line that Kafka writes into its
+log at each start (``AppInfoParser: Kafka version: 4.4.0``).
 
 With ZooKeeper an upgrade is final once each broker was restarted once more, without the
 ``inter.broker.protocol.version`` of the older release. With KRaft see
@@ -13,8 +13,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
+from ackproof.infra.api.capabilities import Stage, UpgradeRefused
 from ackproof.infra.api.interface import Command
-from ackproof.infra.api.upgrade import Stage, UpgradeRefused
 from ackproof.infra.systems.kafka.releases import Release, apache_version
 from ackproof.infra.systems.server import NodeServer
 
@@ -25,7 +25,7 @@ _FIRST_BROKER = "broker-1"
 
 
 class ReleaseChange(ABC):
-    """An ``infra.api.upgrade.Upgrade`` of a cluster of Apache Kafka.
+    """An ``infra.api.capabilities.Upgrade`` of a cluster of Apache Kafka.
 
     Args:
         before: The older release.

@@ -14,7 +14,7 @@ from ackproof.harness.campaign.plan.context import plan_context
 from ackproof.harness.campaign.plan.faults import Act, ScheduledFault, acts, lanes
 from ackproof.harness.campaign.plan.scheduler import plan as plan_on
 from ackproof.harness.campaign.problems.faults import fault_problems
-from ackproof.nemesis.targets.bounds import NO_SERVERS, Count
+from ackproof.nemesis.targets.resolution import NO_SERVERS, Count
 from tests.support.builders.drafts import draft_of
 
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from ackproof.infra.api.clocks import FakeClock
+from ackproof.infra.api.capabilities import FakeClock
 from ackproof.infra.api.interface import Backend, Capability, Command, Node, Process
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from ackproof.infra.agent.measuring import accepts
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import (
     Backend,
     Capability,
@@ -24,7 +25,6 @@ from ackproof.infra.api.interface import (
     Process,
     ProcessState,
 )
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.backends import disk_cases
 from tests.support.backends.limit_cases import control_groups, too_little_cpu, too_little_memory

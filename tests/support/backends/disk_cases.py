@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from ackproof.infra.api.capabilities import Disk, ProbeBlocks
 from ackproof.infra.api.interface import Backend, Capability, Command, InfraError, Node, Process
-from ackproof.infra.api.storage import Disk, ProbeBlocks
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S
 

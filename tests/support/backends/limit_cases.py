@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ackproof.infra.agent.cgroups import RUN
+from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import Backend, Capability, Command, InfraError, Node
-from ackproof.infra.api.limits import LimitedResource
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.processes.deadlines import PATIENCE_S
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import (
     Backend,
     InfraError,
@@ -20,12 +21,10 @@ from ackproof.infra.api.interface import (
     System,
     ViewUnavailable,
 )
-from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.systems import make_system
 from ackproof.nemesis import FAULTS
-from ackproof.nemesis.execution.executor import Executor
-from ackproof.nemesis.execution.ledger import Ledger, OpenFault
+from ackproof.nemesis.execution import Executor, Ledger, OpenFault
 from ackproof.nemesis.interface import Aim, Cluster, Proof, WorkloadClient
 from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets.expressions import parse

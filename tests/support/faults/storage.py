@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import Backend, Capability
-from ackproof.infra.api.storage import DiskPlan
 from ackproof.infra.machine.waiting import wait_until
 from tests.support.clients.confluent import create_topic, first_error, produce, read_all
 from tests.support.faults.injection import Known, Striker, striker

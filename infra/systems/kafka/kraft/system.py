@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
+from ackproof.infra.api.capabilities import DiskPlan, Stage, Upgrade
 from ackproof.infra.api.interface import (
     Backend,
     ClusterView,
@@ -26,8 +27,6 @@ from ackproof.infra.api.interface import (
     ZooKeeperCounters,
 )
 from ackproof.infra.api.metadata import CONTROLLER_IDS, ClusterChange, Ensemble, Observer
-from ackproof.infra.api.storage import DiskPlan
-from ackproof.infra.api.upgrade import Stage, Upgrade
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.deployment import (
     BROKER_PORT,

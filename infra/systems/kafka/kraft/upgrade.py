@@ -14,7 +14,7 @@ from kio.schema.update_features.v1.request import FeatureUpdateKey, UpdateFeatur
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse
 from kio.static.primitive import i16
 
-from ackproof.infra.api.upgrade import UpgradeRefused
+from ackproof.infra.api.capabilities import UpgradeRefused
 from ackproof.infra.systems.kafka.upgrades import ReleaseChange
 from ackproof.infra.systems.wire import call
 

@@ -1,1 +1,0 @@
-"""The execution of faults: open faults are recorded, effects are applied, and undone."""
