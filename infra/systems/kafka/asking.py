@@ -81,7 +81,9 @@ def asked(release: Release, jars: Iterable[Path]) -> dict[str, Any]:
 
 def as_text(found: Mapping[str, Any]) -> str:
     """Return the description of a release as JSON, with a line for each record of its log."""
-    records = found.get("records", {})
+    records = found.get("records")
+    if records is None:
+        return json.dumps(found, indent=1) + "\n"
     lines = ",\n".join(f'  "{number}": {json.dumps(one)}' for number, one in records.items())
     text = json.dumps({**found, "records": {}}, indent=1)
     return text.replace('"records": {}', f'"records": {{\n{lines}\n }}') + "\n"
