@@ -18,6 +18,9 @@ RESULTS = Path("results")
 
 CAMPAIGN_FILE = "campaign.yaml"
 
+MATRIX_PAGE = "matrix.html"
+"""The page of a campaign on several systems, whose results are in directories beside it."""
+
 _TRIED = ".tried"
 
 

@@ -1,15 +1,18 @@
 """``ackproof compare``: the differences between two campaigns' results."""
 
 import json
+import os
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 
-from ackproof.harness.commands.errors import reported_errors
+from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus, worst
+from ackproof.history.storage import write_text
 
-_DIRECTORY = click.Path(path_type=Path)
+_PATH = click.Path(path_type=Path)
 _STATUSES = {
     "broken": ExitStatus.BROKEN,
     "worse": ExitStatus.UNMET,
@@ -22,13 +25,15 @@ _STATUSES = {
     epilog="""\b
 Examples:
   ackproof compare results/quick-20310516T021700Z results/latest
+  ackproof compare results/before results/after --html differences.html
   ackproof compare results/before results/after --json > differences.json
   ackproof compare results/main results/branch --fail-on broken --fail-on worse
 """,
 )
-@click.argument("a", metavar="A", type=_DIRECTORY)
-@click.argument("b", metavar="B", type=_DIRECTORY)
+@click.argument("a", metavar="A", type=_PATH)
+@click.argument("b", metavar="B", type=_PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
+@click.option("--html", "page", metavar="PAGE", type=_PATH, help="Also write a page.")
 @click.option(
     "--fail-on",
     "wanted",
@@ -41,7 +46,12 @@ Examples:
 )
 @click.pass_context
 def compare(
-    context: click.Context, a: Path, b: Path, as_json: bool, wanted: tuple[str, ...]
+    context: click.Context,
+    a: Path,
+    b: Path,
+    as_json: bool,
+    page: Path | None,
+    wanted: tuple[str, ...],
 ) -> None:
     """Show the changes from the results in A to those in B, cell by cell: verdicts, lost and
     duplicated records, latencies, unavailability and throughput, and which of them chance may
@@ -52,13 +62,15 @@ def compare(
     """
     with reported_errors():
         # Arrow and numpy are slow to import.
-        from ackproof.harness.comparing import differences, terminal
+        from ackproof.harness.comparing import differences, output
 
         found = differences.compare(a, b)
+        if page is not None:
+            _write(page, output.render(found, (_report(a, page), _report(b, page))))
     if as_json:
         click.echo(json.dumps(differences.as_document(found), indent=2))
     else:
-        terminal.print_differences(console(), found)
+        output.print_differences(console(), found)
     failures = {name: list(differences.failures(found, name)) for name in dict.fromkeys(wanted)}
     for name, reasons in failures.items():
         for reason in reasons:
@@ -67,3 +79,19 @@ def compare(
         few = f"{found.runs_needed} runs per side would be enough"
         click.echo(f"worse: only the verdicts were compared: {few}", err=True)
     context.exit(worst(_STATUSES[name] for name, reasons in failures.items() if reasons))
+
+
+def _report(results: Path, page: Path) -> str:
+    """Return the link from a page to the report of results; empty without a report."""
+    report = results.resolve() / "report.html"
+    if not report.is_file():
+        return ""
+    return quote(os.fsencode(os.path.relpath(report, page.resolve().parent)))
+
+
+def _write(page: Path, text: str) -> None:
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_text(page, text)
+    except OSError as error:
+        fail(f"--html {page}: {error.strerror or error}", ExitStatus.USAGE)

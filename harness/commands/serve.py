@@ -32,7 +32,8 @@ Examples:
 )
 @click.pass_context
 def serve(context: click.Context, directory: Path, port: int) -> None:
-    """Show the results in DIR in a browser: all campaigns, their reports and logs.
+    """Show the results in DIR in a browser: all campaigns, their reports and logs, and what
+    changed between any two results.
 
     On this machine alone (127.0.0.1), read-only, nothing outside of DIR. Ends with Ctrl-C.
     """
@@ -41,5 +42,13 @@ def serve(context: click.Context, directory: Path, port: int) -> None:
     with reported_errors():
         from ackproof.harness.report import server  # aiohttp takes a while to import
 
-        asyncio.run(server.serve(directory, port, click.echo))
+        asyncio.run(server.serve(directory, port, click.echo, _compared))
     context.exit(ExitStatus.HELD)
+
+
+def _compared(a: Path, b: Path, reports: tuple[str, str]) -> str:
+    """Return the page that compares two results. Raises as
+    :func:`harness.comparing.differences.compare`."""
+    from ackproof.harness.comparing import differences, output  # numpy is slow to import
+
+    return output.render(differences.compare(a, b), reports, up="./")

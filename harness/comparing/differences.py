@@ -57,12 +57,24 @@ class MeasureLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellDifference:
-    """A cell that both sides have. ``runs`` is the number of runs of each side."""
+    """A cell that both sides have.
+
+    Attributes:
+        title: Its name for readers.
+        runs: The number of runs of each side.
+    """
 
     cluster: str
     cell: str
+    title: str
     runs: tuple[int, int]
     lines: tuple[MeasureLine, ...]
+
+    @property
+    def title_and_name(self) -> str:
+        """Return the name for readers, with the stable name if that is another."""
+        name = sides.cell_name((self.cluster, self.cell))
+        return name if self.title == name else f"{self.title} ({name})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +113,7 @@ def compare(a: Path, b: Path) -> Differences:
         CellDifference(
             cluster=key[0],
             cell=key[1],
+            title=first.titles[key],
             runs=(len(first.cells[key].runs), len(second.cells[shared[key]].runs)),
             lines=of,
         )

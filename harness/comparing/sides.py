@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.verdict import WORST_FIRST, Verdict
 from ackproof.harness.directory import ResultsDirectoryError
-from ackproof.harness.report import verdict
+from ackproof.harness.report import cell_names, verdict
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.comparison import label
 from ackproof.harness.report.document import VerdictDocument
@@ -98,6 +98,12 @@ def _sends(took: pa.Table) -> Sends:
 Key = tuple[str, str]
 """The names of a cluster (empty for a single one) and a cell."""
 
+
+def cell_name(key: Key) -> str:
+    """Return the stable name of a cell, after that of its cluster."""
+    return ", ".join(part for part in key if part)
+
+
 Settings = tuple[str, frozenset[tuple[str, str]]]
 """The cluster and the settings of a cell, with their values as text."""
 
@@ -117,6 +123,13 @@ class Side:
         for cell in self.document.cells:
             found.setdefault((clusters.get(cell.run, ""), cell.cell), []).append(cell)
         return {key: PooledCell(side=self, runs=tuple(of)) for key, of in found.items()}
+
+    @cached_property
+    def titles(self) -> Mapping[Key, str]:
+        """Return the name of each cell for readers."""
+        settings = {(1, cell_name(key)): one.runs[0].model_extra for key, one in self.cells.items()}
+        words = cell_names.in_words({key: of or {} for key, of in settings.items()})
+        return {key: words[1, cell_name(key)] for key in self.cells}
 
     @cached_property
     def by_settings(self) -> Mapping[Settings, Key]:

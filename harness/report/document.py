@@ -89,6 +89,8 @@ class FaultDocument(DocumentPart):
     """The time of its injection, UTC: `2031-05-17T02:17:00.000Z`."""
     healed: str | None = None
     """The time at which it was proven to be healed; null without that proof."""
+    injected: bool | None = None
+    """Whether its injection ended without an error; null in files of earlier versions."""
     proven: bool | None = None
     """Whether it was proven to have taken effect; null if that was not checked."""
 

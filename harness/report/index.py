@@ -1,29 +1,36 @@
-"""``index.html`` of a directory of results: every campaign in it, the newest first, and the trends
-of each (:mod:`harness.report.trends`).
+"""``index.html`` of a directory of results: the newest failure, the trends of each campaign
+(:mod:`harness.report.trends`), and every run, the newest first.
 
 The page is made of ``verdict.json`` alone, so that its cost does not depend on the length of the
 histories. Of other files only the digests are compared. A result that cannot be read or trusted is
 reported in its row. The page is one file, loads nothing from outside, and escapes everything.
+Without JavaScript it is a complete list; ``index.js`` filters it.
 """
 
 import fcntl
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from ackproof.checkers.guarantees.table import NO_LOSS
-from ackproof.harness.directory import CAMPAIGN_FILE, RESULTS, DamagedResults
+from ackproof.checkers.verdict import WORST_FIRST, Verdict
+from ackproof.harness.directory import CAMPAIGN_FILE, MATRIX_PAGE, RESULTS, DamagedResults
 from ackproof.harness.report import PAGE, verdict
 from ackproof.harness.report.about import lasted
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import UNKNOWN, number
+from ackproof.harness.report.trends.charts import assets
 from ackproof.harness.report.trends.night import Night, date_of, night_of, seconds_of
 from ackproof.harness.report.trends.trend import TrendResult, sum_in_words, trends
 from ackproof.history import manifest
@@ -31,6 +38,7 @@ from ackproof.history.messages import in_words, printable
 from ackproof.history.storage import write_text
 
 FILE = "index.html"
+NO_VERDICT = "no verdict"
 _LOCK = ".index.lock"
 
 _STAMP = re.compile(r"-(\d{8}T\d{6}Z)(-\d+)?$")
@@ -95,7 +103,30 @@ class ResultEntry:
             night=self.night,
             trouble=self.trouble,
             link=self.page,
+            faults=None if self.document is None else self.document.faults,
         )
+
+    @property
+    def system(self) -> str:
+        """Return the system with its metadata quorum; empty if it is unknown."""
+        return self.occasion.system
+
+    @property
+    def kind(self) -> str:
+        """Return the verdict that decides the colour, or that there is none."""
+        return NO_VERDICT if self.document is None else self.document.kind.value
+
+    @property
+    def sentence(self) -> str:
+        """Return the first cause of the verdict in one sentence."""
+        document = self.document
+        if document is None:
+            return self.trouble
+        if document.leading_causes:
+            return document.leading_causes[0].sentence
+        failed = (cell for cell in self._cells if cell.counts_as is Verdict.FAIL and cell.reasons)
+        first = next(failed, None)
+        return f"{first.cell}: {first.reasons[0]}" if first else "The result names no cause."
 
     def _lost(self, cells: Iterable[CellDocument]) -> str:
         return sum_in_words(cell.lost for cell in cells) or ("-" if self._cells else UNKNOWN)
@@ -103,6 +134,39 @@ class ResultEntry:
     @property
     def _cells(self) -> Sequence[CellDocument]:
         return () if self.document is None else self.document.cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestFailure:
+    """The newest failed run of a campaign on a system. ``since`` says what became of the newer
+    ones."""
+
+    entry: ResultEntry
+    since: str
+
+
+def newest_failures(newest_first: Sequence[ResultEntry]) -> list[NewestFailure]:
+    """Return the newest failure of each campaign on each system, the newest first."""
+    found: dict[tuple[str, str], NewestFailure] = {}
+    for at, one in enumerate(newest_first):
+        key = one.campaign, one.system
+        if one.kind == Verdict.FAIL and key not in found:
+            newer = [
+                other.kind
+                for other in newest_first[:at]
+                if other.campaign == one.campaign and other.system in (one.system, "")
+            ]
+            words = kinds_in_words(newer) or "none"
+            since = f"Newer runs of this campaign on this system: {words}."
+            found[key] = NewestFailure(entry=one, since=since)
+    return list(found.values())
+
+
+def kinds_in_words(kinds: Iterable[str]) -> str:
+    """Return the number of runs of each verdict, the worst first: ``2 fail, 1 no verdict``."""
+    counts = Counter(kinds)
+    order = [*(one.value for one in WORST_FIRST), NO_VERDICT]
+    return ", ".join(f"{counts[kind]:,} {kind}" for kind in order if counts[kind])
 
 
 def write(root: Path) -> None:
@@ -118,14 +182,52 @@ def wanted(root: Path) -> bool:
     return root == RESULTS.absolute() or (root / "latest").is_symlink()
 
 
-def render(root: Path) -> str:
-    """Return the page."""
+def render(root: Path, *, served: bool = False) -> str:
+    """Return the page. If it is ``served``, the server compares two runs that the reader chooses;
+    otherwise the page names the command."""
     found = entries(root)
-    return (
+    page = (
         templates()
         .get_template("index.html")
-        .render(entries=found, trends=list(trends(one.occasion for one in found)), number=number)
+        .render(
+            entries=found,
+            failures=newest_failures(found),
+            kinds=kinds_in_words(one.kind for one in found),
+            trends=list(trends(one.occasion for one in found)),
+            choices={
+                "campaign": sorted({one.campaign for one in found}),
+                "system": sorted({one.system for one in found} - {""}),
+                "verdict": sorted({one.kind for one in found}),
+            },
+            chosen=_to_compare(found),
+            matrices=_matrices(root),
+            number=number,
+            served=served,
+            charts=assets(),
+            script=Markup((resources.files(__package__) / "index.js").read_text(encoding="utf-8")),
+        )
     )
+    return printable(page)
+
+
+def _to_compare(newest_first: Sequence[ResultEntry]) -> tuple[str, str]:
+    """Return the places of two results that are worth comparing: the newest, and the one before it
+    of the same campaign and system, if possible. Return empty places if there are no two."""
+    checked = [one for one in newest_first if one.document is not None]
+    if len(checked) < 2:
+        return "", ""
+    last, *others = checked
+    alike = (one for one in others if (one.campaign, one.system) == (last.campaign, last.system))
+    return next(alike, others[0]).place, last.place
+
+
+def _matrices(root: Path) -> list[tuple[str, str]]:
+    """Return the name and the page of each campaign on several systems, by name."""
+    return [
+        (printable(path.parent.name), f"{quote(os.fsencode(path.parent.name))}/{path.name}")
+        for path in sorted(root.glob(f"*/{MATRIX_PAGE}"))
+        if not path.parent.is_symlink()
+    ]
 
 
 def entries(root: Path) -> list[ResultEntry]:

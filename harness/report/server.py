@@ -13,30 +13,33 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from aiohttp import web
 
 from ackproof.harness import report
-from ackproof.harness.directory import CAMPAIGN_FILE, is_running
+from ackproof.harness.directory import CAMPAIGN_FILE, MATRIX_PAGE, is_running
 from ackproof.harness.report import index
 from ackproof.harness.report.live import server as live
 from ackproof.harness.report.live.document import EVENTS
 from ackproof.harness.report.live.source import RunSource
 from ackproof.harness.report.local_only import ADDRESS, guarded
 from ackproof.harness.report.rendering import templates
+from ackproof.history.errors import HistoryError
 from ackproof.history.messages import printable
 
 _LIVE = "live"
 """The name of the live page in a results directory. No file there has it."""
 _PAGES = (report.PAGE, index.FILE)
+_CHOSEN = ("a", "b")
+"""The parameters of the index by which a reader chooses two results to compare."""
 _SAMPLE_BYTES = 4096
 _PIECE_BYTES = 256 * 1024
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
+    "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'self'",
 }
 
 
@@ -50,23 +53,28 @@ class ListedFile:
     size: str
 
 
-def application(root: Path) -> web.Application:
+ComparePage = Callable[[Path, Path, tuple[str, str]], str]
+"""Returns the page that compares two results, with the links to their reports. It may raise
+ValueError, HistoryError or OSError for results that cannot be compared."""
+
+
+def application(root: Path, compare: ComparePage) -> web.Application:
     """Return an application that serves the files of ``root``."""
-    served = _RequestHandler(root.resolve(strict=True))
+    served = _RequestHandler(root.resolve(strict=True), compare)
     app = web.Application(middlewares=[guarded])
     app.on_response_prepare.append(_with_headers)
     app.router.add_get("/{path:.*}", served.get)
     return app
 
 
-async def serve(root: Path, port: int, tell: Callable[[str], None]) -> None:
+async def serve(root: Path, port: int, tell: Callable[[str], None], compare: ComparePage) -> None:
     """Serve ``root`` until SIGINT or SIGTERM. ``tell`` receives the URL as soon as it can be
     opened. Port 0 takes a free one. Raises OSError if the port is taken."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    runner = web.AppRunner(application(root), access_log=None, shutdown_timeout=1)
+    runner = web.AppRunner(application(root, compare), access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
         site = web.TCPSite(runner, ADDRESS, port)
@@ -86,8 +94,9 @@ async def _with_headers(_request: web.Request, response: web.StreamResponse) -> 
 class _RequestHandler:
     """The handler of requests. ``root`` is resolved."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, compare: ComparePage) -> None:
         self._root = root
+        self._compare = compare
         self._templates = templates()
         self._feeds: dict[Path, live.Feed] = {}
         """The runs that are watched, by their results."""
@@ -100,6 +109,8 @@ class _RequestHandler:
         path = self._resolved(asked)
         if path is None:
             raise web.HTTPNotFound(text="there is no such file here\n")
+        if path == self._root and any(one in request.query for one in _CHOSEN):
+            return await self._comparison([request.query.get(one, "") for one in _CHOSEN])
         if path.is_file():
             return await self._sent(request, path)
         if asked and not asked.endswith("/"):  # relative links in the page would be wrong
@@ -111,6 +122,24 @@ class _RequestHandler:
         """Return the requested results directory, or None if the path names none."""
         path = self._resolved(asked)
         return path if path is not None and (path / CAMPAIGN_FILE).is_file() else None
+
+    async def _comparison(self, chosen: Sequence[str]) -> web.Response:
+        """Return the comparison of the chosen results, by their links in the index."""
+        places = [os.fsdecode(unquote_to_bytes(one)).strip("/") for one in chosen]
+        found = [self._results(place) if place else None for place in places]
+        a, b = found
+        if a is None or b is None or a == b:
+            raise web.HTTPNotFound(text="choose two different results of this directory\n")
+        a_report, b_report = (
+            f"{quote(os.fsencode(place))}/{report.PAGE}" if (one / report.PAGE).is_file() else ""
+            for place, one in zip(places, (a, b), strict=True)
+        )
+        try:
+            page = await asyncio.to_thread(self._compare, a, b, (a_report, b_report))
+        except (ValueError, HistoryError, OSError) as error:
+            reason = printable(f"these results cannot be compared: {error}\n")
+            raise web.HTTPUnprocessableEntity(text=reason) from None
+        return web.Response(text=page, content_type="text/html")
 
     async def _events(self, request: web.Request, results: Path) -> web.StreamResponse:
         """Send the events of a run. One feed serves all of its pages, as long as one is open."""
@@ -138,7 +167,7 @@ class _RequestHandler:
     def _page(self, path: Path) -> str:
         results = (path / CAMPAIGN_FILE).is_file()
         if path == self._root and not results:
-            return index.render(path)
+            return index.render(path, served=True)
         return self._templates.get_template("directory.html").render(
             name=printable(path.name),
             up=path != self._root,
@@ -194,9 +223,15 @@ class _RequestHandler:
         return response
 
     def _kind(self, path: Path, sample: bytes) -> str:
-        if path.name in _PAGES and self._has_pages(path.parent):
+        pages = _PAGES if self._has_pages(path.parent) else ()
+        if path.name in pages or self._is_matrix(path):
             return "text/html; charset=utf-8"
         return "application/octet-stream" if b"\0" in sample else "text/plain; charset=utf-8"
+
+    def _is_matrix(self, path: Path) -> bool:
+        """Return whether Ackproof wrote the page of a campaign on several systems, which is in the
+        directory of results or directly below it."""
+        return path.name == MATRIX_PAGE and self._root in (path.parent, path.parent.parent)
 
     def _has_pages(self, directory: Path) -> bool:
         """Return whether Ackproof writes pages into the directory: a results directory, or the one

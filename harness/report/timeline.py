@@ -25,6 +25,8 @@ class FaultSpan:
 
     Attributes:
         start, end: Nanoseconds of the Unix epoch; ``end`` is None if the heal was never proven.
+        injected: Whether its injection ended without an error. An injection that failed may have
+            had a part of its effect.
         proven: Whether the effect was proven; None if it was not verified.
         took_from: The partitions, as ``t-0``, of which it destroyed data; None if they are unknown.
         part: Its role in a story; None for a fault by itself.
@@ -37,6 +39,7 @@ class FaultSpan:
     servers: tuple[str, ...]
     start: int
     end: int | None
+    injected: bool
     proven: bool | None
     evidence: Mapping[str, Any]
     healing: Mapping[str, Any]
@@ -193,6 +196,7 @@ def _span(
         servers=tuple(servers),
         start=begun["time"],
         end=healed.get("time") if healed.get("proven") else None,
+        injected="injected" in events,
         proven=verified.get("proven"),
         evidence=_object(struck.get("evidence")) | _object(verified.get("evidence")),
         healing=_object(healed.get("evidence")),

@@ -227,6 +227,7 @@ def _fault(run: int, span: FaultSpan) -> dict[str, Any]:
         "story": None if part is None else f"{part.story} {part.step}",
         "began": moment(span.start),
         "healed": None if span.end is None else moment(span.end),
+        "injected": span.injected,
         "proven": span.proven,
     }
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from ackproof.checkers.checks.outages import OUTAGE_MIN_NS
 from ackproof.checkers.verdict import CampaignResult, RunResult
+from ackproof.harness.directory import MATRIX_PAGE
+from ackproof.harness.report import cell_names
 from ackproof.harness.report.comparison import (
     SYSTEM,
     ComparedText,
@@ -43,12 +45,14 @@ def side_by_side(members: Sequence[MatrixSystem]) -> Comparison:
 def after_faults(members: Sequence[MatrixSystem]) -> tuple[ComparisonGroup, ...]:
     """Return the longest unavailability of each cell within the reach of each fault, under each
     system. Faults are identified by their numbers, because the same seed gives the same faults."""
-    names = dict.fromkeys(cell.cell for member in members for cell in member.cells)
+    cells = {cell.cell: cell.settings for member in members for cell in member.cells}
+    titles = cell_names.in_words({(1, name): of for name, of in cells.items()})
     groups = (
         ComparisonGroup(
-            title=f"{name}, longest unavailable after", lines=tuple(_after(name, members))
+            title=f"{titles[1, name]}, longest unavailable after",
+            lines=tuple(_after(name, members)),
         )
-        for name in names
+        for name in cells
     )
     return tuple(group for group in groups if group.lines)
 
@@ -135,14 +139,12 @@ def _longest(member: MatrixSystem, cells: Sequence[CellRow], fault: str | None) 
 
 # --- the page -------------------------------------------------------------------------------------
 
-FILE = "matrix.html"
-
 
 def write(
     directory: Path, campaign: str, file: Path, seed: int, members: Sequence[MatrixSystem]
 ) -> Path:
     """Write the page beside the systems' results. Raises OSError."""
-    page = directory / FILE
+    page = directory / MATRIX_PAGE
     write_text(page, _render(campaign, file, seed, members))
     return page
 
@@ -156,7 +158,7 @@ def unavailable(members: Sequence[MatrixSystem]) -> Comparison:
 def _render(campaign: str, file: Path, seed: int, members: Sequence[MatrixSystem]) -> str:
     return (
         templates()
-        .get_template("matrix.html")
+        .get_template(MATRIX_PAGE)
         .render(
             campaign=campaign,
             campaign_yaml=file.read_text(encoding="utf-8"),

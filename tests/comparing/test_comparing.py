@@ -18,8 +18,8 @@ from rich.console import Console
 from ackproof.checkers.verdict import CampaignResult, RunResult, Unavailable, Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.comparing.differences import CellDifference, Differences, as_document, compare
+from ackproof.harness.comparing.output import print_differences
 from ackproof.harness.comparing.sides import Side, partners
-from ackproof.harness.comparing.terminal import print_differences
 from ackproof.harness.report import verdict
 from ackproof.harness.report.cell_document import CellDocument
 from ackproof.harness.report.document import VerdictDocument

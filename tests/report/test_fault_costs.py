@@ -28,6 +28,7 @@ def span(number: int, fault: str = "kill") -> FaultSpan:
         servers=("broker-1",),
         start=T0 + number,
         end=None,
+        injected=True,
         proven=True,
         evidence={},
         healing={},

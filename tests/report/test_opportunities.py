@@ -20,6 +20,7 @@ def fault(number: int, start: int, name: str = "kill", took_from: Sequence[str] 
         servers=("broker-1",),
         start=start * SECOND,
         end=(start + 5) * SECOND,
+        injected=True,
         proven=True,
         evidence={},
         healing={},

@@ -29,7 +29,7 @@ from ackproof.checkers.verdict import (
     RunResult,
     Verdict,
 )
-from ackproof.harness.comparing import differences, terminal
+from ackproof.harness.comparing import differences, output
 from ackproof.harness.exit_status import ExitStatus, exit_status
 from ackproof.harness.report import index, verdict
 from ackproof.harness.report import terminal as terminal_of_results
@@ -180,7 +180,7 @@ def outputs(root: Path, result: CampaignResult) -> Outputs:
     pq.write_table(ANOMALIES.empty_table(), directory / "anomalies.parquet")
     console, comparing = (Console(file=StringIO(), width=300) for _ in range(2))
     status = execution.tell(directory, result, console)
-    terminal.print_differences(comparing, differences.compare(directory, directory))
+    output.print_differences(comparing, differences.compare(directory, directory))
     (entry,) = index.entries(root)
     return Outputs(
         status=status,

@@ -29,6 +29,7 @@ def span(number: int, start: int, end: int | None, part: StoryPart | None = None
         servers=("broker-1",),
         start=T0 + start * SECOND,
         end=None if end is None else T0 + end * SECOND,
+        injected=True,
         proven=True,
         evidence={},
         healing={},

@@ -20,7 +20,7 @@ from ackproof.checkers.verdict import (
 )
 from ackproof.config.documents import DocumentRefused
 from ackproof.harness.cli import cli
-from ackproof.harness.directory import ResultsDirectoryError
+from ackproof.harness.directory import MATRIX_PAGE, ResultsDirectoryError
 from ackproof.harness.report import verdict
 from ackproof.harness.side_by_side import document, page
 from ackproof.harness.side_by_side.members import MatrixSystem, members, read
@@ -116,7 +116,7 @@ def test_unavailability_is_listed_by_fault(made: Sequence[MatrixSystem]) -> None
     (group,) = after_faults(made)
     (line,) = group.lines
     assert (group.title, line.name) == (
-        "acks-all, longest unavailable after",
+        "acks=all, min ISR 2, longest unavailable after",
         "kill#1",
     )
     assert [entry.text for entry in line.entries] == ["1.5 s", "4.2 s", "refused"]
@@ -204,9 +204,9 @@ def test_existing_matrix_is_not_run_again(
     told = CliRunner().invoke(cli, arguments)
     assert told.exit_code == 1, told.output  # of the one that failed
     assert told.output.splitlines()[0].startswith("sessions: seed 7, results in")
-    assert told.output.splitlines()[-1] == str(place / page.FILE)
+    assert told.output.splitlines()[-1] == str(place / MATRIX_PAGE)
     assert "kafka:4.1.1 refuses it:" in told.output
-    assert (place / page.FILE).is_file()
+    assert (place / MATRIX_PAGE).is_file()
 
 
 @pytest.mark.parametrize(

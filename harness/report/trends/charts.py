@@ -1,14 +1,22 @@
-"""The figures of nights: their texts, and small charts of them as SVG coordinates.
+"""The figures of nights: their texts, and small charts of them.
 
 A chart has a line for each system, so that systems side by side do not look like changes from night
 to night. Lines join exact figures. An unknown figure is a gap, and a lower bound is a hollow point.
+
+``trends.js`` draws the charts with uPlot from the JSON beside them. Without JavaScript, and on
+paper, the same points are an SVG picture.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from itertools import groupby
 from typing import ClassVar
 
+from markupsafe import Markup
+
+from ackproof.harness.report.axis import library
 from ackproof.harness.report.comparison import milliseconds, seconds
 from ackproof.harness.report.rows import UNKNOWN, number
 from ackproof.harness.report.trends.night import NightTotals
@@ -85,31 +93,41 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One night of a chart. ``missing`` is the reason for missing figures, if ``total`` is None."""
+    """One night of a chart. ``missing`` is the reason for missing figures, if ``total`` is None.
+    ``link`` leads to its report, and is empty without one."""
 
     date: str
     system: str
     total: NightTotals | None
     missing: str
+    link: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
-    """A known figure. ``hollow`` marks a lower bound."""
+    """The figure of a night.
+
+    Attributes:
+        x, y: Its place in the picture; ``y`` is None if the figure is unknown.
+        value: The figure; None if it is unknown.
+        told: The night and its figure in words.
+        system: The place of its system in those of the chart; None for a night without a verdict.
+        hollow: Whether it is a lower bound.
+        link: The report of the night; empty without one.
+    """
 
     x: float
-    y: float
+    y: float | None
+    value: float | None
     told: str
-    look: int
+    system: int | None
     hollow: bool
+    link: str
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingDot:
-    """A night whose figure is unknown."""
-
-    x: float
-    told: str
+    @property
+    def look(self) -> int:
+        """Return the style of its system."""
+        return (self.system or 0) % _LOOKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +148,7 @@ class Chart:
         latest: The figure of the newest night in words.
         words: The chart in words, for screen readers.
         most: The label of the upper grid line; empty if no figure is above 0.
+        dots: The nights, the oldest first.
         systems: The name and the style of each system.
     """
 
@@ -145,73 +164,92 @@ class Chart:
     first: str
     last: str
     dots: tuple[Dot, ...]
-    gaps: tuple[MissingDot, ...]
     stretches: tuple[ChartLine, ...]
     systems: tuple[tuple[str, int], ...]
+
+    @property
+    def as_document(self) -> Mapping[str, object]:
+        """Return the chart as ``trends.js`` reads it. An unknown figure is null."""
+        return {
+            "systems": [name for name, _ in self.systems],
+            "looks": [look for _, look in self.systems],
+            "span": [self.first, self.last],
+            "nights": [
+                [one.system, one.value, one.hollow, one.told, one.link] for one in self.dots
+            ],
+        }
+
+
+@cache
+def assets() -> Mapping[str, Markup]:
+    """Return the script and the style of a page with charts: uPlot's, and ours. They are files of
+    the package."""
+    uplot = library()
+    own = (resources.files(__package__) / "trends.js").read_text(encoding="utf-8")
+    return {"script": Markup(f"{uplot.script}\n{own}"), "style": Markup(uplot.style)}
 
 
 def charts(oldest_first: Sequence[Point]) -> tuple[Chart, ...]:
     """Return the charts of a campaign's nights."""
-    systems = dict.fromkeys(one.system for one in oldest_first if one.total is not None)
-    looks = {system: at % _LOOKS for at, system in enumerate(systems)}
+    systems = list(dict.fromkeys(one.system for one in oldest_first if one.total is not None))
     totals = [one.total for one in oldest_first if one.total is not None]
     charted = [one for one in MEASURES if one.charted and any(map(one.applies, totals))]
-    return tuple(_chart(one, oldest_first, looks) for one in charted)
+    return tuple(_chart(one, oldest_first, systems) for one in charted)
 
 
-def _chart(measure: TrendMeasure, nights: Sequence[Point], looks: Mapping[str, int]) -> Chart:
+def _chart(measure: TrendMeasure, nights: Sequence[Point], systems: Sequence[str]) -> Chart:
     values = [None if one.total is None else measure.value(one.total) for one in nights]
     known = [value for value in values if value is not None]
     most = max(known, default=0.0)
     step = (Chart.width - 2 * _MARGIN) / len(nights)
-    dots: dict[int, Dot] = {}
-    gaps = []
-    for at, (one, value) in enumerate(zip(nights, values, strict=True)):
-        x = round(_MARGIN + step * (at + 0.5), 1)
-        told = f"{one.date}{one.system and f', {one.system}'}: {_told(measure, one)}"
-        if one.total is None or value is None:
-            gaps.append(MissingDot(x=x, told=told))
-            continue
-        dots[at] = Dot(
-            x=x,
-            y=round(Chart.bottom - (Chart.bottom - Chart.top) * (value / most if most else 0), 1),
-            told=told,
-            look=looks[one.system],
-            hollow=measure.name in one.total.at_least,
+    dots = tuple(
+        Dot(
+            x=round(_MARGIN + step * (at + 0.5), 1),
+            y=None if value is None else _height(value, most),
+            value=value,
+            told=f"{one.date}{one.system and f', {one.system}'}: {_told(measure, one)}",
+            system=None if one.total is None else systems.index(one.system),
+            hollow=one.total is not None and measure.name in one.total.at_least,
+            link=one.link,
         )
+        for at, (one, value) in enumerate(zip(nights, values, strict=True))
+    )
     return Chart(
         title=measure.title,
-        latest=_told(measure, nights[-1]),
+        latest=_latest(measure, nights[-1]),
         words=_words(measure, nights, known),
         most=measure.words(most) if most else "",
         first=nights[0].date[:10],
         last=nights[-1].date[:10] if len(nights) > 1 else "",
-        dots=tuple(dots.values()),
-        gaps=tuple(gaps),
-        stretches=tuple(_stretches(nights, dots, looks)),
-        systems=tuple(looks.items()),
+        dots=dots,
+        stretches=tuple(_stretches(dots, len(systems))),
+        systems=tuple((name, at % _LOOKS) for at, name in enumerate(systems)),
     )
+
+
+def _height(value: float, most: float) -> float:
+    """Return the vertical position of a figure."""
+    return round(Chart.bottom - (Chart.bottom - Chart.top) * (value / most if most else 0), 1)
 
 
 def _told(measure: TrendMeasure, night: Point) -> str:
     return night.missing if night.total is None else measure.told(night.total)
 
 
-def _stretches(
-    nights: Sequence[Point], dots: Mapping[int, Dot], looks: Mapping[str, int]
-) -> list[ChartLine]:
-    """Return the lines of each system, which join exact figures only. A night without any figures
-    has no system, and interrupts all lines."""
-    exact = {at: dot for at, dot in dots.items() if not dot.hollow}
-    found = []
-    for system, look in looks.items():
-        own = [at for at, one in enumerate(nights) if one.total is None or one.system == system]
-        for is_known, group in groupby(own, key=exact.__contains__):
-            points = [exact[at] for at in group] if is_known else []
-            if len(points) > 1:
-                text = " ".join(f"{dot.x},{dot.y}" for dot in points)
-                found.append(ChartLine(points=text, look=look))
-    return found
+def _latest(measure: TrendMeasure, night: Point) -> str:
+    return "no verdict" if night.total is None else measure.told(night.total)
+
+
+def _stretches(dots: Sequence[Dot], systems: int) -> Iterator[ChartLine]:
+    """Yield the lines of each system, which join exact figures only. A night without a verdict has
+    no system, and interrupts all lines."""
+    for system in range(systems):
+        own = [one for one in dots if one.system in (None, system)]
+        for is_exact, group in groupby(own, key=lambda one: one.y is not None and not one.hollow):
+            points = list(group)
+            if is_exact and len(points) > 1:
+                text = " ".join(f"{one.x},{one.y}" for one in points)
+                yield ChartLine(points=text, look=system % _LOOKS)
 
 
 def _words(measure: TrendMeasure, nights: Sequence[Point], known: Sequence[float]) -> str:
@@ -221,4 +259,4 @@ def _words(measure: TrendMeasure, nights: Sequence[Point], known: Sequence[float
     least, most = measure.words(min(known)), measure.words(max(known))
     unknown = len(nights) - len(known)
     missing = f", unknown in {unknown}" if unknown else ""
-    return f"{shown}: {least} to {most}, latest {_told(measure, nights[-1])}{missing}"
+    return f"{shown}: {least} to {most}, latest {_latest(measure, nights[-1])}{missing}"

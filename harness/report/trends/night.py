@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ackproof.checkers.guarantees.table import NO_LOSS
 from ackproof.checkers.verdict import Verdict
-from ackproof.harness.report import outcome
+from ackproof.harness.report import cell_names, outcome
 from ackproof.harness.report.cell_document import CellDocument, DocumentPart
 from ackproof.harness.report.comparison import label
 from ackproof.harness.report.document import VerdictDocument
@@ -57,6 +57,11 @@ class CellFigures(Figures):
     """The verdict that decides the colour: a pass with a threshold that is not met is a fail."""
     guaranteed: bool
     """Whether the cell guarantees that no acknowledged record is lost."""
+    counts_as: Verdict | None = None
+    """The verdict that the campaign counts, which depends on its expectations; null in lines of
+    earlier versions."""
+    title: str = ""
+    """The cell's name for readers; empty in lines of earlier versions."""
 
 
 class NightTotals(Figures):
@@ -153,6 +158,11 @@ def night_of(document: VerdictDocument, campaign_sha256: str | None = None) -> N
     """Return the figures of a result. Raises ValueError for a figure that no cluster can have. Only
     a document without a seal has one."""
     clusters = {run.number: label(run.cluster) for run in document.runs}
+    names = [_name(clusters.get(cell.run, ""), cell.cell) for cell in document.cells]
+    settings = {
+        (1, name): cell.model_extra or {} for name, cell in zip(names, document.cells, strict=True)
+    }
+    titles = cell_names.in_words(settings)
     return Night(
         began=document.began,
         campaign=document.campaign,
@@ -165,18 +175,29 @@ def night_of(document: VerdictDocument, campaign_sha256: str | None = None) -> N
         words=document.words,
         exit_status=document.exit_status,
         total=_totals(document.cells),
-        cells=tuple(_figures(cell, clusters.get(cell.run, "")) for cell in document.cells),
+        cells=tuple(
+            _figures(cell, name, titles[1, name])
+            for name, cell in zip(names, document.cells, strict=True)
+        ),
         verdict_version=document.version,
         verdict_sha256=document.sha256,
     )
 
 
-def _figures(cell: CellDocument, cluster: str) -> CellFigures:
+def _name(cluster: str, cell: str) -> str:
+    """Return the stable name of a cell, after that of its cluster where clusters are compared. The
+    rounds of a cell have the same name."""
+    return ", ".join(part for part in (cluster, cell) if part)
+
+
+def _figures(cell: CellDocument, name: str, title: str) -> CellFigures:
     return CellFigures(
         run=cell.run,
-        cell=", ".join(part for part in (cluster, cell.cell) if part),
+        cell=name,
+        title=title,
         verdict=cell.verdict,
         kind=cell.kind,
+        counts_as=cell.counts_as,
         guaranteed=_guaranteed(cell),
         acked=cell.acked,
         lost=cell.lost,

@@ -10,7 +10,7 @@ from ackproof.harness.console import plain
 from ackproof.harness.report.rendering import templates
 from ackproof.harness.report.rows import number
 from ackproof.harness.report.terminal import styled
-from ackproof.harness.report.trends.charts import MEASURES
+from ackproof.harness.report.trends.charts import MEASURES, assets
 from ackproof.harness.report.trends.night import Night, date_of
 from ackproof.harness.report.trends.trend import by_campaign, occasion, trends
 
@@ -92,6 +92,7 @@ def render(oldest_first: Sequence[Night], troubles: Sequence[str], last: int) ->
             nights=by_campaign(occasions),
             total=len(oldest_first),
             troubles=troubles,
+            charts=assets(),
             headings=(TEXTS, NUMBERS),
             texts=texts,
             numbers=numbers,

@@ -1,13 +1,22 @@
 """A campaign from night to night on pages: squares of verdicts, and charts of figures."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from ackproof.checkers.verdict import WORST_FIRST, Verdict
+from ackproof.harness.report.document import FaultDocument
 from ackproof.harness.report.rows import UNKNOWN, number
 from ackproof.harness.report.trends.charts import Chart, Point, charts
 from ackproof.harness.report.trends.night import CellFigures, Night, date_of
+from ackproof.harness.report.trends.reliability import (
+    FaultRate,
+    FlakyCell,
+    fault_rates,
+    flaky_cells,
+    system_of,
+)
 
 # --- trends ---------------------------------------------------------------------------------------
 
@@ -24,12 +33,14 @@ class TrendSquare:
         letter: The kind as a letter.
         told: The kind in words.
         link: The page that the square leads to; empty for none.
+        system: The system, as in :attr:`TrendResult.system`.
     """
 
     kind: str
     letter: str
     told: str
     link: str = ""
+    system: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +52,7 @@ class TrendResult:
         date: The time at which it began.
         night: The figures; None without a verdict that can be trusted, for the reason ``trouble``.
         link: The page of the report; empty for none.
+        faults: The faults of its runs; None if they are unknown.
     """
 
     campaign: str
@@ -48,6 +60,12 @@ class TrendResult:
     night: Night | None
     trouble: str = ""
     link: str = ""
+    faults: Sequence[FaultDocument] | None = None
+
+    @property
+    def system(self) -> str:
+        """Return the system with its metadata quorum; empty if it is unknown."""
+        return "" if self.night is None else system_of(self.night)
 
     @property
     def square(self) -> TrendSquare:
@@ -56,7 +74,16 @@ class TrendResult:
             told = f"{self.date}: {self.trouble}"
             return TrendSquare(kind="broken", letter="?", told=told, link=self.link)
         told = f"{self.date}, seed {self.night.seed}: {self.night.words}"
-        return _square(self.night.kind, told, self.link)
+        return _square(self.night.kind, told, self.system, self.link)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendCell:
+    """A cell from night to night: its stable name, its name for readers, and its squares."""
+
+    name: str
+    title: str
+    squares: tuple[TrendSquare, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +92,22 @@ class Trend:
 
     Attributes:
         left_out: The number of earlier nights that are not shown.
-        cells: The squares of each cell by its name.
+        cells: Its cells, by name.
+        flaky: The cells that passed and failed on the same system in the shown nights.
+        faults: The success of each fault in the shown nights.
     """
 
     campaign: str
     left_out: int
     squares: tuple[TrendSquare, ...]
-    cells: tuple[tuple[str, tuple[TrendSquare, ...]], ...]
+    cells: tuple[TrendCell, ...]
     charts: tuple[Chart, ...]
+    flaky: tuple[FlakyCell, ...]
+    faults: tuple[FaultRate, ...]
+
+    def title(self, name: str) -> str:
+        """Return a cell's name for readers."""
+        return next(one.title for one in self.cells if one.name == name)
 
 
 def occasion(night: Night) -> TrendResult:
@@ -92,18 +127,30 @@ def trends(newest_first: Iterable[TrendResult], shown: int = NIGHTS_SHOWN) -> It
     """Yield the trend of each campaign, over its latest nights."""
     for campaign, of in by_campaign(newest_first).items():
         latest = of[:shown]
-        by_night = [_by_cell(one.night) for one in latest]
-        names = dict.fromkeys(name for cells in by_night for name in cells)
+        nights = [one.night for one in latest if one.night is not None]
         yield Trend(
             campaign=campaign,
             left_out=len(of) - len(latest),
             squares=tuple(one.square for one in latest),
-            cells=tuple(
-                (name, tuple(_of_cell(*one, name) for one in zip(latest, by_night, strict=True)))
-                for name in sorted(names)
-            ),
+            cells=tuple(_cells(latest)),
             charts=charts([_point(one) for one in reversed(latest)]),
+            flaky=flaky_cells(reversed(nights)),
+            faults=fault_rates((one.system, one.faults or ()) for one in latest),
         )
+
+
+def _cells(newest_first: Sequence[TrendResult]) -> Iterator[TrendCell]:
+    by_night = [_by_cell(one.night) for one in newest_first]
+    names = dict.fromkeys(name for cells in by_night for name in cells)
+    titles = {
+        name: next(cells[name][0].title for cells in by_night if name in cells) for name in names
+    }
+    often = Counter(titles.values())
+    for name in sorted(names):
+        # Two cells that never were in one night may have the same title.
+        title = titles[name] if often[titles[name]] == 1 else ""
+        squares = (_of_cell(*one, name) for one in zip(newest_first, by_night, strict=True))
+        yield TrendCell(name=name, title=title or name, squares=tuple(squares))
 
 
 def sum_in_words(values: Iterable[int | None]) -> str:
@@ -119,9 +166,10 @@ def _point(one: TrendResult) -> Point:
     night = one.night
     return Point(
         date=one.date,
-        system=(night and night.system) or "",
+        system=one.system,
         total=None if night is None else night.total,
         missing=one.trouble,
+        link=one.link,
     )
 
 
@@ -138,14 +186,16 @@ def _of_cell(
 ) -> TrendSquare:
     rounds = cells.get(name)
     if not rounds:
-        return TrendSquare(kind="none", letter="", told=f"{one.date}: absent")
+        told = f"{one.date}: absent"
+        return TrendSquare(kind="none", letter="", told=told, system=one.system)
     worst = min((cell.kind for cell in rounds), key=WORST_FIRST.index)
     lost = sum_in_words(cell.lost for cell in rounds)
-    return _square(worst, f"{one.date}: {worst.value}, {lost} lost")
+    return _square(worst, f"{one.date}: {worst.value}, {lost} lost", one.system)
 
 
-def _square(kind: Verdict, told: str, link: str = "") -> TrendSquare:
-    return TrendSquare(kind=kind.value, letter=kind.value[0].upper(), told=told, link=link)
+def _square(kind: Verdict, told: str, system: str, link: str = "") -> TrendSquare:
+    letter = kind.value[0].upper()
+    return TrendSquare(kind=kind.value, letter=letter, told=told, link=link, system=system)
 
 
 # --- the last night -------------------------------------------------------------------------------

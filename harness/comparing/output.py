@@ -1,4 +1,4 @@
-"""The output of a comparison on a terminal of 80 columns."""
+"""A comparison for people: on a terminal of 80 columns, and as a page."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ackproof.harness.comparing.differences import CellDifference, Differences, MeasureLine
-from ackproof.harness.comparing.sides import Key, Side
+from ackproof.harness.comparing.sides import Side, cell_name
 from ackproof.harness.console import plain
 from ackproof.harness.report.chance import DOUBT
+from ackproof.harness.report.rendering import templates
+from ackproof.history.messages import printable
+
+# --- the terminal ---------------------------------------------------------------------------------
 
 _ENDS = {"worse": "bold red", "better": "green", "changed": "yellow"}
 
@@ -25,7 +29,7 @@ def print_differences(console: Console, found: Differences) -> None:
         console.print(_table(cell))
     for name, keys in (("A", found.only_a), ("B", found.only_b)):
         if keys:
-            console.print(plain(f"only in {name}: {', '.join(map(_cell, keys))}"))
+            console.print(plain(f"only in {name}: {', '.join(map(cell_name, keys))}"))
     if not found.cells:
         console.print("the results have no cell in common")
     for sentence in _rests_on(found):
@@ -41,13 +45,9 @@ def _named(side: Side) -> str:
     return f"{side.directory}: {what}: {document.words}"
 
 
-def _cell(key: Key) -> str:
-    return ", ".join(part for part in key if part)
-
-
 def _table(cell: CellDifference) -> Table:
     table = Table(
-        title=plain(_cell((cell.cluster, cell.cell))),
+        title=plain(cell.title_and_name),
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -87,3 +87,30 @@ def _rests_on(found: Differences) -> Iterator[str]:
             f"difference beyond chance. `runs: {found.runs_needed}` in both campaign files "
             "would be enough."
         )
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def render(found: Differences, reports: tuple[str, str], up: str = "") -> str:
+    """Return the comparison as a page. ``reports`` are the links to the reports of A and B, empty
+    for one that does not exist. ``up`` is the link to the list of all results, if there is one."""
+    page = (
+        templates()
+        .get_template("differences.html")
+        .render(
+            found=found,
+            sides=list(zip("AB", (found.a, found.b), reports, strict=True)),
+            alone=[
+                (name, [side.titles[key] for key in keys])
+                for name, side, keys in (
+                    ("A", found.a, found.only_a),
+                    ("B", found.b, found.only_b),
+                )
+                if keys
+            ],
+            basis=list(_rests_on(found)),
+            up=up,
+        )
+    )
+    return printable(page)
