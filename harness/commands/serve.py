@@ -42,11 +42,11 @@ def serve(context: click.Context, directory: Path, port: int) -> None:
     with reported_errors():
         from ackproof.harness.report import server  # aiohttp takes a while to import
 
-        asyncio.run(server.serve(directory, port, click.echo, _compared))
+        asyncio.run(server.serve(directory, port, click.echo, compared))
     context.exit(ExitStatus.HELD)
 
 
-def _compared(a: Path, b: Path, reports: tuple[str, str]) -> str:
+def compared(a: Path, b: Path, reports: tuple[str, str]) -> str:
     """Return the page that compares two results. Raises as
     :func:`harness.comparing.differences.compare`."""
     from ackproof.harness.comparing import differences, output  # numpy is slow to import

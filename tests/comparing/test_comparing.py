@@ -26,6 +26,7 @@ from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.opportunities import Opportunity
 from ackproof.history.schema import SENDS
 from tests.support.builders.results import cell_result, guarantee
+from tests.support.processes.browser import Eyes
 
 T0 = 1_942_453_020_000_000_000
 MS = 1_000_000
@@ -316,6 +317,31 @@ def test_comparison_fits_80_columns(tmp_path: Path) -> None:
     body = text[text.index("unlike") :]
     assert max(map(len, body.splitlines())) <= 80
     assert "…" not in text
+
+
+def test_comparison_is_a_page_that_escapes_everything(tmp_path: Path, eyes: Eyes) -> None:
+    script = "<script>alert(1)<br>"
+    a = results(tmp_path / "a", cells=("all", "one"), runs=6, campaign={"name": script})
+    b = results(
+        tmp_path / "b",
+        cells=("all", script),
+        runs=6,
+        waits_ms=6,
+        outcome=Verdict.FAIL,
+        lost={"k": 4},
+    )
+    (a / "report.html").touch()
+    page = tmp_path / "pages" / "page.html"
+    told = CliRunner().invoke(cli, ["compare", str(a), str(b), "--html", str(page)])
+    assert told.exit_code == 0, told.output
+    text = page.read_text()
+    assert 'href="../a/report.html"' in text
+    for needed in ("Only in A", "0 of 6,000", "worse", "different campaigns", "p = 0.0022"):
+        assert needed in text
+    assert "<script>" not in text
+    assert eyes.faults(page) == []
+    refused = CliRunner().invoke(cli, ["compare", str(a), str(b), "--html", str(tmp_path)])
+    assert (refused.exit_code, "--html" in refused.output) == (2, True)
 
 
 def test_comparison_is_available_as_json(tmp_path: Path) -> None:

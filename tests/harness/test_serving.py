@@ -11,14 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
+from playwright.sync_api import expect
 
+from ackproof.checkers.verdict import Verdict
 from ackproof.harness.cli import cli
+from ackproof.harness.commands.serve import compared
 from ackproof.harness.report.server import application
+from tests.support.builders.results import night, result
+from tests.support.processes.browser import Eyes
 from tests.support.processes.deadlines import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +59,7 @@ def answer(root: Path, path: str, method: str = "GET", **headers: str) -> tuple[
     """Status, type and content of the path as it is written: nothing of it is made tidy."""
 
     async def ask() -> tuple[int, str, str]:
-        async with TestClient(TestServer(application(root))) as client:
+        async with TestClient(TestServer(application(root, compared))) as client:
             port = client.port
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             sent = {"Host": f"127.0.0.1:{port}", "Connection": "close", **headers}
@@ -211,3 +217,76 @@ def test_name_that_is_no_text_is_listed(root: Path) -> None:
     status, _, page = answer(root, "/quick-20310801T021700Z/")
     assert status == 200
     assert 'href="./odd%FF"' in page
+
+
+# The comparison of two results
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    """Two results, one with a strange name, and a damaged one; their reports are in place."""
+    place = tmp_path / "pair"
+    place.mkdir()
+    night(place, "before", 1)
+    night(place, "a&b=<c> #%2F", 2, result(Verdict.FAIL, lost=3))
+    damaged = night(place, "damaged", 3) / "verdict.json"
+    damaged.write_text(damaged.read_text().replace('"acked": 10', '"acked": 11'))
+    return place
+
+
+def test_two_chosen_results_are_compared(pair: Path) -> None:
+    b = quote(f"{quote('a&b=<c> #%2F')}/", safe="")
+    status, kind, page = answer(pair, f"/?a=before%2F&b={b}")
+    assert (status, kind.partition(";")[0]) == (200, "text/html")
+    assert 'href="before/report.html"' in page
+    assert 'href="a%26b%3D%3Cc%3E%20%23%252F/report.html"' in page
+    assert "a&amp;b=&lt;c&gt; #%2F" in page
+    assert re.search(r"<b>pass</b></td><td><b>fail</b></td><td class=\"text worse\">worse", page)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ("a=before", 404),
+        ("a=before&b=before", 404),
+        ("a=before&b=nothing", 404),
+        ("a=before&b=..", 404),
+        ("a=before&b=../results/latest", 404),
+        ("a=before&b=%252e%252e%2Fresults%2Flatest", 404),
+        ("a=before&b=", 404),
+        ("a=before&b=damaged", 422),
+    ],
+)
+def test_results_that_cannot_be_compared_are_refused(
+    pair: Path, root: Path, chosen: str, expected: int
+) -> None:
+    assert (root / "latest").exists()
+    status, kind, text = answer(pair, f"/?{chosen}")
+    assert (status, kind.partition(";")[0]) == (expected, "text/plain")
+    assert ("cannot be compared" if expected == 422 else "choose two different results") in text
+
+
+def test_reader_chooses_two_results_in_the_browser(pair: Path, eyes: Eyes) -> None:
+    with serving(pair, "--port", "0") as (_, url), eyes.browser.new_context() as context:
+        window = context.new_page()
+        said: list[str] = []
+        window.on("console", lambda line: said.append(line.text))
+        window.goto(url)
+        window.get_by_label("B: before").check()
+        window.get_by_label("A: a&b=").check()
+        window.get_by_role("button", name="Compare A with B").click()
+        expect(window.get_by_role("heading", level=1)).to_have_text("From A to B")
+        expect(window.get_by_text("better")).to_be_visible()
+        window.get_by_role("link", name="all results").click()
+        expect(window.get_by_role("heading", level=1)).to_have_text("Results")
+        assert said == []
+
+
+def test_page_of_a_matrix_is_served_beside_the_results_alone(root: Path) -> None:
+    for place in (root / "releases", root / "quick-20310801T021700Z" / "runs" / "1" / "logs"):
+        place.mkdir(exist_ok=True)
+        (place / "matrix.html").write_text("<h1>systems</h1>")
+    assert 'href="releases/matrix.html"' in answer(root, "/")[2]
+    assert answer(root, "/releases/matrix.html")[1].startswith("text/html")
+    log = "/quick-20310801T021700Z/runs/1/logs/matrix.html"
+    assert answer(root, log)[1].startswith("text/plain")

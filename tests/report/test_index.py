@@ -6,11 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, expect
 
 from ackproof.checkers.verdict import Verdict
 from ackproof.harness.report import index
+from ackproof.harness.report.leading_causes import LeadingCause
+from ackproof.harness.report.trends.charts import assets
 from ackproof.harness.report.trends.trend import NIGHTS_SHOWN, trends
-from tests.support.builders.results import cell_result, guarantee, night, result
+from tests.support.builders.results import cell_result, guarantee, night, of_cells, result
 from tests.support.processes.browser import Eyes
 
 
@@ -31,12 +34,137 @@ def test_the_newest_is_first_and_says_all_of_itself(tmp_path: Path) -> None:
     assert '<td class="n alarming">3</td>' in page
 
 
+KAFKA = {"name": "nightly", "seed": 3, "cluster": {"system": "kafka:4.1.1"}}
+OTHER = {"name": "soak", "seed": 4, "cluster": {"system": "bundled"}}
+
+
+def results(root: Path) -> Path:
+    """Write results of two campaigns and two systems, and the index of them."""
+    night(root, "pass", 1)
+    night(root, "fail", 2, result(Verdict.FAIL, lost=2))
+    night(root, "unclear", 3, result(Verdict.INCONCLUSIVE, lost=None))
+    night(root, "kafka", 4, campaign=KAFKA)
+    night(root, "soak", 5, campaign=OTHER)
+    (root / "nightly-20310801T021700Z").mkdir()
+    (root / "nightly-20310801T021700Z" / "campaign.yaml").write_text("name: nightly")
+    page = root / index.FILE
+    page.write_text(index.render(root), encoding="utf-8")
+    return page
+
+
 def test_index_page_has_no_defects_in_a_browser(tmp_path: Path, eyes: Eyes) -> None:
-    for day, verdict_then in enumerate((Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE)):
-        night(tmp_path, f"night-{day}", day, result(verdict_then, lost=day))
-    page = tmp_path / index.FILE
-    page.write_text(index.render(tmp_path), encoding="utf-8")
-    assert eyes.faults(page) == []
+    assert eyes.faults(results(tmp_path)) == []
+
+
+def rows(window: Page) -> list[str]:
+    """Return the names of the visible runs."""
+    return [
+        one.inner_text() for one in window.locator("#runs tbody tr:visible td:last-child").all()
+    ]
+
+
+def test_runs_are_filtered_and_the_fragment_has_the_filter(tmp_path: Path, eyes: Eyes) -> None:
+    page = results(tmp_path)
+    with eyes.page(page) as (window, said):
+        assert len(rows(window)) == 6
+        window.locator("select[name=verdict]").select_option("fail")
+        assert rows(window) == ["fail"]
+        expect(window.get_by_role("status")).to_have_text("1 of 6 runs")
+        window.locator("select[name=system]").select_option("kafka:4.1.1, isolated-kraft")
+        expect(window.get_by_text("No run of the chosen")).to_be_visible()
+        expect(window.locator(".failure:visible")).to_have_count(0)
+        address = window.url
+        window.get_by_role("button", name="Show all").click()
+        assert len(rows(window)) == 6
+        window.goto(address.replace("verdict=fail", "verdict=pass"))
+        assert rows(window) == ["kafka"]
+        expect(window.locator(".chart canvas").first).to_be_visible()
+        window.goto("about:blank")
+        window.goto(f"{page.as_uri()}#campaign=soak&system=nothing")
+        assert rows(window) == ["soak"]
+        assert said == []
+
+
+def test_page_without_javascript_is_a_full_list(tmp_path: Path, eyes: Eyes) -> None:
+    with eyes.page(results(tmp_path), javascript=False) as (window, said):
+        assert len(rows(window)) == 6
+        assert not window.locator("#filter").is_visible()
+        assert not window.locator("#runs input").first.is_visible()
+        expect(window.locator("#compare-command")).to_have_text(
+            "ackproof compare A B --html compare.html"
+        )
+        assert window.locator(".chart svg").first.is_visible()
+        expect(window.locator(".failure:visible")).to_have_count(1)
+        assert said == []
+
+
+def test_chart_reads_out_a_night_and_leads_to_its_report(tmp_path: Path, eyes: Eyes) -> None:
+    with eyes.page(results(tmp_path)) as (window, said):
+        chart = window.locator("#charts-1 figure").first
+        chart.locator(".chart-drawn").focus()
+        window.keyboard.press("ArrowLeft")
+        expect(chart.locator(".chart-told")).to_contain_text("2031-08-01 02:17: not checked")
+        window.keyboard.press("ArrowLeft")
+        expect(chart.locator(".chart-told")).to_have_text(
+            "2031-07-26 02:17, kafka:4.1.1, isolated-kraft: 0"
+        )
+        window.keyboard.press("ArrowLeft")
+        expect(chart.locator(".chart-told")).to_contain_text("bundled, zookeeper: unknown")
+        window.keyboard.press("ArrowLeft")
+        expect(chart.locator(".chart-told")).to_contain_text(": 2")
+        with window.expect_navigation():
+            window.keyboard.press("Enter")
+        assert window.url.endswith("/fail/report.html")
+        assert [one for one in said if "report.html" not in one] == []
+
+
+def test_static_page_names_the_command_that_compares_the_chosen_runs(
+    tmp_path: Path, eyes: Eyes
+) -> None:
+    with eyes.page(results(tmp_path)) as (window, said):
+        command = window.locator("#compare-command")
+        expect(command).to_have_text("ackproof compare ./kafka ./soak --html compare.html")
+        window.get_by_label("A: pass").check()
+        expect(command).to_have_text("ackproof compare ./pass ./soak --html compare.html")
+        assert said == []
+
+
+# The newest failure
+
+
+def test_newest_failure_of_each_campaign_and_system_has_its_sentence(tmp_path: Path) -> None:
+    night(tmp_path, "old", 1, result(Verdict.FAIL, lost=2))
+    cause = LeadingCause(
+        kind=Verdict.FAIL,
+        words="fail",
+        sentence="broker-4 was elected outside the ISR [5]",
+        run=1,
+        cells=((1, "all"),),
+    )
+    night(tmp_path, "new", 2, result(Verdict.FAIL, lost=3), leading=[cause])
+    night(tmp_path, "unclear", 3, result(Verdict.INCONCLUSIVE, lost=None))
+    night(tmp_path, "kafka", 1, result(Verdict.FAIL, lost=1), KAFKA)
+    night(tmp_path, "after", 4)
+    found = index.newest_failures(index.entries(tmp_path))
+    assert [(one.entry.name, one.entry.sentence, one.since) for one in found] == [
+        (
+            "new",
+            "broker-4 was elected outside the ISR [5]",
+            "Newer runs of this campaign on this system: 1 inconclusive, 1 pass.",
+        ),
+        ("kafka", "all: so", "Newer runs of this campaign on this system: none."),
+    ]
+    text = index.render(tmp_path)
+    assert text.index("elected outside the ISR") < text.index("<h2>Trends")
+
+
+def test_runs_without_a_verdict_are_no_good_news(tmp_path: Path) -> None:
+    night(tmp_path, "unclear", 1, result(Verdict.INCONCLUSIVE, lost=None))
+    (tmp_path / "quick-20310801T021700Z").mkdir()
+    (tmp_path / "quick-20310801T021700Z" / "campaign.yaml").write_text("name: quick")
+    text = index.render(tmp_path)
+    assert "No run failed. Runs by verdict: 1 inconclusive, 1 no verdict." in text
+    assert "banner" not in text.partition("<body>")[2]
 
 
 def test_unknown_loss_is_not_shown_as_0(tmp_path: Path) -> None:
@@ -52,9 +180,9 @@ def test_a_campaign_and_each_of_its_cells_have_their_nights(tmp_path: Path) -> N
     night(tmp_path, "c", 3, alone)
     (trend,) = trends(one.occasion for one in index.entries(tmp_path))
     assert "".join(one.letter for one in trend.squares) == "NFP"
-    nights = {name: [one.kind for one in squares] for name, squares in trend.cells}
+    nights = {cell.name: [one.kind for one in cell.squares] for cell in trend.cells}
     assert nights == {"all": ["none", "fail", "pass"], "one": ["not-guaranteed"] * 3}
-    assert dict(trend.cells)["all"][1].told == "2031-07-24 02:17: fail, 3 lost"
+    assert trend.cells[0].squares[1].told == "2031-07-24 02:17: fail, 3 lost"
 
 
 def test_of_many_nights_the_latest_are_shown_and_all_are_listed(tmp_path: Path) -> None:
@@ -111,15 +239,51 @@ def test_strange_things_beside_the_results_are_no_results(tmp_path: Path) -> Non
     index.render(tmp_path)
 
 
-def test_everything_is_escaped_and_nothing_is_loaded(tmp_path: Path) -> None:
-    script = "<script>alert(1)</script>"
-    wicked = result()
-    evil = cell_result(script, guarantees=[guarantee()])
-    named = {"name": script, "seed": 1, "cluster": {"system": script}}
-    night(tmp_path, "javascript:alert(2)", 1, replace(wicked, cells=(evil,)), named)
-    page = index.render(tmp_path)
-    for raw in ("<script", 'href="javascript:', "http://", "https://", "@import", "url("):
-        assert raw not in page
+HOSTILE = "</script><script>alert(1)</script>\"'&<!--"
+
+
+def hostile(root: Path, name: str, day: int, outcome: Verdict) -> None:
+    """Write a result whose every name and text is hostile."""
+    evil = cell_result(
+        HOSTILE,
+        outcome,
+        settings={"client": HOSTILE},
+        guarantees=[guarantee(held=outcome is Verdict.PASS)],
+        lost=int(outcome is Verdict.FAIL),
+        reasons=(HOSTILE,),
+    )
+    named = {"name": HOSTILE, "seed": 1, "cluster": {"system": HOSTILE}}
+    night(root, name, day, of_cells(outcome, evil), named)
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_everything_is_escaped_and_nothing_is_loaded(
+    tmp_path: Path, served: bool, eyes: Eyes
+) -> None:
+    hostile(tmp_path, "javascript:alert(2)", 1, Verdict.PASS)
+    hostile(tmp_path, "<img src=x onerror=alert(3)>'\"", 2, Verdict.FAIL)
+    (tmp_path / "<b>").mkdir()
+    (tmp_path / "<b>" / "matrix.html").touch()
+    text = index.render(tmp_path, served=served)
+    text_alone = text.replace(assets()["script"], "")  # uPlot names its home
+    for raw in (
+        "<script>alert",
+        'href="javascript:',
+        "<img",
+        "<b>/",
+        "https://",
+        "@import",
+        "url(",
+    ):
+        assert raw not in text_alone
+    page = tmp_path / index.FILE
+    page.write_text(text, encoding="utf-8")
+    with eyes.page(page) as (window, said):
+        expect(window.locator(".failure p").first).to_have_text(f"{HOSTILE}: {HOSTILE}")
+        expect(window.locator(".chart canvas")).not_to_have_count(0)
+        window.locator("select[name=campaign]").select_option(HOSTILE)
+        expect(window.locator("#runs tbody tr:visible")).to_have_count(2)
+        assert said == []
 
 
 def test_a_verdict_of_former_days_has_its_row(tmp_path: Path) -> None:

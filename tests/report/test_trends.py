@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ackproof.checkers.verdict import (
     WORST_FIRST,
@@ -18,9 +20,11 @@ from ackproof.checkers.verdict import (
 )
 from ackproof.harness.cli import cli
 from ackproof.harness.report import index
+from ackproof.harness.report.document import FaultDocument
 from ackproof.harness.report.trends import night_file
-from ackproof.harness.report.trends.charts import MEASURES, Chart
-from ackproof.harness.report.trends.night import Night
+from ackproof.harness.report.trends.charts import MEASURES, Chart, assets
+from ackproof.harness.report.trends.night import CellFigures, Night
+from ackproof.harness.report.trends.reliability import fault_rates, flaky_cells
 from ackproof.harness.report.trends.table import render
 from ackproof.harness.report.trends.trend import not_compared, occasion, trends, worse_than_before
 from tests.support.builders.results import (
@@ -308,7 +312,7 @@ def test_cell_with_a_threshold_shows_its_outcome(tmp_path: Path) -> None:
     assert [cell.verdict for cell in found.cells] == [Verdict.PASS] * 2
     assert found.total.inconclusive == 1
     (trend,) = trends([occasion(found)])
-    kinds = {name: [square.kind for square in squares] for name, squares in trend.cells}
+    kinds = {cell.name: [square.kind for square in cell.squares] for cell in trend.cells}
     assert kinds == {"a": ["fail"], "b": ["inconclusive"]}
 
 
@@ -323,9 +327,9 @@ def test_unknown_figure_is_a_gap_and_joins_nothing(tmp_path: Path) -> None:
         for at, one in enumerate((known, known, unknown, known))
     ]
     chart = charts(*days)["Longest outage"]
-    assert [dot.y for dot in chart.dots] == [chart.top] * 3
-    (gap,) = chart.gaps
-    assert gap.told == "2031-07-12 02:17, bundled: unknown"
+    assert [dot.y for dot in chart.dots] == [chart.top, chart.top, None, chart.top]
+    assert [dot.value for dot in chart.dots] == [1000, 1000, None, 1000]
+    assert chart.dots[2].told == "2031-07-12 02:17, bundled, zookeeper: unknown"
     (stretch,) = chart.stretches
     assert stretch.points == f"{chart.dots[0].x},20.0 {chart.dots[1].x},20.0"
     assert chart.words == "Longest outage, 4 nights: 1.0 s to 1.0 s, latest 1.0 s, unknown in 1"
@@ -344,7 +348,9 @@ def test_systems_have_a_line_each(tmp_path: Path) -> None:
     one = figures(tmp_path, measured("a", "all"))
     other = one.model_copy(update={"system": "kafka:4.1.1"})
     chart = charts(one, other, one, other)["p99 latency"]
-    assert chart.systems == (("bundled", 0), ("kafka:4.1.1", 1))
+    names = ("bundled, zookeeper", "kafka:4.1.1, zookeeper")
+    assert chart.systems == ((names[0], 0), (names[1], 1))
+    assert [dot.system for dot in chart.dots] == [0, 1, 0, 1]
     assert [(line.look, line.points.count(",")) for line in chart.stretches] == [(0, 2), (1, 2)]
 
 
@@ -354,11 +360,149 @@ def test_result_without_a_verdict_interrupts_the_index_charts(tmp_path: Path) ->
     (tmp_path / "nightly-20310722T021700Z" / "verdict.json").unlink()
     (trend,) = trends(one.occasion for one in index.entries(tmp_path))
     chart = next(one for one in trend.charts if one.title == "Lost, elsewhere")
-    assert [gap.told for gap in chart.gaps] == [
-        "2031-07-22 02:17: not checked: the run is in progress, or ended early"
-    ]
-    assert (len(chart.dots), chart.stretches) == (2, ())
+    assert [(one.value, one.system) for one in chart.dots] == [(5, 0), (None, None), (5, 0)]
+    told = "2031-07-22 02:17: not checked: the run is in progress, or ended early"
+    assert chart.dots[1].told == told
+    assert chart.stretches == ()
     assert index.render(tmp_path).count("<svg") == len(trend.charts)
+
+
+# Flaky cells and the success of faults
+
+OUTCOMES = {
+    "P": Verdict.PASS,
+    "F": Verdict.FAIL,
+    "I": Verdict.INCONCLUSIVE,
+    "N": Verdict.NOT_GUARANTEED,
+}
+
+
+def sequence(letters: str, **changes: object) -> list[Night]:
+    """Return nights of one cell, one a letter, each of a day and a seed of its own."""
+    made = []
+    for day, letter in enumerate(letters):
+        cell = CellFigures.model_construct(
+            run=1, cell="c", kind=OUTCOMES[letter], counts_as=OUTCOMES[letter]
+        )
+        named = {"system": "bundled", "metadata_quorum": "zookeeper", "ackproof": "1.0"}
+        began = f"2031-07-{day + 1:02}T02:17:00.000Z"
+        values = {**named, "began": began, "seed": day, "cells": (cell,), **changes}
+        made.append(Night.model_construct(**values))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("letters", "figures"),
+    [
+        ("PPPP", None),
+        ("FFFF", None),
+        ("PIPN", None),
+        ("NFIF", None),
+        ("PF", (1, 1, 0, 1, "fails since 2031-07-02 02:17")),
+        ("FFPIP", (2, 2, 1, 1, "passes since 2031-07-03 02:17")),
+        ("PFPIFF", (2, 3, 1, 3, "fails since 2031-07-05 02:17")),
+    ],
+)
+def test_cell_is_flaky_only_if_it_passed_and_failed(
+    letters: str, figures: tuple[object, ...] | None
+) -> None:
+    found = flaky_cells(sequence(letters))
+    told = [(one.passes, one.fails, one.undecided, one.changes, one.latest) for one in found]
+    assert told == ([] if figures is None else [figures])
+
+
+@given(st.lists(st.tuples(st.sampled_from("PFIN"), st.sampled_from("ab")), max_size=12))
+def test_flaky_cells_are_those_of_each_system_alone(runs: list[tuple[str, str]]) -> None:
+    nights = [
+        one.model_copy(update={"system": system})
+        for one, (_, system) in zip(sequence("".join(of for of, _ in runs)), runs, strict=True)
+    ]
+    flaky = {one.system.partition(",")[0]: one for one in flaky_cells(nights)}
+    for system in "ab":
+        letters = [of for of, where in runs if where == system]
+        assert (system in flaky) == {"P", "F"}.issubset(letters)
+        if system in flaky:
+            found = flaky[system]
+            counts = (found.passes, found.fails, found.undecided)
+            assert counts == tuple(map(letters.count, "PFI"))
+            assert 1 <= found.changes < found.passes + found.fails
+            assert found.latest.startswith("passes") == ([*filter("PF".count, letters)][-1] == "P")
+
+
+def test_another_release_of_the_bundled_system_makes_no_cell_flaky() -> None:
+    before, after = sequence("PPP"), sequence("FFF", ackproof="2.0")
+    assert flaky_cells([*before, *after]) == ()
+    (found,) = flaky_cells([*before, *sequence("FF")])
+    assert (found.version, found.of_seeds) == ("1.0", "0, 1")
+    kafka = {"system": "kafka:4.1.1"}
+    (found,) = flaky_cells([*sequence("P", **kafka), *sequence("F", ackproof="2.0", **kafka)])
+    assert found.version == ""
+
+
+def test_cell_that_fails_as_expected_is_not_flaky(tmp_path: Path) -> None:
+    as_expected = replace(measured("a", "all", lost=2), expected=(Verdict.FAIL,))
+    unmet = replace(measured("a", "all"), expected=(Verdict.FAIL,))
+    expected, surprise = (figures(tmp_path, one) for one in (as_expected, unmet))
+    assert flaky_cells([expected, expected]) == ()
+    (found,) = flaky_cells([expected, surprise])
+    assert (found.passes, found.fails) == (1, 1)
+
+
+def fault(
+    name: str, *, proven: bool | None = True, healed: bool = True, **more: bool
+) -> FaultDocument:
+    began = "2031-07-23T02:17:00.000Z"
+    return FaultDocument(
+        run=1,
+        name=name,
+        target="any",
+        servers=(),
+        began=began,
+        proven=proven,
+        healed=began if healed else None,
+        **{"injected": True, **more},
+    )
+
+
+def test_faults_are_counted_by_name_and_system() -> None:
+    first = [fault("kill#1"), fault("kill#2", proven=False), fault("command:az-outage#3")]
+    second = [fault("kill#1", proven=None, healed=False), fault("kill#9", injected=False)]
+    rates = {
+        (one.fault, one.system): one.figures
+        for one in fault_rates([("a", first), ("a", second), ("b", [fault("kill#1")])])
+    }
+    all_of_one = ("1 of 1 (100 %)", False)
+    assert rates == {
+        ("command:az-outage", "a"): (all_of_one,) * 3,
+        ("kill", "a"): (
+            ("3 of 4 (75 %)", True),
+            ("2 of 4 (50 %), 1 not checked", True),
+            ("3 of 4 (75 %)", True),
+        ),
+        ("kill", "b"): (all_of_one,) * 3,
+    }
+
+
+def test_unchecked_faults_are_neither_successes_nor_failures() -> None:
+    old = fault("kill#1", proven=None).model_copy(update={"injected": None})
+    (rate,) = fault_rates([("a", [old, fault("kill#2")])])
+    assert rate.figures[:2] == (("unknown", False), ("1 of 2 (50 %), 1 not checked", False))
+    many = [fault("kill#1")] * 999 + [fault("kill#2", proven=False)]
+    (rate,) = fault_rates([("a", many)])
+    assert rate.figures[1] == ("999 of 1,000 (99 %)", True)
+
+
+def test_cells_have_names_for_readers(tmp_path: Path) -> None:
+    cells = measured("acks-all", "all"), measured("acks-1", "1", promised=False)
+    (trend,) = trends([occasion(figures(tmp_path, *cells))])
+    assert {cell.name: cell.title for cell in trend.cells} == {
+        "acks-all": "acks=all",
+        "acks-1": "acks=1",
+    }
+    first = figures(tmp_path, measured("renamed", "all"))
+    (trend,) = trends([occasion(one) for one in (first, figures(tmp_path, *cells))])
+    titles = {cell.name: cell.title for cell in trend.cells}
+    assert titles == {"renamed": "renamed", "acks-all": "acks-all", "acks-1": "acks=1"}
 
 
 # The command and the page
@@ -391,9 +535,9 @@ def test_page_escapes_everything_and_loads_nothing(tmp_path: Path) -> None:
     with file.open("a") as damaged:
         damaged.write(f'{{"history_version": 1, "{script}": 1}}\n')
     assert history("trend", file, "--html", page).exit_code == 0
-    text = page.read_text()
+    text = page.read_text().replace(assets()["script"], "")  # uPlot names its home
     assert "line 2 is kept but not shown" in text
-    for raw in ("<script", "http://", "https://", "@import", "url("):
+    for raw in ("<script>alert", "http://", "https://", "@import", "url("):
         assert raw not in text
 
 

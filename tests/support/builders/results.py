@@ -1,7 +1,7 @@
 """Results as checking yields them, made by hand: what a test does not care about is filled in."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from ackproof.checkers.thresholds import Threshold, Unit
 from ackproof.checkers.verdict import CampaignResult, CellResult, Guarantee, RunResult, Verdict
 from ackproof.harness.report import verdict
 from ackproof.harness.report.about import About
+from ackproof.harness.report.leading_causes import LeadingCause
 from ackproof.history.cell import Cell, Value
 
 
@@ -109,6 +110,7 @@ def night(
     day: float,
     of: CampaignResult | None = None,
     campaign: Mapping[str, object] | None = None,
+    leading: Sequence[LeadingCause] = (),
 ) -> Path:
     """Write the checked results of a campaign that began on that day."""
     directory = root / name
@@ -117,6 +119,7 @@ def night(
     about = About(spans={1: (began, began + 185 * 1_000_000_000)})
     named = campaign or {"name": "nightly", "seed": int(day), "cluster": {"system": "bundled"}}
     (directory / "campaign.yaml").write_text(json.dumps(named))  # JSON is YAML, too
-    verdict.write(directory, verdict.to_document(named, of or result(), about))
+    written = verdict.to_document(named, of or result(), about, leading=leading)
+    verdict.write(directory, written)
     (directory / "report.html").write_text("a report")
     return directory
