@@ -83,10 +83,12 @@ def compare(
 
 def _report(results: Path, page: Path) -> str:
     """Return the link from a page to the report of results; empty without a report."""
-    report = results.resolve() / "report.html"
-    if not report.is_file():
+    from ackproof.harness import report  # it is slow to import
+
+    file = results.resolve() / report.PAGE
+    if not file.is_file():
         return ""
-    return quote(os.fsencode(os.path.relpath(report, page.resolve().parent)))
+    return quote(os.fsencode(os.path.relpath(file, page.resolve().parent)))
 
 
 def _write(page: Path, text: str) -> None:

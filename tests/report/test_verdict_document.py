@@ -279,6 +279,7 @@ def test_faults_are_listed_with_their_losses(directory: Path) -> None:
         "began": "2031-07-22T02:17:01.123Z",
         "healed": None,
         "proven": True,
+        "injected": True,
     }
     told = [
         (one["partition"], one["fault"], one["lost"], one["duplicated"]) for one in found["losses"]
