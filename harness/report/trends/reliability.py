@@ -121,7 +121,7 @@ def _flaky(system: str, version: str, name: str, outcomes: Sequence[_Outcome]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRate:
-    """How often a fault was injected, took effect and healed on a system, over all runs.
+    """The success of a fault on a system, over all runs.
 
     Attributes:
         fault: Its name, as ``kill``.
