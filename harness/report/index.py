@@ -138,7 +138,7 @@ class ResultEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestFailure:
-    """The newest failed run of a campaign on a system. ``since`` says what became of the newer
+    """The newest failed run of a campaign on a system. ``since`` has the verdicts of the newer
     ones."""
 
     entry: ResultEntry
