@@ -31,6 +31,8 @@ from ackproof.harness.report import verdict
 from ackproof.harness.report.causes import WHAT, grouped
 from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.pictures.text import text
+from ackproof.harness.report.remedies import remedy
+from ackproof.harness.report.rows import rows
 from ackproof.history.storage import AnyPath
 from ackproof.infra.clients.programs import CLIENTS
 from ackproof.infra.systems import SYSTEMS
@@ -153,17 +155,22 @@ def _is_number(text: str) -> bool:
 def _list_causes(directory: AnyPath, name: str) -> None:
     """Print the causes of these results, each with the command that draws it. ``name`` is the
     directory as the user names it."""
-    groups = grouped(_checked(directory).causes)
+    result = _checked(directory)
+    groups = grouped(result.causes)
     if not groups:
         click.echo("No record was lost, duplicated or read and later absent: there is no cause.")
         return
     results = drawn.read(directory)
+    settings = {(cell.run, cell.cell): cell.settings for cell in rows(result)}
     for group in groups:
-        many = f"{group.records:,} {WHAT[group.first.anomaly]}"
-        number = results.number_of(group.first)
+        first = group.first
+        many = f"{group.records:,} {WHAT[first.anomaly]}"
+        number = results.number_of(first)
+        advice = remedy(first.kind, settings.get((first.run, first.cell), {}), first.faults)
         _print(
-            f"{group.place}: {many} ({group.first.kind})",
-            group.first.sentence,
+            f"{group.place}: {many} ({first.kind})",
+            first.sentence,
+            *(f"What prevents it: {one}" for one in (advice,) if one),
             *(
                 []
                 if number is None

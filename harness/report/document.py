@@ -240,6 +240,9 @@ class LeadingCauseDocument(DocumentPart):
     """The guarantees that it broke."""
     kinds: tuple[str, ...]
     """The kinds of its root causes, as in `causes`; empty without a root cause."""
+    remedies: tuple[str, ...] = ()
+    """What prevents it, by Kafka's documentation: a setting, or that there is none. Several if the
+    settings of its cells differ; empty if the root cause is not known."""
 
 
 class VerdictDocument(DocumentPart):

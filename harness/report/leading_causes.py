@@ -20,6 +20,7 @@ from ackproof.harness.report.causes import WHAT
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.losses import LOST, Row
 from ackproof.harness.report.mechanisms import mechanism
+from ackproof.harness.report.remedies import remedies
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.similar_texts import kind_of, more_of_this_kind
 
@@ -60,6 +61,8 @@ class LeadingCause:
         faults: The faults that are involved.
         guarantees: The guarantees that it broke.
         causes: The root causes of its records.
+        remedies: What prevents it, by Kafka's documentation: one advice, or several if the settings
+            of its cells differ in what matters. Empty if the root cause is not known.
     """
 
     kind: Verdict
@@ -71,6 +74,7 @@ class LeadingCause:
     faults: tuple[str, ...] = ()
     guarantees: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
+    remedies: tuple[str, ...] = ()
 
     @property
     def times(self) -> tuple[int, int] | None:
@@ -92,6 +96,7 @@ class LeadingCause:
             "faults": list(self.faults),
             "guarantees": list(self.guarantees),
             "kinds": list(dict.fromkeys(cause.kind for cause in self.causes)),
+            "remedies": list(self.remedies),
         }
 
 
@@ -182,6 +187,9 @@ def _of_causes(
         faults=first.faults,
         guarantees=tuple(dict.fromkeys(one.name for one in broken)),
         causes=tuple(alike),
+        remedies=remedies(
+            first.kind, (cells[key].settings for key in keys if key in cells), first.faults
+        ),
     )
 
 

@@ -1,0 +1,201 @@
+"""What prevents a root cause: a setting, if there is one, and else who has to mend it.
+
+The advice follows from the kind of the root cause and from the settings of its cell. It is what
+Kafka's documentation says of the settings, and no run has confirmed it for this cluster.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ackproof.checkers.root_cause.kinds import CauseKind
+from ackproof.history.cell import Cell, Value
+
+ORDERED = "elect-unclean"
+"""The fault in which an administrator orders the election of a replica outside the ISR."""
+
+_NEEDED = frozenset({"acks", "min.insync.replicas"})
+
+
+def _always(_cell: Cell, _faults: Sequence[str]) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What prevents a root cause.
+
+    Attributes:
+        advice: One or two sentences.
+        source: Where it is documented: a property of Kafka's configuration, a KIP or an issue.
+        applies: Whether it applies to a cell in which these faults were involved.
+    """
+
+    advice: str
+    source: str
+    applies: Callable[[Cell, Sequence[str]], bool] = _always
+
+
+def remedy(kind: str, settings: Mapping[str, Value], faults: Sequence[str]) -> str:
+    """Return what prevents a root cause in a cell with these settings.
+
+    Args:
+        kind: A :class:`CauseKind`. For any other text the result is empty, as it is for settings
+            without ``acks`` or ``min.insync.replicas``.
+        settings: The settings of the cell, with those of its cluster that vary.
+        faults: The faults that were involved, as ``kill#4``.
+    """
+    if not settings.keys() >= _NEEDED:
+        return ""
+    cell = Cell(name="", topic="", settings=settings)
+    found = (one for one in REMEDIES.get(kind, ()) if one.applies(cell, faults))
+    return next((f"{one.advice} ({one.source})" for one in found), "")
+
+
+def remedies(
+    kind: str, cells: Iterable[Mapping[str, Value]], faults: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the different remedies of a root cause in several cells."""
+    found = dict.fromkeys(remedy(kind, settings, faults) for settings in cells)
+    return tuple(one for one in found if one)
+
+
+def _leader_alone(cell: Cell, _faults: Sequence[str]) -> bool:
+    """Return whether acks do not wait for the followers."""
+    return cell.acks != "all"
+
+
+def _isr_of_one(cell: Cell, _faults: Sequence[str]) -> bool:
+    """Return whether acks can come from a leader whose followers have all left the ISR."""
+    return cell.min_insync_replicas < 2
+
+
+def _unclean(cell: Cell, _faults: Sequence[str]) -> bool:
+    return cell.unclean_leader_election
+
+
+def _ordered(_cell: Cell, faults: Sequence[str]) -> bool:
+    return any(name.partition("#")[0] == ORDERED for name in faults)
+
+
+_WAIT = Remedy(
+    "acks=all with min.insync.replicas=2: then at least two replicas have a record before its ack.",
+    "producer acks, topic min.insync.replicas",
+    _leader_alone,
+)
+_TWO = Remedy(
+    "min.insync.replicas=2: with 1, the ISR can shrink to the leader, and its acks then rest on "
+    "one replica.",
+    "topic min.insync.replicas",
+    _isr_of_one,
+)
+_DISKS = Remedy(
+    "Replicas that do not lose their disks together (broker.rack); Kafka acknowledges before it "
+    "flushes, unless flush.messages=1. If only the last replica of the ISR lost its disk: eligible "
+    "leader replicas, from Kafka 4.0 on.",
+    "KIP-966, topic flush.messages",
+)
+_IDEMPOTENT = Remedy(
+    "enable.idempotence=true: the leader then recognises records that are sent again.", "KIP-98"
+)
+_SEVERAL_SESSIONS = Remedy(
+    "Transactions, or consumers that skip repetitions: idempotence ends with the session of the "
+    "producer.",
+    "KIP-98",
+)
+
+
+def _defect(rule: str, source: str) -> Remedy:
+    """Return the remedy of what no setting permits."""
+    return Remedy(f"No setting. {rule} Try another release, or report it.", source)
+
+
+REMEDIES: Mapping[str, Sequence[Remedy]] = {
+    CauseKind.DEPOSED_LEADER: (
+        _WAIT,
+        _defect("A deposed leader cannot complete a write with acks=all.", "KIP-101, KIP-497"),
+    ),
+    CauseKind.UNCLEAN_ELECTION: (
+        Remedy(
+            "unclean.leader.election.enable=false: the partition then waits for a replica of the "
+            "ISR.",
+            "topic unclean.leader.election.enable",
+            _unclean,
+        ),
+        Remedy(
+            "No unclean election by an administrator while a replica of the ISR can come back.",
+            "KIP-460",
+            _ordered,
+        ),
+        _defect(
+            "With unclean.leader.election.enable=false only replicas of the ISR are elected.",
+            "topic unclean.leader.election.enable",
+        ),
+    ),
+    CauseKind.LOST_FROM_DISK: (_WAIT, _TWO, _DISKS),
+    CauseKind.TRUNCATED_BEFORE_LEADING: (
+        _WAIT,
+        _defect("A follower truncates no committed records.", "KIP-101, KIP-279"),
+    ),
+    CauseKind.ISR_EXPANDED_TOO_EARLY: (
+        _WAIT,
+        _defect(
+            "A replica joins the ISR only with everything before the leader's epoch. Kafka does "
+            "so from 2.0.1 on.",
+            "KAFKA-7128",
+        ),
+    ),
+    CauseKind.NOT_REPLICATED: (
+        _WAIT,
+        _defect("With acks=all an ack waits for every replica of the ISR.", "producer acks"),
+    ),
+    CauseKind.UNANSWERED: (
+        Remedy(
+            "acks=all, or at least acks=1: with acks=0 no broker says whether it has a record.",
+            "producer acks",
+        ),
+    ),
+    CauseKind.DEDUPLICATED: (
+        _defect(
+            "Either the client numbered new records like earlier ones, or the broker confused "
+            "them: try another client library as well.",
+            "KIP-98",
+        ),
+    ),
+    CauseKind.BELOW_LOG_START: (
+        Remedy(
+            "A longer retention.ms or larger retention.bytes, and no DeleteRecords above what is "
+            "still needed.",
+            "topic retention.ms, retention.bytes",
+        ),
+    ),
+    CauseKind.RETRIED: (_IDEMPOTENT,),
+    CauseKind.RETRIED_AT_NEXT_LEADER: (_IDEMPOTENT,),
+    CauseKind.NEW_SESSION: (_SEVERAL_SESSIONS,),
+    CauseKind.RENUMBERED: (
+        _defect(
+            "A client keeps the sequence numbers of a batch that it sends again: try another "
+            "client library.",
+            "KIP-98",
+        ),
+    ),
+    CauseKind.FORGOTTEN: (_TWO, _DISKS),
+    CauseKind.NOT_TRUNCATED: (
+        _defect("A follower truncates its log to the leader's epochs.", "KIP-101, KIP-279"),
+    ),
+    CauseKind.REFILLED: (_TWO, _DISKS),
+    CauseKind.TWO_LEADERS: (_defect("A leader epoch has one leader.", "KIP-101"),),
+    CauseKind.DAMAGED: (
+        Remedy(
+            "No setting. Delete the damaged log of that replica while another one in the ISR has "
+            "the records, and it fetches them again.",
+            "KIP-112",
+        ),
+    ),
+    CauseKind.NOT_FETCHED: (
+        _defect("A follower fetches what it lacks before it joins the ISR.", "KIP-101"),
+    ),
+    CauseKind.UNEXPLAINED: (),
+    CauseKind.UNKNOWN: (),
+}
+"""The remedies of each kind of root cause. The first that applies counts. Nothing is advised where
+the cause is not known."""

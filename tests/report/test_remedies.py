@@ -1,0 +1,67 @@
+"""What reports advise against a root cause: a setting that the cell does not have, or none."""
+
+from itertools import product
+
+import pytest
+
+from ackproof.checkers.root_cause.kinds import CauseKind
+from ackproof.harness.report.remedies import REMEDIES, remedies, remedy
+
+NOT_KNOWN = {CauseKind.UNEXPLAINED, CauseKind.UNKNOWN}
+CELLS = [
+    {"acks": acks, "min.insync.replicas": least, "unclean.leader.election.enable": unclean}
+    for acks, least, unclean in product(("0", "1", "all"), (1, 2, 3), (True, False))
+]
+ALL = {"acks": "all", "min.insync.replicas": 2}
+ONE = {**ALL, "acks": "1"}
+
+
+def test_remedies_are_given_for_every_kind_of_root_cause() -> None:
+    assert REMEDIES.keys() == set(CauseKind)
+
+
+@pytest.mark.parametrize("kind", CauseKind)
+def test_remedy_is_given_in_every_cell_unless_the_cause_is_unknown(kind: CauseKind) -> None:
+    given = [remedy(kind, cell, ["kill#1"]) for cell in CELLS]
+    assert all(bool(advice) != (kind in NOT_KNOWN) for advice in given)
+
+
+@pytest.mark.parametrize("kind", CauseKind)
+def test_remedy_names_no_value_that_the_cell_has_already(kind: CauseKind) -> None:
+    for cell in CELLS:
+        advice = remedy(kind, cell, [])
+        begins = advice.partition(":")[0]
+        if begins.startswith("No setting") or kind is CauseKind.UNANSWERED:
+            continue
+        if cell["acks"] == "all":
+            assert "acks=all" not in begins, advice
+        if cell["min.insync.replicas"] != 1:
+            assert not begins.startswith("min.insync.replicas=2"), advice
+        if not cell["unclean.leader.election.enable"]:
+            assert "unclean.leader.election.enable=false" not in begins, advice
+
+
+def test_remedy_of_a_broken_promise_names_no_setting() -> None:
+    assert remedy(CauseKind.NOT_REPLICATED, ONE, []).startswith("acks=all with ")
+    for kind in (
+        CauseKind.DEPOSED_LEADER,
+        CauseKind.UNCLEAN_ELECTION,
+        CauseKind.NOT_REPLICATED,
+        CauseKind.TRUNCATED_BEFORE_LEADING,
+        CauseKind.TWO_LEADERS,
+    ):
+        assert remedy(kind, ALL, ["kill#1"]).startswith("No setting. "), kind
+
+
+def test_remedy_of_an_ordered_unclean_election_is_not_to_order_it() -> None:
+    advice = remedy(CauseKind.UNCLEAN_ELECTION, ALL, ["kill#1", "elect-unclean#2"])
+    assert advice.startswith("No unclean election by an administrator")
+
+
+def test_remedies_of_cells_are_given_once_each() -> None:
+    found = remedies(CauseKind.LOST_FROM_DISK, [ONE, ALL, ONE, {}], [])
+    assert [advice.partition(":")[0] for advice in found[:1]] == [
+        "acks=all with min.insync.replicas=2"
+    ]
+    assert len(found) == 2
+    assert remedies("more", [ONE], []) == ()
