@@ -1,4 +1,4 @@
-"""What prevents a root cause: a setting, if there is one, and else who has to mend it.
+"""Advice against root causes: a setting, if there is one, and else who has to mend them.
 
 The advice follows from the kind of the root cause and from the settings of its cell. It is what
 Kafka's documentation says of the settings, and no run has confirmed it for this cluster.
@@ -22,10 +22,10 @@ def _always(_cell: Cell, _faults: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What prevents a root cause.
+    """One advice against a kind of root cause.
 
     Attributes:
-        advice: One or two sentences.
+        advice: It, in one to three sentences.
         source: Where it is documented: a property of Kafka's configuration, a KIP or an issue.
         applies: Whether it applies to a cell in which these faults were involved.
     """

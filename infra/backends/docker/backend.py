@@ -32,6 +32,9 @@ _ALL_US = -1
 _SWAP = 1 << 20
 """The swap beyond the memory: more than the kernel charges at once, which is 64 pages."""
 
+_MEASUREMENTS_MAX = 5
+"""The most often that the memory of a container is measured to limit it."""
+
 
 class ContainerLimits:
     """An ``infra.api.capabilities.ResourceLimits`` by the limits of a container."""
@@ -46,7 +49,7 @@ class ContainerLimits:
         if what is LimitedResource.CPU:
             self._update(cpu_period=_PERIOD_US, cpu_quota=amount * _PERIOD_US // 1000)
         else:
-            self._give(self._held() + amount)
+            self._leave(amount)
 
     def lift(self, what: LimitedResource) -> None:
         if what is LimitedResource.CPU:
@@ -77,6 +80,17 @@ class ContainerLimits:
         client = self._container.client
         assert client is not None
         return int(client.info()["MemTotal"])
+
+    def _leave(self, amount: int) -> None:
+        """Limit the memory to what is held now, and ``amount`` bytes more. Raises InfraError."""
+        # The engine takes a second to say what is held. What grows by more in this second would
+        # then lie above the limit, and the kernel refuses that.
+        for left in reversed(range(_MEASUREMENTS_MAX)):
+            try:
+                return self._give(self._held() + amount)
+            except InfraError:
+                if not left:
+                    raise
 
     def _give(self, size: int) -> None:
         # The limit of memory and swap together is a little higher. In version 1 of control groups
