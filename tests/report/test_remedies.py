@@ -1,4 +1,4 @@
-"""What reports advise against a root cause: a setting that the cell does not have, or none."""
+"""Reports advise a setting that the cell does not have, or none, against each root cause."""
 
 from itertools import product
 

@@ -87,10 +87,12 @@ class ContainerLimits:
         # then lie above the limit, and the kernel refuses that.
         for left in reversed(range(_MEASUREMENTS_MAX)):
             try:
-                return self._give(self._held() + amount)
+                self._give(self._held() + amount)
             except InfraError:
                 if not left:
                     raise
+            else:
+                return
 
     def _give(self, size: int) -> None:
         # The limit of memory and swap together is a little higher. In version 1 of control groups
