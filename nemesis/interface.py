@@ -14,6 +14,7 @@ from typing import Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict
 
+from ackproof.infra.api.capabilities import LogDirectory
 from ackproof.infra.api.interface import Backend, Capability, Node, Process, Server, System, Timings
 from ackproof.infra.api.metadata import CONTROLLER_IDS
 from ackproof.infra.machine.own_commands import OwnCommands
@@ -254,13 +255,20 @@ class Aim(StrEnum):
     """Partitions of the workload's topics, by orders, without affected servers."""
     TOPICS = "topics"
     """Whole topics of the workload, by orders, without affected servers."""
+    REPLICAS = "replicas of partitions"
+    """Replicas of the workload's partitions, by orders to their brokers, without affected
+    servers."""
     PLACES = "places for topics"
     """Brokers that will hold a topic of the fault's own. None of them is affected."""
 
     @property
     def affects_servers(self) -> bool:
         """Whether servers may be affected, and count among the affected ones."""
-        return self not in (Aim.PARTITIONS, Aim.TOPICS, Aim.PLACES)
+        return self not in (*BY_PARTITION, Aim.PLACES)
+
+
+BY_PARTITION = (Aim.PARTITIONS, Aim.TOPICS, Aim.REPLICAS)
+"""The aims at partitions, whichever servers have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +309,8 @@ class Target:
             or that the fault is aimed at; None if ZooKeeper did not answer.
         placed: The partitions that it is aimed at; of servers, those of which one had a replica.
         configs: The own settings of the topics that the fault is aimed at.
+        directories: The log directories of the brokers of ``placed`` that answered, for faults on
+            replicas; None if no broker was asked, as for a plan without a cluster.
         fault_id: The number of the fault that it was resolved for; 0 if it was for none.
         facts: What was read to resolve it (leader, ISR, epochs, sessions), for the history.
     """
@@ -313,6 +323,7 @@ class Target:
     partitions: tuple[str, ...] | None = None
     placed: tuple[PlacedPartition, ...] = ()
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    directories: Mapping[str, Sequence[LogDirectory]] | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
     fault_id: int = 0
 

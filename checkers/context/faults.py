@@ -57,7 +57,7 @@ ORDERS = frozenset(
     {
         *("reassign", "elect-preferred", "elect-unclean", "alter-min-isr", "add-broker"),
         *("create-topic", "grow-topic", "delete-topic", "delete-records"),
-        *("add-partitions", "advance-log-start"),
+        *("add-partitions", "advance-log-start", "move-log-dir"),
     }
 )
 """Faults that are an administrator's orders. They do not stop, slow or cut off any server."""

@@ -38,6 +38,7 @@ from ackproof.harness.campaign.problems.properties import (
 )
 from ackproof.harness.campaign.problems.systems import (
     keeper_problems,
+    log_directory_problems,
     own_system_problems,
     release_problems,
     system_problems,
@@ -210,6 +211,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         *external_problems(part),
         *keeper_problems(part),
         *release_problems(part),
+        *log_directory_problems(part),
         *upgrade_problems(part),
     ]
     yield from faults

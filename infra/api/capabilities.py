@@ -382,6 +382,22 @@ class AdminTimeout(Exception):
     """No broker answered in time. The order may have been carried out, or may yet be."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirectory:
+    """One of a broker's log directories, as the broker describes it (DescribeLogDirs).
+
+    Attributes:
+        path: The absolute path on the broker's node.
+        logs: The topics and numbers of the partitions whose replica lies there.
+        futures: Those of the partitions whose replica is being moved there. Kafka calls the copy
+            the future replica (KIP-113).
+    """
+
+    path: str
+    logs: frozenset[tuple[str, int]]
+    futures: frozenset[tuple[str, int]] = frozenset()
+
+
 class Admin(Protocol):
     """An administrator of the cluster, which gives each order for at most ``within_s`` seconds.
 
@@ -432,3 +448,18 @@ class Admin(Protocol):
 
     def log_start(self, topic: str, partition: int, within_s: float) -> int:
         """Return the first offset that the partition's leader has."""
+
+    def log_directories(self, broker: int, within_s: float) -> Sequence[LogDirectory]:
+        """Return the log directories of a broker that work, by the broker's own answer."""
+
+    def move_log(
+        self, broker: int, topic: str, partition: int, directory: str, within_s: float
+    ) -> None:
+        """Begin to move the broker's replica of a partition to another of its log directories.
+
+        :meth:`log_directories` shows when the move has ended.
+        """
+
+    def limit_log_moves(self, broker: int, bytes_per_s: int | None, within_s: float) -> None:
+        """Limit the bytes a second that a broker moves between its log directories; None lifts the
+        limit."""

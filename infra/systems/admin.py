@@ -7,7 +7,7 @@ that has met a cluster without a controller believes for minutes that there is n
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
@@ -20,8 +20,17 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from ackproof.infra.api.capabilities import AdminTimeout, Election, NoSuchTopic, OrderRefused
+from ackproof.infra.api.capabilities import (
+    AdminTimeout,
+    Election,
+    LogDirectory,
+    NoSuchTopic,
+    OrderRefused,
+)
 from ackproof.infra.api.interface import Server
+
+if TYPE_CHECKING:
+    from ackproof.infra.systems.wire import Connect
 
 _ATTEMPT_S = 10.0
 """The limit of an attempt: a paused broker does not answer sooner if a client waits longer."""
@@ -34,6 +43,7 @@ _KINDS = {
     Election.PREFERRED: ElectionType.PREFERRED,
     Election.UNCLEAN: ElectionType.UNCLEAN,
 }
+_MOVE_LIMIT = "replica.alter.log.dirs.io.max.bytes.per.second"
 _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 Attempt = Callable[[float], None]
@@ -67,13 +77,10 @@ class KafkaAdmin:
         self, topic: str, partition: int, replicas: Sequence[int], within_s: float
     ) -> None:
         # kio takes long to import. Where hypothesis is installed, the import writes into the
-        # working directory. It is therefore imported only for a reassignment.
-        from ackproof.infra.systems.wire import connector, reassign
+        # working directory. It is therefore imported only for the orders that need it.
+        from ackproof.infra.systems.wire import reassign
 
-        try:
-            connect = connector(self._connection)
-        except (ValueError, OSError) as error:
-            raise OrderRefused(f"Ackproof's own connection failed: {error}") from error
+        connect = self._connector()
 
         def attempt(left_s: float) -> None:
             reassign(self._brokers(), topic, partition, replicas, left_s, connect)
@@ -129,16 +136,7 @@ class KafkaAdmin:
         _ordered(attempt, within_s, done=_NO_TOPIC)
 
     def set_topic_config(self, topic: str, name: str, value: str | None, within_s: float) -> None:
-        operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-        entry = ConfigEntry(name, value, incremental_operation=operation)
-        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-
-        def attempt(left_s: float) -> None:
-            client = self._client(left_s)
-            asked = client.incremental_alter_configs([resource])
-            asked[resource].result()
-
-        _ordered(attempt, within_s)
+        self._set_config(ConfigResource.Type.TOPIC, topic, name, value, within_s)
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
         return self._topic_config(topic)
@@ -184,6 +182,62 @@ class KafkaAdmin:
 
         _ordered(attempt, within_s)
         return found[0]
+
+    def log_directories(self, broker: int, within_s: float) -> Sequence[LogDirectory]:
+        from ackproof.infra.systems.wire import log_directories
+
+        connect, server = self._connector(), self._broker(broker)
+        found: list[LogDirectory] = []
+
+        def attempt(left_s: float) -> None:
+            found[:] = log_directories(server, left_s, connect)
+
+        _ordered(attempt, within_s)
+        return found
+
+    def move_log(
+        self, broker: int, topic: str, partition: int, directory: str, within_s: float
+    ) -> None:
+        from ackproof.infra.systems.wire import move_log
+
+        connect, server = self._connector(), self._broker(broker)
+
+        def attempt(left_s: float) -> None:
+            move_log(server, topic, partition, directory, left_s, connect)
+
+        _ordered(attempt, within_s)
+
+    def limit_log_moves(self, broker: int, bytes_per_s: int | None, within_s: float) -> None:
+        value = None if bytes_per_s is None else str(bytes_per_s)
+        self._set_config(ConfigResource.Type.BROKER, str(broker), _MOVE_LIMIT, value, within_s)
+
+    def _set_config(
+        self, kind: ConfigResource.Type, of: str, name: str, value: str | None, within_s: float
+    ) -> None:
+        operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        entry = ConfigEntry(name, value, incremental_operation=operation)
+        resource = ConfigResource(kind, of, incremental_configs=[entry])
+
+        def attempt(left_s: float) -> None:
+            client = self._client(left_s)
+            asked = client.incremental_alter_configs([resource])
+            asked[resource].result()
+
+        _ordered(attempt, within_s)
+
+    def _broker(self, number: int) -> Server:
+        found = next((one for one in self._brokers() if one.id == number), None)
+        if found is None:
+            raise OrderRefused(f"there is no broker {number}")
+        return found
+
+    def _connector(self) -> "Connect":
+        from ackproof.infra.systems.wire import connector
+
+        try:
+            return connector(self._connection)
+        except (ValueError, OSError) as error:
+            raise OrderRefused(f"Ackproof's own connection failed: {error}") from error
 
     def _client(self, timeout_s: float) -> AdminClient:
         # Requests take their limits from this property. A limit that is given with a request cannot

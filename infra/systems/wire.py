@@ -19,6 +19,17 @@ from kio.schema.alter_partition_reassignments.v0.request import (
 from kio.schema.alter_partition_reassignments.v0.response import (
     AlterPartitionReassignmentsResponse,
 )
+from kio.schema.alter_replica_log_dirs.v1.request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from kio.schema.alter_replica_log_dirs.v1.response import AlterReplicaLogDirsResponse
+from kio.schema.describe_log_dirs.v1.request import DescribeLogDirsRequest
+from kio.schema.describe_log_dirs.v1.response import (
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
 from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
@@ -29,6 +40,7 @@ from kio.serial.errors import SerialError
 from kio.static.primitive import i32, i32Timedelta
 from kio.static.protocol import RequestPayload, ResponsePayload
 
+from ackproof.infra.api.capabilities import LogDirectory
 from ackproof.infra.api.interface import Server
 from ackproof.infra.systems.security import PLAIN, Scram, ScramError, Security, security
 
@@ -230,3 +242,59 @@ def _asked(
     errors = [(one.error_code.value, one.error_message) for one in moves]
     refusals = [(answer.error_code.value, answer.error_message), *errors]
     return next((KafkaError(code, why) for code, why in refusals if code), None)
+
+
+# --- log directories (KIP-113) ----------------------------------------------------------------
+
+
+def log_directories(broker: Server, timeout_s: float, connect: Connect) -> Sequence[LogDirectory]:
+    """Return the log directories of a broker that work. Raises KafkaException."""
+    request = DescribeLogDirsRequest(topics=None)
+    answer = _of_broker(broker, request, DescribeLogDirsResponse, timeout_s, connect)
+    return [_directory(one) for one in answer.results if not one.error_code.value]
+
+
+def move_log(
+    broker: Server,
+    topic: str,
+    partition: int,
+    directory: str,
+    timeout_s: float,
+    connect: Connect,
+) -> None:
+    """Ask a broker to move its replica of a partition to a directory. Raises KafkaException."""
+    moved = AlterReplicaLogDirTopic(name=TopicName(topic), partitions=(i32(partition),))
+    request = AlterReplicaLogDirsRequest(
+        dirs=(AlterReplicaLogDir(path=directory, topics=(moved,)),)
+    )
+    answer = _of_broker(broker, request, AlterReplicaLogDirsResponse, timeout_s, connect)
+    for code in (one.error_code for named in answer.results for one in named.partitions):
+        if code.value:
+            raise KafkaException(KafkaError(code.value, f"{broker.name}: {code.name}"))
+
+
+def _directory(found: DescribeLogDirsResult) -> LogDirectory:
+    logs = [
+        (one.is_future_key, (named.name, int(one.partition_index)))
+        for named in found.topics
+        for one in named.partitions
+    ]
+    return LogDirectory(
+        path=found.log_dir,
+        logs=frozenset(key for future, key in logs if not future),
+        futures=frozenset(key for future, key in logs if future),
+    )
+
+
+def _of_broker(
+    broker: Server, request: RequestPayload, answer: type[R], timeout_s: float, connect: Connect
+) -> R:
+    """Return the answer of that very broker. Raises KafkaException without one."""
+    try:
+        return call((broker.node.address, broker.port), request, answer, timeout_s, connect)
+    except ConnectionRefusedError as refusal:
+        error = KafkaError(KafkaError.BROKER_NOT_AVAILABLE, f"{broker.name}: {refusal}")
+        raise KafkaException(error) from refusal
+    except OSError as failure:
+        error = KafkaError(KafkaError._TRANSPORT, f"{broker.name}: {failure}")
+        raise KafkaException(error) from failure

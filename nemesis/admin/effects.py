@@ -27,6 +27,7 @@ from ackproof.nemesis.proofs import expiry_ms, shrink_ms
 
 # --- orders on partitions, brokers and settings ---------------------------------------------------
 
+LOG_DIRECTORIES = "log directories"
 PARTITION = "partition"
 TOPIC = "topic"
 _POLL_S = 0.1
@@ -190,6 +191,68 @@ class SetConfig:
 
     def __str__(self) -> str:
         return f"set {self.setting}={self.value} of {self.topic}, which had {self.before}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryMove(OnPartition):
+    """The move of one broker's replica to another of its log directories (KIP-113). Nothing is
+    undone: the replica stays where it is then.
+
+    Attributes:
+        broker: The broker's name.
+        before, to: The paths of the directories.
+    """
+
+    broker: str
+    before: str
+    to: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.number} on {self.broker}"
+
+    @property
+    def resource(self) -> Resource:
+        return Resource(PARTITION, (f"{self.topic}-{self.number}",), f"directory on {self.broker}")
+
+    def apply(self, cluster: Cluster) -> bool:
+        admin, number = cluster.system.admin, cluster.server(self.broker).id
+        with suppress(AdminTimeout):
+            admin.move_log(number, self.topic, self.number, self.to, patience_s(cluster))
+        return True
+
+    def __str__(self) -> str:
+        return f"move {self.name} from {self.before} to {self.to}"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryMoveLimit:
+    """A limit on the bytes a second that a broker moves between its log directories."""
+
+    broker: str
+    bytes_per_s: int
+    ends: ClassVar[None] = None
+
+    @property
+    def resource(self) -> Resource:
+        # It belongs to no server: it keeps none from running or registering.
+        return Resource(LOG_DIRECTORIES, (f"log directories of {self.broker}",))
+
+    def apply(self, cluster: Cluster) -> bool:
+        with suppress(AdminTimeout):
+            self._limit(cluster, self.bytes_per_s)
+        return True
+
+    def undo(self, cluster: Cluster) -> None:
+        """Lift the limit. Raise AdminTimeout without an answer: the move may then never end."""
+        take_back(cluster, lambda: self._limit(cluster, None), lambda: False)
+
+    def _limit(self, cluster: Cluster, bytes_per_s: int | None) -> None:
+        admin, number = cluster.system.admin, cluster.server(self.broker).id
+        admin.limit_log_moves(number, bytes_per_s, patience_s(cluster))
+
+    def __str__(self) -> str:
+        return f"limit moves within {self.broker} to {self.bytes_per_s} bytes/s"
 
 
 @dataclass(frozen=True, slots=True)

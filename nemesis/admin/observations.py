@@ -10,6 +10,8 @@ from ackproof.nemesis.admin.effects import (
     BrokerJoin,
     DeleteBelow,
     DeletedTopic,
+    DirectoryMove,
+    DirectoryMoveLimit,
     ElectUncleanly,
     GrowTopic,
     LeaderPreference,
@@ -21,7 +23,17 @@ from ackproof.nemesis.admin.effects import (
     led,
 )
 from ackproof.nemesis.interface import Injection, Look, Observation
-from ackproof.nemesis.proofs import Seen, held, intended, observe, of_any_session, struck, unless
+from ackproof.nemesis.proofs import (
+    Seen,
+    held,
+    intended,
+    observe,
+    of_any_session,
+    of_disk,
+    of_process,
+    struck,
+    unless,
+)
 
 P = TypeVar("P", bound=OnPartition)
 
@@ -63,6 +75,59 @@ def elected_uncleanly(injection: Injection) -> Look:
         return outside and view.leader_epoch > was.leader_epoch, leader
 
     return _of_partitions(injection, "led by one outside the ISR", ElectUncleanly, seen)
+
+
+def changes_directory(injection: Injection) -> Look:
+    """Return a look for the replicas that this fault moves, in the directories that their brokers
+    describe. Each lies in its new directory. If the moves are limited, it must still be on its way
+    there, as a future replica."""
+    limited = bool(intended(injection, DirectoryMoveLimit))
+
+    def seen(move: DirectoryMove, lies: str | None, goes: str | None) -> bool:
+        return goes == move.to if limited else lies == move.to
+
+    return _of_directories(injection, "is moving to" if limited else "lies in", seen)
+
+
+def rests_in_one_directory(injection: Injection) -> Look:
+    """Return a look for the replicas that this fault has moved, none of which is on its way any
+    more. A broker that loses a disk may have given the move up: the replica then lies where it
+    was."""
+    return _of_directories(
+        injection, "moves no more", lambda _, lies, goes: lies is not None and goes is None
+    )
+
+
+def _of_directories(
+    injection: Injection, claim: str, holds: Callable[[DirectoryMove, str | None, str | None], bool]
+) -> Look:
+    """Return a look at the moved replicas. ``holds`` gets the move, the directory where the replica
+    lies, and the one to which it is moving, as the broker describes them."""
+    moves = {move.name: move for move in intended(injection, DirectoryMove)}
+
+    def seen(name: str) -> Seen:
+        move = moves[name]
+        key, number = (move.topic, move.number), injection.cluster.server(move.broker).id
+        try:
+            found = injection.cluster.system.admin.log_directories(number, _PROBE_S)
+        except (AdminTimeout, OrderRefused) as failure:
+            return False, str(failure)
+        lies = next((one.path for one in found if key in one.logs), None)
+        goes = next((one.path for one in found if key in one.futures), None)
+        shown = {"before": move.before, "lies in": lies, "moving to": goes}
+        return holds(move, lies, goes), shown
+
+    def why_not(name: str) -> str | None:
+        move = moves[name]
+        done = {e.name for e in injection.done() if isinstance(e, DirectoryMove)}
+        return (
+            unless(done, "was not requested")(name)
+            or held(injection, move.resource)
+            or of_process(injection, move.broker)
+            or of_disk(injection, move.broker)
+        )
+
+    return lambda: observe(claim, list(moves), seen, why_not)
 
 
 def holds_nothing(injection: Injection, brokers: Sequence[str]) -> Look:

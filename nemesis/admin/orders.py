@@ -13,12 +13,15 @@ from typing import Literal
 
 from pydantic import Field
 
+from ackproof.infra.api.capabilities import LogDirectory
 from ackproof.infra.api.interface import Capability, Timings
 from ackproof.nemesis import proofs
 from ackproof.nemesis.admin import observations as orders_seen
 from ackproof.nemesis.admin.effects import (
     BrokerJoin,
     BrokerRetirement,
+    DirectoryMove,
+    DirectoryMoveLimit,
     ElectUncleanly,
     LeaderPreference,
     ReplicaMove,
@@ -104,6 +107,23 @@ class MinIsrAltered(Parameters):
     min_insync_replicas: int = Field(default=1, ge=1, description="the value for the topic")
 
 
+class DirectoryMoved(Parameters):
+    """The parameters of a move between log directories."""
+
+    replicas: Literal["leader", "one", "all"] = Field(
+        default="leader",
+        description="replicas of each partition to move: the leader's, one drawn by the seed, or "
+        "all, each within its broker",
+    )
+    bytes_per_s: int | None = Field(
+        default=None,
+        ge=1,
+        description="the most bytes a second that a broker moves, until the end. The fault is then "
+        "proven by replicas that are still on their way. Kafka checks the limit between fetches "
+        "of `replica.fetch.max.bytes`",
+    )
+
+
 def elsewhere(
     one: PlacedPartition, leaving: Sequence[str], members: Members, rng: random.Random
 ) -> tuple[str, ...]:
@@ -131,6 +151,53 @@ def _reassign(
         leaving = rng.sample(one.replicas, max(count, 1))
         moves.append(moved(one, elsewhere(one, leaving, members, rng)))
     return moves
+
+
+def _change_directory(
+    members: Members,  # noqa: ARG001
+    target: Target,
+    parameters: Parameters,
+    rng: random.Random,
+) -> Sequence[Effect]:
+    assert isinstance(parameters, DirectoryMoved)
+    if target.directories is None:
+        return []  # Only the brokers know where their replicas lie.
+    moves = [
+        move
+        for one in target.placed
+        for broker in _whose(one, parameters.replicas, rng)
+        if (move := _moved_within(one, broker, target.directories.get(broker, ()), rng))
+    ]
+    if not moves:
+        raise Unplannable(
+            f"no replica of {', '.join(map(str, target.placed))} can be moved: its broker "
+            "describes no other log directory that works, or does not answer"
+        )
+    if (limit := parameters.bytes_per_s) is None:
+        return moves
+    brokers = sorted({move.broker for move in moves})
+    return [*(DirectoryMoveLimit(broker, limit) for broker in brokers), *moves]
+
+
+def _whose(one: PlacedPartition, replicas: str, rng: random.Random) -> Sequence[str]:
+    if replicas == "leader":
+        return [one.leader] if one.leader is not None else []
+    return [rng.choice(one.replicas)] if replicas == "one" else one.replicas
+
+
+def _moved_within(
+    one: PlacedPartition, broker: str, directories: Sequence[LogDirectory], rng: random.Random
+) -> DirectoryMove | None:
+    """Return the move of the broker's replica to another directory; None if it lies in none, or
+    there is no other."""
+    key = one.topic, one.number
+    before = next((each.path for each in directories if key in each.logs), None)
+    others = sorted(each.path for each in directories if key not in each.logs)
+    if before is None or not others:
+        return None
+    return DirectoryMove(
+        topic=one.topic, number=one.number, broker=broker, before=before, to=rng.choice(others)
+    )
 
 
 def _prefer(
@@ -215,6 +282,16 @@ REASSIGN = OrderFault(
     back=lambda injection: [orders_seen.moved_back(injection)],
     parameters=ReassignmentParameters,
 )
+MOVE_LOG_DIR = OrderFault(
+    name="move-log-dir",
+    summary="move replicas between log directories of their broker; they stay there",
+    aim=Aim.REPLICAS,
+    makes=_change_directory,
+    bite=lambda injection: [orders_seen.changes_directory(injection)],
+    back=lambda injection: [orders_seen.rests_in_one_directory(injection)],
+    parameters=DirectoryMoved,
+    needs=frozenset({Capability.LOSE_UNSYNCED_WRITES}),
+)
 ELECT_PREFERRED = OrderFault(
     name="elect-preferred",
     summary="make another in-sync replica preferred and elect it; undo that at the end",
@@ -255,6 +332,7 @@ REMOVE_BROKER = OrderFault(
 )
 ADMIN: Sequence[OrderFault] = (
     REASSIGN,
+    MOVE_LOG_DIR,
     ELECT_PREFERRED,
     ELECT_UNCLEAN,
     ALTER_MIN_ISR,

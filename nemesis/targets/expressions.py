@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ackproof.config.suggestions import hint, meant_of, there_are
-from ackproof.nemesis.interface import Aim, Members
+from ackproof.nemesis.interface import BY_PARTITION, Aim, Members
 
 ZK_LEADER = "zk-leader"
 QUORUM, QUORUM_LEADER = "quorum", "quorum-leader"
@@ -205,6 +205,7 @@ _TAKES: Mapping[Aim, frozenset[str]] = {
     Aim.PLACES: frozenset({"broker"}),
     Aim.PARTITIONS: frozenset({"partition", "topic"}),
     Aim.TOPICS: frozenset({"topic"}),
+    Aim.REPLICAS: frozenset({"partition", "topic"}),
 }
 """The kinds of servers, or the roles of other things, that a fault with each aim takes. An aim that
 is missing here takes any."""
@@ -215,7 +216,7 @@ def _fits(role: TargetRole, aim: Aim, members: Members) -> bool:
 
     For a quantifier, the roles of its set decide.
     """
-    if aim in (Aim.PARTITIONS, Aim.TOPICS):
+    if aim in BY_PARTITION:
         return role.name in _TAKES[aim]
     if role.of is not None or aim not in _TAKES:
         return True

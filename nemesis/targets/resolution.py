@@ -9,12 +9,15 @@ among those that fit would be a different draw each time.
 
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from ackproof.infra.api.capabilities import AdminTimeout, LogDirectory, OrderRefused
 from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
 from ackproof.infra.api.metadata import CONTROLLER_IDS
 from ackproof.nemesis.interface import (
+    BY_PARTITION,
     Aim,
     Cluster,
     Link,
@@ -44,6 +47,10 @@ COUNTS: Mapping[str, Callable[[int], int]] = {
 }
 
 
+_ANSWERS_WITHIN_S = 2.0
+"""The time in which a broker must describe its log directories, in seconds."""
+
+
 class TargetUnavailable(LookupError):
     """The error of an expression that names nothing at this moment (no leader, no controller,
     ...)."""
@@ -71,10 +78,24 @@ def resolve(expression: Expression, cluster: Cluster, seed: int, aim: Aim = Aim.
         zookeeper_leader=None if leader is None else leader.name,
         seed=seed,
     )
-    return replace(
+    target = replace(
         _resolved(expression, moment, aim),
         configs={topic: cluster.system.admin.topic_config(topic) for topic in sorted(topics)},
     )
+    if aim is not Aim.REPLICAS:
+        return target
+    return replace(target, directories=_directories(cluster, target.placed))
+
+
+def _directories(
+    cluster: Cluster, placed: Iterable[PlacedPartition]
+) -> Mapping[str, Sequence[LogDirectory]]:
+    found = {}
+    for broker in sorted({name for one in placed for name in one.replicas}):
+        with suppress(AdminTimeout, OrderRefused):
+            number = cluster.server(broker).id
+            found[broker] = cluster.system.admin.log_directories(number, _ANSWERS_WITHIN_S)
+    return found
 
 
 def resolve_planned(
@@ -89,7 +110,7 @@ def resolve_planned(
 
 
 def _resolved(expression: Expression, moment: "_ClusterState", aim: Aim) -> Target:
-    if aim in (Aim.PARTITIONS, Aim.TOPICS):
+    if aim in BY_PARTITION:
         return _of_partitions(expression, moment)
     found = _of_nodes(expression, moment)
     return found if aim.affects_servers else replace(found, servers=(), clients=())

@@ -4,10 +4,13 @@ not."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ackproof.infra.api.capabilities import AdminTimeout, Election, NoSuchTopic
+from ackproof.infra.api.capabilities import AdminTimeout, Election, LogDirectory, NoSuchTopic
 from ackproof.infra.api.interface import ClusterView, ViewUnavailable
 
 Key = tuple[str, int]
+
+_DIRECTORIES = ("/disks/1", "/disks/2")
+"""The log directories that each broker describes."""
 
 
 @dataclass
@@ -27,6 +30,13 @@ class MemoryAdmin:
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     starts: dict[Key, int] = field(default_factory=dict)
     leads: dict[Key, int] = field(default_factory=dict)
+    lies: dict[tuple[int, str, int], str] = field(default_factory=dict)
+    """The log directories of replicas that were moved, by broker and partition. The others lie in
+    the first one."""
+    moving: dict[tuple[int, str, int], str] = field(default_factory=dict)
+    """The log directories to which replicas are being moved."""
+    limits: dict[int, int] = field(default_factory=dict)
+    """The limits of moves between log directories, by broker. With one, no move ends."""
     deaf: bool = False
     """Whether it accepts orders and does nothing, like a fault without effect."""
     silent: bool = False
@@ -106,6 +116,41 @@ class MemoryAdmin:
     def log_start(self, topic: str, partition: int, within_s: float) -> int:
         assert within_s > 0
         return self.starts.get((topic, partition), 0)
+
+    def log_directories(self, broker: int, within_s: float) -> Sequence[LogDirectory]:
+        assert within_s > 0
+        if broker not in self.view().brokers:
+            raise AdminTimeout(f"broker {broker}")
+        there = [key for key, one in self.view().partitions.items() if broker in one.replicas]
+        return [
+            LogDirectory(
+                path=path,
+                logs=frozenset(key for key in there if self._lies(broker, key) == path),
+                futures=frozenset(key for key in there if self.moving.get((broker, *key)) == path),
+            )
+            for path in _DIRECTORIES
+        ]
+
+    def move_log(
+        self, broker: int, topic: str, partition: int, directory: str, within_s: float
+    ) -> None:
+        key = broker, topic, partition
+        moves = self.moving if broker in self.limits else self.lies
+        self._order("move", within_s, lambda: moves.update({key: directory}))
+
+    def limit_log_moves(self, broker: int, bytes_per_s: int | None, within_s: float) -> None:
+        def carry_out() -> None:
+            self.limits.pop(broker, None)
+            if bytes_per_s is not None:
+                self.limits[broker] = bytes_per_s
+                return
+            for key in [key for key in self.moving if key[0] == broker]:
+                self.lies[key] = self.moving.pop(key)
+
+        self._order("limit", within_s, carry_out)
+
+    def _lies(self, broker: int, key: Key) -> str:
+        return self.lies.get((broker, *key), _DIRECTORIES[0])
 
     def _order(self, order: str, within_s: float, carry_out: Callable[[], object]) -> None:
         assert within_s > 0

@@ -4,6 +4,7 @@ import pytest
 
 from ackproof.infra.api.capabilities import AdminTimeout, OrderRefused
 from ackproof.infra.api.interface import ProcessState
+from ackproof.nemesis.admin.effects import DirectoryMove
 from ackproof.nemesis.admin.orders import ADMIN
 from ackproof.nemesis.admin.topics import CHURN
 from ackproof.nemesis.effects import EffectNotBegun
@@ -69,6 +70,67 @@ def test_the_examples_bite(nemesis: Nemesis, example: Example) -> None:
     assert nemesis.bitten(entry).proven
     nemesis.executor.heal(entry)
     assert nemesis.healed(entry).proven
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_slow_move_between_log_directories_ends_when_its_limit_is_lifted(
+    nemesis: Nemesis, silent: bool
+) -> None:
+    admin = nemesis.memory.system.admin
+    if silent:
+        entry = nemesis.strike("move-log-dir", "partition(orders, 0)", bytes_per_s=1)
+        admin.silent = True
+        with pytest.raises(HealFailed):
+            nemesis.executor.heal(entry)
+        return
+    entry = nemesis.through("move-log-dir", "topic(orders)", replicas="all", bytes_per_s=1)
+    moves = [e for e in entry.plan.effects if isinstance(e, DirectoryMove)]
+    assert len(moves) == 9
+    assert set(admin.lies.values()) == {"/disks/2"}
+    assert not admin.limits
+
+
+def test_move_between_log_directories_is_proven_by_the_new_directory(nemesis: Nemesis) -> None:
+    entry = nemesis.strike("move-log-dir", "partition(orders, 0)")
+    proof = nemesis.bitten(entry)
+    assert proof.proven
+    assert proof.observations["lies in"] == {
+        "orders-0 on broker-1": {"before": "/disks/1", "lies in": "/disks/2", "moving to": None}
+    }
+    nemesis.executor.heal(entry)
+    assert nemesis.healed(entry).proven
+    assert nemesis.memory.system.admin.lies == {(1, "orders", 0): "/disks/2"}
+
+
+@pytest.mark.parametrize("own", [{}, {"bytes_per_s": 1}])
+def test_replica_that_stays_in_its_log_directory_is_not_proven_moved(
+    nemesis: Nemesis, own: dict[str, object]
+) -> None:
+    nemesis.memory.system.admin.deaf = True
+    assert not nemesis.bitten(nemesis.strike("move-log-dir", "topic(orders)", **own)).proven
+
+
+def test_limited_move_does_not_explain_the_end_of_its_broker(nemesis: Nemesis) -> None:
+    nemesis.strike("move-log-dir", "partition(orders, 0)", bytes_per_s=1)
+    killed = nemesis.strike("kill", "broker-1")
+    nemesis.executor.heal(killed)
+    nemesis.executor.pass_on(killed)
+    nemesis.ledger.close(killed.fault_id)
+    assert nemesis.ledger.holding("broker-1") is None
+    assert nemesis.ledger.upon("broker-1") is None
+
+
+def test_future_replica_keeps_a_move_between_log_directories_unhealed(nemesis: Nemesis) -> None:
+    entry = nemesis.strike("move-log-dir", "partition(orders, 0)")
+    nemesis.memory.system.admin.moving[1, "orders", 0] = "/disks/1"
+    nemesis.executor.heal(entry)
+    assert not nemesis.healed(entry).proven
+
+
+def test_move_between_log_directories_needs_a_broker_that_answers(nemesis: Nemesis) -> None:
+    nemesis.memory.system.brokers[0].process.signal(9)
+    with pytest.raises(Unplannable, match="no replica of orders-0 can be moved"):
+        nemesis.aim("move-log-dir", "partition(orders, 0)", seed=1, replicas="one")
 
 
 @pytest.mark.parametrize(("name", "expression", "own"), FOR_GOOD)

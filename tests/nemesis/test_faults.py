@@ -290,6 +290,7 @@ AIMED_AT = {
     Aim.CLIENTS: "clients",
     Aim.PARTITIONS: "partition(orders, 0)",
     Aim.TOPICS: "topic(orders)",
+    Aim.REPLICAS: "partition(orders, 0)",
     Aim.PLACES: "all",
 }
 

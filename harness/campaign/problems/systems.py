@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.cells import expand
-from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, StoryEntry
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.plan.stories import catalogue
@@ -13,6 +13,7 @@ from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.infra.systems import parse, product
 from ackproof.infra.systems.product import MetadataQuorum
+from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
 from ackproof.nemesis.targets import expressions
 
 # --- systems --------------------------------------------------------------------------------------
@@ -91,6 +92,7 @@ _REASSIGN: _Since = ((2, 4), "KIP-455")
 _ELECT: _Since = ((2, 4), "KIP-460")
 _FAULTS: Mapping[str, _Since] = {
     "reassign": _REASSIGN,
+    "move-log-dir": ((2, 0), "KIP-113"),
     "add-broker": _REASSIGN,
     "remove-broker": _REASSIGN,
     "elect-preferred": _ELECT,
@@ -102,7 +104,9 @@ _FAULTS: Mapping[str, _Since] = {
     "delete-records": ((0, 11), "KIP-107"),
 }
 """The first version whose brokers support the request that a fault needs, and the source."""
+_DIRECTORIES_MIN = 2
 _PRODUCER_IDS: _Since = ((0, 11), "KIP-98")
+_DIRECTORIES_WITH_KRAFT: _Since = ((3, 7), "KIP-858")
 
 
 def release_problems(draft: Draft) -> Iterator[Problem]:
@@ -122,6 +126,37 @@ def release_problems(draft: Draft) -> Iterator[Problem]:
     if release.is_before(_PRODUCER_IDS[0]) and any(cell.enable_idempotence for cell in cells):
         reason = _reason("it needs producer ids", _PRODUCER_IDS, draft.cluster.system)
         yield Problem(field="cells.enable.idempotence", reason=reason)
+
+
+def log_directory_problems(draft: Draft) -> Iterator[Problem]:
+    """Yield a problem for each move between log directories if the brokers of valid sections have
+    only one, or cannot move replicas."""
+    cluster = draft.cluster
+    if cluster is None or product.is_external(cluster.system):
+        return  # those of an external cluster are refused as all faults that it lacks
+    reason = _why_no_move(cluster)
+    for index, entry in enumerate(draft.faults or ()):
+        if reason is not None and MOVE_LOG_DIR.name in faults_of(entry):
+            key = "story" if isinstance(entry, StoryEntry) else "fault"
+            yield Problem(field=f"faults[{index}].{key}", reason=f"{MOVE_LOG_DIR.name} {reason}")
+
+
+def _why_no_move(cluster: ClusterSweep) -> str | None:
+    if cluster.system == product.BUNDLED:
+        return (
+            "moves replicas between log directories (KIP-113), but the bundled broker does not: "
+            "use a release of Apache Kafka"
+        )
+    since, source = _DIRECTORIES_WITH_KRAFT
+    if cluster.largest.kraft and parse(cluster.system).is_before(since):
+        needs = "needs several log directories with KRaft"
+        return _reason(needs, (since, source), cluster.system)
+    if cluster.disks is None or cluster.disks.per_broker < _DIRECTORIES_MIN:
+        return (
+            "needs brokers with two log directories or more, one on each disk: set "
+            "cluster.disks: {per.broker: 2, megabytes: 256}"
+        )
+    return None
 
 
 def _reason(what: str, since: _Since, system: str) -> str:

@@ -69,6 +69,7 @@ def test_missing_capability_of_this_machine_is_reported_with_its_reason() -> Non
 
 def external(tmp_path: Path, fault: str) -> Path:
     aimed = {"links": "broker-1 -> broker-2", "partitions": f"partition({TOPIC}, 0)"}
+    aimed |= {"replicas of partitions": f"topic({TOPIC})"}
     aimed |= {"topics": f"topic({TOPIC})", "clients": "clients"}
     entry = {"fault": fault, "target": aimed.get(FAULTS[fault].aim.value, "broker-1")}
     if fault == "crash-client":

@@ -8,16 +8,18 @@ from ackproof.harness.campaign.validation import CampaignRefused, check
 
 CAMPAIGN = """\
 name: c
-cluster: {backend: local, brokers: 4, properties: {offsets.topic.num.partitions: 1}}
+cluster: {backend: local, brokers: 4, properties: {offsets.topic.num.partitions: 1}CLUSTER}
 cells: {acks: all, min.insync.replicas: 1, replication.factor: 3, partitions: 1CELLS}
 workload: {kind: produce, rate: 100, record.bytes: 100}
 faults: [FAULT]
 """
 
 
-def refused(directory: Path, system: str, fault: str, cells: str = "") -> list[str]:
+def refused(
+    directory: Path, system: str, fault: str, cells: str = "", cluster: str = ""
+) -> list[str]:
     file = directory / "c.yaml"
-    text = CAMPAIGN.replace("CELLS", cells).replace("FAULT", fault)
+    text = CAMPAIGN.replace("CELLS", cells).replace("FAULT", fault).replace("CLUSTER", cluster)
     file.write_text(text, encoding="utf-8")
     try:
         check(file, system=system)
@@ -52,6 +54,26 @@ def test_an_order_that_brokers_do_not_take(
     assert reason.startswith("faults[0].")
     assert source in reason
     assert reason.endswith(f"but kafka:{before} does not")
+
+
+def test_move_between_log_directories_is_refused_where_it_is_impossible(tmp_path: Path) -> None:
+    entry = "{fault: move-log-dir, target: topic(acks-all-minisr-1)}"
+    two = ", disks: {per.broker: 2, megabytes: 64}"
+
+    def reasons(system: str, cluster: str) -> list[str]:
+        return refused(tmp_path, system, entry, cluster=cluster)
+
+    assert reasons("kafka:3.9.1", two) == []
+    assert reasons("kafka:3.9.1", two + ", metadata.quorum: isolated-kraft") == []
+    (bundled,) = reasons("bundled", two)
+    assert "the bundled broker does not: use a release of Apache Kafka" in bundled
+    for one in ("", two.replace("2", "1", 1)):
+        (single,) = reasons("kafka:3.9.1", one)
+        assert single.endswith("set cluster.disks: {per.broker: 2, megabytes: 256}")
+    (old,) = reasons("kafka:3.3.2", two + ", metadata.quorum: isolated-kraft")
+    assert "since 3.7 (KIP-858), but kafka:3.3.2 does not" in old
+    (ancient,) = reasons("kafka:1.1.1", two)
+    assert "since 2.0 (KIP-113), but kafka:1.1.1 does not" in ancient
 
 
 def test_producers_have_no_ids_before_0_11(tmp_path: Path) -> None:
