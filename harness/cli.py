@@ -61,7 +61,7 @@ Examples:
   ackproof check results/latest                 run the checkers again on the recorded history
   ackproof compare results/A results/B          show differences, and whether they may be chance
   ackproof history trend history.jsonl          show results from night to night, from a small file
-  ackproof matrix --systems bundled,kafka:4.1.1 quick                   compare systems side by side
+  ackproof matrix --systems bundled,kafka:4.4.0 quick                   compare systems side by side
   ackproof explain inconclusive                 explain a word of a report
   ackproof export results/latest                print a history for Jepsen's own checker
   ackproof serve                                show results, reports and logs in a browser

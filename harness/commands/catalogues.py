@@ -81,7 +81,7 @@ def fault_catalogue() -> Group:
     epilog="""\b
 Examples:
   ackproof systems                          all of them
-  ackproof run quick --system kafka:4.1.1   put one of them to the test
+  ackproof run quick --system kafka:4.4.0   put one of them to the test
 """,
 )
 @click.argument("names", metavar="[NAME]...", nargs=-1)

@@ -41,8 +41,8 @@ def _systems(_context: click.Context, _option: click.Parameter, text: str) -> tu
 @click.command(
     epilog="""\b
 Examples:
-  ackproof matrix --systems bundled,kafka:3.9.1,kafka:4.1.1 campaigns/quick.yaml
-  ackproof matrix --systems bundled,kafka:4.1.1 campaigns/admin.yaml --out /tmp/m    systems that
+  ackproof matrix --systems bundled,kafka:3.9.2,kafka:4.4.0 campaigns/quick.yaml
+  ackproof matrix --systems bundled,kafka:4.4.0 campaigns/admin.yaml --out /tmp/m    systems that
                                                               have results are not run again
 """,
 )

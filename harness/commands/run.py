@@ -94,7 +94,7 @@ Examples:
   ackproof run quick --backend ssh --inventory hosts.yaml
   ackproof run nightly --backend docker --skip-refused
   ackproof run quick --watch                          see it in a browser while it goes on
-  ackproof run quick --system kafka:4.1.1             Apache Kafka itself
+  ackproof run quick --system kafka:4.4.0             Apache Kafka itself
   ackproof run quick --system kafka:3.9.1 --metadata-quorum combined-kraft
 """,
 )

@@ -100,7 +100,7 @@ class ClusterSweep(Section):
     inventory: str | None = None
     """The file with the hosts of the backend `ssh`."""
     system: SystemName = "bundled"
-    """The system under test. `bundled`: the bundled broker. `kafka:4.1.1`: that release of Apache
+    """The system under test. `bundled`: the bundled broker. `kafka:4.4.0`: that release of Apache
     Kafka, from 2.4 on. `kafka:/DIRECTORY`: an unpacked Kafka with `libs/`. `kafka:image:NAME`: a
     container image ([kafka.md](kafka.md)). `{from: kafka:3.9.2, to: kafka:4.4.0}`, or
     `kafka:3.9.2..kafka:4.4.0`: the first is deployed, and the fault `upgrade` changes servers to

@@ -19,7 +19,7 @@ from ackproof.workloads.interface import Load
 from ackproof.workloads.spec import SpecificationError
 
 _SYSTEM = "cluster.system"
-_OFFERS = "kafka:4.1.1 does"
+_OFFERS = "kafka:4.4.0 does"
 
 
 def own_transaction_problems(content: Mapping[str, object]) -> Iterator[Problem]:
