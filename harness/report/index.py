@@ -10,8 +10,9 @@ Without JavaScript it is a complete list; ``index.js`` filters it.
 import fcntl
 import os
 import re
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -136,6 +137,50 @@ class ResultEntry:
         return () if self.document is None else self.document.cells
 
 
+_FileStamp = tuple[int, int, int] | None
+"""The time of the last change of a file in nanoseconds, its size and its inode; None if it does not
+exist."""
+
+
+class KnownEntries:
+    """The entries that were read before, each as long as no file that it depends on has changed.
+
+    An entry is remembered only if all of these files are older than :data:`SETTLED_S`. A file that
+    changes twice within the resolution of its time of change would otherwise seem unchanged.
+    """
+
+    SETTLED_S = 2
+
+    def __init__(self) -> None:
+        self._entries: dict[Path, tuple[Mapping[str, _FileStamp], ResultEntry]] = {}
+
+    def entry(self, path: Path) -> ResultEntry:
+        """Return the entry of a results directory."""
+        stamps, found = self._entries.get(path, ({}, None))
+        if found is not None and stamps == _stamps(path, stamps):
+            return found
+        newest_ns = (time.time() - self.SETTLED_S) * 1e9
+        found = _entry(path)
+        if found.document is not None and found.document.sha256 is not None:
+            names = verdict.FILE, PAGE, *found.document.files
+            stamps = _stamps(path, names)
+            if all(one is None or one[0] < newest_ns for one in stamps.values()):
+                self._entries[path] = stamps, found
+        return found
+
+
+def _stamps(path: Path, names: Iterable[str]) -> Mapping[str, _FileStamp]:
+    return {name: _stamp(path / name) for name in names}
+
+
+def _stamp(file: Path) -> _FileStamp:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewestFailure:
     """The newest failed run of a campaign on a system. ``since`` has the verdicts of the newer
@@ -182,10 +227,10 @@ def wanted(root: Path) -> bool:
     return root == RESULTS.absolute() or (root / "latest").is_symlink()
 
 
-def render(root: Path, *, served: bool = False) -> str:
+def render(root: Path, *, served: bool = False, known: KnownEntries | None = None) -> str:
     """Return the page. If it is ``served``, the server compares two runs that the reader chooses;
-    otherwise the page names the command."""
-    found = entries(root)
+    otherwise the page names the command. ``known`` are the entries of former pages."""
+    found = entries(root, known)
     page = (
         templates()
         .get_template("index.html")
@@ -230,9 +275,10 @@ def _matrices(root: Path) -> list[tuple[str, str]]:
     ]
 
 
-def entries(root: Path) -> list[ResultEntry]:
+def entries(root: Path, known: KnownEntries | None = None) -> list[ResultEntry]:
     """Return every results directory in ``root``, the newest first."""
-    found = (_entry(path) for path in root.iterdir() if _is_results(path))
+    read = (KnownEntries() if known is None else known).entry
+    found = (read(path) for path in root.iterdir() if _is_results(path))
     return sorted(found, key=lambda entry: (entry.began, entry.name), reverse=True)
 
 

@@ -98,6 +98,7 @@ class _RequestHandler:
         self._root = root
         self._compare = compare
         self._templates = templates()
+        self._known = index.KnownEntries()
         self._feeds: dict[Path, live.Feed] = {}
         """The runs that are watched, by their results."""
 
@@ -167,7 +168,7 @@ class _RequestHandler:
     def _page(self, path: Path) -> str:
         results = (path / CAMPAIGN_FILE).is_file()
         if path == self._root and not results:
-            return index.render(path, served=True)
+            return index.render(path, served=True, known=self._known)
         return self._templates.get_template("directory.html").render(
             name=printable(path.name),
             up=path != self._root,

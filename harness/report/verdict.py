@@ -8,6 +8,7 @@ settings of its cluster. ``expected`` is null, a verdict, or a list of accepted 
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -156,10 +157,16 @@ def _read(file: AnyPath) -> tuple[Mapping[str, Any], VerdictDocument]:
     return content, document
 
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape sequence of JSON that is half of a character, and may lack its other half."""
+
+
 def _content(file: AnyPath) -> Any:
     """Return the JSON content of the file. Raises OSError, ValueError, RecursionError."""
-    content = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate cannot be written
+    text = file.read_text(encoding="utf-8")
+    content = json.loads(text, parse_constant=_refuse_constant)
+    if _SURROGATE.search(text):
+        json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate cannot be written
     if isinstance(content, Mapping):
         _refuse_newer(content)
     return content

@@ -322,3 +322,34 @@ def test_an_index_is_left_among_results_alone(
     assert index.wanted(tmp_path / "results")
     (tmp_path / "latest").symlink_to("somewhere")
     assert index.wanted(tmp_path)
+
+
+# Many results
+
+
+def test_known_entry_is_read_again_after_any_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index.KnownEntries, "SETTLED_S", -60)
+    known = index.KnownEntries()
+    results = night(tmp_path, "a", 1)
+    (first,) = index.entries(tmp_path, known)
+    assert index.entries(tmp_path, known)[0] is first
+    (results / "report.html").unlink()
+    (second,) = index.entries(tmp_path, known)
+    assert (first.page, second.page) == ("a/report.html", "")
+    written = (results / "campaign.yaml").read_text()
+    (results / "campaign.yaml").write_text("name: other")
+    (third,) = index.entries(tmp_path, known)
+    assert "campaign.yaml was changed after the check" in third.trouble
+    (results / "campaign.yaml").write_text(written)
+    assert index.entries(tmp_path, known)[0].trouble == ""
+    night(tmp_path, "a", 1, result(Verdict.FAIL, lost=3))
+    assert index.entries(tmp_path, known)[0].kind == "fail"
+
+
+def test_entry_whose_files_have_just_changed_is_not_remembered(tmp_path: Path) -> None:
+    known = index.KnownEntries()
+    night(tmp_path, "a", 1)
+    (first,) = index.entries(tmp_path, known)
+    assert index.entries(tmp_path, known)[0] is not first
