@@ -73,6 +73,7 @@ def test_runs_are_filtered_and_the_fragment_has_the_filter(tmp_path: Path, eyes:
         window.locator("select[name=system]").select_option("kafka:4.1.1, isolated-kraft")
         expect(window.get_by_text("No run of the chosen")).to_be_visible()
         expect(window.locator(".failure:visible")).to_have_count(0)
+        expect(window.get_by_text("No run of the chosen campaign and system failed")).to_be_visible()
         address = window.url
         window.get_by_role("button", name="Show all").click()
         assert len(rows(window)) == 6
