@@ -145,13 +145,13 @@ exist."""
 class KnownEntries:
     """The entries that were read before, each as long as no file that it depends on has changed.
 
-    An entry is remembered only if all of these files are older than :data:`SETTLED_S`. A file that
-    changes twice within the resolution of its time of change would otherwise seem unchanged.
+    An entry is remembered only if all of these files have been unchanged for ``settled_s`` seconds.
+    A file that changes twice within the resolution of its time of change would otherwise seem
+    unchanged.
     """
 
-    SETTLED_S = 2
-
-    def __init__(self) -> None:
+    def __init__(self, settled_s: float = 2.0) -> None:
+        self._settled_s = settled_s
         self._entries: dict[Path, tuple[Mapping[str, _FileStamp], ResultEntry]] = {}
 
     def entry(self, path: Path) -> ResultEntry:
@@ -159,7 +159,7 @@ class KnownEntries:
         stamps, found = self._entries.get(path, ({}, None))
         if found is not None and stamps == _stamps(path, stamps):
             return found
-        newest_ns = (time.time() - self.SETTLED_S) * 1e9
+        newest_ns = (time.time() - self._settled_s) * 1e9
         found = _entry(path)
         if found.document is not None and found.document.sha256 is not None:
             names = verdict.FILE, PAGE, *found.document.files

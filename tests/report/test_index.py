@@ -333,11 +333,8 @@ def test_an_index_is_left_among_results_alone(
 # Many results
 
 
-def test_known_entry_is_read_again_after_any_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index.KnownEntries, "SETTLED_S", -60)
-    known = index.KnownEntries()
+def test_known_entry_is_read_again_after_any_change(tmp_path: Path) -> None:
+    known = index.KnownEntries(settled_s=-60)
     results = night(tmp_path, "a", 1)
     (first,) = index.entries(tmp_path, known)
     assert index.entries(tmp_path, known)[0] is first
