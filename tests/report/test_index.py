@@ -351,7 +351,7 @@ def test_known_entry_is_read_again_after_any_change(tmp_path: Path) -> None:
     assert index.entries(tmp_path, known)[0].kind == "fail"
 
 
-def test_entry_whose_files_have_just_changed_is_not_remembered(tmp_path: Path) -> None:
+def test_recently_changed_entry_is_not_remembered(tmp_path: Path) -> None:
     known = index.KnownEntries()
     night(tmp_path, "a", 1)
     (first,) = index.entries(tmp_path, known)
