@@ -11,7 +11,8 @@ broker answers before the client gives up.
 time would never write to one that was deposed behind a partition.
 
 ``session.timeout.ms`` of a group's members is Kafka's default before KIP-735. With 45 seconds the
-partitions of a killed member would have no reader for most of a run.
+partitions of a killed member would have no reader for most of a run. With ``group.protocol:
+consumer`` (KIP-848) the brokers decide: their ``group.consumer.session.timeout.ms`` is 45 seconds.
 
 ``queued.max.messages.kbytes`` limits what a consumer fetches ahead of being asked for it. By
 default librdkafka stops fetching a partition for a second when it has more than it wants in
@@ -78,7 +79,6 @@ CONSUMER_RESERVED: Mapping[str, str] = {
     "client.id": "it is the client's name, by which the history knows it",
     "group.id": "it is made of the topic and of the group's name",
     "group.instance.id": "each member has one of its own: say that the group is static",
-    "group.protocol": "what is recorded of assignments and commits is the classic protocol's",
     "enable.auto.commit": "it is what the group is about: set its delivery",
     "enable.auto.offset.store": "only records that the history has as read may be committed",
     "offset.store.method": "committed offsets are the coordinator's to keep",
@@ -93,6 +93,12 @@ CONNECTION = "ACKPROOF_CONNECTION"
 """The environment variable with librdkafka's properties as JSON, as :func:`connected` reads
 them."""
 
+GROUP_PROTOCOL = "group.protocol"
+"""The property for how members join their group: ``classic``, or ``consumer`` (KIP-848)."""
+
+BROKERS_SESSION = "group.consumer.session.timeout.ms"
+"""The brokers' property for the session timeout of members with ``group.protocol: consumer``."""
+
 PARTITIONER = "partitioner"
 """librdkafka's property for how it picks the partition of a record."""
 
@@ -104,6 +110,9 @@ _ALIASES = {
     "queue.buffering.max.ms": "linger.ms",
     "max.in.flight": "max.in.flight.requests.per.connection",
 }
+_SESSION = "session.timeout.ms"
+_SESSION_MS = 45_000
+"""librdkafka's default of ``session.timeout.ms``, and Kafka's of :data:`BROKERS_SESSION`."""
 _MAX_POLL_MS = 300_000
 """librdkafka's default of ``max.poll.interval.ms``."""
 _SOCKET_TIMES = 6
@@ -173,35 +182,53 @@ def member_properties(spec: GroupMemberSpec) -> Config:
     }
 
 
+def joins_by_heartbeat(properties: Mapping[str, object]) -> bool:
+    """Return whether a consumer with these properties is a member by heartbeats (``group.protocol:
+    consumer``, KIP-848), and not by the classic protocol."""
+    return str(properties.get(GROUP_PROTOCOL, "")).lower() == "consumer"
+
+
 def commit_s(properties: Mapping[str, object]) -> float:
     """Return how long librdkafka may take to give up an unanswered commit, in seconds.
 
     The properties are those of a member.
     """
-    given = {**CONSUMER_DEFAULTS, **{canonical(name): one for name, one in properties.items()}}
-    names = ("session.timeout.ms", "socket.timeout.ms")
-    session_ms, socket_ms = (int(str(given[name])) for name in names)
-    return (session_ms + _SOCKET_TIMES * socket_ms) / 1000
+    given = {**_defaults(properties), **{canonical(name): one for name, one in properties.items()}}
+    session_ms, socket_ms = int(str(given.get(_SESSION, _SESSION_MS))), given["socket.timeout.ms"]
+    return (session_ms + _SOCKET_TIMES * int(str(socket_ms))) / 1000
 
 
-def rejoin_s(properties: Mapping[str, object]) -> float:
+def rejoin_s(properties: Mapping[str, object], brokers: Mapping[str, object]) -> float:
     """Return how long a group may wait for a member with these properties, in seconds.
 
     The group waits until the session is over. In a rebalance it then waits as long as the member
-    may take between two polls, which is its rebalance timeout (KIP-62).
+    may take between two polls, which is its rebalance timeout (KIP-62, KIP-848). With
+    ``group.protocol: consumer`` the session is that of the ``brokers``' properties.
 
     librdkafka waits as long for the answer to a JoinGroup. Its connection may be half open, because
     the broker was killed while it was cut off. Then it hears nothing before that time.
     """
-    given = {canonical(name): one for name, one in properties.items()}
-    session_ms = int(str(given.get("session.timeout.ms", CONSUMER_DEFAULTS["session.timeout.ms"])))
-    return (session_ms + int(str(given.get("max.poll.interval.ms", _MAX_POLL_MS)))) / 1000
+    given = {**_defaults(properties), **{canonical(name): one for name, one in properties.items()}}
+    session_ms = (
+        brokers.get(BROKERS_SESSION, _SESSION_MS)
+        if joins_by_heartbeat(properties)
+        else given[_SESSION]
+    )
+    return (int(str(session_ms)) + int(str(given.get("max.poll.interval.ms", _MAX_POLL_MS)))) / 1000
 
 
 def is_cooperative(properties: Config) -> bool:
-    """Return whether a member is told of changes to what it has (KIP-429), instead of all that it
-    has."""
-    return "cooperative" in str(properties.get("partition.assignment.strategy", ""))
+    """Return whether a member is told of changes to what it has (KIP-429, KIP-848), instead of all
+    that it has."""
+    strategy = str(properties.get("partition.assignment.strategy", ""))
+    return joins_by_heartbeat(properties) or "cooperative" in strategy
+
+
+def _defaults(properties: Mapping[str, object]) -> Config:
+    """Return the defaults of a consumer with these properties. With ``group.protocol: consumer``
+    librdkafka refuses a session timeout."""
+    left_out = _SESSION if joins_by_heartbeat(properties) else None
+    return {name: value for name, value in CONSUMER_DEFAULTS.items() if name != left_out}
 
 
 def consumer_properties(spec: ConsumerSpec) -> Config:
@@ -211,7 +238,7 @@ def consumer_properties(spec: ConsumerSpec) -> Config:
     for name in CONSUMER_RESERVED.keys() & given.keys():
         raise SpecificationError(f"consumer_config may not set {name}: {CONSUMER_RESERVED[name]}")
     return {
-        **CONSUMER_DEFAULTS,
+        **_defaults(given),
         **connection_of_environment(),
         **given,
         "client.id": spec.client,

@@ -41,6 +41,7 @@ class Group:
         name: The name, such as ``at-least-once``.
         static: Whether its members have a ``group.instance.id`` each (KIP-345).
         config: Further librdkafka properties of its members.
+        replacement: The same for members that replace crashed ones; None for the same properties.
     """
 
     name: str
@@ -48,6 +49,13 @@ class Group:
     delivery: Delivery
     static: bool = False
     config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    replacement: Mapping[str, str | int | float | bool] | None = None
+
+    def config_of(self, number: int) -> Mapping[str, str | int | float | bool]:
+        """Return the properties of the member of that number; those from ``members`` on replace
+        crashed ones."""
+        is_first = number < self.members
+        return self.config if is_first or self.replacement is None else self.replacement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

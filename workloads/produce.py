@@ -190,7 +190,7 @@ class _Clients:
             "instance": first if group.static else None,
         }
         name = member_of(group_id(self.cell, group), number)
-        config = {**self.load.rack_of(of_first), **group.config}
+        config = {**self.load.rack_of(of_first), **group.config_of(number)}
         return self._consumer(
             name, "ackproof.workloads.consuming.group_member", of_group, config, place
         )

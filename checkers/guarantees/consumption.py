@@ -92,9 +92,9 @@ def _summed(
 #
 # A stuck group (in endless rebalances, with an unassigned partition, or with a coordinator that
 # does not answer) reads nothing and therefore reads nothing wrong. The manifest says how long
-# recovery may take: the time that the campaign allows the cluster, plus the time of the classic
-# protocol, which is ``session.timeout.ms`` and ``max.poll.interval.ms`` of the members (the
-# rebalance timeout, KIP-62). The harness waits for groups before it ends a run (its step
+# recovery may take: the time that the campaign allows the cluster, plus the time of the group
+# protocol, which is the session timeout and ``max.poll.interval.ms`` of the members (the rebalance
+# timeout, KIP-62 and KIP-848). The harness waits for groups before it ends a run (its step
 # ``recover``). If it did not, too little time passed to blame a group.
 
 

@@ -227,8 +227,9 @@ def consumer_refusal(name: str, value: str | float) -> str | None:
     return meant(reason, name, CONSUMER_PROPERTIES)
 
 
-def properties_of_member(group: Group) -> Properties:
-    """Return librdkafka's properties of the group's members, with defaults filled in.
+def properties_of_member(group: Group, config: Properties) -> Properties:
+    """Return librdkafka's properties of a member of the group, with defaults filled in. ``config``
+    has those of the campaign.
 
     Raises workloads.spec.SpecificationError for a property that a campaign may not set.
     """
@@ -237,7 +238,7 @@ def properties_of_member(group: Group) -> Properties:
         topic="topic",
         partitions=1,
         bootstrap_servers="not-connected:0",
-        consumer_config=dict(group.config),
+        consumer_config=dict(config),
         history=Path(),
         progress=Path(),
         group=group.name,
@@ -247,10 +248,11 @@ def properties_of_member(group: Group) -> Properties:
     return member_properties(specification)
 
 
-def try_out_member(group: Group) -> None:
-    """Make a member of the group, without a connection. Raises workloads.spec.SpecificationError
-    with a reason of librdkafka or the harness."""
-    config = {**properties_of_member(group)}
-    del config["bootstrap.servers"]
-    if (reason := refusal(Consumer, config)) is not None:
+def try_out_member(group: Group, config: Properties) -> None:
+    """Make a member of the group, without a connection. ``config`` has the properties of the
+    campaign. Raises workloads.spec.SpecificationError with a reason of librdkafka or the
+    harness."""
+    properties = {**properties_of_member(group, config)}
+    del properties["bootstrap.servers"]
+    if (reason := refusal(Consumer, properties)) is not None:
         raise SpecificationError(reason.removeprefix(_TOGETHER))

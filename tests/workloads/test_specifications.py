@@ -9,17 +9,20 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from confluent_kafka import Consumer
 
 from ackproof.history.cell import Cell
 from ackproof.history.names import PARTITIONED, FileStem
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import (
     CONSUMER_RESERVED,
+    commit_s,
     connection_properties,
     is_cooperative,
     member_properties,
     producer_properties,
     reader_properties,
+    rejoin_s,
 )
 from ackproof.workloads.interface import Client, ClientNode, ClientRole, Delivery, Group, Load
 from ackproof.workloads.librdkafka.keys import Keys, keys_of, partitions_of
@@ -311,6 +314,41 @@ def test_the_protocol_of_a_group_follows_from_its_assignor(assignor: str) -> Non
     spec = member_spec(consumer_config={"partition.assignment.strategy": assignor})
     assert is_cooperative(member_properties(spec)) is (assignor == "cooperative-sticky")
     assert not is_cooperative(member_properties(member_spec()))
+
+
+def test_member_by_heartbeats_leaves_its_session_to_the_brokers() -> None:
+    properties = member_properties(member_spec(consumer_config={"group.protocol": "consumer"}))
+    assert is_cooperative(properties)
+    assert "session.timeout.ms" not in properties
+    del properties["bootstrap.servers"]
+    Consumer(properties).close()
+    assert commit_s(properties) == 45 + 6 * 6
+    polled = {**properties, "max.poll.interval.ms": 20_000}
+    assert rejoin_s(polled, {}) == 45 + 20
+    assert rejoin_s(polled, {"group.consumer.session.timeout.ms": "6000"}) == 6 + 20
+
+
+def test_only_members_that_replace_others_have_the_properties_of_replacements() -> None:
+    group = Group(
+        name="migrating",
+        members=2,
+        delivery=Delivery.AT_LEAST_ONCE,
+        config={"session.timeout.ms": 6000},
+        replacement={"group.protocol": "consumer"},
+    )
+    made = PRODUCE.clients(
+        OTHER,
+        Load(rate=1, record_bytes=100, groups=[group]),
+        bootstrap_servers="b:1",
+        places=[PLACE],
+        replacements={ClientRole.CONSUMER: 1},
+    )
+    members = [one for one in made if "delivery" in one.specification]
+    assert [one.specification["consumer_config"] for one in members] == [group.config] * 2
+    replacements = [one.successor for one in members]
+    assert [one and one.specification["consumer_config"] for one in replacements] == [
+        group.replacement
+    ] * 2
 
 
 @pytest.mark.parametrize("name", [*CONSUMER_RESERVED, "metadata.broker.list", "auto.commit.enable"])

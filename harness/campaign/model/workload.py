@@ -44,7 +44,11 @@ class GroupSpec(Section):
     where: Where = {}
     """[The cells](#values) that have it."""
     consumer: Mapping[str, Scalar] = {}
-    """Further properties of its members, such as `session.timeout.ms`."""
+    """Further properties of its members, such as `session.timeout.ms`, or `group.protocol:
+    consumer` (KIP-848)."""
+    replacement: Mapping[str, Scalar] | None = None
+    """The same for members that replace crashed ones (`comes_back`), such as another
+    `group.protocol`. Default: `consumer`."""
 
     @property
     def group(self) -> Group:
@@ -55,6 +59,7 @@ class GroupSpec(Section):
             delivery=self.delivery,
             static=self.static,
             config=self.consumer,
+            replacement=self.replacement,
         )
 
 

@@ -76,14 +76,16 @@ class CampaignTimings:
         return {**systems.parse(self.cluster.system).defaults, **self.cluster.properties}
 
 
-def group_recovery_ms(recover_ms: int, config: Mapping[str, object]) -> int:
+def group_recovery_ms(
+    recover_ms: int, config: Mapping[str, object], brokers: Mapping[str, object]
+) -> int:
     """Return the time in which a group must continue after the cluster has recovered, in
     milliseconds.
 
     It is the time that the cluster itself may take (``recover_ms``), and the time that the group
-    protocol allows members with these properties.
+    protocol allows members with these properties, at brokers with those.
     """
-    return recover_ms + round(rejoin_s(config) * 1000)
+    return recover_ms + round(rejoin_s(config, brokers) * 1000)
 
 
 # --- the cluster and its topics -------------------------------------------------------------------

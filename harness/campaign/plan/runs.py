@@ -138,7 +138,10 @@ def _run(
                     PlannedGroup(
                         name=group_id(cell, group),
                         delivery=group.delivery,
-                        recovery_ms=group_recovery_ms(campaign.limits.recover, group.config),
+                        recovery_ms=max(
+                            group_recovery_ms(campaign.limits.recover, one, cluster.properties)
+                            for one in (group.config, group.config_of(group.members))
+                        ),
                     )
                     for group in campaign.workload.load_of(cell).groups
                 ),

@@ -11,6 +11,7 @@ from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.infra import systems
+from ackproof.workloads.configuration import BROKERS_SESSION
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -107,6 +108,22 @@ def session_refused(cluster: ClusterSpec, session_timeout_ms: int) -> str | None
         f"session.timeout.ms is {session_timeout_ms}, but brokers accept {least} to {most} "
         "(group.min.session.timeout.ms, group.max.session.timeout.ms)"
     )
+
+
+_HEARTBEATS_SINCE = (4, 0)
+
+
+def without_heartbeats(cluster: ClusterSpec) -> str | None:
+    """Return the reason why brokers of ``cluster`` would have no members by ``group.protocol:
+    consumer`` (KIP-848), or None. A cluster of which nothing is known is assumed to have them."""
+    known = systems.known(cluster.system, cluster.metadata_quorum)
+    lacks_them = known is not None and BROKERS_SESSION not in known.broker
+    if lacks_them or systems.parse(cluster.system).is_before(_HEARTBEATS_SINCE):
+        return (
+            "group.protocol: consumer needs Apache Kafka 4.0 or newer (KIP-848), but the system is "
+            f"{cluster.system}"
+        )
+    return None
 
 
 def _in_force(cluster: ClusterSpec, name: str) -> int | None:

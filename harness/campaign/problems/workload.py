@@ -14,7 +14,7 @@ from ackproof.harness.campaign import clients
 from ackproof.harness.campaign.backends import CLIENT_NODE
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSweep
-from ackproof.harness.campaign.model.schedule import Entry, StoryEntry
+from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, StoryEntry
 from ackproof.harness.campaign.model.values import where_problems
 from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.problems import coordinators
@@ -26,8 +26,8 @@ from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import FileStem
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
-from ackproof.workloads.configuration import PARTITIONER, producer_config
-from ackproof.workloads.interface import ClientNode, Group
+from ackproof.workloads.configuration import PARTITIONER, joins_by_heartbeat, producer_config
+from ackproof.workloads.interface import ClientNode, ClientRole, Group
 from ackproof.workloads.librdkafka.keys import keys_of
 from ackproof.workloads.spec import SpecificationError
 
@@ -134,6 +134,9 @@ def _topics_of(target: str) -> Iterator[str | None]:
 
 # --- consumers ------------------------------------------------------------------------------------
 
+_MEMBERS = ("consumer", "replacement")
+"""The keys of a group with properties of its members."""
+_SESSION = "session.timeout.ms"
 _NOWHERE = ClientNode(node=CLIENT_NODE, history="", progress="")
 _FILE_NAME_MAX = 255
 """The most bytes of a file's name, on every file system that Linux is likely to have."""
@@ -153,7 +156,8 @@ def own_consumer_problems(content: Mapping[str, object]) -> Iterator[Problem]:
         if isinstance(name, str) and first.setdefault(name, index) != index:
             reason = f"workload.groups[{first[name]}] also has the name {name!r}"
             yield Problem(field=f"{where}.name", reason=reason)
-        yield from _property_problems(mapping(group, "consumer"), f"{where}.consumer")
+        for key in _MEMBERS:
+            yield from _property_problems(mapping(group, key), f"{where}.{key}")
 
 
 def consumer_problems(draft: Draft) -> Iterator[Problem]:
@@ -161,8 +165,17 @@ def consumer_problems(draft: Draft) -> Iterator[Problem]:
     if draft.workload is None:
         return
     for index, spec in enumerate(draft.workload.groups):
-        for reason in dict.fromkeys(_refusals(spec.group, draft.cluster)):
-            yield Problem(field=f"workload.groups[{index}].consumer", reason=reason)
+        where = f"workload.groups[{index}]"
+        for key, config in zip(_MEMBERS, (spec.consumer, spec.replacement), strict=True):
+            reasons = () if config is None else _refusals(spec.group, config, draft.cluster)
+            for reason in dict.fromkeys(reasons):
+                yield Problem(field=f"{where}.{key}", reason=reason)
+        if spec.replacement is not None and not _are_replaced(draft):
+            reason = (
+                "no member is ever replaced: add a fault crash-client of consumers with "
+                "comes_back: true"
+            )
+            yield Problem(field=f"{where}.replacement", reason=reason)
     if draft.cells is not None:
         # Cells that share a topic, or whose topic's name is too long, are reported elsewhere.
         topics = {cell.topic: cell for cell in expand(draft.cells) if len(cell.topic) <= NAME_MAX}
@@ -185,17 +198,37 @@ def _reader_problems(
     yield from where_problems(field, spec.readers_where, settings)
 
 
-def _refusals(group: Group, cluster: ClusterSweep | None) -> Iterator[str]:
-    """Yield the reasons why librdkafka would make no member of ``group``, or a coordinator would
-    refuse one."""
+def _are_replaced(draft: Draft) -> bool:
+    """Return whether a fault may replace consumers. If the faults are invalid, it is assumed."""
+    crashes = [
+        one.parameters
+        for one in draft.faults or ()
+        if isinstance(one, FaultEntry) and one.fault == "crash-client"
+    ]
+    return draft.faults is None or any(
+        one.get("comes_back") and one.get("role") != ClientRole.PRODUCER for one in crashes
+    )
+
+
+def _refusals(
+    group: Group, config: Mapping[str, Value], cluster: ClusterSweep | None
+) -> Iterator[str]:
+    """Yield the reasons why librdkafka would make no member of ``group`` with these properties, or
+    a coordinator would refuse one."""
     try:
-        clients.try_out_member(group)
+        clients.try_out_member(group, config)
     except SpecificationError as refusal:
         yield str(refusal)
         return
-    session_ms = int(clients.properties_of_member(group)["session.timeout.ms"])
+    by_heartbeat = joins_by_heartbeat(config)
+    session_ms = None if by_heartbeat else clients.properties_of_member(group, config)[_SESSION]
     for point, _ in cluster.points() if cluster is not None else ():
-        if (reason := coordinators.session_refused(point, session_ms)) is not None:
+        reason = (
+            coordinators.without_heartbeats(point)
+            if session_ms is None
+            else coordinators.session_refused(point, int(session_ms))
+        )
+        if reason is not None:
             yield reason
 
 

@@ -61,7 +61,12 @@ def groups_limit_s(run: Run) -> float:
     slowest group decides."""
     recover_ms = run.campaign.limits.recover
     configs = [one.client.specification["consumer_config"] for one in _members(tuple(run.running))]
-    longest = [group_recovery_ms(recover_ms, one) for one in configs if isinstance(one, Mapping)]
+    longest = [
+        group_recovery_ms(recover_ms, config, cluster.properties)
+        for config in configs
+        if isinstance(config, Mapping)
+        for cluster, _ in run.campaign.cluster.points()
+    ]
     return max(longest) / 1000 + SLACK_S if longest else 0.0
 
 

@@ -277,6 +277,44 @@ REFUSALS = [
         "session.timeout.ms is 500, but brokers accept 6000 to 1800000",
     ),
     (
+        {
+            "cluster.system": "kafka:3.9.1",
+            "workload.groups": [
+                {"name": "a", "members": 1, "consumer": {"group.protocol": "consumer"}}
+            ],
+        },
+        "workload.groups[0].consumer",
+        "group.protocol: consumer needs Apache Kafka 4.0 or newer (KIP-848)",
+    ),
+    (
+        {
+            "workload.groups": [
+                {"name": "a", "members": 1, "replacement": {"group.protocol": "consumer"}}
+            ],
+        },
+        "workload.groups[0].replacement",
+        "needs Apache Kafka 4.0 or newer (KIP-848), but the system is bundled",
+    ),
+    (
+        {"workload.groups": [{"name": "a", "members": 1, "replacement": {}}]},
+        "workload.groups[0].replacement",
+        "no member is ever replaced",
+    ),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "workload.groups": [
+                {
+                    "name": "a",
+                    "members": 1,
+                    "consumer": {"group.protocol": "consumer", "session.timeout.ms": 6000},
+                }
+            ],
+        },
+        "workload.groups[0].consumer",
+        "`session.timeout.ms` is not supported for `group.protocol=consumer`",
+    ),
+    (
         {"cells.producer": {"client.rack": ["y", "x" * 120]}},
         "cells",
         "would have more than 255 characters: sweep fewer settings",
