@@ -6,25 +6,28 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
-from rich.text import Text
-
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
+    from rich.console import Console
+    from rich.text import Text
 
 _WIDTH_OF_A_LOG = 130
 """The columns without a terminal, so that the table of cells fits."""
 
 
-def console() -> Console:
+def console() -> "Console":
     """Return the console of standard output, as wide as its terminal, or as wide as a log."""
+    from rich.console import Console  # ``ackproof --help`` and wrong usage do not need it
+
     found = Console()
     return found if found.is_terminal else Console(width=_WIDTH_OF_A_LOG)
 
 
-def plain(text: str) -> Text:
+def plain(text: str) -> "Text":
     """Return a text without markup or escape sequences. Some of it comes from the logs of
     servers."""
+    from rich.text import Text
+
     return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 

@@ -6,8 +6,10 @@ in another.
 
 from collections.abc import Collection, Iterable
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
-from ackproof.checkers.verdict import CampaignResult, Verdict
+if TYPE_CHECKING:  # they import Arrow, which ``ackproof --help`` and wrong usage do not need
+    from ackproof.checkers.verdict import CampaignResult, Verdict
 
 
 class ConfirmationNeeded(ValueError):
@@ -49,12 +51,14 @@ _SEVERITY = (
 )
 
 
-def exit_status(result: CampaignResult) -> ExitStatus:
+def exit_status(result: "CampaignResult") -> ExitStatus:
     """Return the exit status of a campaign that was checked.
 
     A cell that broke a guarantee fails the campaign, unless the campaign expects that. Any other
     cell that counts as failed did not meet an expectation.
     """
+    from ackproof.checkers.verdict import Verdict
+
     return status_of(
         result.verdict,
         [cell.is_broken for cell in result.cells if cell.counts_as is Verdict.FAIL],
@@ -63,13 +67,15 @@ def exit_status(result: CampaignResult) -> ExitStatus:
 
 
 def status_of(
-    verdict: Verdict, failed: Collection[bool], *, infrastructure_failed: bool
+    verdict: "Verdict", failed: Collection[bool], *, infrastructure_failed: bool
 ) -> ExitStatus:
     """Return the exit status of a campaign's ``verdict``.
 
     ``failed`` says of each cell that counts as failed whether it broke a guarantee.
     ``infrastructure_failed`` says whether the infrastructure of a run failed.
     """
+    from ackproof.checkers.verdict import Verdict
+
     if verdict is Verdict.FAIL:
         return ExitStatus.UNMET if failed and not any(failed) else ExitStatus.BROKEN
     if infrastructure_failed:
