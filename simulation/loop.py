@@ -43,7 +43,6 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar, TypeVarT
 # inherits it. A step without a process (None) belongs to the world itself: the network, ZooKeeper
 # or the plan.
 
-
 T = TypeVar("T")
 
 
@@ -110,7 +109,6 @@ NO_PROCESS = contextvars.Context()
 
 # --- handles and tasks ----------------------------------------------------------------------------
 
-
 # --- silence --------------------------------------------------------------------------------------
 #
 # Logging is switched off for a while.
@@ -137,9 +135,6 @@ def without_logs_and_warnings() -> Iterator[None]:
     with without_logs(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
         yield
-
-
-# --------------------------------------------------------------------------------------------------
 
 
 CLOSES_MAX = 1_000
@@ -281,7 +276,6 @@ def run_and_resolve(
 
 # --- the loop -------------------------------------------------------------------------------------
 
-
 # --- connections ----------------------------------------------------------------------------------
 #
 # The part of the network that the loop needs: the connections that asyncio opens.
@@ -298,8 +292,6 @@ class ConnectionFactory(Protocol):
     async def connect(self, factory: Factory, host: str, port: int, /) -> tuple[Any, Any]:
         """Do what ``loop.create_connection`` does. Raises OSError."""
 
-
-# --------------------------------------------------------------------------------------------------
 
 Ts = TypeVarTuple("Ts")
 
@@ -683,7 +675,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 #
 # A broker that loops within a step blocks its event loop: it sends no heartbeat and no answer. In a
 # simulation nothing else would end such a step, and the whole search would hang.
-
 
 STEP_S: Final = 20.0
 """The longest step allowed, in seconds of processor time. The longest sound steps, which are the

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextvars import Context, copy_context
 from random import Random
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 from simulation.loop import NO_PROCESS, PROCESS, Killed, SimulatedLoop, SimulatedProcess
 
@@ -28,7 +28,6 @@ from simulation.loop import NO_PROCESS, PROCESS, Killed, SimulatedLoop, Simulate
 # If a process dies, its kernel closes its ends of connections. If a host loses power, its ends
 # vanish silently, and the other ends stay half-open. A half-open end is reset when the host answers
 # its next segment, or when data has waited for ``RESET_AFTER_S``.
-
 
 # --- links ----------------------------------------------------------------------------------------
 #
@@ -44,18 +43,6 @@ class WaitingSender(Protocol):
 
 class NetworkLink:
     """One direction between two hosts."""
-
-    __slots__ = (
-        "_held",
-        "_last_message",
-        "_loop",
-        "_random",
-        "_waiting",
-        "base_s",
-        "cut",
-        "jitter_s",
-        "up",
-    )
 
     def __init__(self, loop: SimulatedLoop, random: Random, base_s: float, jitter_s: float) -> None:
         self.base_s = base_s
@@ -80,7 +67,7 @@ class NetworkLink:
     def message(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context
     ) -> None:
-        """Do what :meth:`simulation.network.network.SimulatedNetwork.delay` describes."""
+        """Do what :meth:`SimulatedNetwork.delay` describes."""
         if not self.up or self._held:
             self._held.append((callback, args, context))
             return
@@ -103,8 +90,6 @@ class NetworkLink:
             endpoint.send_again()
 
 
-# --------------------------------------------------------------------------------------------------
-
 Address: TypeAlias = tuple[str, int]
 
 EPHEMERAL_PORTS = 32_768
@@ -122,32 +107,6 @@ Segment: TypeAlias = bytes | None
 
 class TcpEndpoint(asyncio.Transport):
     """One end of a connection. It sends on one link, which it belongs to."""
-
-    __slots__ = (
-        "_arrival",
-        "_buffered",
-        "_closing",
-        "_context",
-        "_end_sent",
-        "_endpoints",
-        "_inbox",
-        "_is_forgotten",
-        "_link",
-        "_loop",
-        "_paused",
-        "_peer",
-        "_protocol",
-        "_reading",
-        "_reset",
-        "_timeout",
-        "_unacked",
-        "_unsent",
-        "_unsent_acks",
-        "active_at",
-        "local",
-        "process",
-        "remote",
-    )
 
     def __init__(
         self,
@@ -220,14 +179,8 @@ class TcpEndpoint(asyncio.Transport):
         self._protocol = protocol
         self._buffered = isinstance(protocol, asyncio.BufferedProtocol)
 
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        return cast(asyncio.BaseProtocol, self._protocol)
-
     def is_closing(self) -> bool:
         return self._closing
-
-    def is_reading(self) -> bool:
-        return self._reading and not self._closing
 
     def pause_reading(self) -> None:
         self._reading = False
@@ -237,9 +190,6 @@ class TcpEndpoint(asyncio.Transport):
             self._reading = True
             if self._inbox:
                 self._loop.call_soon(self._drain, context=self._context)
-
-    def get_write_buffer_size(self) -> int:
-        return self._unacked
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closing or self._end_sent or not data:
@@ -253,14 +203,6 @@ class TcpEndpoint(asyncio.Transport):
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         self.write(b"".join(list_of_data))
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def write_eof(self) -> None:
-        if not self._end_sent and not self._closing:
-            self._end_sent = True
-            self._send(None)
 
     def close(self) -> None:
         if not self._closing:
@@ -483,9 +425,6 @@ def _reset_by_peer() -> OSError:
     return ConnectionResetError("connection reset by peer")
 
 
-# --- hosts and links ------------------------------------------------------------------------------
-
-
 # --- sockets --------------------------------------------------------------------------------------
 #
 # Listening and accepted sockets, with the methods that the broker uses.
@@ -549,8 +488,6 @@ class AcceptedSocket:
     def close(self) -> None:
         self.endpoint.close_by_kernel()
 
-
-# --------------------------------------------------------------------------------------------------
 
 BASE_S = 0.0002
 JITTER_S = 0.0008
@@ -623,10 +560,6 @@ class SimulatedNetwork:
         """Heal every link."""
         for source, target in self._links:
             self.heal(source, target)
-
-    def is_cut(self, source: str, target: str) -> bool:
-        """Return whether the link is cut."""
-        return self.link(source, target).cut
 
     def set_latency(self, source: str, target: str, base_s: float, jitter_s: float) -> None:
         """Set the latency of a link from now on."""

@@ -71,9 +71,6 @@ def _end(outcome: RunOutcome) -> Iterator[str]:
         yield f"{outcome.virtual_s:9.3f} s  {outcome.violation}"
 
 
-# --------------------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class SearchResult:
     """The result of a search, so far or as a whole."""
@@ -183,7 +180,6 @@ def _search_in_process(
 # settings, the size of bursts, the duration of faults. All of this is repeated until nothing can be
 # removed. A plan counts as failing if it breaks the same invariant anywhere. Whether the cause is
 # the same is unknown.
-
 
 T = TypeVar("T")
 

@@ -18,10 +18,6 @@ are:
   or not.
 - **ProducerState/batch-out-of-sequence**: the batches of a producer are in its order, and none is
   missing between two of them.
-- **ListOffsets/wrong-offset-for-time**: a lookup by time returns the first record that is not
-  older.
-- **Admin/order-lost**: an order that was confirmed to an administrator is still carried out at the
-  end.
 """
 
 import asyncio
@@ -61,16 +57,11 @@ from simulation.model.log import BatchExtent, read_log
 from simulation.model.observer import ClusterObserver
 from simulation.model.partition import PartitionModel
 from simulation.plans.actions import (
-    AlterTopicOrder,
-    CreateTopicOrder,
-    DeleteTopicOrder,
     ProduceBatches,
 )
-from simulation.plans.plan import SimulationPlan
 from simulation.violation import Violation
 
 # --- convergence ----------------------------------------------------------------------------------
-
 
 SETTLE_S: Final = 120.0
 CHECK_INTERVAL_S: Final = 0.2
@@ -214,7 +205,6 @@ def _keeps_deleted_segments(replica: server.Partition) -> bool:
 
 
 # --- agreement of the brokers ---------------------------------------------------------------------
-
 
 AGREE_S: Final = 30.0
 """The time in which every broker learns the last change, in seconds. A controller receives ISR
@@ -368,11 +358,7 @@ async def check_no_request_state(cluster: JudgedCluster) -> None:
 
 # --- answers to clients ---------------------------------------------------------------------------
 
-
 ANSWER_S: Final = 30.0
-OFFSETS_BYTES_MAX: Final = 32 * 2**20
-"""More than ten times what the groups of any plan commit, including the slack between two
-compactions."""
 
 
 # --- the judge ------------------------------------------------------------------------------------
@@ -399,8 +385,6 @@ class ClusterJudge(SimulatedProducer):
         _check_acked_records(cluster, logs)
         _check_phantom_records(cluster, logs)
         _check_sequences(cluster, logs)
-        for tp, log in logs.items():
-            await self._check_lookups(cluster, tp, log)
         await self._check_groups(cluster)
         await check_metadata(self, cluster.observer, self.brokers)
         await check_settings(cluster.observer, cluster.hosted)
@@ -473,37 +457,6 @@ class ClusterJudge(SimulatedProducer):
                 "Replica/logs-differ", f"broker {leader} serves of {tp}: {error}"
             ) from error
         return [BatchExtent.of(batch) for batch in batches]
-
-    async def _check_lookups(
-        self, cluster: JudgedCluster, tp: TopicPartition, log: list[BatchExtent]
-    ) -> None:
-        if tp.topic == OFFSETS_TOPIC:
-            return  # coordinators still write to it, and retention deletes its segments
-        for timestamp, expected in lookup_times(log):
-            found = await self._time(tp, timestamp)
-            partition = cluster.observer.find(tp)
-            kept = partition is not None and expected >= partition.deleted_below
-            if kept and found != expected:
-                what = f"{tp}: the first record from {timestamp} ms on is at {expected}"
-                raise Violation(
-                    "ListOffsets/wrong-offset-for-time", f"{what}, and the leader answers {found}"
-                )
-
-    async def _time(self, tp: TopicPartition, timestamp: int) -> int:
-        """Return the offset for a time, or -1 if several questions gave no offset or no answer."""
-        found = -1
-        for _ in range(3):
-            try:
-                leader = await self.leader(tp)
-                if leader is not None:
-                    found = await list_offset(self, leader, tp, timestamp)
-            except Disconnected:
-                pass
-            if found >= 0:
-                break
-            self.forget(tp)
-            await asyncio.sleep(PAUSE_S)
-        return found
 
     # --- groups -------------------------------------------------------------------------------
 
@@ -685,72 +638,3 @@ def check_sequence(
                 f"and {expected} is next",
             )
         next_sequence[batch.producer] = batch.sequence + batch.count
-
-
-def lookup_times(log: Sequence[BatchExtent]) -> Iterator[tuple[int, int]]:
-    """Yield times to look up, with the expected offset: those of the second, the middle and the
-    last batch, and the millisecond before each.
-
-    All records of a batch have the same time here. The first batch is never an answer, because the
-    log start may be inside it. Times below 0 are not looked up, since they have another meaning
-    when batches have no timestamps.
-    """
-    if len(log) < 2:
-        return
-    for at in sorted({1, len(log) // 2, len(log) - 1}):
-        for timestamp in (log[at].timestamp, log[at].timestamp - 1):
-            expected = _first_from(log, timestamp)
-            if timestamp >= 0 and expected is not None and expected is not log[0]:
-                yield timestamp, expected.base
-
-
-def _first_from(log: Iterable[BatchExtent], timestamp: int) -> BatchExtent | None:
-    return next((extent for extent in log if extent.timestamp >= timestamp), None)
-
-
-# --- orders ---------------------------------------------------------------------------------------
-
-
-def check_orders(plan: SimulationPlan, observer: ClusterObserver, history: ClientHistory) -> None:
-    """Check that confirmed orders took effect. Raises Violation. Topics that the plan deletes or
-    alters are skipped."""
-    orders = [timed.action for timed in plan.actions]
-    deleted = {order.topic for order in orders if isinstance(order, DeleteTopicOrder)}
-    altered = {order.topic for order in orders if isinstance(order, AlterTopicOrder)}
-    for order in history.done:
-        if isinstance(order, CreateTopicOrder) and order.topic not in deleted | altered:
-            _check_created_settings(order, observer)
-    for name in sorted(history.extended.keys() - deleted):
-        present = len(observer.topics[name].partitions) if name in observer.topics else 0
-        if present < history.extended[name]:
-            ordered = history.extended[name]
-            raise Violation(
-                "Admin/order-lost", f"{name} should have {ordered} partitions, it has {present}"
-            )
-
-
-def _check_created_settings(order: CreateTopicOrder, observer: ClusterObserver) -> None:
-    present = observer.configs.get(order.topic, {})
-    if present != dict(order.config):
-        raise Violation(
-            "Admin/order-lost",
-            f"{order.topic} was created with {dict(order.config)}, and has the settings {present}",
-        )
-
-
-def check_offsets_log_size(observer: ClusterObserver, hosted: Hosted) -> None:
-    """Check the size of the offsets topic's logs. Raises Violation."""
-    for number, size in _offsets_sizes(observer, hosted):
-        if size > OFFSETS_BYTES_MAX:
-            raise Violation(
-                "Groups/offsets-log-unbounded", f"{OFFSETS_TOPIC}-{number} has {size:,} bytes"
-            )
-
-
-def _offsets_sizes(observer: ClusterObserver, hosted: Hosted) -> Iterator[tuple[int, int]]:
-    """Yield each partition number of ``__consumer_offsets`` with the size of a log, in bytes."""
-    topic = observer.topics.get(OFFSETS_TOPIC)
-    for number, partition in topic.partitions.items() if topic is not None else ():
-        for broker in partition.isr:
-            found = hosted(broker, TopicPartition(OFFSETS_TOPIC, number))
-            yield number, 0 if found is None else found.log.size

@@ -99,11 +99,6 @@ class Coordinator:
         return tuple(sorted(self._hosted))
 
     @property
-    def suspects(self) -> frozenset[TopicPartition]:
-        """The partitions whose replica here may have lost the end of its log."""
-        return frozenset(tp for tp, hosted in self._hosted.items() if hosted.is_suspect)
-
-    @property
     def counting(self) -> frozenset[BrokerId]:
         """The brokers whose queue sizes are pending."""
         return self._sender.waits_for

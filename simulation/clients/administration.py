@@ -69,7 +69,6 @@ class Administrator(SimulatedClient):
 
     def bind(self, partitions: Callable[[str], int]) -> "Administrator":
         self._partitions = partitions
-        self._requested = 0
         return self
 
     async def carry_out(self, order: Order, patience_s: float = ORDER_TIMEOUT_S) -> bool:
@@ -84,11 +83,6 @@ class Administrator(SimulatedClient):
             if error is not None and error not in RETRIABLE:
                 break
             await asyncio.sleep(PAUSE_S)
-        if error is ErrorCode.none:
-            self.history.done.append(order)
-            if isinstance(order, AddPartitionsOrder):
-                asked = max(self.history.extended[order.topic], self._requested)
-                self.history.extended[order.topic] = asked
         return error is ErrorCode.none
 
     async def _try(self, order: Order) -> ErrorCode | None:
@@ -122,10 +116,9 @@ class Administrator(SimulatedClient):
                 raise TypeError(f"no order: {order}")
 
     def _add(self, order: AddPartitionsOrder) -> CreatePartitionsRequest:
-        self._requested = self._partitions(order.topic) + len(order.replicas)
         topic = CreatePartitionsTopic(
             name=order.topic,
-            count=self._requested,
+            count=self._partitions(order.topic) + len(order.replicas),
             assignments=tuple(
                 CreatePartitionsAssignment(broker_ids=tuple(map(BrokerId, ids)))
                 for ids in order.replicas

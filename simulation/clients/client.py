@@ -118,7 +118,6 @@ class SimulatedClient:
 #
 # All of them raise Disconnected.
 
-
 EARLIEST: Final = -2
 LATEST: Final = -1
 
@@ -214,7 +213,6 @@ async def offsets_of(
 # --- requests about consumer groups ---------------------------------------------------------------
 #
 # They come from members, from tools without a member, and with a false identity.
-
 
 SESSION_MS: Final = 3_000
 GROUP: Final = 0

@@ -23,7 +23,6 @@ from simulation.clients.client import (
     CALL_S,
     EARLIEST,
     PAUSE_S,
-    SESSION_MS,
     GroupMembership,
     SimulatedClient,
     end_offset,
@@ -31,7 +30,7 @@ from simulation.clients.client import (
     list_offset,
     offsets_of,
 )
-from simulation.model.clients import AnswersModel, GenerationsModel, RequestContext
+from simulation.model.clients import AnswersModel
 from simulation.model.history import ClientHistory, SentCommit
 from simulation.plans.actions import CommitMany, Consume
 
@@ -92,8 +91,6 @@ class SimulatedCommitter(SimulatedClient):
             await asyncio.sleep(PAUSE_S)
 
 
-# --------------------------------------------------------------------------------------------------
-
 R = TypeVar("R", bound=Response)
 
 REBALANCE_MS: Final = 4_000
@@ -110,7 +107,7 @@ class SimulatedMember(SimulatedClient):
     """One member of a group.
 
     ``partitions`` returns the number of partitions of a topic, and ``topic_ids`` its id. The
-    answers that the member gets go to ``answers`` and ``group_answers``.
+    records that the member reads go to ``answers``.
     """
 
     def __init__(
@@ -123,14 +120,12 @@ class SimulatedMember(SimulatedClient):
         partitions: Callable[[str], int],
         topic_ids: Callable[[str], object],
         answers: AnswersModel,
-        group_answers: GenerationsModel,
     ) -> None:
         super().__init__(name, brokers, history)
         self._work = work
         self._partitions = partitions
         self._topic_ids = topic_ids
         self._answers = answers
-        self._group_answers = group_answers
         self._has_slept = not work.pause_once_ms
         self._rejoin_at: list[float] = []
         self._member_id = ""
@@ -231,7 +226,6 @@ class SimulatedMember(SimulatedClient):
     async def _join(self) -> dict[TopicPartition, int]:
         """Join the group, and return the position of each assigned partition."""
         request = self._join_request()
-        context, now = self._request_context(), asyncio.get_running_loop().time()
         joined = await self._ask_coordinator(request, CALL_S + REBALANCE_MS / 1000)
         if joined.error_code is ErrorCode.member_id_required:
             self._member_id = joined.member_id
@@ -240,11 +234,7 @@ class SimulatedMember(SimulatedClient):
         if joined.error_code is not ErrorCode.none:
             raise Rejoin(joined.error_code.name)
         self._member_id, self._generation = joined.member_id, joined.generation_id
-        self._request_accepted(context, now)
         self.history.count("group: joined")
-        shown = () if joined.skip_assignment else joined.members
-        members = frozenset(member.member_id for member in shown)
-        self._group_answers.joined(self._work.group, self._generation, members, context)
         return await self._committed(await self._sync(joined))
 
     def _join_request(self) -> JoinGroupRequest:
@@ -268,25 +258,16 @@ class SimulatedMember(SimulatedClient):
             client.subscription(name, self._work.topic, name.encode() + reads) for name in names
         )
 
-    def _request_context(self) -> RequestContext:
-        assert self._coordinator is not None
-        return self._group_answers.request_context(
-            self._work.group, self._coordinator, self._member_id
-        )
-
     async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         members = sorted(() if joined.skip_assignment else (m.member_id for m in joined.members))
         shares: dict[str, list[int]] = {member: [] for member in members}
         for number in range(self._partitions(self._work.topic) if members else 0):
             shares[members[number % len(members)]].append(number)
-        context, now = self._request_context(), asyncio.get_running_loop().time()
         assignments = {member: json.dumps(shares[member]).encode() for member in members}
         synced = await self._ask_coordinator(
             client.sync(self._membership, assignments, self._work.instance)
         )
         self._check_error(synced.error_code)
-        self._request_accepted(context, now)
-        self._group_answers.synced(self._work.group, self._generation)
         self._reads = json.loads(synced.assignment or b"[]")
         return [TopicPartition(self._work.topic, number) for number in self._reads]
 
@@ -328,12 +309,11 @@ class SimulatedMember(SimulatedClient):
 
     async def _check_end(self, tp: TopicPartition) -> None:
         leader = await self.leader(tp)
-        if leader is None:
-            return
-        read_end = self._answers.read_end(tp)
-        end, epoch = await end_offset(self, leader, tp)
-        if end >= 0:
-            self._answers.end_answered(tp, leader, epoch, end, read_end)
+        if leader is not None:
+            read_end = self._answers.read_end(tp)
+            end, epoch = await end_offset(self, leader, tp)
+            if end >= 0:
+                self._answers.end_answered(tp, leader, epoch, end, read_end)
 
     async def _commit(self, positions: dict[TopicPartition, int]) -> None:
         now = asyncio.get_running_loop().time()
@@ -345,7 +325,6 @@ class SimulatedMember(SimulatedClient):
         if not commits:
             return
         self.history.commits.extend(commits)
-        context = self._request_context()
         offsets = {commit.tp.partition: commit.offset for commit in commits}
         request = client.commit(
             self._membership, self._work.topic, offsets, "", self._work.instance
@@ -355,24 +334,9 @@ class SimulatedMember(SimulatedClient):
         for commit in commits:
             commit.answer = errors[commit.tp.partition]
             self.history.count(f"commit: {commit.answer.name}")
-            if commit.answer is ErrorCode.none:
-                self._group_answers.committed(self._work.group, self._generation, context)
         for error in errors.values():
             self._check_error(error)
-        self._request_accepted(context, now)
 
     async def _heartbeat(self) -> None:
         request = client.heartbeat(self._membership, self._work.instance)
-        context, now = self._request_context(), asyncio.get_running_loop().time()
         self._check_error((await self._ask_coordinator(request)).error_code)
-        self._request_accepted(context, now)
-
-    def _request_accepted(self, context: RequestContext, asked_at: float) -> None:
-        self._group_answers.request_accepted(
-            self._work.group,
-            self._member_id,
-            context,
-            session_s=SESSION_MS / 1000,
-            asked_at=asked_at,
-            answered_at=asyncio.get_running_loop().time(),
-        )

@@ -33,7 +33,6 @@ from simulation.plans.actions import ProduceBatches
 #
 # Record batches as clients encode them.
 
-
 _CRC_AT: Final = 17
 _CRC_FROM: Final = 21
 _FIRST_TIMESTAMP_AT: Final = 27
@@ -107,7 +106,6 @@ def _moment(timestamp_ms: int) -> TZAwareMicros:
 
 # --- producers ------------------------------------------------------------------------------------
 
-
 # --- batches in flight ----------------------------------------------------------------------------
 #
 # The batches of an idempotent producer that have a sequence number and no answer yet.
@@ -150,8 +148,6 @@ class Window:
         self._flights = deque(known for known, error in pairs if error is not ErrorCode.none)
 
 
-# --------------------------------------------------------------------------------------------------
-
 DELIVERY_S: Final = 15.0
 """The time for which a producer tries to deliver a batch, in seconds."""
 
@@ -174,11 +170,10 @@ class SimulatedProducer(SimulatedClient):
     Args:
         topic_ids: A function that returns the id of the topic that has a name now, as far as the
             world knows.
-        consumed: The model that learns of each send and its broker. It also learns of each batch
-            whose sequence number was rejected although the producer's earlier batches were acked.
-        ahead_ms: How far its clock is ahead of the others. None means that it sends no timestamps,
-            unless it is idempotent. A producer that was last heard of at time -1 is forgotten, as
-            by Kafka, at the next check of ``producer.id.expiration.ms``.
+        answers: The model that learns of each producer id.
+        clock_offset_ms: How far its clock is ahead of the others. None means that it sends no
+            timestamps, unless it is idempotent. A producer that was last heard of at time -1 is
+            forgotten, as by Kafka, at the next check of ``producer.id.expiration.ms``.
     """
 
     def __init__(
@@ -200,8 +195,6 @@ class SimulatedProducer(SimulatedClient):
         self._values = 0
         self._producer = NO_PRODUCER
         self._sequences: dict[TopicPartition, int] = {}
-        self._topic_of_sequences: dict[TopicPartition, object] = {}
-        """The id of the topic for which the sequence numbers of a partition began."""
         self._locks: dict[TopicPartition, asyncio.Lock] = {}
 
     async def produce(self, work: ProduceBatches) -> None:
@@ -229,8 +222,6 @@ class SimulatedProducer(SimulatedClient):
         producer, sequence = self._producer, self._sequences.get(tp, 0)
         sent, batch = self._flight(tp, ACKS_ALL, count, (*producer, sequence))
         error = await self._send((sent, batch))
-        if error in LOST_PRODUCER:
-            self._sequence_rejected(sent)
         if error is ErrorCode.none:
             if self._producer == producer:
                 self._sequences[tp] = sequence + count
@@ -293,19 +284,9 @@ class SimulatedProducer(SimulatedClient):
         """
         oldest, _ = window.flights[0]
         if errors[0] in LOST_PRODUCER:
-            self._sequence_rejected(oldest)
             return True
         left = errors[0] is not ErrorCode.none
         return left and _now() >= oldest.sent_at + DELIVERY_S
-
-    def _sequence_rejected(self, sent: SentBatch) -> None:
-        """Report a rejected sequence number, unless the topic was recreated meanwhile.
-
-        In a new topic, a retry of a batch that the former one has is new, and the other batches of
-        the former one are missing.
-        """
-        if self._topic_of_sequences.get(sent.tp) == sent.topic_id:
-            self._answers.sequence_rejected(sent)
 
     async def _request_producer_id(self) -> bool:
         try:
@@ -317,7 +298,6 @@ class SimulatedProducer(SimulatedClient):
         self._answers.id_given(response.producer_id)
         self._producer = (response.producer_id, response.producer_epoch)
         self._sequences.clear()
-        self._topic_of_sequences.clear()
         return True
 
     # --- batches ------------------------------------------------------------------------------
@@ -338,7 +318,6 @@ class SimulatedProducer(SimulatedClient):
             sequence=producer[2],
         )
         self.history.sent.append(sent)
-        self._topic_of_sequences.setdefault(tp, sent.topic_id)
         return sent, batch
 
     async def _send(self, flight: Flight) -> ErrorCode | None:
@@ -363,8 +342,6 @@ class SimulatedProducer(SimulatedClient):
         leader = await self.leader(sent.tp)
         if leader is None:
             return ErrorCode.leader_not_available
-        sent.sent_to = leader
-        self._answers.sending(sent)
         data = PartitionProduceData(index=sent.tp.partition, records=bytes(batch.raw))
         request = ProduceRequest(
             version=8,

@@ -31,7 +31,6 @@ from ackproof.broker.wire.batch import HEADER_BYTES
 # A sync that fails may drop the data, as Linux does. Processes still see the data, and the next
 # sync succeeds. The data is gone when the page cache is.
 
-
 SECTOR = 512
 
 
@@ -195,7 +194,6 @@ def _apply(entries: dict[str, Node], names: dict[str, Node | None]) -> None:
 
 # --- the disk -------------------------------------------------------------------------------------
 
-
 UNLIMITED_BYTES = 2**40
 
 PARTIAL_WRITE_RATE = 0.02
@@ -286,12 +284,6 @@ class SimulatedDisk:
         """
         opened = [self._directory(each) for each in directories if self.is_directory(each)]
         self._corrupted = frozenset(file for each in opened for file in each.files())
-
-    def flip_bit(self, path: Path, byte: int, bit: int) -> None:
-        """Flip one bit of a file permanently."""
-        node = self._find(path)
-        assert isinstance(node, MemoryFile)
-        node.data[byte] ^= 1 << bit
 
     @property
     def has_dropped_data(self) -> bool:

@@ -9,13 +9,10 @@
   (``offsets.commit.required.acks=-1``).
 - **Groups/answered-before-stored**: no commit or assignment is confirmed before it is stored. An
   offset that could not be stored is not committed.
-- **Groups/live-member-removed**: a member that was heard from within its session stays a member.
-  Sessions start again when groups are loaded.
 - **Groups/no-rebalance-after-leave**: when a member leaves a stable group, the others join again.
-- **Groups/join-not-answered**: a JoinGroup is answered within the rebalance timeout.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -23,12 +20,9 @@ from weakref import WeakKeyDictionary
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.events import (
-    Answer,
     Commit,
     Effect,
     Event,
-    Heartbeat,
-    Join,
     Leave,
     OffsetsAnswer,
     Request,
@@ -62,9 +56,6 @@ from simulation.model.log import batches_of
 from simulation.model.partition import PartitionModel
 from simulation.violation import Violation
 
-TICK_DELAY_MS: Final = 1_500
-"""The largest delay with which a coordinator may notice that a time is over, including the wait for
-new members."""
 DIFFERS_FROM_LOG: Final = "Groups/differ-from-log"
 
 
@@ -88,28 +79,12 @@ class _Loaded:
     epoch: int
     log_start: int
     generations: dict[str, Generation]
-    """The time of the last accepted request of each member, in ms, by group and member id."""
-    last_contact: dict[tuple[str, str], float]
-    """The time in ms of the last accepted word of each member, by group and member id."""
-    stable: Mapping[str, Mapping[str, int]]
-    """The groups that were stable before the step: their members' session timeouts in ms."""
+    stable: Mapping[str, Set[str]]
+    """The members of the groups that were stable before the step."""
     requests: dict[int, Request] = field(default_factory=dict)
     storing: dict[int, Records] = field(default_factory=dict)
     undetermined: set[str] = field(default_factory=set)
     """Groups with a record that could not be stored in time, and may be in the log."""
-
-
-def deleted_groups(effects: Iterable[Effect]) -> Iterator[str]:
-    """Yield the groups whose deletion is stored by these effects.
-
-    As in Kafka, a group that all members have left without a commit is deleted at the next check
-    (``cleanupGroupMetadata``), and its generations begin at 1 again.
-    """
-    for effect in effects:
-        if isinstance(effect, Store):
-            for key, value in effect.records:
-                if isinstance(key, GroupMetadataKey) and value is None:
-                    yield key.group
 
 
 class GroupsModel:
@@ -118,19 +93,13 @@ class GroupsModel:
     def __init__(self) -> None:
         self._loaded: WeakKeyDictionary[GroupShard, _Loaded] = WeakKeyDictionary()
 
-    def loaded(self, broker: int, shard: GroupShard, now: float) -> None:
+    def loaded(self, broker: int, shard: GroupShard) -> None:
         """Judge the groups that a coordinator begins with. Raises Violation."""
         partition, known = shard.partition, shard.groups.by_id
         self._loaded[shard] = _Loaded(
             epoch=partition.replica.leader_epoch,
             log_start=partition.log.log_start_offset,
-            generations={
-                name: Generation(
-                    group.generation, {m.member_id: m.assignment for m in group.members}
-                )
-                for name, group in known.items()
-            },
-            last_contact={(name, m.member_id): now for name in known for m in known[name].members},
+            generations={name: Generation.of(group) for name, group in known.items()},
             stable=_stable(shard.groups),
         )
         stored = stored_in(partition.log)
@@ -153,8 +122,6 @@ class GroupsModel:
             elif isinstance(effect, Respond):
                 self._answered(shard.groups, loaded, event, effect)
         if isinstance(event, Tick):
-            _check_sessions(shard.groups, loaded, event)
-            _check_joins(loaded, event)
             _check_log_start(shard, loaded)
         if isinstance(event, Tick | Leave):
             _check_rebalances(shard.groups, loaded)
@@ -181,9 +148,6 @@ class GroupsModel:
 
     def _answered(self, groups: Groups, loaded: _Loaded, event: Event, effect: Respond) -> None:
         request, answer = loaded.requests.pop(effect.request, None), effect.answer
-        if isinstance(request, Heartbeat | Sync | Commit) and _is_accepted(answer):
-            # A request that had to wait counts from when it was sent.
-            loaded.last_contact[request.group, request.member_id] = request.at.now
         if isinstance(request, Commit) and isinstance(answer, OffsetsAnswer):
             kept = [tp for tp, error in answer.partitions.items() if error is ErrorCode.none]
             if kept and not (isinstance(event, Stored) and event.error is ErrorCode.none):
@@ -197,9 +161,9 @@ class GroupsModel:
             _check_assignment(number, request, answer, loaded.generations.get(request.group))
 
 
-def _stable(groups: Groups) -> Mapping[str, Mapping[str, int]]:
+def _stable(groups: Groups) -> Mapping[str, Set[str]]:
     return {
-        name: {member.member_id: member.session_timeout_ms for member in group.members}
+        name: {member.member_id for member in group.members}
         for name, group in groups.by_id.items()
         if group.state is GroupState.STABLE
     }
@@ -227,47 +191,15 @@ def _check_assignment(
         raise Violation("Groups/answered-before-stored", f"group {request.group}: {what}")
 
 
-def _is_accepted(answer: Answer) -> bool:
-    if isinstance(answer, OffsetsAnswer) and answer.error is ErrorCode.none:
-        return all(error is ErrorCode.none for error in answer.partitions.values())
-    return answer.error is ErrorCode.none
-
-
-def _check_sessions(groups: Groups, loaded: _Loaded, event: Tick) -> None:
-    """Check that at a tick a member leaves a stable group only because its session is over."""
-    for name, sessions in loaded.stable.items():
-        group = groups.by_id.get(name)
-        for member_id, session_ms in sessions.items():
-            last_contact = loaded.last_contact.get((name, member_id))
-            if last_contact is None or (group is not None and member_id in group.members):
-                continue
-            silent_ms = event.at.now - last_contact
-            if silent_ms < session_ms:
-                what = f"{member_id} was silent for {silent_ms:.0f} of {session_ms} ms"
-                raise Violation(
-                    "Groups/live-member-removed", f"group {name}: {what}, and its session is over"
-                )
-
-
 def _check_rebalances(groups: Groups, loaded: _Loaded) -> None:
-    for name, sessions in loaded.stable.items():
+    for name, members in loaded.stable.items():
         group = groups.by_id.get(name)
         if group is None or group.state is not GroupState.STABLE:
             continue
-        gone = sorted(sessions.keys() - {member.member_id for member in group.members})
+        gone = sorted(members - {member.member_id for member in group.members})
         if gone:
             what = f"{gone} are gone, and no other member is given what they read"
             raise Violation("Groups/no-rebalance-after-leave", f"group {name} is stable: {what}")
-
-
-def _check_joins(loaded: _Loaded, event: Tick) -> None:
-    joins = [request for request in loaded.requests.values() if isinstance(request, Join)]
-    limit_ms = max((join.rebalance_timeout_ms for join in joins), default=0) + TICK_DELAY_MS
-    for request in joins:
-        waited_ms = event.at.now - request.at.now
-        if waited_ms > limit_ms:
-            what = f"group {request.group}: a JoinGroup has waited for {waited_ms:.0f} ms"
-            raise Violation("Groups/join-not-answered", f"{what}, the limit is {limit_ms}")
 
 
 def _check_failed_store(groups: Groups, stored: Records) -> None:

@@ -4,13 +4,11 @@ A client's view is not taken as true. :mod:`simulation.verdict` compares the his
 guarantees.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.types import TopicPartition
-from simulation.plans.actions import Order
 from simulation.plans.coverage import CLIENT, Coverage
 
 
@@ -33,11 +31,6 @@ class SentBatch:
     """The sequence number of its first record, or -1 if its producer is not idempotent."""
     offset: int | None = None
     """The acknowledged offset. None means that it was not acknowledged, or was sent with acks=0."""
-    sent_to: int = -1
-    """The broker to which it was sent last."""
-    sent_to_epoch: int | None = None
-    """The epoch in which that broker led. None means that it did not lead, or had not learned that
-    it does."""
 
     @property
     def idempotent(self) -> bool:
@@ -64,10 +57,6 @@ class ClientHistory:
 
     sent: list[SentBatch] = field(default_factory=list)
     commits: list[SentCommit] = field(default_factory=list)
-    done: list[Order] = field(default_factory=list)
-    """The orders of administrators that were confirmed."""
-    extended: Counter[str] = field(default_factory=Counter)
-    """The confirmed number of partitions of each topic that was extended."""
     coverage: Coverage = field(default_factory=Coverage)
 
     def count(self, what: str) -> None:

@@ -6,7 +6,7 @@ handled by the broker.
 
 import contextlib
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet
@@ -15,9 +15,6 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.config import BrokerConfig, TopicConfig
 from ackproof.broker.controller.cluster import PartitionState
-from ackproof.broker.coordination.coordinator import Coordinator
-from ackproof.broker.coordination.events import Event as CoordinatorEvent
-from ackproof.broker.coordination.events import Result, Written
 from ackproof.broker.invariants import BrokenInvariant
 from ackproof.broker.replication.events import (
     Append,
@@ -62,9 +59,6 @@ from simulation.violation import Violation
 #   it. With another epoch, clients would take the right answer, a moment later, for an older one
 #   (KIP-320).
 
-
-CLUSTER: Final = "/cluster/id"
-CONTROLLER: Final = "/controller"
 BROKERS: Final = "/config/brokers/"
 ALL: Final = "<default>"
 
@@ -112,7 +106,6 @@ def check_reported_leaders(answer: MetadataResponse, ever_led: Container[LeaderT
 
 # --- cluster --------------------------------------------------------------------------------------
 
-
 NO_ROLE = (Role.OFFLINE, -1)
 UNREAD = (None, 0)
 
@@ -152,10 +145,6 @@ class ClusterObserver:
         self.controller_epoch = ControllerEpoch(0)
         self.registered: dict[int, int] = {}
         """The transaction of each broker's last registration, which is its epoch."""
-        self.group_ends: Counter[str] = Counter()
-        """The number of times each group was deleted."""
-        self.pause_changed_at: dict[int, float] = {}
-        """The time at which each broker was last paused or resumed."""
         self.unclean: set[str] = set()  # topics that allow elections outside the ISR
         self.flushes = storage.FlushTracker()
         self.controllers = ControllersModel()
@@ -176,17 +165,10 @@ class ClusterObserver:
         outcome of an ISR change, do not concern hosted replicas."""
         self._roles: WeakKeyDictionary[Partition, tuple[Role, int]] = WeakKeyDictionary()
         """The role and leader epoch of each replica after its last step."""
-        self._suspects: WeakKeyDictionary[Coordinator, frozenset[TopicPartition]] = (
-            WeakKeyDictionary()
-        )
 
     def note(self, what: str) -> None:
         """Add a line to the narrative."""
         self.notes.append((self._now(), what))
-
-    def pause_changed(self, broker: int) -> None:
-        """Note that a broker was paused or resumed. Its timers did not run until now."""
-        self.pause_changed_at[broker] = self._now()
 
     @contextlib.contextmanager
     def violations_end_run(self) -> Iterator[None]:
@@ -202,19 +184,6 @@ class ClusterObserver:
             if not topic.is_being_deleted:
                 for number, partition in topic.partitions.items():
                     yield TopicPartition(name, number), partition
-
-    def epoch_led_by(self, broker: int, tp: TopicPartition) -> int | None:
-        """Return the epoch in which ``broker`` leads, both by ZooKeeper and by its own knowledge.
-
-        None means that it does not lead, or does not know the latest election. Its answers are
-        excused then.
-        """
-        partition, hosted = self.find(tp), self._hosted.get((broker, tp))
-        if partition is None or partition.state is None or hosted is None:
-            return None
-        state = partition.state
-        knows = hosted.replica.leader_epoch == state.leader_epoch
-        return state.leader_epoch if state.leader == broker and knows else None
 
     def hosted(self, broker: int, tp: TopicPartition) -> Partition | None:
         """Return the replica that was last hosted there. Each process of the broker has a new
@@ -529,21 +498,6 @@ class ClusterObserver:
         ):
             return None
         return topic.partitions.get(hosted.tp.partition)
-
-    # --- coordinators -----------------------------------------------------------------------
-
-    def coordinator_stepped(self, coordinator: Coordinator, event: CoordinatorEvent) -> None:
-        """Judge a step of a broker without a controller. Raises Violation.
-
-        **Isr/suspicion-forgotten**: a replica that its broker suspects, because the broker did not
-        end in order, stays suspect until its removal from the ISR is written.
-        """
-        before = self._suspects.get(coordinator, frozenset())
-        now = self._suspects[coordinator] = frozenset(coordinator.suspects)
-        trusted = sorted(before - now)
-        if isinstance(event, Written) and event.result is not Result.DONE and trusted:
-            what = f"{trusted[0]} is no longer suspect, and the outcome of the write is"
-            raise Violation("Isr/suspicion-forgotten", f"{what} {event.result.name}")
 
 
 class SelfChecking(Protocol):

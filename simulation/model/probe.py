@@ -27,7 +27,6 @@ from simulation.loop import SimulatedProcess
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import BrokerNode
 from simulation.model import storage
-from simulation.model.groups import deleted_groups
 from simulation.model.observer import ClusterObserver, assert_invariants, check_reported_leaders
 from simulation.model.storage import CleanShutdowns
 from simulation.plans.coverage import (
@@ -109,10 +108,9 @@ class BrokerProbe(Probe):
         self._judge(storage.check_new_log, self._disk, logs, tp, log)
 
     def log_appended(
-        self, log: PartitionLog, begin: int, batches: Sequence[RecordBatch], now_ms: int
+        self, log: PartitionLog, begin: int, _batches: Sequence[RecordBatch], now_ms: int
     ) -> None:
         """Judge an append."""
-        self._judge(storage.check_appended_batches, log, batches)
         self._judge(self._observer.flushes.appended, log, begin, now_ms)
 
     def log_discarded(self, log: PartitionLog) -> None:
@@ -184,25 +182,22 @@ class BrokerProbe(Probe):
 
     def coordinator_stepped(
         self,
-        coordinator: Coordinator,
+        _coordinator: Coordinator,
         event: CoordinatorEvent,
         effects: Sequence[CoordinatorEffect],
     ) -> None:
-        """Judge a step without a controller."""
+        """Count a step without a controller."""
         self._count((COORDINATION_EVENT, COORDINATION_EFFECT), event, effects)
-        self._judge(self._observer.coordinator_stepped, coordinator, event)
 
     def groups_loaded(self, shard: GroupShard) -> None:
         """Judge the groups that a coordinator begins with."""
-        now = self._node.clock.now()
-        self._judge(self._observer.groups.loaded, self._node.id, shard, now)
+        self._judge(self._observer.groups.loaded, self._node.id, shard)
 
     def groups_stepped(
         self, shard: GroupShard, event: GroupEvent, effects: Sequence[GroupEffect]
     ) -> None:
         """Judge a step of a coordinator of groups."""
         self._count((GROUP_EVENT, GROUP_EFFECT), event, effects)
-        self._observer.group_ends.update(deleted_groups(effects))
         self._judge(assert_invariants, shard.groups)
         self._judge(self._observer.groups.stepped, shard, event, effects)
 

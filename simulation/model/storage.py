@@ -9,7 +9,6 @@
   follower truncates by them (KIP-101).
 - **Log/timestamp-of-no-batch**: the greatest timestamp of a log is that of one of its batches.
   Retention and searches by time depend on it.
-- **Log/corrupt-batch-appended**: every appended batch has the checksum that it names.
 - **Log/new-start-unsynced**: a log that was deleted and started again begins at the same offset
   after a power failure.
 - **Log/new-log-knows-former-topic**: a new log knows nothing of a former topic of the same name,
@@ -24,7 +23,7 @@
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -52,7 +51,7 @@ from ackproof.broker.log.segment import LOG_SUFFIX
 from ackproof.broker.replication.replica import Replica
 from ackproof.broker.server.replication.partition import Partition
 from ackproof.broker.types import Offset, ProducerId, TopicPartition
-from ackproof.broker.wire.batch import CorruptBatch, RecordBatch, parse_batch, parse_batches
+from ackproof.broker.wire.batch import parse_batches
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import BrokerNode
 from simulation.model.log import BatchExtent, ModelLog, durable_batches
@@ -68,7 +67,6 @@ from simulation.violation import Violation
 # batches of each producer with sequence numbers, offsets and times (KIP-98), as its batches have
 # them. If a truncated batch were still remembered, its retry would be acknowledged without being
 # appended. If an existing batch were not remembered, its retry would be appended again.
-
 
 DIFFERS_FROM_LOG: Final = "ProducerState/differs-from-log"
 NO_PRODUCER: Final = -1
@@ -180,7 +178,6 @@ def _sent(extents: Iterable[BatchExtent], start: int) -> Iterator[tuple[Producer
 
 # --- logs and checkpoints -------------------------------------------------------------------------
 
-
 NO_TIMESTAMP: Final = -1
 UNLIMITED: Final = -1
 
@@ -266,7 +263,7 @@ def _drop_from(waiting: deque[_Append], end: int) -> None:
         waiting.append(waiting.pop()._replace(end=end))
 
 
-# --- epochs, times, batches ---------------------------------------------------------------------
+# --- epochs and times --------------------------------------------------------------------------
 
 
 def check_epochs(where: str, log: PartitionLog, read: ModelLog, *, deleted: int) -> None:
@@ -317,17 +314,6 @@ def check_timestamps(where: str, log: PartitionLog, read: ModelLog) -> None:
     if log.segment_base_offsets[0] == log.log_start_offset and log.max_timestamp != youngest:
         what = f"the log's greatest timestamp is said to be {log.max_timestamp} ms, and is"
         raise Violation("Log/timestamp-of-no-batch", f"{where}: {what} {youngest} ms")
-
-
-def check_appended_batches(log: PartitionLog, batches: Sequence[RecordBatch]) -> None:
-    """Judge appended batches; raises Violation."""
-    for batch in batches:
-        try:
-            parse_batch(batch.raw)
-        except CorruptBatch as error:
-            raise Violation(
-                "Log/corrupt-batch-appended", f"{log.directory.name} accepts it: {error}"
-            ) from error
 
 
 # --- beginnings and ends ------------------------------------------------------------------------

@@ -80,11 +80,6 @@ def table(coverage: Coverage) -> Table:
     return shown
 
 
-def never_seen(coverage: Coverage) -> list[tuple[str, str]]:
-    """Return the expected events that never happened."""
-    return [what for what in expected(coverage) if not coverage[what]]
-
-
 def _lines(coverage: Coverage) -> Iterator[tuple[tuple[str, str], int]]:
     wanted = expected(coverage)
     categories = list(dict.fromkeys(category for category, _ in (*wanted, *sorted(coverage))))

@@ -10,18 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from random import Random
 from typing import Any, Final, Literal
 
-from simulation.plans.actions import (
-    Action,
-    Consume,
-    CreateTopicOrder,
-    DeposeController,
-    Isolate,
-    ProduceBatches,
-    ReassignOrder,
-    SlowZooKeeper,
-    Target,
-    Timed,
-)
+from simulation.plans import actions as act
 from simulation.plans.plan import SimulationPlan
 
 TOPIC: Final = "k0"
@@ -138,14 +127,15 @@ def _placed(number: int) -> Any:
 
 ONE, TWO, THREE, FOUR, FIVE = (_placed(number) for number in range(5))
 """The numbers of brokers. The topic has its replicas on the first three."""
-FIRST, SECOND, LAST, SPARE, OTHER = (Target(broker=each) for each in (ONE, TWO, THREE, FOUR, FIVE))
-LEADER, FOLLOWER, STRAGGLER = (
-    Target(role="leader", topic=TOPIC),
-    Target(role="follower", topic=TOPIC),
-    Target(role="straggler", topic=TOPIC),
+FIRST, SECOND, LAST, SPARE, OTHER = (
+    act.Target(broker=each) for each in (ONE, TWO, THREE, FOUR, FIVE)
 )
-CONTROLLER: Final = Target(role="controller")
-ANY_REPLICA: Final = Target(broker=one_of(ONE, TWO, THREE))
+LEADER, FOLLOWER, STRAGGLER = (
+    act.Target(role="leader", topic=TOPIC),
+    act.Target(role="follower", topic=TOPIC),
+    act.Target(role="straggler", topic=TOPIC),
+)
+CONTROLLER: Final = act.Target(role="controller")
 BESIDE: Any = Drawn(lambda drawing: drawing.beside)
 """The producer beside a numbered one."""
 
@@ -153,46 +143,46 @@ BESIDE: Any = Drawn(lambda drawing: drawing.beside)
 # --- actions --------------------------------------------------------------------------------------
 
 
-def topic(*replicas: tuple[Any, ...], name: str = TOPIC, **config: str) -> CreateTopicOrder:
+def topic(*replicas: tuple[Any, ...], name: str = TOPIC, **config: str) -> act.CreateTopicOrder:
     """Return a topic, with one partition on the first three brokers unless they are given."""
     given = tuple((key.replace("_", "."), value) for key, value in config.items())
-    return CreateTopicOrder(topic=name, replicas=replicas or ((ONE, TWO, THREE),), config=given)
+    return act.CreateTopicOrder(topic=name, replicas=replicas or ((ONE, TWO, THREE),), config=given)
 
 
-def produce(acks: Any, batches: Any = 1, **others: Any) -> ProduceBatches:
+def produce(acks: Any, batches: Any = 1, **others: Any) -> act.ProduceBatches:
     """Return batches of one record by the first producer, unless said otherwise."""
     defaults = {"producer": 0, "partition": 0, "records": 1, "pause_ms": 0, **others}
-    return ProduceBatches(topic=TOPIC, acks=acks, batches=batches, **defaults)
+    return act.ProduceBatches(topic=TOPIC, acks=acks, batches=batches, **defaults)
 
 
-def burst(batches: int, pause_ms: int) -> ProduceBatches:
+def burst(batches: int, pause_ms: int) -> act.ProduceBatches:
     """Return batches of a numbered producer with five in flight, the maximum of Kafka's clients
     (``max.in.flight.requests.per.connection``)."""
     return produce(-1, batches, pause_ms=pause_ms, in_flight=5)
 
 
-def every(at_ms: Any, pause_ms: int, count: int, action: Action) -> Steps:
+def every(at_ms: Any, pause_ms: int, count: int, action: act.Action) -> Steps:
     """Return an action that is repeated, with separate draws each time."""
     return tuple((at_ms + pause_ms * number, action) for number in range(count))
 
 
 def cut(
-    target: Target, peer: Target | None, direction: str, for_ms: Any, **others: bool
-) -> Isolate:
+    target: act.Target, peer: act.Target | None, direction: str, for_ms: Any, **others: bool
+) -> act.Isolate:
     """Return a cut between brokers alone, unless said otherwise."""
     cut_direction: Any = direction
     links: Any = {"clients": False, "zookeeper": False, **others}
-    return Isolate(target=target, peer=peer, direction=cut_direction, for_ms=for_ms, **links)
+    return act.Isolate(target=target, peer=peer, direction=cut_direction, for_ms=for_ms, **links)
 
 
-def cut_apart(target: Target, peer: Target, for_ms: Any) -> Isolate:
+def cut_apart(target: act.Target, peer: act.Target, for_ms: Any) -> act.Isolate:
     """Return a cut of two brokers from each other for a while."""
     return cut(target, peer, "both", for_ms)
 
 
-def move(*replicas: Any, name: str = TOPIC) -> ReassignOrder:
+def move(*replicas: Any, name: str = TOPIC) -> act.ReassignOrder:
     """Return an order to move the partition. The first broker becomes the preferred leader."""
-    return ReassignOrder(topic=name, partition=0, replicas=replicas)
+    return act.ReassignOrder(topic=name, partition=0, replicas=replicas)
 
 
 # --- a row in a plan ------------------------------------------------------------------------------
@@ -213,9 +203,11 @@ def with_scenario(plan: SimulationPlan, rng: Random, scenario: Scenario) -> Simu
         lag_ms = scenario.zookeeper_lag_ms
         plan = replace(plan, zookeeper_servers=3, zookeeper_lag_ms=lag_ms)
     if not scenario.consumes:
-        others = (timed for timed in plan.actions if not isinstance(timed.action, Consume))
+        others = (timed for timed in plan.actions if not isinstance(timed.action, act.Consume))
         plan = plan.with_actions(tuple(others))
-    timed = [Timed(at_ms=max(0, begins + at), action=each) for at, each in _flat(drawing(steps))]
+    timed = [
+        act.Timed(at_ms=max(0, begins + at), action=each) for at, each in _flat(drawing(steps))
+    ]
     return replace(
         plan.with_more(timed),
         brokers=max(plan.brokers, scenario.brokers),
@@ -225,7 +217,7 @@ def with_scenario(plan: SimulationPlan, rng: Random, scenario: Scenario) -> Simu
     )
 
 
-def _flat(steps: Steps) -> Iterable[tuple[int, Action]]:
+def _flat(steps: Steps) -> Iterable[tuple[int, act.Action]]:
     for step in steps:
         if step and isinstance(step[0], tuple):
             yield from _flat(step)
@@ -236,10 +228,13 @@ def _flat(steps: Steps) -> Iterable[tuple[int, Action]]:
 def _controller_elsewhere(brokers: Iterable[Any]) -> Steps:
     """Return steps that replace the controller, in which these brokers learn late that there is
     none."""
-    far = (SlowZooKeeper(target=Target(broker=each), delay_ms=300, for_ms=500) for each in brokers)
+    far = (
+        act.SlowZooKeeper(target=act.Target(broker=each), delay_ms=300, for_ms=500)
+        for each in brokers
+    )
     return (
         *((-CONTROLLER_START_MS, each) for each in far),
-        (20 - CONTROLLER_START_MS, DeposeController()),
+        (20 - CONTROLLER_START_MS, act.DeposeController()),
     )
 
 
@@ -259,5 +254,5 @@ def _with_producer(plan: SimulationPlan, scenario: Scenario) -> SimulationPlan:
             return plan
 
 
-def _is_first_producer(action: Action) -> bool:
-    return isinstance(action, ProduceBatches) and action.producer == 0
+def _is_first_producer(action: act.Action) -> bool:
+    return isinstance(action, act.ProduceBatches) and action.producer == 0

@@ -17,37 +17,7 @@ from random import Random
 from typing import Any, Final, Literal
 
 from ackproof.broker.replication.leader import RACK_AWARE
-from simulation.plans.actions import (
-    Action,
-    AddPartitionsOrder,
-    AlterTopicOrder,
-    Blackout,
-    BreakDisk,
-    CommitMany,
-    Consume,
-    CreateTopicOrder,
-    DeleteRecordsOrder,
-    DeleteTopicOrder,
-    DeposeController,
-    DropZooKeeperConnection,
-    ElectPreferredOrder,
-    ExpireSession,
-    FillDisk,
-    Isolate,
-    IsolateFromZooKeeper,
-    KillBroker,
-    LoseAnswer,
-    LoseBrokerPower,
-    LoseDisk,
-    LosePowerAfter,
-    PauseBroker,
-    ProduceBatches,
-    ReassignOrder,
-    SlowDisk,
-    StopBroker,
-    Target,
-    Timed,
-)
+from simulation.plans import actions as act
 from simulation.plans.plan import Settings, SimulationPlan, stream
 from simulation.plans.scenarios import (
     NEED_CONTROLLER,
@@ -60,7 +30,6 @@ from simulation.plans.scenarios import (
 #
 # Changes of plans that are already drawn. Each has a stream of its own and leaves the other draws
 # as they are.
-
 
 RETAINED: Final = 0.15
 """The share of plans with a topic that retains little."""
@@ -102,7 +71,7 @@ def with_pipelining(plan: SimulationPlan, rng: Random) -> SimulationPlan:
     return plan.with_actions(
         tuple(
             replace(timed, action=replace(timed.action, in_flight=ahead[timed.action.producer]))
-            if isinstance(timed.action, ProduceBatches)
+            if isinstance(timed.action, act.ProduceBatches)
             else timed
             for timed in plan.actions
         )
@@ -135,10 +104,10 @@ def with_unclean_elections(plan: SimulationPlan, rng: Random) -> SimulationPlan:
     """Allow elections outside the ISR for a topic from some time on, in some plans."""
     if rng.random() >= UNCLEAN:
         return plan
-    order = AlterTopicOrder(
+    order = act.AlterTopicOrder(
         topic=rng.choice(plan.topics).topic, name="unclean.leader.election.enable", value="true"
     )
-    timed = Timed(at_ms=rng.randrange(plan.run_ms), action=order)
+    timed = act.Timed(at_ms=rng.randrange(plan.run_ms), action=order)
     return plan.with_more([timed])
 
 
@@ -151,10 +120,10 @@ def with_slow_disks(plan: SimulationPlan, rng: Random) -> SimulationPlan:
     if rng.random() >= SLOW_DISKS:
         return plan
     slow = (
-        Timed(
+        act.Timed(
             at_ms=rng.randrange(plan.run_ms),
-            action=SlowDisk(
-                target=Target(broker=rng.randint(1, plan.brokers)),
+            action=act.SlowDisk(
+                target=act.Target(broker=rng.randint(1, plan.brokers)),
                 delay_ms=rng.choice((50, 500, 2_000)),
                 for_ms=rng.choice((2_000, 10_000)),
             ),
@@ -172,10 +141,10 @@ def with_power_failures(plan: SimulationPlan, rng: Random) -> SimulationPlan:
     if rng.random() >= MID_STEP:
         return plan
     failures = (
-        Timed(
+        act.Timed(
             at_ms=rng.randrange(plan.run_ms),
-            action=LosePowerAfter(
-                target=Target(broker=rng.randint(1, plan.brokers)),
+            action=act.LosePowerAfter(
+                target=act.Target(broker=rng.randint(1, plan.brokers)),
                 operation=rng.choice(("write", "cut", "names", "names", "sync", "sync")),
                 nth=rng.choice((1, 1, 2, 3, 5, 8)),
                 for_ms=rng.choice((5_000, 20_000)),
@@ -193,10 +162,10 @@ def with_lost_answers(plan: SimulationPlan, rng: Random) -> SimulationPlan:
     if rng.random() >= LOST_ANSWERS:
         return plan
     lost = (
-        Timed(
+        act.Timed(
             at_ms=rng.randrange(plan.run_ms),
-            action=LoseAnswer(
-                target=Target(broker=rng.randint(1, plan.brokers)),
+            action=act.LoseAnswer(
+                target=act.Target(broker=rng.randint(1, plan.brokers)),
                 path=rng.choice(WRITTEN_PATHS),
                 nth=rng.choice((1, 1, 2, 3)),
                 expires=rng.random() < 0.3,
@@ -209,20 +178,20 @@ def with_lost_answers(plan: SimulationPlan, rng: Random) -> SimulationPlan:
     return plan.with_more([*lost, *_lost_election_answers(plan, rng.randrange(plan.run_ms))])
 
 
-def _lost_election_answers(plan: SimulationPlan, at_ms: int) -> Iterator[Timed]:
+def _lost_election_answers(plan: SimulationPlan, at_ms: int) -> Iterator[act.Timed]:
     """Lose the answer to the next election of a controller. The other lost answers hardly ever meet
     an election."""
     for broker in range(1, plan.brokers + 1):
-        lost = LoseAnswer(
-            target=Target(broker=broker),
+        lost = act.LoseAnswer(
+            target=act.Target(broker=broker),
             path="/controller",
             nth=1,
             expires=False,
             for_ms=1_000,
             carried_out=True,
         )
-        yield Timed(at_ms=at_ms, action=lost)
-    yield Timed(at_ms=at_ms, action=DeposeController())
+        yield act.Timed(at_ms=at_ms, action=lost)
+    yield act.Timed(at_ms=at_ms, action=act.DeposeController())
 
 
 def with_static_members(plan: SimulationPlan, rng: Random) -> SimulationPlan:
@@ -235,14 +204,14 @@ def with_static_members(plan: SimulationPlan, rng: Random) -> SimulationPlan:
     return plan.with_actions(
         tuple(
             replace(timed, action=_static(timed.action, f"static-{number}", rng))
-            if isinstance(timed.action, Consume)
+            if isinstance(timed.action, act.Consume)
             else timed
             for number, timed in enumerate(plan.actions)
         )
     )
 
 
-def _static(work: Consume, instance: str, rng: Random) -> Consume:
+def _static(work: act.Consume, instance: str, rng: Random) -> act.Consume:
     again = sorted(rng.randrange(max(work.for_ms, 1)) for _ in range(rng.randint(1, 3)))
     is_static = rng.random() < 0.7
     return replace(work, instance=instance if is_static else None, rejoin_ms=tuple(again))
@@ -255,10 +224,10 @@ def with_lost_queue_answers(plan: SimulationPlan, rng: Random) -> SimulationPlan
     The plan has no controller.
     """
     lost = (
-        Timed(
+        act.Timed(
             at_ms=rng.randrange(plan.run_ms),
-            action=LoseAnswer(
-                target=Target(broker=broker),
+            action=act.LoseAnswer(
+                target=act.Target(broker=broker),
                 path=QUEUE_PATH,
                 nth=rng.choice((1, 1, 2)),
                 expires=False,
@@ -303,12 +272,12 @@ def with_offsets_segments(plan: SimulationPlan, rng: Random) -> SimulationPlan:
         return plan
     small = ("offsets.topic.segment.bytes", rng.choice(("200", "200", "1000")))
     plan = replace(plan, settings=(small, *plan.settings))
-    begun = [timed.at_ms for timed in plan.actions if isinstance(timed.action, Consume)]
+    begun = [timed.at_ms for timed in plan.actions if isinstance(timed.action, act.Consume)]
     if not begun:
         return plan
-    lots = CommitMany(topic=plan.topics[0].topic, groups=10, rounds=5, metadata_bytes=40)
+    lots = act.CommitMany(topic=plan.topics[0].topic, groups=10, rounds=5, metadata_bytes=40)
     at_ms = rng.randrange(min(begun), max(plan.run_ms, min(begun) + 1))
-    return plan.with_more([Timed(at_ms=at_ms, action=lots)])
+    return plan.with_more([act.Timed(at_ms=at_ms, action=lots)])
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -357,7 +326,7 @@ def without_controller(plan: SimulationPlan, variant: str) -> SimulationPlan:
     """Return the plan with ``ackproof.coordination=leader``."""
     kept = [(name, value) for name, value in plan.settings if name != "ackproof.generation"]
     led = (("ackproof.coordination", "leader"), ("ackproof.coordination.variant", variant))
-    actions = (t for t in plan.actions if not isinstance(t.action, DeposeController))
+    actions = (t for t in plan.actions if not isinstance(t.action, act.DeposeController))
     return replace(plan, settings=(*kept, *led), actions=tuple(actions))
 
 
@@ -402,9 +371,9 @@ class _PlanDraw:
 
     # --- the cluster --------------------------------------------------------------------------
 
-    def _topic(self, name: str) -> CreateTopicOrder:
+    def _topic(self, name: str) -> act.CreateTopicOrder:
         factor = min(self._brokers, self._rng.choice((1, 2, 3, 3, 3)))
-        return CreateTopicOrder(
+        return act.CreateTopicOrder(
             topic=name,
             replicas=tuple(self._replicas(factor) for _ in range(self._rng.choice((1, 1, 2, 3)))),
             config=self._topic_config(factor),
@@ -456,7 +425,7 @@ class _PlanDraw:
 
     # --- faults -------------------------------------------------------------------------------
 
-    def _faults(self) -> Iterator[Timed]:
+    def _faults(self) -> Iterator[act.Timed]:
         kinds = self._kept(
             {
                 self._kill: 3,
@@ -481,29 +450,29 @@ class _PlanDraw:
             else:  # soon after the previous one
                 at_ms += int(self._rng.expovariate(1 / (self._session_ms / 3)))
             if at_ms < self._run_ms:
-                yield Timed(at_ms=at_ms, action=self._one_of(kinds)())
+                yield act.Timed(at_ms=at_ms, action=self._one_of(kinds)())
 
-    def _kept(self, weights: dict[Callable[[], Action], float]) -> list[tuple[Any, float]]:
+    def _kept(self, weights: dict[Callable[[], act.Action], float]) -> list[tuple[Any, float]]:
         """Keep some of the kinds, at least one."""
         kept = [(kind, weight) for kind, weight in weights.items() if self._chance(0.5)]
         return kept or [self._rng.choice(list(weights.items()))]
 
-    def _one_of(self, kinds: list[tuple[Any, float]]) -> Callable[[], Action]:
+    def _one_of(self, kinds: list[tuple[Any, float]]) -> Callable[[], act.Action]:
         (kind,) = self._rng.choices([k for k, _ in kinds], [weight for _, weight in kinds])
         return kind  # type: ignore[no-any-return]
 
-    def _target(self) -> Target:
+    def _target(self) -> act.Target:
         topic = self._rng.choice(self._topics)
         partition = self._rng.randrange(len(topic.replicas))
         match self._rng.randrange(5):
             case 0:
-                return Target(role="controller")
+                return act.Target(role="controller")
             case 1 | 2:
-                return Target(role="leader", topic=topic.topic, partition=partition)
+                return act.Target(role="leader", topic=topic.topic, partition=partition)
             case 3:
-                return Target(role="follower", topic=topic.topic, partition=partition)
+                return act.Target(role="follower", topic=topic.topic, partition=partition)
             case _:
-                return Target(broker=self._rng.randint(1, self._brokers))
+                return act.Target(broker=self._rng.randint(1, self._brokers))
 
     def _down_ms(self) -> int:
         """Return a duration within the session, near its end, or long after it."""
@@ -513,26 +482,26 @@ class _PlanDraw:
     def _for_ms(self) -> int:
         return self._rng.choice((200, 1_000, self._session_ms + 500, 3 * self._session_ms))
 
-    def _kill(self) -> Action:
-        return KillBroker(target=self._target(), down_ms=self._down_ms())
+    def _kill(self) -> act.Action:
+        return act.KillBroker(target=self._target(), down_ms=self._down_ms())
 
-    def _lose_power(self) -> Action:
-        return LoseBrokerPower(target=self._target(), down_ms=self._down_ms())
+    def _lose_power(self) -> act.Action:
+        return act.LoseBrokerPower(target=self._target(), down_ms=self._down_ms())
 
-    def _lose_disk(self) -> Action:
-        return LoseDisk(target=self._target(), down_ms=self._down_ms())
+    def _lose_disk(self) -> act.Action:
+        return act.LoseDisk(target=self._target(), down_ms=self._down_ms())
 
-    def _blackout(self) -> Action:
-        return Blackout(down_ms=self._down_ms())
+    def _blackout(self) -> act.Action:
+        return act.Blackout(down_ms=self._down_ms())
 
-    def _stop(self) -> Action:
-        return StopBroker(target=self._target(), down_ms=self._down_ms())
+    def _stop(self) -> act.Action:
+        return act.StopBroker(target=self._target(), down_ms=self._down_ms())
 
-    def _pause(self) -> Action:
-        return PauseBroker(target=self._target(), for_ms=self._for_ms())
+    def _pause(self) -> act.Action:
+        return act.PauseBroker(target=self._target(), for_ms=self._for_ms())
 
-    def _isolate(self) -> Action:
-        return Isolate(
+    def _isolate(self) -> act.Action:
+        return act.Isolate(
             target=self._target(),
             peer=self._target() if self._chance(0.5) else None,
             direction=self._rng.choice(("in", "out", "both", "both")),
@@ -541,23 +510,23 @@ class _PlanDraw:
             for_ms=self._for_ms(),
         )
 
-    def _isolate_from_zookeeper(self) -> Action:
-        return IsolateFromZooKeeper(target=self._target(), for_ms=self._for_ms())
+    def _isolate_from_zookeeper(self) -> act.Action:
+        return act.IsolateFromZooKeeper(target=self._target(), for_ms=self._for_ms())
 
-    def _expire_session(self) -> Action:
-        return ExpireSession(target=self._target())
+    def _expire_session(self) -> act.Action:
+        return act.ExpireSession(target=self._target())
 
-    def _drop_connection(self) -> Action:
-        return DropZooKeeperConnection(target=self._target())
+    def _drop_connection(self) -> act.Action:
+        return act.DropZooKeeperConnection(target=self._target())
 
-    def _depose(self) -> Action:
-        return DeposeController()
+    def _depose(self) -> act.Action:
+        return act.DeposeController()
 
-    def _fill_disk(self) -> Action:
-        return FillDisk(target=self._target(), for_ms=self._for_ms())
+    def _fill_disk(self) -> act.Action:
+        return act.FillDisk(target=self._target(), for_ms=self._for_ms())
 
-    def _break_disk(self) -> Action:
-        return BreakDisk(
+    def _break_disk(self) -> act.Action:
+        return act.BreakDisk(
             target=self._target(),
             operation=self._rng.choice(OPERATIONS),
             for_ms=self._for_ms(),
@@ -565,7 +534,7 @@ class _PlanDraw:
 
     # --- administration -----------------------------------------------------------------------
 
-    def _orders(self) -> Iterator[Timed]:
+    def _orders(self) -> Iterator[act.Timed]:
         if self._chance(0.4):
             return
         kinds = self._kept(
@@ -581,13 +550,13 @@ class _PlanDraw:
         )
         for _ in range(self._rng.randint(1, 5)):
             at_ms = self._rng.randrange(self._run_ms)
-            yield Timed(at_ms=at_ms, action=self._one_of(kinds)())
+            yield act.Timed(at_ms=at_ms, action=self._one_of(kinds)())
 
-    def _any_partition(self) -> tuple[CreateTopicOrder, int]:
+    def _any_partition(self) -> tuple[act.CreateTopicOrder, int]:
         topic = self._rng.choice(self._topics)
         return topic, self._rng.randrange(len(topic.replicas))
 
-    def _create(self) -> Action:
+    def _create(self) -> act.Action:
         """Return an order for a topic with a new name, or with the name of a topic that may have
         been deleted."""
         if self._chance(0.5):
@@ -595,38 +564,38 @@ class _PlanDraw:
             return self._topic(f"n{self._created}")
         return self._topic(self._rng.choice(self._topics).topic)
 
-    def _delete(self) -> Action:
-        return DeleteTopicOrder(topic=self._rng.choice(self._topics).topic)
+    def _delete(self) -> act.Action:
+        return act.DeleteTopicOrder(topic=self._rng.choice(self._topics).topic)
 
-    def _add(self) -> Action:
+    def _add(self) -> act.Action:
         topic = self._rng.choice(self._topics)
         factor = len(topic.replicas[0])
-        return AddPartitionsOrder(topic=topic.topic, replicas=(self._replicas(factor),))
+        return act.AddPartitionsOrder(topic=topic.topic, replicas=(self._replicas(factor),))
 
-    def _reassign(self) -> Action:
+    def _reassign(self) -> act.Action:
         topic, partition = self._any_partition()
         factor = self._rng.randint(1, min(3, self._brokers))
         replicas = None if self._chance(0.15) else self._replicas(factor)
-        return ReassignOrder(topic=topic.topic, partition=partition, replicas=replicas)
+        return act.ReassignOrder(topic=topic.topic, partition=partition, replicas=replicas)
 
-    def _elect(self) -> Action:
-        return ElectPreferredOrder()
+    def _elect(self) -> act.Action:
+        return act.ElectPreferredOrder()
 
-    def _alter(self) -> Action:
+    def _alter(self) -> act.Action:
         topic, partition = self._any_partition()
         value = str(self._rng.randint(1, len(topic.replicas[partition])))
-        return AlterTopicOrder(topic=topic.topic, name="min.insync.replicas", value=value)
+        return act.AlterTopicOrder(topic=topic.topic, name="min.insync.replicas", value=value)
 
-    def _delete_records(self) -> Action:
+    def _delete_records(self) -> act.Action:
         topic, partition = self._any_partition()
-        return DeleteRecordsOrder(topic=topic.topic, partition=partition)
+        return act.DeleteRecordsOrder(topic=topic.topic, partition=partition)
 
     # --- clients ------------------------------------------------------------------------------
 
-    def _work(self, producers: int) -> Iterator[Timed]:
+    def _work(self, producers: int) -> Iterator[act.Timed]:
         for _ in range(self._rng.randint(3, BURSTS_MAX)):
             topic, partition = self._any_partition()
-            work = ProduceBatches(
+            work = act.ProduceBatches(
                 producer=self._rng.randrange(producers),
                 topic=topic.topic,
                 partition=partition,
@@ -635,12 +604,12 @@ class _PlanDraw:
                 records=self._rng.choice((1, 1, 5)),
                 pause_ms=self._rng.choice((0, 5, 50, 500)),
             )
-            yield Timed(at_ms=self._rng.randrange(self._run_ms), action=work)
+            yield act.Timed(at_ms=self._rng.randrange(self._run_ms), action=work)
         for number in range(self._rng.choice((0, 0, 1, 3))):
-            yield Timed(at_ms=self._rng.randrange(self._run_ms), action=self._consume(number))
+            yield act.Timed(at_ms=self._rng.randrange(self._run_ms), action=self._consume(number))
 
-    def _consume(self, number: int) -> Consume:
-        return Consume(
+    def _consume(self, number: int) -> act.Consume:
+        return act.Consume(
             group=f"g{number % 2}",
             topic=self._rng.choice(self._topics).topic,
             for_ms=self._rng.choice((3_000, 15_000)),

@@ -1,7 +1,7 @@
 """Injection of a plan's faults and orders into a world, and the recovery from faults."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from kazoo.protocol.serialization import CheckVersion
@@ -23,7 +23,6 @@ from simulation.zookeeper.znodes import Change, Txn
 # --- links ----------------------------------------------------------------------------------------
 #
 # The links that a plan has cut or slowed down, and their recovery.
-
 
 Direction = tuple[str, str]
 """A link, from the first host to the second."""
@@ -202,9 +201,6 @@ def _paths(request: Any) -> Iterator[str]:
             yield operation.path
 
 
-# --- faults and orders ----------------------------------------------------------------------------
-
-
 # --- slow disks -----------------------------------------------------------------------------------
 #
 # Disks that are slow for a while: the delays of their brokers' executors.
@@ -234,8 +230,6 @@ class SlowDisks:
         if self._loop.time() >= self._until.get(host, 0.0) - 1e-9:
             self._loop.executor_s.pop(host, None)
 
-
-# --------------------------------------------------------------------------------------------------
 
 # --- power failures in the middle of a step -------------------------------------------------------
 #
@@ -294,8 +288,6 @@ class PowerFailures:
             node.after_operation = None
 
 
-# --------------------------------------------------------------------------------------------------
-
 RESTART_S: Final = 0.5
 """The time after which a broker that ended is started again, as by a supervisor, in seconds."""
 DISK_KINDS: Final = {
@@ -346,6 +338,25 @@ class FaultInjector:
         """The longest delay that each broker's disk ever had."""
         self._down_until: dict[int, float] = {}
         self._healed = False
+        self._effects: Mapping[type[act.Fault], Callable[[BrokerNode, Any], None]] = {
+            act.KillBroker: lambda node, action: self._kill(node, action.down_ms),
+            act.LoseBrokerPower: lambda node, action: self._lose_power(node, action.down_ms),
+            act.LosePowerAfter: self._power_failures.arm,
+            act.LoseDisk: lambda node, action: self._lose_disk(node, action.down_ms),
+            act.StopBroker: lambda node, action: self._stop(node, action.down_ms),
+            act.PauseBroker: lambda node, action: self._pause(node, action.for_ms),
+            act.Isolate: self._isolate,
+            act.CutFromClients: self._cut_from_clients,
+            act.IsolateFromZooKeeper: self._isolate_from_zookeeper,
+            act.SlowZooKeeper: self._slow_down,
+            act.SlowLink: self._slow_link,
+            act.ExpireSession: lambda node, _: self._sessions.expire(node),
+            act.DropZooKeeperConnection: lambda node, _: self._sessions.drop_connection(node),
+            act.LoseAnswer: self._sessions.arm,
+            act.FillDisk: self._fill_disk,
+            act.BreakDisk: self._break_disk,
+            act.SlowDisk: self._slow_disk,
+        }
 
     # --- injection ----------------------------------------------------------------------------
 
@@ -364,54 +375,18 @@ class FaultInjector:
         self._cluster.order(order)
         return True
 
-    def _fault(self, action: act.Fault) -> bool:  # noqa: C901  flat: a line for each kind
-        match action:
-            case act.KillBroker():
-                return self._on_target(action.target, self._kill, action.down_ms)
-            case act.LoseBrokerPower():
-                return self._on_target(action.target, self._lose_power, action.down_ms)
-            case act.LosePowerAfter():
-                return self._on_target(action.target, self._power_failures.arm, action)
-            case act.LoseDisk():
-                return self._on_target(action.target, self._lose_disk, action.down_ms)
-            case act.Blackout():
-                self._blackout(action.down_ms)
-            case act.StopBroker():
-                return self._on_target(action.target, self._stop, action.down_ms)
-            case act.PauseBroker():
-                return self._on_target(action.target, self._pause, action.for_ms)
-            case act.Isolate():
-                return self._on_target(action.target, self._isolate, action)
-            case act.CutFromClients():
-                return self._on_target(action.target, self._cut_from_clients, action)
-            case act.IsolateFromZooKeeper():
-                return self._on_target(action.target, self._isolate_from_zookeeper, action.for_ms)
-            case act.SlowZooKeeper():
-                return self._on_target(action.target, self._slow_down, action)
-            case act.SlowLink():
-                return self._on_target(action.target, self._slow_link, action)
-            case act.ExpireSession():
-                return self._on_target(action.target, self._sessions.expire)
-            case act.DropZooKeeperConnection():
-                return self._on_target(action.target, self._sessions.drop_connection)
-            case act.LoseAnswer():
-                return self._on_target(action.target, self._sessions.arm, action)
-            case act.DeposeController():
-                self._observer.note("an administrator deletes /controller")
-                self._cluster.depose_controller()
-            case act.FillDisk():
-                return self._on_target(action.target, self._fill_disk, action.for_ms)
-            case act.BreakDisk():
-                return self._on_target(action.target, self._break_disk, action)
-            case act.SlowDisk():
-                return self._on_target(action.target, self._slow_disk, action)
-        return True
-
-    def _on_target(self, target: act.Target, effect: Callable[..., None], *args: Any) -> bool:
-        node = self.resolve(target)
-        if node is None:
-            return False
-        effect(node, *args)
+    def _fault(self, action: act.Fault) -> bool:
+        """Inject a fault now, and return whether there was a target."""
+        if isinstance(action, act.Blackout):
+            self._blackout(action.down_ms)
+        elif isinstance(action, act.DeposeController):
+            self._observer.note("an administrator deletes /controller")
+            self._cluster.depose_controller()
+        else:
+            node = self.resolve(action.target)
+            if node is None:
+                return False
+            self._effects[type(action)](node, action)
         return True
 
     def resolve(self, target: act.Target) -> BrokerNode | None:
@@ -497,7 +472,6 @@ class FaultInjector:
         if node.is_alive:
             self._note(node, "is paused")
             self._pauses[node.id] += 1
-            self._observer.pause_changed(node.id)
             node.pause()
             self._later(for_ms, self._resume, node)
 
@@ -505,7 +479,6 @@ class FaultInjector:
         self._pauses[node.id] = max(0, self._pauses[node.id] - 1)
         if not self._pauses[node.id] and node.is_alive:
             self._note(node, "is resumed")
-            self._observer.pause_changed(node.id)
             node.resume()
 
     def handle_exit(self, node: BrokerNode, process_exit: ProcessExit) -> str | None:
@@ -549,9 +522,9 @@ class FaultInjector:
         links = links_between(node.host, self._cluster.clients(), action.direction)
         self._links.cut(links, action.for_ms)
 
-    def _isolate_from_zookeeper(self, node: BrokerNode, for_ms: int) -> None:
+    def _isolate_from_zookeeper(self, node: BrokerNode, action: act.IsolateFromZooKeeper) -> None:
         self._note(node, "is cut from ZooKeeper")
-        self._links.cut(both_directions(node.host, ZOOKEEPER), for_ms)
+        self._links.cut(both_directions(node.host, ZOOKEEPER), action.for_ms)
 
     def _slow_down(self, node: BrokerNode, action: act.SlowZooKeeper) -> None:
         self._note(node, f"is {action.delay_ms} ms away from ZooKeeper")
@@ -566,12 +539,12 @@ class FaultInjector:
 
     # --- disks --------------------------------------------------------------------------------
 
-    def _fill_disk(self, node: BrokerNode, for_ms: int) -> None:
+    def _fill_disk(self, node: BrokerNode, action: act.FillDisk) -> None:
         disk: Any = node.disk
         self._note(node, "has no space left on its disk")
         disk.capacity -= disk.free
         self._faulty_disks[node.id] = "full"
-        self._start_disk_fault(node, for_ms)
+        self._start_disk_fault(node, action.for_ms)
 
     def _break_disk(self, node: BrokerNode, action: act.BreakDisk) -> None:
         disk: Any = node.disk

@@ -14,7 +14,6 @@ from ackproof.broker.server.app import App
 from ackproof.broker.server.replication import partition as server
 from ackproof.broker.server.zk import znodes
 from ackproof.broker.types import TopicPartition
-from simulation import verdict
 from simulation.clients.administration import Administrator
 from simulation.clients.client import SimulatedClient
 from simulation.clients.members import SimulatedCommitter, SimulatedMember
@@ -30,7 +29,7 @@ from simulation.loop import (
 )
 from simulation.machines.disk import SimulatedDisk
 from simulation.machines.node import BrokerNode, SharedParts
-from simulation.model.clients import AnswersModel, GenerationsModel
+from simulation.model.clients import AnswersModel
 from simulation.model.history import ClientHistory
 from simulation.model.observer import ClusterObserver
 from simulation.model.probe import ProbeFactory
@@ -67,7 +66,6 @@ QUIET_S: Final = 3.0
 CLOCK_OFFSETS_MS: Final = (0, 0, -1_500, 1_500, None)
 """The clock offsets of producers. A later record may have an older timestamp or none, and lookups
 by time must still be right."""
-SIZE_CHECK_S: Final = 1.0
 EXIT_CHECK_S: Final = 0.05
 """The interval at which the simulation checks whether a broker has ended by itself, in seconds."""
 
@@ -128,7 +126,6 @@ class Simulation:
         self._working: list[asyncio.Task[Any]] = []
         self._members = 0
         self._answers = AnswersModel(self.observer, self.loop.fail)
-        self._group_answers = GenerationsModel(self.observer, self.loop.fail)
         self._began_s = 0.0
         self._seen_exits = dict.fromkeys(self.nodes, 0)
         clocks = stream(seed, "clocks of producers")
@@ -191,7 +188,6 @@ class Simulation:
         for node in self.nodes.values():
             node.start()
         self._check_exits()
-        self._check_sizes()
         self._run_client(ADMINISTRATOR, self._begin())
         self.observer.note("the cluster is whole; the plan begins")
         self._began_s = self.loop.time()
@@ -217,7 +213,6 @@ class Simulation:
         if self.plan.led_by_leaders:
             await self._finish_deletions()
         await settle(self)
-        verdict.check_orders(self.plan, self.observer, self.history)
         judge = ClusterJudge(
             JUDGE, tuple(self.nodes), self.history, self._topic_id,
             idempotent=False, answers=self._answers,
@@ -291,11 +286,6 @@ class Simulation:
     def _incarnation_of(self, broker: int) -> int:
         process = self.nodes[broker].process
         return 0 if process is None else process.incarnation
-
-    def _check_sizes(self) -> None:
-        with self.observer.violations_end_run():
-            verdict.check_offsets_log_size(self.observer, self.hosted)
-        self.loop.call_later(SIZE_CHECK_S, self._check_sizes, context=NO_PROCESS)
 
     # --- access for the judge -----------------------------------------------------------------
 
@@ -371,7 +361,7 @@ class Simulation:
         return SimulatedMember(
             f"member-{self._members}", tuple(self.nodes), self.history, work,
             partitions=self._partitions, topic_ids=self._topic_id,
-            answers=self._answers, group_answers=self._group_answers,
+            answers=self._answers,
         )  # fmt: skip
 
     def order(self, order: Order) -> None:

@@ -356,7 +356,6 @@ class _ConnectionHandler:
 #
 # The commands of an administrator in ZooKeeper, as in ``zkCli.sh``.
 
-
 SESSION_MS: Final = 6_000
 CHECK_INTERVAL_S: Final = 0.05
 

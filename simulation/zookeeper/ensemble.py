@@ -83,8 +83,6 @@ class DelayQueue:
             self._waiting.popleft()()
 
 
-# --------------------------------------------------------------------------------------------------
-
 HOST: Final = "zookeeper"
 TICK_MS: Final = 2000
 FIRST_SESSION: Final = 1 << 56

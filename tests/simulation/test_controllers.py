@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from ackproof.broker.controller.events import (
     WriteStates,
 )
 from ackproof.broker.controller.requests import RequestBatch
-from ackproof.broker.coordination.events import Result, Written
 from ackproof.broker.types import (
     NO_LEADER,
     BrokerId,
@@ -24,7 +22,6 @@ from ackproof.broker.types import (
     ZkVersion,
 )
 from simulation.model.controller import ControllerModel, check_leaders
-from simulation.model.observer import ClusterObserver
 from simulation.violation import Violation
 from tests.support.worlds.controlled_partition import TP, assigned, comes, led
 
@@ -126,41 +123,6 @@ def test_bounced_leader_in_a_request_is_a_violation(bounces: Bounces, broker: Br
 def test_bounced_follower_may_receive_its_leader(bounces: Bounces) -> None:
     comes(bounces.context, SECOND, 60)
     send_role(bounces, SECOND)
-
-
-def coordinator_steps(*steps: tuple[Any, list[Any]]) -> list[str]:
-    """Return the broken invariants of a coordinator with these events and suspects."""
-    observer = ClusterObserver(lambda: 0.0, lambda _: None, checks_data=True, unclean=False)
-    coordinator: Any = Suspecting()
-    broken: list[str] = []
-    for event, suspects in steps:
-        coordinator.suspects = suspects
-        try:
-            observer.coordinator_stepped(coordinator, event)
-        except Violation as violation:
-            broken.append(violation.invariant)
-    return broken
-
-
-class Suspecting(SimpleNamespace):
-    """A coordinator of which only the suspects count."""
-
-    __hash__ = object.__hash__
-
-
-@pytest.mark.parametrize(
-    ("result", "broken"),
-    [
-        (Result.DONE, []),
-        (Result.REFUSED, ["Isr/suspicion-forgotten"]),
-        (Result.UNKNOWN, ["Isr/suspicion-forgotten"]),
-    ],
-)
-def test_suspect_is_trusted_only_after_its_removal_is_written(
-    result: Result, broken: list[str]
-) -> None:
-    written = Written(token=1, result=result)
-    assert coordinator_steps((None, [TP]), (written, [TP]), (written, [])) == broken
 
 
 # --- leaders --------------------------------------------------------------------------------------

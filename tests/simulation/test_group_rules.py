@@ -10,7 +10,6 @@ from kio.schema.errors import ErrorCode
 
 from ackproof.broker.groups.events import (
     Commit,
-    Heartbeat,
     Moment,
     OffsetAndMetadata,
     OffsetsAnswer,
@@ -62,7 +61,7 @@ class Groups:
         partition = SimpleNamespace(tp=HOME, replica=self.replica, log=self.log)
         self.shard: Any = Shard(groups=self, partition=partition)
         self.model = GroupsModel()
-        self.model.loaded(1, self.shard, 0.0)
+        self.model.loaded(1, self.shard)
 
     def snapshot(self) -> Records:
         return self.again
@@ -88,12 +87,6 @@ class Groups:
 
     def sync(self) -> Sync:
         return Sync(request=2, at=self.at(0), group=GROUP, member_id=MEMBER, generation=GENERATION)
-
-    def heartbeat(self, now: int) -> None:
-        event = Heartbeat(
-            request=3, at=self.at(now), group=GROUP, member_id=MEMBER, generation=GENERATION
-        )
-        self.step(event, Respond(request=3, answer=OffsetsAnswer()))
 
 
 class Shard(SimpleNamespace):
@@ -182,27 +175,6 @@ def test_request_to_groups_of_an_earlier_epoch_is_a_violation(groups: Groups) ->
         Violation, match=r"Groups/not-loaded-in-epoch: .* leader epoch 5 are .* leader in 7"
     ):
         groups.step(groups.commit())
-
-
-def test_session_that_ends_too_early_is_a_violation(groups: Groups) -> None:
-    groups.heartbeat(1_000)
-    groups.step(Tick(at=groups.at(3_900)))
-    with pytest.raises(
-        Violation, match=r"Groups/live-member-removed: .* silent for 2900 of 3000 ms"
-    ):
-        groups.step(Tick(at=groups.at(3_900)), leaves=True)
-
-
-def test_expired_session_may_end(groups: Groups) -> None:
-    groups.heartbeat(1_000)
-    groups.step(Tick(at=groups.at(4_000)), leaves=True)
-
-
-def test_session_restarts_when_groups_are_loaded(groups: Groups) -> None:
-    with pytest.raises(
-        Violation, match=r"Groups/live-member-removed: .* silent for 2900 of 3000 ms"
-    ):
-        groups.step(Tick(at=groups.at(2_900)), leaves=True)
 
 
 def test_snapshot_may_lack_unstored_commits(groups: Groups) -> None:

@@ -23,10 +23,10 @@ def test_link_is_healed_when_its_last_cut_ends(world: Any, links: LinkFaults) ->
     links.cut([LINK], 1_000)
     links.cut([LINK], 3_000)
     world.loop.run_for(2)
-    assert world.network.is_cut(*LINK)
-    assert not world.network.is_cut(*reversed(LINK))
+    assert world.network.link(*LINK).cut
+    assert not world.network.link(*reversed(LINK)).cut
     world.loop.run_for(2)
-    assert not world.network.is_cut(*LINK)
+    assert not world.network.link(*LINK).cut
 
 
 def test_link_has_its_last_delay(world: Any, links: LinkFaults) -> None:
@@ -43,11 +43,11 @@ def test_healing_ends_cuts_and_delays(world: Any, links: LinkFaults) -> None:
     links.cut([LINK], 1_000)
     links.slow([LINK], 700, 1_000)
     links.heal()
-    assert not world.network.is_cut(*LINK)
+    assert not world.network.link(*LINK).cut
     assert world.network.link(*LINK).base_s == BASE_S
     links.cut([LINK], 5_000)
     world.loop.run_for(2)
-    assert world.network.is_cut(*LINK), "the end of what was healed is no end of this"
+    assert world.network.link(*LINK).cut, "the end of what was healed is no end of this"
 
 
 def test_slow_link_delays_only_bytes_sent_meanwhile(world: Any, links: LinkFaults) -> None:
