@@ -62,11 +62,6 @@ class DelayQueue:
         self._last_s = 0.0
         self._waiting: deque[Callable[[], object]] = deque()
 
-    @property
-    def is_idle(self) -> bool:
-        """Return whether the queue is empty."""
-        return not self._waiting
-
     def put(self, delay_s: float, job: Callable[[], object]) -> None:
         """Run ``job`` in ``delay_s`` seconds, or when the jobs before it are done."""
         self._last_s = max(self._last_s, self._loop.time() + delay_s)
@@ -121,10 +116,6 @@ class SimulatedZooKeeper:
         """The open sessions by session id, in the order in which they were opened."""
         self.requests: Counter[str] = Counter()
         """The number of requests by kazoo's name of the request, including pings."""
-        self.writes = 0
-        """The number of requests of clients that changed something. A transaction counts once."""
-        self.slowness_s = 0.0
-        """The processing time of each request, in seconds."""
         self.is_running = True
         self.before_write: Callable[[ZkSession, Any], None] | None = None
         """A function called with the session and the request of each write. If it drops the
@@ -138,7 +129,6 @@ class SimulatedZooKeeper:
         self._context = copy_context()
         self._zxid = 0
         self._sessions_opened = 0
-        self._arrived = DelayQueue(loop, self._context)
         self._servers = [ZkServer(self._resume) for _ in range(servers)]
         self._logs = [DelayQueue(loop, self._context) for _ in self._servers[1:]]
 
@@ -146,12 +136,6 @@ class SimulatedZooKeeper:
     def leader(self) -> ZkServer:
         """Return the server whose tree is authoritative."""
         return self._servers[0]
-
-    @property
-    def watches(self) -> int:
-        """Return the number of watches that are set, as ``mntr`` counts them
-        (``zk_watch_count``)."""
-        return sum(server.watches.count for server in self._servers)
 
     # --- control by the simulation ----------------------------------------------------------
 
@@ -238,7 +222,7 @@ class SimulatedZooKeeper:
         if not self.is_running:
             connection.send(connection.endpoint.closed, connection)
             return
-        self._in_turn(partial(self._join, connection, session_id, timeout_ms, last_zxid))
+        self._join(connection, session_id, timeout_ms, last_zxid)
 
     def _join(
         self, connection: ZkConnection, session_id: int, timeout_ms: int, last_zxid: int
@@ -266,13 +250,7 @@ class SimulatedZooKeeper:
             return
         self._touch(connection.session)
         self.requests[type(request).__name__] += 1
-        self._in_turn(partial(self._process, connection, request))
-
-    def _in_turn(self, job: Callable[[], None]) -> None:
-        if self.slowness_s or not self._arrived.is_idle:
-            self._arrived.put(self.slowness_s, job)
-        else:
-            job()
+        self._process(connection, request)
 
     def _process(self, connection: ZkConnection, request: Any) -> None:
         session, server = connection.session, connection.server
@@ -327,9 +305,7 @@ class SimulatedZooKeeper:
             connection.awaits = self._zxid
         for server, log in zip(followers, self._logs, strict=True):
             log.put(self._rng.random() * self._lag_s, partial(server.apply, commit))
-        succeeded = leader.apply(commit)
-        if request is not None and succeeded:
-            self.writes += 1
+        leader.apply(commit)
 
     def _sync(self, connection: ZkConnection, server: ZkServer, request: Sync) -> None:
         """Answer after everything that is committed now has been applied. The client's next

@@ -95,7 +95,6 @@ class Watches:
     """The watches of a server. A watch fires once, even if the client has set it several times."""
 
     def __init__(self) -> None:
-        self.count = 0
         self._on_data: dict[str, dict[ZkConnection, None]] = {}
         self._on_children: dict[str, dict[ZkConnection, None]] = {}
 
@@ -103,37 +102,27 @@ class Watches:
         """Set the watch that ``request`` asks for."""
         is_children = isinstance(request, GetChildren | GetChildren2)
         table = self._on_children if is_children else self._on_data
-        watchers = table.setdefault(request.path, {})
-        self.count += connection not in watchers
-        watchers[connection] = None
+        table.setdefault(request.path, {})[connection] = None
 
     def fire(self, change: Change) -> None:
         """Notify the watches of the changed node, and those of its parent's children if the
         children changed."""
         event, path = change
-        notified = self._take(self._on_data, path)
+        notified = self._on_data.pop(path, {})
         if event == DELETED_EVENT:
-            notified |= self._take(self._on_children, path)
+            notified |= self._on_children.pop(path, {})
         _send_event(notified, event, path)
         if event in (CREATED_EVENT, DELETED_EVENT):
             parent = path.rpartition("/")[0] or "/"
-            _send_event(self._take(self._on_children, parent), CHILD_EVENT, parent)
+            _send_event(self._on_children.pop(parent, {}), CHILD_EVENT, parent)
 
     def forget(self, connection: ZkConnection) -> None:
         """Remove the watches of a closed connection."""
         for table in (self._on_data, self._on_children):
             for path in [path for path, watchers in table.items() if connection in watchers]:
                 del table[path][connection]
-                self.count -= 1
                 if not table[path]:
                     del table[path]
-
-    def _take(
-        self, table: dict[str, dict[ZkConnection, None]], path: str
-    ) -> dict[ZkConnection, None]:
-        taken = table.pop(path, {})
-        self.count -= len(taken)
-        return taken
 
 
 def _send_event(connections: dict[ZkConnection, None], event: int, path: str) -> None:
@@ -175,8 +164,8 @@ class ZkServer:
             self.read(connection, request)
             self._resume(connection)
 
-    def apply(self, commit: ZkCommit) -> bool:
-        """Carry out the next transaction, and return whether it succeeded.
+    def apply(self, commit: ZkCommit) -> None:
+        """Carry out the next transaction.
 
         Watches fire before the answer is sent, so that no client reads a change before its watch
         event.
@@ -205,7 +194,6 @@ class ZkServer:
                 send_session(connection, connection.session)
             connection.awaits = None
             self._resume(connection)
-        return not isinstance(answer, ZookeeperError) and not _is_rolled_back(answer)
 
 
 def send_session(connection: ZkConnection, session: ZkSession) -> None:
@@ -214,7 +202,3 @@ def send_session(connection: ZkConnection, session: ZkSession) -> None:
         connection.endpoint.established,
         connection, session.id, session.password, session.timeout_ms,
     )  # fmt: skip
-
-
-def _is_rolled_back(answer: Any) -> bool:
-    return isinstance(answer, list) and any(isinstance(each, ZookeeperError) for each in answer)

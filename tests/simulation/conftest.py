@@ -109,11 +109,6 @@ def heartbeat() -> HeartbeatRequest:
 
 
 @pytest.fixture
-def make_world() -> type[World]:
-    return World
-
-
-@pytest.fixture
 def world() -> Iterator[World]:
     """Return a world with a listening server."""
     world = World()

@@ -125,7 +125,7 @@ def test_window_is_limited_by_its_oldest_unanswered_batch() -> None:
     assert window.has_room(5)
 
 
-# --- answers to consumers and producers -----------------------------------------------------------
+# --- retention ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -418,42 +418,3 @@ def test_failing_disk_raises_errors_of_reads_and_writes() -> None:
         disk.fail([])
         lengths.add(len(disk.read(FILE)))
     assert lengths == {3, 4, 5, 6}, "a write that fails may be done in part"
-
-
-def test_new_disk_is_empty() -> None:
-    disk, _ = disk_with(b"old")
-    disk.wipe()
-    assert disk.names(Path("/")) == []
-    assert disk.free == UNLIMITED_BYTES
-
-
-@given(seed=st.integers(0, 2**32), sizes=st.lists(st.integers(0, 3000), max_size=5))
-@settings(max_examples=examples(30))
-def test_same_seed_yields_the_same_history(seed: int, sizes: list[int]) -> None:
-    def run() -> Any:
-        disk, descriptor = disk_with(b"old", seed)
-        for size in sizes:
-            disk.write(descriptor, bytes(size))
-            disk.open(HOME / str(size))
-        disk.lose_power()
-        return tree(disk, HOME)
-
-    assert run() == run()
-
-
-def test_copy_of_a_disk_has_one_directory_and_its_unsynced_bytes() -> None:
-    disk = SimulatedDisk(Random(1))
-    disk.make_directory(Path("/logs"))
-    disk.make_directory(Path("/logs/t-0"))
-    descriptor = disk.open(Path("/logs/t-0/a"))
-    disk.write(descriptor, b"synced")
-    disk.sync(descriptor)
-    disk.sync_directory(Path("/logs/t-0"))
-    disk.write(descriptor, b", and not")
-    twin = disk.copy_directory(Path("/logs/t-0"), Random(1))
-    assert twin.read(Path("/logs/t-0/a")) == b"synced, and not"
-    assert twin.durable_bytes(Path("/logs/t-0/a")) == b"synced"
-    twin.remove(Path("/logs/t-0/a"))
-    assert twin.may_reappear(Path("/logs/t-0/a"))
-    assert disk.read(Path("/logs/t-0/a")) == b"synced, and not"
-    assert not disk.may_reappear(Path("/logs/t-0/a"))

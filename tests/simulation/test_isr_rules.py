@@ -1,5 +1,6 @@
 """The invariants of single steps of a replica: each is broken once and kept once."""
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -217,42 +218,16 @@ def test_isr_proposal_in_another_epoch_is_allowed(proposer: Proposer) -> None:
     proposer.step(FETCH, replace(PROPOSAL, leader_epoch=LeaderEpoch(5)))
 
 
-# --- Fetch/uncommitted-record-read --------------------------------------------------------------
-
-
-def leader_view(**changes: Any) -> Any:
-    """Return a leader of epoch 4, as :mod:`simulation.model.partition` sees it."""
-    known: dict[str, Any] = {
-        "role": Role.LEADER,
-        "leader_epoch": EPOCH,
-        "isr": ISR,
-        "zk_version": ZkVersion(7),
-        "high_watermark": Offset(10),
-        "log_start_offset": Offset(0),
-        "follower_ends": {2: -1, 3: -1},
-        "low_watermark": -1,
-        "read_bound": lambda _: Offset(10),
-        "end_offset_for_epoch": lambda epoch: (epoch, Offset(20)),
-    }
-    return SimpleNamespace(**known | changes)
-
-
-def partition() -> PartitionModel:
-    made = PartitionModel("t-0", checks_data=True, note=lambda _: None)
-    made.state = STATE
-    made.replica(LEADER).log = log(20)
-    return made
-
-
-def broken(check: Any, *args: Any) -> str | None:
-    try:
-        check(*args)
-    except Violation as violation:
-        return violation.invariant
-    return None
+# --- Fetch/uncommitted-record-read ----------------------------------------------------------------
 
 
 def test_serving_beyond_the_high_watermark_is_a_violation() -> None:
-    bold = leader_view(read_bound=lambda _: Offset(11))
-    judge = check_after_step
-    assert broken(judge, LEADER, bold, partition()) == "Fetch/uncommitted-record-read"
+    partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
+    for bound in (10, 11):
+        leader: Any = SimpleNamespace(high_watermark=10, read_bound=lambda _, bound=bound: bound)
+        with (
+            contextlib.nullcontext()
+            if bound == 10
+            else pytest.raises(Violation, match="Fetch/uncommitted-record-read")
+        ):
+            check_after_step(LEADER, leader, partition)

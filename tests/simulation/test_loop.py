@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import time
 from collections.abc import Iterator
 from random import Random
@@ -80,36 +79,6 @@ def test_asyncio_primitives_work_on_the_simulated_loop(loop: SimulatedLoop) -> N
     loop.run_until_complete(test())
 
 
-def test_failed_task_group_cancels_its_tasks_in_order(loop: SimulatedLoop) -> None:
-    async def test() -> list[int]:
-        ended = []
-
-        async def wait(number: int) -> None:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.append(number)
-
-        with contextlib.suppress(ExceptionGroup):
-            async with asyncio.TaskGroup() as group:
-                for number in range(50):
-                    group.create_task(wait(number))
-                await asyncio.sleep(1)
-                raise ValueError
-        return ended
-
-    assert loop.run_until_complete(test()) == [*range(50)]
-
-
-def test_busy_task_does_not_stop_time(loop: SimulatedLoop) -> None:
-    async def test() -> None:
-        slept = asyncio.create_task(asyncio.sleep(0.01))
-        while not slept.done():
-            await asyncio.sleep(0)
-
-    loop.run_until_complete(test())
-
-
 def test_run_without_progress_ends(loop: SimulatedLoop) -> None:
     with pytest.raises(Stalled):
         loop.run_until_complete(asyncio.Event().wait())
@@ -153,16 +122,6 @@ def test_failing_callback_is_recorded_and_the_loop_continues(loop: SimulatedLoop
     (trouble,) = loop.unhandled_errors
     assert trouble.process is process
     assert isinstance(trouble.exception, ZeroDivisionError)
-
-
-def test_closed_world_raises_no_errors() -> None:
-    loop = SimulatedLoop(Random(1))
-    loop.create_task(asyncio.Event().wait(), context=SimulatedProcess("host").context)
-    loop.create_task(asyncio.Event().wait())
-    loop.run_for(1)
-    loop.close()
-    gc.collect()
-    assert not loop.unhandled_errors
 
 
 def test_fail_ends_the_run_despite_exception_handlers(loop: SimulatedLoop) -> None:
@@ -245,36 +204,3 @@ def test_process_may_be_killed_in_its_own_step(loop: SimulatedLoop) -> None:
     assert process.is_dead
     assert not late
     assert not task.done()
-
-
-def test_thousands_of_killed_processes_leave_no_tasks(loop: SimulatedLoop) -> None:
-    class Load:
-        alive = 0
-
-        def __init__(self) -> None:
-            Load.alive += 1
-
-        def __del__(self) -> None:
-            Load.alive -= 1
-
-    async def run(load: Load) -> None:
-        async with asyncio.timeout(1000), asyncio.TaskGroup() as group:
-            group.create_task(wait(load))
-            await asyncio.Event().wait()
-
-    async def wait(load: Load) -> None:
-        loop.call_later(1000, lambda: load)
-        try:
-            await asyncio.sleep(1000)
-        finally:
-            asyncio.create_task(wait(load))  # noqa: RUF006  what it does not live to see
-
-    for life in range(2000):
-        process = SimulatedProcess("host", life)
-        start(loop, process, run(Load()))
-        loop.run_for(0.1)
-        loop.kill(process)
-        loop.run_for(0.1)
-    gc.collect()
-    assert Load.alive <= 1
-    assert not loop.unhandled_errors

@@ -24,26 +24,6 @@ def finish(world: Any, tasks: list[asyncio.Task[Any]]) -> list[Any]:
     return world.loop.run_until_complete(all_of_them())
 
 
-def history(make_world: Any, seed: int) -> list[Any]:
-    world = make_world(seed)
-    world.serve()
-    world.serves_after_s = 0.01
-    finish(world, calls(world, 20) + calls(world, 20))
-    world.loop.close()
-    return [*world.trace, world.loop.steps, world.loop.time()]
-
-
-def test_same_seed_yields_the_same_history(make_world: Any) -> None:
-    assert history(make_world, 7) == history(make_world, 7)
-    assert history(make_world, 7) != history(make_world, 8)
-
-
-def test_calls_are_answered_in_order(world: Any) -> None:
-    answers = finish(world, calls(world, 100))
-    assert all(answer.error_code.value == 0 for answer in answers)
-    assert [note[3] for note in world.trace if note[1] == "server"] == [*range(1, 101)]
-
-
 def said(world: Any, host: str) -> list[Any]:
     return [note[2:] for note in world.trace if note[1] == host]
 
@@ -105,17 +85,6 @@ def test_host_after_power_loss_resets_old_connections(world: Any) -> None:
     world.loop.run_for(2)
     assert "reset" in outcome(call)
     finish(world, [world.ask(connection)])
-
-
-def test_unacknowledged_connection_is_reset_after_power_returns(world: Any) -> None:
-    connection = world.connection()
-    finish(world, [world.ask(connection)])
-    world.lose_power(world.server)
-    call = world.ask(connection, 600.0)
-    world.loop.run_for(10)
-    world.restart_server()
-    world.loop.run_for(2)
-    assert "reset" in outcome(call)
 
 
 @pytest.mark.parametrize("returns", [False, True])
@@ -186,28 +155,6 @@ def finish_one(world: Any, connection: Any) -> asyncio.Task[Any]:
     return call
 
 
-def test_cut_link_delays_connections_until_it_is_healed(world: Any) -> None:
-    world.network.cut("client-1", "server")
-    call = world.ask(world.connection(), 60.0)
-    world.loop.run_for(20)
-    assert not call.done()
-    world.network.heal("client-1", "server")
-    world.loop.run_for(20)
-    assert outcome(call) == "answered"
-
-
-def test_cut_does_not_affect_other_links(world: Any) -> None:
-    world.network.add_host("client-2")
-    world.network.cut("client-2", "server")
-    world.network.cut("server", "client-2")
-    assert outcome(finish_one(world, world.connection())) == "answered"
-
-
-def test_link_of_a_host_to_itself_cannot_be_cut(world: Any) -> None:
-    with pytest.raises(ValueError, match="itself"):
-        world.network.cut("server", "server")
-
-
 # --- messages ---------------------------------------------------------------------------------
 
 
@@ -226,15 +173,6 @@ def test_messages_keep_their_order_and_wait_for_the_link(world: Any) -> None:
         world.network.delay("client-1", "server", seen.append, number)
     world.loop.run_for(2)
     assert seen == [*range(60)]
-
-
-def test_messages_to_a_dead_process_are_dropped(world: Any) -> None:
-    seen: list[int] = []
-    context = world.client.context
-    world.network.delay("server", "client-1", seen.append, 1, context=context)
-    world.loop.kill(world.client)
-    world.loop.run_for(1)
-    assert not seen
 
 
 # --- flow -------------------------------------------------------------------------------------
@@ -283,26 +221,6 @@ class Reader(asyncio.Protocol):
         self.ended = True
 
 
-class SlowReader(asyncio.BufferedProtocol):
-    """A protocol that reads four bytes at a time, with a pause after each."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.got = b""
-        self._loop = loop
-        self._buffer = bytearray(4)
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        return memoryview(self._buffer)
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.got += self._buffer[:nbytes]
-        self.transport.pause_reading()
-        self._loop.call_later(0.1, self.transport.resume_reading)
-
-
 def joined(world: Any, reader: Any = None) -> tuple[Sender, Any]:
     sender, reader = Sender(), reader or Reader()
 
@@ -332,15 +250,6 @@ def test_paused_reader_stops_the_writer(world: Any) -> None:
     world.loop.run_for(10)
     assert sender.writable
     assert reader.got == sender.written
-
-
-def test_bytes_keep_their_order_in_small_reads(world: Any) -> None:
-    sender, reader = joined(world, SlowReader(world.loop))
-    sent = [b"%d " % number * number for number in range(12)]
-    for data in sent:
-        sender.transport.write(data)
-    world.loop.run_for(20)
-    assert reader.got == b"".join(sent)
 
 
 def test_close_sends_written_bytes_and_then_the_end(world: Any) -> None:

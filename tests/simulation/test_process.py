@@ -57,20 +57,6 @@ def filled(cluster: Cluster) -> int:
     return int(cluster.run(fill()))
 
 
-def test_another_broker_leads_after_the_leader_is_killed(cluster: Cluster) -> None:
-    before = filled(cluster)
-    cluster.nodes[before].kill()
-
-    async def go_on() -> tuple[int, list[bytes | None]]:
-        await cluster.client.produce("t", values(10, 20))
-        return await cluster.client.leader("t"), await cluster.client.consume("t")
-
-    after, consumed = cluster.run(go_on())
-    assert after != before
-    assert consumed == values(0, 20)
-    assert not any(node.exits for node in cluster.nodes.values())
-
-
 @pytest.mark.parametrize("end", ["kill", "lose_power", "stop"])
 def test_restarted_broker_catches_up(cluster: Cluster, end: str) -> None:
     leader = cluster.nodes[filled(cluster)]
@@ -178,35 +164,6 @@ def test_failed_broker_serves_no_request_once_its_logs_are_closed(
         cluster.run(cluster.client.produce("t", values(10, 20)))
         cluster.until(lambda: bool(leader.exits))
     assert served == [0]
-
-
-def test_paused_leader_is_replaced_and_becomes_a_follower(cluster: Cluster) -> None:
-    before = filled(cluster)
-    cluster.nodes[before].pause()
-
-    async def go_on() -> int:
-        await cluster.client.produce("t", values(10, 20))
-        return await cluster.client.leader("t")
-
-    assert cluster.run(go_on()) != before
-    cluster.nodes[before].resume()
-    cluster.until(lambda: is_followed(cluster, "t"))
-    assert cluster.run(cluster.client.consume("t")) == values(0, 20)
-
-
-def test_broker_may_lose_power_during_a_write(cluster: Cluster) -> None:
-    leader = cluster.nodes[filled(cluster)]
-
-    def watch(kind: str) -> None:
-        if kind == "write":
-            cluster.disks[leader.id].watch = None
-            leader.lose_power()
-
-    cluster.disks[leader.id].watch = watch
-    cluster.run(cluster.client.produce("t", values(10, 20)))
-    assert not leader.is_alive
-    leader.start()
-    cluster.until(lambda: is_followed(cluster, "t"))
 
 
 def test_dead_process_cannot_use_its_disk() -> None:

@@ -74,9 +74,6 @@ def test_log_with_a_missing_batch_is_a_violation(log: PartitionLog) -> None:
         read_log(log)
 
 
-# --- Log/corrupt-batch-appended -------------------------------------------------------------------
-
-
 # --- Log/new-start-unsynced -----------------------------------------------------------------------
 
 

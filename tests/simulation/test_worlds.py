@@ -27,7 +27,6 @@ from simulation.plans.coverage import Coverage
 from simulation.plans.plan import SimulationPlan, from_json, to_json
 from simulation.plans.schedule import draw
 from simulation.search import Shrinker, narrative
-from simulation.violation import Violation
 from simulation.world.world import Simulation, run
 from tests.support.fakes.swapped_functions import Mutation, Swap
 from tests.support.processes.process import printed
@@ -228,18 +227,6 @@ def test_power_fails_after_the_chosen_operation_only(nth: int, for_ms: int, fail
     outcome = run(plan_of(Timed(at_ms=1_000, action=mid_step), produce(1_100, batches=30)))
     assert outcome.violation is None
     assert sum(what == "broker 1 loses power" for _, what in outcome.notes) == fails
-
-
-def test_violation_is_passed_between_processes() -> None:
-    import pickle
-
-    violation = pickle.loads(
-        pickle.dumps(Violation("Isr/member-lacks-committed-record", "t0-0: because"))
-    )
-    assert (violation.invariant, violation.what) == (
-        "Isr/member-lacks-committed-record",
-        "t0-0: because",
-    )
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -28,7 +28,6 @@ from simulation.plans.plan import SimulationPlan
 from simulation.plans.scenario import TOPIC as OF_SCENARIOS
 from simulation.plans.scenarios import NEED_CONTROLLER, SCENARIOS
 from simulation.plans.schedule import draw, without_controller
-from simulation.violation import Violation
 from simulation.world.world import run
 
 pytestmark = pytest.mark.simulation
@@ -160,23 +159,6 @@ def test_the_leader_of_a_former_life_leads_no_more() -> None:
     tree.tree.changed([(f"{HOME}/ISR", nodes.encode_isr([BrokerId(2)], LeaderEpoch(3)), 4)], 1)
     assert tree.leader == NO_LEADER
     assert not tree.failures
-
-
-def test_a_leader_outside_the_isr_is_a_violation() -> None:
-    tree = Tree()
-    tree.write(1, [2], 3)
-    (failure,) = tree.failures
-    assert isinstance(failure, Violation)
-    assert failure.invariant == "Isr/leader-is-no-member"
-
-
-def test_two_leaders_of_one_epoch_are_a_violation() -> None:
-    tree = Tree()
-    tree.write(1, [1, 2], 3)
-    tree.write(2, [1, 2], 3)
-    (failure,) = tree.failures
-    assert isinstance(failure, Violation)
-    assert failure.invariant == "LeaderEpoch/two-leaders"
 
 
 def test_a_scenario_that_needs_a_controller_is_refused() -> None:

@@ -13,8 +13,6 @@ from kazoo.exceptions import (
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
-    RolledBackError,
-    RuntimeInconsistency,
 )
 from kazoo.protocol.states import ZnodeStat
 
@@ -22,24 +20,6 @@ from tests.support.builders.examples import examples
 from tests.support.worlds.zookeeper_worlds import RealWorld, SimulatedWorld, until
 
 # --- nodes --------------------------------------------------------------------------------------
-
-
-def test_versions_count_the_writes_of_a_node(world):
-    async def case(world):
-        async with world.peer() as zk:
-            assert await zk.ask("create", "/n", b"one") == "/n"
-            assert (await zk.ask("set", "/n", b"two", 0)).version == 1
-            assert type(await zk.ask("set", "/n", b"three", 0)) is BadVersionError
-            assert (await zk.ask("set", "/n", b"four", -1)).version == 2
-            data, stat = await zk.ask("get", "/n")
-            assert (data, stat.version, stat.dataLength) == (b"four", 2, 4)
-            assert type(await zk.ask("delete", "/n", 1)) is BadVersionError
-            assert await zk.ask("delete", "/n", 2) is True
-            assert await zk.ask("exists", "/n") is None
-            path, stat = await zk.ask("create", "/n", b"", include_data=True)
-            assert (path, stat.version) == ("/n", 0)
-
-    world.run(case)
 
 
 def test_invalid_requests_are_refused(world):
@@ -67,52 +47,6 @@ def test_invalid_requests_are_refused(world):
     world.run(case)
 
 
-def test_zxids_follow_the_order_of_writes(world):
-    async def case(world):
-        async with world.peer() as zk, world.peer() as other:
-            _, a = await zk.ask("create", "/a", include_data=True)
-            _, b = await other.ask("create", "/b", include_data=True)
-            changed = await zk.ask("set", "/a", b"")
-            assert a.czxid == a.mzxid == a.pzxid
-            assert a.czxid < b.czxid < changed.mzxid
-            assert (changed.czxid, changed.pzxid) == (a.czxid, a.czxid)
-            await zk.commit(
-                ("create", ("/a/c",), {}), ("set_data", ("/b", b""), {}), ("create", ("/d",), {})
-            )
-            a, b, c, d = [await zk.ask("exists", path) for path in ("/a", "/b", "/a/c", "/d")]
-            assert a.pzxid == b.mzxid == c.czxid == d.czxid > changed.mzxid
-            assert a.mzxid == changed.mzxid
-            await zk.ask("delete", "/a/c")
-            a, before = await zk.ask("exists", "/a"), d.mzxid
-            assert a.pzxid > d.mzxid, "a child's end is its parent's change, too"
-            assert type(await zk.ask("create", "/d")) is NodeExistsError
-            assert (await zk.ask("set", "/d", b"")).mzxid > before + 1, (
-                "a refused write has its own"
-            )
-
-    world.run(case)
-
-
-def test_sequence_nodes_count_all_former_children(world):
-    async def case(world):
-        async with world.peer() as zk:
-            await zk.ask("create", "/q")
-            assert await zk.ask("create", "/q/n_", sequence=True) == "/q/n_0000000000"
-            await zk.ask("create", "/q/other")
-            await zk.ask("delete", "/q/n_0000000000")
-            assert await zk.ask("create", "/q/m_", sequence=True) == "/q/m_0000000002"
-            assert await zk.ask("create", "/q/", sequence=True) == "/q/0000000003"
-            stat = await zk.ask("exists", "/q")
-            assert (stat.cversion, stat.numChildren) == (5, 3)
-            failed = await zk.commit(
-                ("create", ("/q/n_",), {"sequence": True}), ("check", ("/q", 9), {})
-            )
-            assert [type(each) for each in failed] == [RolledBackError, BadVersionError]
-            assert await zk.ask("create", "/q/n_", sequence=True) == "/q/n_0000000004"
-
-    world.run(case)
-
-
 def test_missing_parents_of_a_path_are_created(world):
     async def case(world):
         async with world.peer() as zk, world.peer(root="") as unrooted:
@@ -129,150 +63,7 @@ def test_missing_parents_of_a_path_are_created(world):
     world.run(case)
 
 
-# --- transactions -------------------------------------------------------------------------------
-
-
-def test_transaction_sees_its_own_earlier_operations(world):
-    async def case(world):
-        async with world.peer() as zk:
-            await zk.ask("create", "/old", b"")
-            made = await zk.commit(
-                ("check", ("/old", 0), {}),
-                ("create", ("/t", b"1"), {}),
-                ("create", ("/t/below",), {"ephemeral": True}),
-                ("set_data", ("/t", b"2"), {"version": 0}),
-                ("delete", ("/old",), {"version": 0}),
-            )
-            stat = await zk.ask("exists", "/t")
-            assert made == [True, "/t", "/t/below", made[3], True]
-            assert (made[3].version, stat.version, stat.numChildren) == (1, 1, 1)
-            assert (await zk.ask("exists", "/t/below")).ephemeralOwner == zk.session
-            assert await zk.ask("exists", "/old") is None
-
-    world.run(case)
-
-
-def test_failed_transaction_changes_nothing(world):
-    async def case(world):
-        async with world.peer() as zk:
-            await zk.ask("create", "/a", b"1")
-            await zk.ask("create", "/a/b", ephemeral=True)
-            before = [await zk.ask("get", path) for path in ("/", "/a", "/a/b")]
-            answers = await zk.commit(
-                ("set_data", ("/a", b"2"), {}),
-                ("create", ("/a/c",), {"ephemeral": True}),
-                ("delete", ("/a/b",), {}),
-                ("create", ("/a/c",), {}),
-                ("create", ("/d",), {}),
-                ("check", ("/no", 0), {}),
-            )
-            assert [type(each) for each in answers] == [
-                RolledBackError,
-                RolledBackError,
-                RolledBackError,
-                NodeExistsError,
-                RuntimeInconsistency,
-                RuntimeInconsistency,
-            ]
-            assert [await zk.ask("get", path) for path in ("/", "/a", "/a/b")] == before
-            assert await zk.ask("get_children", "/a") == ["b"]
-
-    world.run(case)
-
-
 # --- watches ------------------------------------------------------------------------------------
-
-WATCHED = {
-    "data of /n": ("get", "/n"),
-    "existence of /n": ("exists", "/n"),
-    "children of /n": ("get_children", "/n"),
-    "existence of /new": ("exists", "/new"),
-    "children of /": ("get_children", "/"),
-    "data of /n/c": ("get", "/n/c"),
-}
-FIRES = {
-    ("set", "/n", b"x"): [
-        ("data of /n", "CHANGED", "/n"),
-        ("existence of /n", "CHANGED", "/n"),
-    ],
-    ("create", "/new"): [
-        ("children of /", "CHILD", "/"),
-        ("existence of /new", "CREATED", "/new"),
-    ],
-    ("create", "/n/d"): [("children of /n", "CHILD", "/n")],
-    ("delete", "/n/c"): [
-        ("children of /n", "CHILD", "/n"),
-        ("data of /n/c", "DELETED", "/n/c"),
-    ],
-    ("delete", "/n"): [
-        ("children of /", "CHILD", "/"),
-        ("children of /n", "DELETED", "/n"),
-        ("data of /n", "DELETED", "/n"),
-        ("existence of /n", "DELETED", "/n"),
-    ],
-    ("set", "/n/c", b""): [("data of /n/c", "CHANGED", "/n/c")],
-    ("set", "/no", b""): [],
-    ("create", "/n"): [],
-}
-
-
-@pytest.mark.parametrize("change", FIRES, ids=lambda change: " ".join(map(str, change[:2])))
-def test_change_fires_the_watches_of_its_kind(world, change):
-    async def case(world):
-        async with world.peer() as zk, world.peer() as other:
-            await zk.ask("create", "/n")
-            if change != ("delete", "/n"):
-                await zk.ask("create", "/n/c")
-            for name, asked in WATCHED.items():
-                await zk.ask(*asked, watch=zk.watch(name))
-            await other.ask(*change)
-            assert sorted(await zk.hear()) == FIRES[change]
-
-    world.run(case)
-
-
-def test_watch_fires_once_for_each_watcher(world):
-    async def case(world):
-        async with world.peer() as zk, world.peer() as other:
-            await zk.ask("create", "/n")
-            twice = zk.watch("twice")
-            for watch in (twice, twice, zk.watch("other")):
-                await zk.ask("get", "/n", watch=watch)
-            await other.ask("get", "/n", watch=other.watch("mine"))
-            for _ in range(3):
-                await other.ask("set", "/n", b"")
-            changed = ("CHANGED", "/n")
-            assert sorted(await zk.hear()) == [("other", *changed), ("twice", *changed)]
-            assert await other.hear() == [("mine", *changed)]
-
-    world.run(case)
-
-
-def test_failed_request_leaves_no_watch(world):
-    async def case(world):
-        async with world.peer() as zk, world.peer() as other:
-            for asked in ("get", "get_children"):
-                assert type(await zk.ask(asked, "/n", watch=zk.watch(asked))) is NoNodeError
-            await other.ask("create", "/n")
-            await other.ask("create", "/n/below")
-            assert await zk.hear() == []
-
-    world.run(case)
-
-
-def test_transaction_fires_watches_for_all_operations_or_none(world):
-    async def case(world):
-        async with world.peer() as zk, world.peer() as other:
-            await zk.ask("create", "/n")
-            await zk.ask("exists", "/new", watch=zk.watch("new"))
-            await zk.ask("get", "/n", watch=zk.watch("n"))
-            operations = [("create", ("/new",), {}), ("set_data", ("/n", b"1"), {})]
-            await other.commit(*operations, ("check", ("/n", 7), {}))
-            assert await zk.hear() == []
-            await other.commit(*operations)
-            assert await zk.hear() == [("new", "CREATED", "/new"), ("n", "CHANGED", "/n")]
-
-    world.run(case)
 
 
 def test_watch_event_precedes_the_read_of_the_change(world):

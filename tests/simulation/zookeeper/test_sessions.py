@@ -7,18 +7,8 @@ import pytest
 from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 
 from ackproof.broker.controller.cluster import BrokerInfo, Endpoint
-from ackproof.broker.server.zk import znodes
-from ackproof.broker.server.zk.controller_zk import ControllerMoved, ControllerZk
-from ackproof.broker.server.zk.kafka_zk import (
-    BrokerIdInUse,
-    ConfigZk,
-    IsrWriteOutcome,
-    TopicExists,
-    of_topic,
-)
 from ackproof.broker.server.zk.session import SessionExpired
 from ackproof.broker.types import BrokerId
-from tests.support.worlds.partition_writes import TP, isr, write
 from tests.support.worlds.zookeeper_worlds import SHORT_MS, until
 
 # --- sessions in kazoo --------------------------------------------------------------------------
@@ -136,25 +126,6 @@ def info(port=9092):
     return BrokerInfo(broker_id=BrokerId(1), endpoints=(endpoint,), rack=None)
 
 
-def test_registration_waits_for_the_end_of_the_former_session(world):
-    async def case(world):
-        async with world.kafka() as former, world.kafka() as zk:
-            old = await former.register_broker(info())
-            with pytest.raises(BrokerIdInUse):
-                await zk.register_broker(info(port=9093))
-            registering = asyncio.create_task(zk.register_broker(info()))
-            seen = asyncio.Event()
-            assert (await zk.live_brokers(seen.set))[1].epoch == old
-            assert not registering.done()
-            await former.close()
-            await seen.wait()
-            epoch = await registering
-            assert epoch > old
-            assert (await zk.live_brokers())[1].epoch == epoch == await zk.register_broker(info())
-
-    world.run(case)
-
-
 def test_request_of_an_expired_session_is_not_carried_out_in_the_next(world):
     async def case(world):
         async with world.kafka(SHORT_MS) as zk, world.beside() as beside:
@@ -183,69 +154,5 @@ def test_request_of_an_expired_session_is_not_carried_out_in_the_next(world):
                 await zk.session.create("/late-again", b"", session)
             assert not [n for n in await zk.session.children("/") if n.startswith("late-")]
             assert await zk.register_broker(info()) > first
-
-    world.run(case)
-
-
-def test_topics_settings_and_announcements_are_read_back(world):
-    async def case(world):
-        async with world.kafka() as zk, world.kafka() as other:
-            ids = await asyncio.gather(zk.cluster_id(), other.cluster_id())
-            assert ids[0] == ids[1]
-            changed = asyncio.Event()
-            assert await other.topics(changed.set) == set()
-            await zk.create_topic("orders", {0: [1, 2]}, {"retention.ms": "1"})
-            await changed.wait()
-            assert await other.topics() == {"orders"}
-            with pytest.raises(TopicExists):
-                await other.create_topic("orders", {0: [1]}, {})
-            assert await ConfigZk(other).read(of_topic("orders")) == {"retention.ms": "1"}
-            noted = asyncio.Event()
-            assert await ConfigZk(other).notes(noted.set) == []
-            await ConfigZk(zk).change(of_topic("orders"), lambda old: {**old, "a": "b"})
-            await noted.wait()
-            assert await ConfigZk(other).notes(noted.set) == ["config_change_0000000000"]
-            assert await ConfigZk(other).read(of_topic("orders")) == {
-                "retention.ms": "1",
-                "a": "b",
-            }
-            await ConfigZk(zk).remove_old_notes(["config_change_0000000000"])
-            assert await ConfigZk(other).notes(noted.set) == ["config_change_0000000000"]
-            await ConfigZk(zk).remove_old_notes(["config_change_0000000000"], keep_ms=0)
-            assert await ConfigZk(zk).notes(noted.set) == []
-            await zk.add_partitions("orders", {1: [2, 1]})
-            assert set((await other.topic_assignments(["orders"]))["orders"].partitions) == {0, 1}
-
-    world.run(case)
-
-
-def test_single_controller_writes_until_the_next_election(world):
-    async def case(world):
-        async with world.kafka() as zk, world.kafka() as other:
-            hands = ControllerZk(zk), ControllerZk(other)
-            tenures = await asyncio.gather(hands[0].elect(BrokerId(1)), hands[1].elect(BrokerId(2)))
-            assert sum(tenure is None for tenure in tenures) == 1
-            winner = 0 if tenures[0] else 1
-            orders, tenure = hands[winner], tenures[winner]
-            assert (tenure.epoch, tenure.epoch_version) == (1, 1)
-            resigned = asyncio.Event()
-            assert await zk.controller(resigned.set) == winner + 1
-            await zk.create_topic("orders", {0: [1, 2]}, {})
-            written = await orders.write_states(tenure, [write()])
-            assert (written.written, written.conflicts) == ({TP: 0}, {})
-            again = await orders.write_states(tenure, [write(epoch=1, expected=7)])
-            assert (again.written, again.conflicts[TP].zk_version) == ({}, 0)
-            assert (await isr(zk, 0)).outcome is IsrWriteOutcome.WRITTEN
-            assert (await isr(other, 0, isr=(2,))).outcome is IsrWriteOutcome.CONFLICT
-            await zk.notify_isr_change([TP])
-            assert list((await orders.isr_changes(print)).values()) == [(TP,)]
-            await other.session.request(lambda c: c.delete_async(znodes.CONTROLLER))
-            await resigned.wait()
-            assert (await hands[1 - winner].elect(BrokerId(2 - winner))).epoch == 2
-            with pytest.raises(ControllerMoved):
-                await orders.write_states(tenure, [write(epoch=2, expected=1)])
-            with pytest.raises(ControllerMoved):
-                await orders.delete_topic(tenure, "orders", None)
-            assert (await zk.partition_states([TP]))[TP].zk_version == 1
 
     world.run(case)

@@ -3,10 +3,9 @@
 import asyncio
 from contextlib import asynccontextmanager
 from functools import partial
-from random import Random
 
 import pytest
-from kazoo.exceptions import ConnectionLoss, KazooException, NodeExistsError
+from kazoo.exceptions import ConnectionLoss
 
 from ackproof.broker.config import BrokerConfig
 from ackproof.broker.server.admin import TopicConfigs
@@ -23,22 +22,6 @@ from tests.support.worlds.zookeeper_worlds import CLIENT, SHORT_MS, SimulatedWor
 
 def simulated(case, seed=1, **options):
     return SimulatedWorld(seed, **options).run(case)
-
-
-def test_session_can_be_expired_by_the_simulation():
-    async def case(world):
-        async with world.peer() as zk, world.peer() as other:
-            await zk.ask("create", "/e", ephemeral=True)
-            await other.ask("exists", "/e", watch=other.watch("e"))
-            mine, others = world.zookeeper.sessions_of(CLIENT)
-            assert (mine.id, others.id) == (zk.session, other.session)
-            world.zookeeper.expire(mine)
-            await until(lambda: other.events)
-            await until(lambda: zk.states[-1] == "CONNECTED" and len(zk.states) > 1)
-            assert zk.states == ["CONNECTED", "SUSPENDED", "LOST", "CONNECTED"]
-            assert other.states == ["CONNECTED"]
-
-    simulated(case)
 
 
 def test_reset_loses_answers_and_requests():
@@ -62,46 +45,6 @@ def test_reset_loses_answers_and_requests():
 
     fates = [fate for seed in range(10) for fate in simulated(case, seed)]
     assert set(fates) == {True, False}
-
-
-def test_stopped_ensemble_expires_no_session():
-    async def case(world):
-        async with world.peer(SHORT_MS) as zk:
-            await zk.ask("create", "/e", ephemeral=True)
-            world.zookeeper.stop()
-            await until(lambda: zk.states[-1] == "SUSPENDED")
-            await asyncio.sleep(10 * SHORT_MS / 1000)
-            assert zk.states == ["CONNECTED", "SUSPENDED"]
-            world.zookeeper.start()
-            await until(lambda: zk.states[-1] == "CONNECTED")
-            assert zk.states == ["CONNECTED", "SUSPENDED", "CONNECTED"]
-            assert (await zk.ask("exists", "/e")).ephemeralOwner == zk.session
-
-    simulated(case)
-
-
-def test_slow_ensemble_answers_late_and_in_order():
-    async def case(world):
-        loop = asyncio.get_running_loop()
-        async with world.peer() as zk:
-            world.zookeeper.slowness_s = 1.0
-            began = loop.time()
-            slow = [zk.submit(lambda c, n=n: c.create_async(f"/n{n}")) for n in range(3)]
-            await asyncio.sleep(0.5)
-            world.zookeeper.slowness_s = 0.0
-            assert await zk.ask("get_children", "/") == ["barriers", "n0", "n1", "n2"]
-            assert 1.0 <= loop.time() - began < 1.1
-            await asyncio.gather(*slow)
-            world.zookeeper.slowness_s = 30.0
-            hung = zk.submit(lambda c: c.create_async("/hung"))
-            await until(lambda: zk.states[-1] == "SUSPENDED")
-            assert type(await _error(hung)) is ConnectionLoss
-
-    simulated(case)
-
-
-async def _error(future):
-    return (await asyncio.gather(future, return_exceptions=True))[0]
 
 
 @asynccontextmanager
@@ -166,20 +109,6 @@ def test_process_paused_beyond_its_session_learns_it_after_resuming():
     simulated(case)
 
 
-def test_briefly_paused_process_keeps_its_session():
-    async def case(world):
-        async with in_a_process(world, 10 * SHORT_MS) as (process, zk, gone):
-            world.loop.pause(process)
-            await asyncio.sleep(5 * SHORT_MS / 1000)
-            world.loop.resume(process)
-            await asyncio.sleep(20 * SHORT_MS / 1000)
-            assert "LOST" not in zk.states
-            assert zk.states[-1] == "CONNECTED"
-            assert not gone.is_set()
-
-    simulated(case)
-
-
 def test_client_never_reconnects_to_a_server_behind_its_last_read():
     async def case(world):
         async with world.peer() as zk:
@@ -193,22 +122,6 @@ def test_client_never_reconnects_to_a_server_behind_its_last_read():
                 assert (await zk.ask("get", "/n"))[0] == value
 
     simulated(case, servers=3, lag_s=2.0)
-
-
-def test_lagging_server_answers_pipelined_requests_in_order():
-    async def case(world):
-        async with world.peer() as zk:
-            asked = []
-            for number in range(20):
-                path = f"/n{number}"
-                asked.append(zk.submit(lambda c, path=path: c.create_async(path)))
-                asked.append(zk.submit(lambda c, path=path: c.exists_async(path)))
-            answers = await asyncio.gather(*asked)
-            assert answers[::2] == [f"/n{number}" for number in range(20)]
-            assert all(stat.numChildren == 0 for stat in answers[1::2])
-
-    for seed in range(6):
-        simulated(case, seed, servers=3, lag_s=0.1)
 
 
 def test_lagging_server_causes_no_conflict_for_a_better_informed_leader():
@@ -285,20 +198,6 @@ def test_changed_settings_are_announced_even_if_the_session_ends(is_expired):
         simulated(case, seed)
 
 
-def test_abandoned_connection_has_no_watches():
-    async def case(world):
-        async with world.peer(10 * SHORT_MS) as zk:
-            await zk.ask("exists", "/n", watch=zk.watch("n"))
-            world.network.cut(HOST, CLIENT)
-            await until(lambda: zk.states[-1] == "SUSPENDED")
-            await asyncio.sleep(1)
-            assert world.zookeeper.watches == 0
-            world.thaw()
-            await until(lambda: zk.states[-1] == "CONNECTED")
-
-    simulated(case)
-
-
 @pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "late"])
 def test_failed_connection_attempt_is_repeated_and_leaves_nothing(is_lost):
     """Test a first attempt that is lost, or that arrives after later ones."""
@@ -320,35 +219,6 @@ def test_failed_connection_attempt_is_repeated_and_leaves_nothing(is_lost):
     simulated(case)
 
 
-def test_simulated_ensemble_counts_requests():
-    async def case(world):
-        async with world.peer() as zk, world.peer() as other:
-            ensemble = world.zookeeper
-            writes, before = ensemble.writes, dict(ensemble.requests)
-            await zk.ask("create", "/n")
-            await zk.ask("create", "/n")
-            await zk.commit(("set_data", ("/n", b""), {}), ("check", ("/n", 1), {}))
-            await zk.commit(("set_data", ("/n", b""), {}), ("check", ("/n", 1), {}))
-            assert ensemble.writes == writes + 2
-            for peer in (zk, other):
-                await peer.ask("get", "/n", watch=peer.watch("n"))
-                await peer.ask("exists", "/n", watch=peer.watch("n"))
-                await peer.ask("get_children", "/n", watch=peer.watch("n"))
-                await peer.ask("get", "/no", watch=peer.watch("no"))
-            assert ensemble.watches == 4
-            asked = {k: v - before.get(k, 0) for k, v in ensemble.requests.items()}
-            wanted = {"Create": 2, "Transaction": 2, "GetData": 4, "Exists": 2, "GetChildren": 2}
-            assert {k: v for k, v in asked.items() if k in wanted} == wanted
-            await zk.ask("set", "/n", b"")
-            assert ensemble.watches == 2
-            ensemble.drop_connection(ensemble.sessions_of(CLIENT)[0])
-            assert ensemble.watches == 1
-            await other.ask("delete", "/n")
-            assert ensemble.watches == 0
-
-    simulated(case)
-
-
 def test_broker_without_zookeeper_does_not_start():
     async def case(world):
         world.zookeeper.stop()
@@ -360,45 +230,3 @@ def test_broker_without_zookeeper_does_not_start():
             assert await zk.topics() == set()
 
     simulated(case)
-
-
-@pytest.mark.parametrize("options", [{}, {"servers": 3, "lag_s": 0.1}], ids=["alone", "lagging"])
-def test_same_seed_yields_the_same_history(options):
-    async def case(world):
-        rng, loop = Random(7), asyncio.get_running_loop()
-        history = []
-
-        async def live(name):
-            async with world.peer(SHORT_MS) as zk:
-                zk.client.add_listener(lambda state: history.append((loop.time(), name, state)))
-                for number in range(60):
-                    answer = await zk.ask("create", f"/n{rng.randrange(20)}", ephemeral=True)
-                    known = type(answer) if isinstance(answer, KazooException) else answer
-                    watch = zk.watch((name, number))
-                    children = await zk.ask("get_children", "/", watch=watch)
-                    history.append((loop.time(), name, known, str(children)))
-                    if rng.random() < 0.1:
-                        await _disturb(world, rng)
-                history.extend(zk.events)
-
-        await asyncio.gather(live("a"), live("b"), live("c"))
-        return history
-
-    histories = [simulated(case, 5, **options) for _ in range(2)]
-    assert histories[0] == histories[1]
-    seen = {each for event in histories[0] for each in event}
-    assert {"SUSPENDED", "LOST", "CONNECTED", NodeExistsError, "CHILD", "NONE"} <= seen
-    assert simulated(case, 6, **options) != histories[0]
-
-
-async def _disturb(world, rng):
-    sessions = world.zookeeper.sessions_of(CLIENT)
-    kind = rng.randrange(4) if sessions else 3
-    if kind == 0:
-        world.zookeeper.expire(rng.choice(sessions))
-    elif kind == 1:
-        world.zookeeper.drop_connection(rng.choice(sessions))
-    else:
-        world.freeze() if kind == 2 else world.zookeeper.stop()
-        await asyncio.sleep(rng.random() * 2)
-        world.thaw() if kind == 2 else world.zookeeper.start()
