@@ -16,9 +16,9 @@ from ackproof.harness.campaign.backends import go_inside, make
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.running.deadline import Deadline
 from ackproof.history.storage import write_text
+from ackproof.infra import run_control
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.registry import EntryKind, Registry, RegistryEntry
-from ackproof.infra.runs import cleanup
 
 RUN_ID = "cluster"
 
@@ -99,7 +99,7 @@ def stop() -> bool:
     registry = Registry.open()
     found = entry()
     if found is not None:
-        cleanup.stop(registry, found)
+        run_control.stop(registry, found)
     remove_log()
     return found is not None
 

@@ -5,6 +5,6 @@
 :func:`ackproof.testing.clients.check_client` a client library, on a real cluster in namespaces of
 this machine. The parts of ``check_fault`` also serve your own tests:
 :func:`ackproof.testing.memory.cluster.memory_cluster` makes a cluster, and
-:class:`ackproof.testing.nemesis.Nemesis` aims, injects, proves and heals faults on it. No test
+:class:`ackproof.testing.faults.Nemesis` aims, injects, proves and heals faults on it. No test
 framework is needed: an object that does not conform raises an AssertionError.
 """

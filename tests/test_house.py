@@ -50,7 +50,6 @@ DIVIDED = (
     "infra/clients",
     "infra/machine",
     "infra/node",
-    "infra/runs",
     "infra/systems",
     "config",
     "harness/campaign",

@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.interruption import SIGNALS
 from ackproof.history.cell import LIBRDKAFKA, as_text
-from ackproof.infra import systems
+from ackproof.infra import run_control, systems
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import Backend, Capability, System
@@ -27,7 +27,6 @@ from ackproof.infra.clients import programs as client_programs
 from ackproof.infra.machine.registry import EntryKind
 from ackproof.infra.node.capability_probes import TRIALS
 from ackproof.infra.node.nodes import Obstacles, capabilities, lacking, limits
-from ackproof.infra.runs import supervised
 from ackproof.infra.systems import make_system, product
 
 LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", LocalhostBackend.name
@@ -240,7 +239,7 @@ BACKENDS: Mapping[str, BackendKind] = {
         capabilities=_in_containers,
         obstacle=engine.unavailable,
         open=_docker,
-        enter=supervised.enter_for_docker,
+        enter=run_control.enter_for_docker,
         never=_NEVER_IN_CONTAINERS,
         where=_IN_CONTAINERS,
     ),
@@ -248,14 +247,14 @@ BACKENDS: Mapping[str, BackendKind] = {
         capabilities=_survey,
         obstacle=libraries.unavailable,
         open=_ssh,
-        enter=supervised.enter,
+        enter=run_control.enter,
         where=_ON_HOSTS,
     ),
     HERE: BackendKind(
         capabilities=lambda _site: CAPABILITIES,
-        obstacle=supervised.external_obstacle,
+        obstacle=run_control.external_obstacle,
         open=_here,
-        enter=supervised.enter_for_external,
+        enter=run_control.enter_for_external,
         never=_NEVER_HERE,
     ),
 }

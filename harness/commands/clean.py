@@ -7,10 +7,10 @@ import click
 from ackproof.harness import standing_cluster
 from ackproof.harness.commands.errors import reported_errors
 from ackproof.harness.exit_status import ExitStatus
+from ackproof.infra import run_control
 from ackproof.infra.backends.docker.engine import unavailable
 from ackproof.infra.backends.ssh.inventory import load
 from ackproof.infra.machine.registry import Registry
-from ackproof.infra.runs import cleanup
 
 
 @click.command()
@@ -58,9 +58,9 @@ def clean(
         click.echo(line)
 
     with reported_errors():
-        removed = cleanup.clean(Registry.open(), tell, everything=everything)
+        removed = run_control.clean(Registry.open(), tell, everything=everything)
         for one in results:
-            removed &= cleanup.restore_results(Registry.open(), one, tell)
+            removed &= run_control.restore_results(Registry.open(), one, tell)
         if unavailable() is None:
             from ackproof.infra.backends.docker import cleanup as containers
 

@@ -46,10 +46,10 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.interruption import Interruption
 from ackproof.harness.running import execution
 from ackproof.harness.running.deadline import SystemClock
+from ackproof.infra import run_control
 from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.infra.backends.local.processes import MEANT_AS_1
 from ackproof.infra.machine.registry import EntryKind, Registry
-from ackproof.infra.runs import cleanup
 from ackproof.infra.systems import known, prepare
 
 # --- free space -----------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
     run on it. Raises InfraError, CampaignRefused."""
     if campaign.cluster.external is None:
         return
-    cleanup.restore_dead(Registry.open(), click.echo)
+    run_control.restore_dead(Registry.open(), click.echo)
 
     def confirm(question: str) -> bool:
         _tell_doings(campaign)

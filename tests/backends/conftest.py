@@ -12,11 +12,11 @@ from typing import Protocol
 
 import pytest
 
+from ackproof.infra import run_control
 from ackproof.infra.backends.docker import cleanup as containers
 from ackproof.infra.backends.ssh.hosts import clean_hosts as clean_hosts
 from ackproof.infra.backends.ssh.inventory import load
 from ackproof.infra.machine.registry import Registry
-from ackproof.infra.runs import cleanup
 from tests.support.backends.conformance_cases import MARK, marked
 from tests.support.backends.containers import owned_things
 from tests.support.backends.namespaces import Inside, inside_as
@@ -77,7 +77,7 @@ class LocalPlace:
         return self.inside.processes()
 
     def clean(self) -> bool:
-        return cleanup.clean(Registry(self.inside.state), print)
+        return run_control.clean(Registry(self.inside.state), print)
 
     def left(self) -> list[str]:
         return Registry(self.inside.state).run_ids()

@@ -26,7 +26,7 @@ from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution import HealFailed, OpenFault
 from ackproof.nemesis.interface import Target
-from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
+from ackproof.testing.memory.servers import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import CATCH_UP_S, ClientRole
 from tests.support.processes.deadlines import PATIENCE_S
 

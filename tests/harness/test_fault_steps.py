@@ -30,8 +30,7 @@ from ackproof.nemesis.execution import HealingBegun, OpenFault
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import Count, resolve
 from ackproof.testing.memory.cluster import Memory
-from ackproof.testing.memory.nodes import MemoryProcess
-from ackproof.testing.memory.servers import MemoryBackend, MemoryServer
+from ackproof.testing.memory.servers import MemoryBackend, MemoryProcess, MemoryServer
 from tests.support.fakes.jumping_clock import JumpingClock
 from tests.support.faults.own_commands import by_file
 from tests.support.processes.deadlines import PATIENCE_S

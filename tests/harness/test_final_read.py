@@ -13,7 +13,7 @@ from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.steps import closing
 from ackproof.history import reader
 from ackproof.infra.api.interface import Command, ProcessState
-from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
+from ackproof.testing.memory.servers import MemoryNode, MemoryProcess
 
 LIMIT_S = 60.0
 

@@ -19,7 +19,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.cluster import Memory
-from ackproof.testing.memory.nodes import MemoryProcess
+from ackproof.testing.memory.servers import MemoryProcess
 from ackproof.workloads.interface import Client, ClientRole
 
 

@@ -15,7 +15,7 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import StopClient
 from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Plan, Target
-from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
+from ackproof.testing.memory.servers import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import Client, ClientRole
 
 AT_WORK = {"sent": 9, "acked": 5, "failed": 1, "indeterminate": 0, "time": 1}

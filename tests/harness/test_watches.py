@@ -24,7 +24,7 @@ from ackproof.nemesis.effects import ClientCrash, ProcessKill
 from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Plan, Target
 from ackproof.testing.memory.cluster import Memory, MemorySystem
-from ackproof.testing.memory.nodes import MemoryNode, MemoryProcess
+from ackproof.testing.memory.servers import MemoryNode, MemoryProcess
 from ackproof.workloads.interface import Client, ClientRole
 from tests.support.processes.deadlines import PATIENCE_S
 

@@ -14,7 +14,7 @@ import pytest
 from ackproof.infra.backends.local import enter
 from ackproof.infra.backends.local.processes import mark
 from ackproof.infra.machine.registry import EntryKind, Registry
-from ackproof.infra.runs.cleanup import clean, leftovers
+from ackproof.infra.run_control import clean, leftovers
 from tests.support.backends.namespaces import AS_EACH_USER
 from tests.support.processes.deadlines import PATIENCE_S
 

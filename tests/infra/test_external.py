@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from ackproof.infra import run_control
 from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.infra.machine.registry import EntryKind, Registry
 from ackproof.infra.machine.secrets import Secret, handed, read_all
-from ackproof.infra.runs import cleanup
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, BrokerControl, DescribedCluster
 from ackproof.infra.systems.external.journal import FILE, Journal
@@ -126,14 +126,14 @@ def test_results_alone_suffice_to_undo_leftovers(tmp_path: Path) -> None:
     registry = Registry(tmp_path / "registry")
     told: list[str] = []
     registry.add("mine", EntryKind.RUN, results=results)
-    assert cleanup.restore_results(registry, results, told.append)
+    assert run_control.restore_results(registry, results, told.append)
     assert "is active" in told[0]
     assert not (tmp_path / "start").exists()
     registry.remove("mine")
-    assert cleanup.restore_results(registry, results, told.append)
+    assert run_control.restore_results(registry, results, told.append)
     assert (tmp_path / "start").exists()
     journal.topic("ackproof-t")
-    assert not cleanup.restore_results(registry, results, told.append)
+    assert not run_control.restore_results(registry, results, told.append)
     assert "NOT_SET_ANYWHERE is not set" in told[-1]
 
 

@@ -13,7 +13,7 @@ import pytest
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.machine.identity import ProcessIdentity
 from ackproof.infra.machine.registry import STATE_DIRECTORY, EntryKind, Registry, RegistryEntry
-from ackproof.infra.runs.cleanup import clean, leftovers, stop
+from ackproof.infra.run_control import clean, leftovers, stop
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory, memory_cluster
-from ackproof.testing.nemesis import Nemesis
 
 
 @pytest.fixture

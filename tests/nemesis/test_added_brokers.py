@@ -10,9 +10,9 @@ from ackproof.nemesis.execution import HealFailed
 from ackproof.nemesis.interface import ServerObservers, Unplannable
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory, memory_cluster
 from ackproof.testing.memory.servers import MemoryServer
-from ackproof.testing.nemesis import Nemesis
 
 ORDERS_0 = "partition(orders, 0)"
 

@@ -13,8 +13,8 @@ from ackproof.nemesis.execution import HealFailed
 from ackproof.nemesis.interface import Unplannable
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import TargetUnavailable, resolve
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory, memory_cluster
-from ackproof.testing.nemesis import Nemesis
 
 TAKEN_BACK = [
     ("reassign", "partition(orders, 0)", {}),

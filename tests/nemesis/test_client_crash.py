@@ -5,8 +5,8 @@ import pytest
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members
 from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory
-from ackproof.testing.nemesis import Nemesis
 
 
 def ended(memory: Memory) -> list[str]:

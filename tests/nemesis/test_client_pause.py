@@ -7,8 +7,8 @@ from ackproof.history.cell import Cell
 from ackproof.infra.api.interface import ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.process.clients import OUTLASTED_MS
-from ackproof.testing.memory.nodes import MemoryNode
-from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.faults import Nemesis
+from ackproof.testing.memory.servers import MemoryNode
 from ackproof.workloads.configuration import CONSUMER_DEFAULTS
 
 FIRST, SECOND = "producer-orders", "producer-payments"

@@ -11,9 +11,9 @@ from ackproof.nemesis.clock import CLOCKS, SetClock
 from ackproof.nemesis.execution import OpenFault
 from ackproof.nemesis.interface import Look, Proof
 from ackproof.nemesis.proofs import prove
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Once
-from ackproof.testing.memory.nodes import BETWEEN_MS, MemoryClock
-from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.memory.servers import BETWEEN_MS, MemoryClock
 
 
 def clock(nemesis: Nemesis, number: int = 1) -> MemoryClock:

@@ -20,8 +20,8 @@ from ackproof.nemesis.targets.resolution import (
     resolve,
     resolve_planned,
 )
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import memory_cluster
-from ackproof.testing.nemesis import Nemesis
 
 
 def members(brokers: int = 4, keepers: int = 3) -> Members:

@@ -10,7 +10,7 @@ from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import EffectNotBegun
 from ackproof.nemesis.execution import HealFailed
-from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.faults import Nemesis
 from tests.support.fakes.remote_probe import FromOutside
 from tests.support.faults.own_commands import by_file
 

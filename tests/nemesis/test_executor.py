@@ -12,10 +12,9 @@ import pytest
 from ackproof.infra.api.interface import InfraError, Node, ProcessState
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis.execution import HealFailed, HealingBegun, OpenFault
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory
-from ackproof.testing.memory.nodes import MemoryProcess
-from ackproof.testing.memory.servers import MemoryBackend
-from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.memory.servers import MemoryBackend, MemoryProcess
 from tests.support.processes.deadlines import PATIENCE_S
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.faults import Nemesis
 from tests.support.fakes.remote_probe import FromOutside
 
 

@@ -18,11 +18,9 @@ from ackproof.nemesis.process.rolling import ROLLS
 from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets.expressions import parse
 from ackproof.nemesis.targets.resolution import resolve
-from ackproof.testing.faults import check_fault
+from ackproof.testing.faults import Nemesis, check_fault
 from ackproof.testing.memory.cluster import Memory, memory_cluster
-from ackproof.testing.memory.nodes import MemoryNode
-from ackproof.testing.memory.servers import MemoryServer
-from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.memory.servers import MemoryNode, MemoryServer
 from tests.support.faults.own_commands import by_file
 
 CASES = [

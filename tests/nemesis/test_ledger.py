@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.faults import Nemesis
 
 
 def test_open_until_closed_newest_first(nemesis: Nemesis) -> None:

@@ -16,8 +16,8 @@ from ackproof.nemesis.network.links import beats_within
 from ackproof.nemesis.network.observations import plausible, tries_needed
 from ackproof.nemesis.targets.expressions import parse, problems
 from ackproof.nemesis.targets.resolution import resolve
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory, memory_cluster
-from ackproof.testing.nemesis import Nemesis
 
 LINK_FAULTS = ("flap", "lossy", "narrow", "reset", "slow")
 BOTH_WAYS = "leader(orders, 0) <-> partition(orders, 0) - leader(orders, 0)"

@@ -11,8 +11,8 @@ from ackproof.nemesis.execution import HealingBegun
 from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.servers import MemoryServer
-from ackproof.testing.nemesis import Nemesis
 
 CASES = [
     ("terminate", "leader(orders, 0)", {}),

@@ -12,9 +12,9 @@ from ackproof.infra.api.interface import InfraError, Node
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.nemesis.execution import HealFailed, HealingBegun, OpenFault
 from ackproof.nemesis.interface import Rhythm
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory
 from ackproof.testing.memory.servers import MemoryBackend
-from ackproof.testing.nemesis import Nemesis
 from tests.support.processes.deadlines import PATIENCE_S
 
 QUICK = Rhythm(seed=1, on_ms=(1, 3), off_ms=(1, 3))

@@ -13,8 +13,8 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import EffectNotBegun
 from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.process.rolling import Finalize, Roll, Rolled, Upgraded, roll_limit_ms
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory, memory_cluster
-from ackproof.testing.nemesis import Nemesis
 
 OLD, NEW = "3.9.2", "4.4.0"
 SOON = {"within_ms": 50}

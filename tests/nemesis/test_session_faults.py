@@ -9,8 +9,8 @@ from ackproof.infra.api.interface import ProcessState, ViewUnavailable
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.interface import Members, Target, Unplannable
 from ackproof.nemesis.targets.expressions import parse, problems
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import memory_cluster
-from ackproof.testing.nemesis import Nemesis
 
 MEMBERS = Members(brokers=("broker-1",), zookeepers=("zookeeper-1",))
 NAMES = ("expire-session", "conflicted-node")

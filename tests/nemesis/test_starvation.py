@@ -4,8 +4,8 @@ import pytest
 
 from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import ProcessState
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.servers import MemoryServer
-from ackproof.testing.nemesis import Nemesis
 
 FAULTS = ["starve-cpu", "starve-memory"]
 TARGETS = ["leader(orders, 0)", "all", "zookeeper"]

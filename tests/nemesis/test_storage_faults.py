@@ -7,9 +7,9 @@ from ackproof.nemesis import FAULTS
 from ackproof.nemesis.effects import ProcessKill
 from ackproof.nemesis.interface import Effect, Unplannable
 from ackproof.nemesis.storage import STORAGE, PowerLoss
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import Memory
-from ackproof.testing.memory.nodes import MemoryDisk
-from ackproof.testing.nemesis import Nemesis
+from ackproof.testing.memory.servers import MemoryDisk
 
 FOR_GOOD = [
     ("bit-flip", {}),

@@ -12,7 +12,7 @@ from ackproof.infra.api.interface import InfraError
 from ackproof.infra.clients import programs
 from ackproof.infra.clients.programs import CLIENTS, as_client
 from ackproof.testing.clients import _Told, check_client
-from ackproof.testing.memory.nodes import MemoryNode
+from ackproof.testing.memory.servers import MemoryNode
 from ackproof.testing.trials import NotConforming
 from tests.support.builders.installations import Install
 

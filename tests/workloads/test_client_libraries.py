@@ -16,7 +16,7 @@ from ackproof.infra.api.interface import InfraError, Software
 from ackproof.infra.clients import programs
 from ackproof.infra.machine.software import find_java
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.testing.memory.nodes import MemoryNode
+from ackproof.testing.memory.servers import MemoryNode
 from tests.support.clients.confluent import create_topic, read_all
 from tests.support.clusters.bundled import Cluster, running_cluster
 from tests.support.processes.deadlines import PATIENCE_S

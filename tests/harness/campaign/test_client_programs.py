@@ -20,7 +20,7 @@ from ackproof.history.cell import LIBRARIES, Cell
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.clients import builds, programs
-from ackproof.testing.memory.nodes import MemoryNode
+from ackproof.testing.memory.servers import MemoryNode
 from ackproof.workloads.foreign.properties import DEFAULTS
 from ackproof.workloads.interface import Client, ClientNode, Load
 from ackproof.workloads.produce import Produce
