@@ -1,6 +1,7 @@
 """The history file keeps the figures of results from night to night, and its trends are honest."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -333,6 +334,17 @@ def test_unknown_figure_is_a_gap_and_joins_nothing(tmp_path: Path) -> None:
     (stretch,) = chart.stretches
     assert stretch.points == f"{chart.dots[0].x},20.0 {chart.dots[1].x},20.0"
     assert chart.words == "Longest outage, 4 nights: 1.0 s to 1.0 s, latest 1.0 s, unknown in 1"
+
+
+def test_chart_without_any_known_figure_has_no_0(tmp_path: Path) -> None:
+    unknown = figures(tmp_path, measured("a", "all", longest_ms=None, p99_ms=None))
+    text = render([unknown], [], 30)
+    assert charts(unknown)["p99 latency"].words == "p99 latency, 1 night: unknown"
+    labels = re.findall(
+        r'<figcaption><b>([^<]+)</b>.*?<p class="chart-most">([^<]+)</p>', text, re.DOTALL
+    )
+    assert dict(labels)["p99 latency"] == dict(labels)["Longest outage"] == "unknown"
+    assert dict(labels)["Lost, guaranteed"] == "0"
 
 
 def test_lower_bound_is_hollow_and_joins_nothing(tmp_path: Path) -> None:

@@ -168,6 +168,11 @@ class Chart:
     systems: tuple[tuple[str, int], ...]
 
     @property
+    def is_known(self) -> bool:
+        """Return whether the figure of any night is known."""
+        return any(one.value is not None for one in self.dots)
+
+    @property
     def as_document(self) -> Mapping[str, object]:
         """Return the chart as ``trends.js`` reads it. An unknown figure is null."""
         return {
