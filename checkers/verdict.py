@@ -221,6 +221,8 @@ class CellResult:
         settings: The cell itself. Its properties are Kafka's settings.
         expected: The verdicts that the campaign expects, any of which is right. Empty if the
             campaign expects none.
+        forgotten: The number of acked records that the topic's cleanup policy has removed; None if
+            it removes none. None of them counts as lost, or as kept.
         unavailable: The outages; None if not all sends are known, and with acks=0, whose acks are
             only the client's own claim.
         acks_per_second: The throughput from the first ack to the last; None if not all sends are
@@ -247,6 +249,7 @@ class CellResult:
     guarantees: tuple[Guarantee, ...]
     verdict: Verdict
     expected: tuple[Verdict, ...] = ()
+    forgotten: int | None = None
     unavailable: Unavailable | None = None
     acks_per_second: float | None = None
     ack_latency: Latency | None = None

@@ -81,6 +81,7 @@ class PlannedCell(_Planned):
             guarantee must hold. An older manifest has one verdict, or null.
         thresholds: The limits that the campaign sets on its figures.
         checkers: The checkers of plug-ins that apply to it, each with its plug-in and version.
+        record_bytes: The size of the largest value of a record. None in an older manifest.
     """
 
     cell: Cell
@@ -90,6 +91,7 @@ class PlannedCell(_Planned):
     expect: tuple[str, ...] = ()
     thresholds: tuple[PlannedThreshold, ...] = ()
     checkers: Mapping[str, str] = {}
+    record_bytes: int | None = None
 
     @field_validator("expect", mode="before")
     @classmethod

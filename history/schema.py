@@ -47,6 +47,7 @@ SENDS = pa.schema(
         pa.field("offset", pa.int64()),
         pa.field("error", _dictionary()),
         pa.field("due", pa.int64()),
+        pa.field("key", pa.int32()),
     ]
 )
 """The events of sends, one row each.
@@ -56,7 +57,8 @@ most one of ``ok``, ``fail`` and ``info``. ``offset`` is that of an ok. It is nu
 received none (acks=0) or the record was acknowledged in another partition. ``error`` is Kafka's
 error name for a fail or an info. ``due`` belongs to an invoke and is the time at which the record
 was to be sent by the producer's schedule; ``time`` is when it was sent, then or later. It is null
-without a schedule (full speed).
+without a schedule (full speed). ``key`` belongs to an invoke, and is the number in the record's key
+``key-N``; null for a record without a key.
 """
 
 LOG = pa.schema(
@@ -390,6 +392,18 @@ COLLECTED = pa.schema(
 (:func:`history.storage.digest`).
 """
 
+LOG_STARTS = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("asked", pa.int64(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("log_start_offset", pa.int64(), nullable=False),
+    ]
+)
+"""The starts of the logs of topics that set a retention, one row for each answer to ListOffsets,
+about once a second. ``asked`` is the time of the question and ``time`` that of the answer."""
+
 COMMITTED_READS = READS
 """The result of the final read as read_committed, with the columns of READS. Its end is the last
 stable offset, so it is not complete while a transaction is open."""
@@ -425,6 +439,7 @@ TABLES: dict[str, pa.Schema] = {
     "recovery": RECOVERY,
     "clocks": CLOCKS,
     "collected": COLLECTED,
+    "log_starts": LOG_STARTS,
     "zookeeper": ZOOKEEPER,
     "failovers": FAILOVERS,
     "polls": POLLS,

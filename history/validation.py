@@ -48,7 +48,7 @@ WORDS: Mapping[str, Mapping[str, frozenset[str]]] = {
 """The complete set of words of a column, by table and column. Null is also valid where the schema
 allows it."""
 
-TIMES = frozenset({"time", "due", "killed", "led", "acked"})
+TIMES = frozenset({"time", "asked", "due", "killed", "led", "acked"})
 """The columns of nanoseconds of the Unix epoch."""
 
 _COUNTS = frozenset(

@@ -44,7 +44,10 @@ CLIENTS: Mapping[str, Sequence[str]] = {
     MEMBER: ("polls", "assignments", "commits"),
 }
 """The clients, and the tables that each writes."""
-_HARNESS_TABLES = ("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks")
+_HARNESS_TABLES = (
+    *("faults", "phases", "cluster", "servers", "clients", "recovery", "clocks"),
+    "log_starts",
+)
 _STEPS = ("deploy", "ready", "workload", "faults", "heal", "recover", "flush", "final-read")
 
 _CRASH = "crash-client"
@@ -66,12 +69,14 @@ class History:
         partitions: The number of partitions of its topic.
         tables: The rows of each writer: by table, then by writer, each in the order written.
         crashed: The client that a fault crashed (:meth:`crash`), or None if no fault was planned.
+        starts: The start of each partition's final log, by number, if it is not 0.
     """
 
     settings: Mapping[str, Value]
     partitions: int
     tables: dict[tuple[str, str], list[Row]] = field(default_factory=dict)
     crashed: str | None = None
+    starts: dict[int, int] = field(default_factory=dict)
 
     @property
     def cell(self) -> Cell:
@@ -193,7 +198,7 @@ class History:
         return {
             "topic": TOPIC,
             "partition": partition,
-            "log_start_offset": 0,
+            "log_start_offset": self.starts.get(partition, 0),
             "log_end_offset": end,
             "read_end_offset": end,
             "records": len(log),

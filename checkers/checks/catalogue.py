@@ -23,6 +23,7 @@ from ackproof.checkers.checks.read_anomalies import (
     VANISHED,
 )
 from ackproof.checkers.checks.records import (
+    deleted_too_early,
     duplicated,
     epoch_regressed,
     failed_but_present,
@@ -140,6 +141,10 @@ class PartitionRule:
 
 CHECKERS: Mapping[str, PartitionRule] = {
     "lost": PartitionRule(rule=lost, summary="acked, but absent from the partition's final log"),
+    "deleted-too-early": PartitionRule(
+        rule=deleted_too_early,
+        summary="deleted by retention before retention.ms and retention.bytes allowed it",
+    ),
     "offset-mismatch": PartitionRule(
         rule=offset_mismatch,
         summary=(
@@ -205,6 +210,7 @@ CONSUMPTION: Mapping[str, str] = {
 
 BREAKS: Mapping[str, str] = {
     "lost": "no-acked-record-lost",
+    "deleted-too-early": "kept-until-retention",
     "offset-mismatch": "acked-offset-kept",
     "duplicated": "no-duplicates",
     "reordered": "no-reordering",

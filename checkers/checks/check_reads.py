@@ -225,9 +225,7 @@ class _ConsumerChecks:
             claims=own_claims,
         )
         found = read_counts.check_client(client_shown, history)
-        counts = read_counts.client_counts(
-            client_shown, found, self._contested, history, self._promises.compacted
-        )
+        counts = read_counts.client_counts(client_shown, found, self._contested, history)
         counted = ConsumerCounts(client=left.client, group=left.group, counts=counts)
         self._clients.append(left.client)
         self._counted.append(counted)
@@ -335,7 +333,7 @@ class _ConsumerChecks:
     def _looked(self) -> Iterator[str]:
         """Yield the checkers that could examine everything that they need."""
         whole = self._whole and self._history.read.complete
-        if whole and not self._promises.compacted:
+        if whole and not self._history.is_keyless:
             yield VANISHED
         if whole and self._history.sends_whole:
             yield INCONSISTENT

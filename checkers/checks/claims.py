@@ -99,15 +99,21 @@ def together(claims: Sequence[Claims]) -> Claims:
     return every.at(np.lexsort((every.who, every.record, every.offset)))
 
 
-def vanished(claims: Claims, history: PartitionHistory, compacted: bool) -> Claims:
+def vanished(claims: Claims, history: PartitionHistory) -> Claims:
     """Return the claims of consumers for offsets at which the final log has no record. Records
-    below the start of the final log may have been deleted, and records of a compacted log may have
-    been compacted away. Needs a complete read."""
-    if not history.read.complete or compacted:
+    below the start of the final log may have been deleted. In a compacted log a record goes when a
+    later one of its key is there; a record whose key is unknown is left out. Needs a complete
+    read."""
+    if not history.read.complete:
         return claims.at(np.empty(0, dtype=np.int64))
     start = history.read.start or 0
     gone = (claims.who != ACK) & ~_held(claims.offset, history) & (claims.offset >= start)
     gone &= ~_unread(claims, history)
+    if history.keys is not None:
+        known = (claims.record != NONE) & (claims.record < len(history.keys))
+        record = np.where(known, claims.record, NONE)
+        known &= np.append(history.keys, NONE)[record] != NONE
+        gone &= known & ~history.is_superseded(record, claims.offset)
     return claims.at(np.flatnonzero(gone))
 
 

@@ -69,13 +69,11 @@ class PartitionGuarantees:
         acked: The validity window for acked records.
         shown: The validity window for reads of consumers.
         groups: The guarantees to its groups, by Kafka's ``group.id``.
-        compacted: Whether its log is compacted.
     """
 
     acked: ValidityWindow = ALWAYS_VALID
     shown: ValidityWindow = ALWAYS_VALID
     groups: Mapping[str, GroupGuarantees] = field(default_factory=dict)
-    compacted: bool = False
 
     def to(self, group: str) -> GroupGuarantees:
         """Return the guarantees to a group. For a group that was not planned they are unknown."""
@@ -126,7 +124,7 @@ class AnomalyBuilder:
 
     def vanished(self, made: Claims) -> ReadAnomalies:
         """Return one row for each offset and record that a consumer read and that vanished."""
-        vanished_claims = claims.vanished(made, self.history, self.promises.compacted)
+        vanished_claims = claims.vanished(made, self.history)
         firsts, whose = _each(vanished_claims.offset, vanished_claims.record)
         until, since = _latest(vanished_claims.until, whose), _latest(vanished_claims.since, whose)
         details = (

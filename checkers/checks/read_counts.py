@@ -100,14 +100,13 @@ def client_counts(
     found: ClientReads,
     contested: Claims,
     history: PartitionHistory,
-    compacted: bool,
 ) -> Counts:
     """Return the counts of CLIENT_COUNTS. ``contested`` has the acks that the final log
-    contradicts, and ``compacted`` says whether the log is compacted."""
+    contradicts."""
     seen, whole, complete = shown.seen, shown.whole, history.read.complete
     everything = whole and complete and history.sends_whole
     wrong = claims.overruled(claims.together([shown.claims, contested]), history)
-    vanished = len(claims.vanished(shown.claims, history, compacted))
+    vanished = len(claims.vanished(shown.claims, history))
     highest = seen.highest
     foreign = seen.offset[seen.record == NONE]
     known: dict[str, int | None] = {
@@ -116,7 +115,7 @@ def client_counts(
         "again": _again(shown),
         "foreign": at_least(_distinct(foreign), whole),
         "inconsistent": at_least(_distinct(wrong.offset), everything),
-        "vanished": at_least(vanished, whole) if complete and not compacted else None,
+        "vanished": at_least(vanished, whole and not history.is_keyless) if complete else None,
         "nonmonotonic": None,
         "skipped": None,
         "unseen": None,

@@ -1,5 +1,5 @@
-"""The rules for the records of one partition: records that are lost, repeated, out of order,
-unknown, or missing from the final log, and leader epochs that go back."""
+"""The rules for the records of one partition: records that are lost, deleted too early, repeated,
+out of order, unknown, or missing from the final log, and leader epochs that go back."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,7 +26,8 @@ def lost(partition: PartitionHistory) -> pa.Table:
     Records are matched by name and not by offset, because after a truncation another record may be
     at the offset. The rule needs the whole log and returns nothing if the final read is incomplete.
     A record that was acked below the offset up to which records were deleted by an administrator's
-    order is not lost.
+    order, or that retention or compaction may rightly have removed, is not lost. So in a compacted
+    log the last acked record of each key must be there.
     """
     lost_records = partition.lost
     if not len(lost_records):
@@ -42,8 +43,8 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
 
     - The record is in the log, but only at other offsets. For example, an acked copy was truncated
       and the copy of an earlier attempt stayed. An ack below the offset up to which records were
-      deleted is left out: a record sent twice without idempotence was at 38 and 117, and the first
-      100 offsets were deleted.
+      deleted, by order or by retention, is left out: a record sent twice without idempotence was at
+      38 and 117, and the first 100 offsets were deleted.
     - Another record was acked at the same offset. The row names the one of them that is not at that
       offset. If none is, or the log was not read that far, all of them but the one that was acked
       last are returned, because the offset belonged to them before.
@@ -70,8 +71,10 @@ def offset_mismatch(partition: PartitionHistory) -> pa.Table:
 def _moved(partition: PartitionHistory) -> Array:
     """Return the records that are in the log, but not at the offset of their ack."""
     named = partition.named_acks
-    kept = partition.acked_offset[named] >= partition.deleted_before
+    kept = partition.acked_offset[named] >= partition.moved_from
     named = named[kept & (partition.first[named] != NONE)]
+    # Of two copies, compaction keeps the later one.
+    named = named[~partition.is_superseded(named, partition.acked_offset[named])]
     elsewhere = named[partition.first_offset(named) != partition.acked_offset[named]]
     moved: Array = elsewhere[partition.at_acked_offset[elsewhere] == NONE]
     return moved
@@ -127,6 +130,45 @@ def _endings(partition: PartitionHistory, offsets: Array) -> pa.Array:
     details = joined("acked at offset ", offsets, "; ", details)
     nameless = offsets == NONE
     return chosen(nameless, "acked without an offset", details) if nameless.any() else details
+
+
+def deleted_too_early(partition: PartitionHistory) -> pa.Table:
+    """Return deletions by retention that came too early, one row for each time at which the start
+    of the log was seen to have passed acked records that had to stay.
+
+    Such a record was younger than ``retention.ms`` when it was first seen to be gone, and fewer
+    bytes than ``retention.bytes`` followed it. The row is at the lowest of them. Each of them is
+    also ``lost``. What only may have come too early is undetermined and has no row.
+    """
+    found, retention = partition.deletions, partition.retention
+    if found is None or retention is None or not found.early.any():
+        return NOTHING
+    early, times = partition.expired[found.early], found.removed_by[found.early]
+    _, firsts, counts = np.unique(times, return_index=True, return_counts=True)
+    offsets = partition.acked_offset[early]
+    details = []
+    for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
+        last = offsets[times == times[first]].max()
+        age = (times[first] - partition.asked[early[first]]) / 1e9
+        kept = (found.kept_until[found.early][first] - partition.asked[early[first]]) / 1e9
+        limits = {
+            f"retention.ms={retention.policy.ms} and its age was at most {age:.1f} s, "
+            f"of which it was there for {kept:.1f} s": retention.policy.ms is not None,
+            f"retention.bytes={retention.policy.size} and at most "
+            f"{found.bytes_behind[found.early][first]:,} bytes followed it": (
+                retention.policy.size is not None
+            ),
+        }
+        told = ", ".join(words for words, is_set in limits.items() if is_set)
+        details.append(f"{count} acked records up to offset {last} deleted; of the first, {told}")
+    return rows(
+        partition,
+        "deleted-too-early",
+        records=early[firsts],
+        offsets=offsets[firsts],
+        details=details,
+        times=times[firsts],
+    )
 
 
 # --- order ----------------------------------------------------------------------------------------
@@ -218,10 +260,10 @@ def offset_gap(partition: PartitionHistory) -> pa.Table:
     """Return gaps in the final log, one row each, at the first missing offset.
 
     A log without transactions and compaction has a record at every offset from its start to its
-    end. A log with transactions is left out, because consumers do not receive its markers. Topics
-    with ``cleanup.policy=compact`` are not handled. The rule needs a complete read.
+    end. A log with transactions is left out, because consumers do not receive its markers, and so
+    is a compacted one. The rule needs a complete read.
     """
-    asked = partition.read.complete and not partition.transactional
+    asked = partition.read.complete and not partition.transactional and partition.keys is None
     holes = list(_holes(partition)) if asked else []
     return rows(
         partition,

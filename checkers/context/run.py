@@ -35,6 +35,7 @@ from ackproof.checkers.context.final_reads import (
 from ackproof.checkers.context.gaps import UNJUDGED, Gap, folded
 from ackproof.checkers.context.observed import Absence, ClusterObservation, Span, absences
 from ackproof.checkers.context.pace import ServerPace, pace_of
+from ackproof.checkers.context.retention import ObservedStarts, observed_starts
 from ackproof.checkers.context.steps import fault_gaps, not_settled, unrecorded
 from ackproof.checkers.context.writers import (
     Writers,
@@ -61,6 +62,7 @@ SMALL_TABLES = (
     "recovery",
     "clocks",
     "collected",
+    "log_starts",
     *sorted(MEASURES),
 )
 
@@ -88,6 +90,7 @@ class RunEvidence:
         absences: The times in which brokers had no ZooKeeper session.
         recovery, servers, zookeeper, failovers: The rows of these tables.
         ends: The ends of servers that no fault explains.
+        log_starts: The observed starts of the logs of topics that set a retention.
         pace: The share of the time that servers could use.
         logs: The collected logs of the brokers, or None if their directory does not exist.
         collected: The span in which the brokers' logs were copied, or None if copying failed.
@@ -121,6 +124,7 @@ class RunEvidence:
     ends: tuple[ServerEnd, ...]
     zookeeper: Sequence[Row]
     failovers: Sequence[Row]
+    log_starts: Mapping[Partition, ObservedStarts]
     pace: ServerPace
     logs: Logs | None
     collected: Span | None
@@ -233,6 +237,7 @@ def gather(history: AnyPath, planned: PlannedRun, *, baseline: bool = False) -> 
         ends=_ends(planned, tables["servers"], faults, said),
         zookeeper=tables["zookeeper"],
         failovers=tables["failovers"],
+        log_starts=observed_starts(tables["log_starts"]),
         pace=pace,
         logs=logs,
         collected=collected,

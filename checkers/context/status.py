@@ -38,6 +38,21 @@ VERSIONED = "partitions watched by version"
 IN_BROKER_LOGS = "partitions spoken of"
 """The name of the count of partitions that brokers' own logs mention."""
 
+FORGOTTEN = "forgotten"
+"""The name of the count of acked records that are absent because the topic's cleanup policy may
+remove them."""
+
+FORGOTTEN_UNREAD = "forgotten unread"
+"""The name of the count of those among them that no consumer is known to have read, so that they
+may have been lost before they were removed."""
+
+FORGOTTEN_UNKEYED = "forgotten unkeyed"
+"""The name of the count of those among them whose key or offset is unknown, so that compaction may
+not explain that they are absent."""
+
+FORGOTTEN_UNDETERMINED = "forgotten undetermined"
+"""The name of the count of those among them that may have been deleted too early."""
+
 
 def examined(checker: str) -> str:
     """Return the name of the count of things that a checker examined: acks, records of the final

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ackproof.checkers.arrays import numbers_of
+from ackproof.checkers.arrays import NONE, numbers_of
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.engine.results import HISTORY, CheckError
 from ackproof.checkers.engine.work_items import WorkItem
@@ -70,6 +70,7 @@ def _read(item: WorkItem) -> tuple[Unindexed, tuple[CheckError, ...]]:
         sends_whole=item.sends_whole and not of_sends,
         last_recorded=last_recorded(item.cut),
         deleted_before=item.deleted_before,
+        retention=item.retention,
         faults=FaultWindows(bounds=tuple(item.fault_bounds), labels=tuple(item.fault_labels)),
         timeline=item.timeline,
     )
@@ -83,9 +84,12 @@ def _of_history(*messages: str) -> tuple[CheckError, ...]:
 def _loaded(item: WorkItem, history: PartitionHistory, of_files: tuple[CheckError, ...]) -> Loaded:
     visible, of_visible = _visible(item, history)
     history = replace(history, transactional=item.transactional, visible=visible)
+    if item.compacted:
+        history = replace(history, keys=_keys(item, history))
     unknown = history.lost_or_deleted
     message = (
-        f"{unknown} records without an offset are lost, or were deleted by a DeleteRecords request"
+        f"{unknown} records without an offset are lost, or were deleted by "
+        f"{'retention' if item.retention else 'a DeleteRecords request'}"
     )
     or_deleted = _of_history(message) if unknown else ()
     history, of_read = without_a_short_read(item, history)
@@ -110,6 +114,17 @@ def _visible(
         return None, ()
     rows, problems = columns.read("committed", item.committed, ("offset",))
     return np.isin(history.log_offset, numbers_of(rows["offset"])), _of_history(*problems)
+
+
+def _keys(item: WorkItem, history: PartitionHistory) -> np.ndarray:
+    """Return the number of the key of each record, or NONE. Only compacted logs are read a second
+    time for that."""
+    rows, _ = columns.read("sends", item.sends, ("producer", "sequence", "key"), item.expected)
+    rows = rows.filter(rows["key"].is_valid())
+    each = (rows[name].to_pylist() for name in ("producer", "sequence", "key"))
+    keys = {(producer, sequence): key for producer, sequence, key in zip(*each, strict=True)}
+    names = zip(history.producer.tolist(), history.sequence.tolist(), strict=True)
+    return np.fromiter((keys.get(name, NONE) for name in names), np.int64, len(history.sequence))
 
 
 def contradictions(records: int) -> tuple[CheckError, ...]:

@@ -555,7 +555,8 @@ def is_whole(item: WorkItem) -> bool:
     """Return whether judging the item takes the whole log: because of consumers, transactions,
     deleted records or a checker of a plug-in."""
     needs_all = bool(item.consumers) or bool(item.plugin_work)
-    return needs_all or item.transactional or item.deleted_before > 0
+    deletes = item.deleted_before > 0 or item.retention is not None or item.compacted
+    return needs_all or item.transactional or deletes
 
 
 def reconcile_oversized(

@@ -28,6 +28,7 @@ from ackproof.checkers.checks.read_anomalies import ReadAnomalies
 from ackproof.checkers.checks.records import renewed
 from ackproof.checkers.checks.replicas import DIVERGENT, Divergence
 from ackproof.checkers.context import status
+from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.timeline import PartitionTimeline
 from ackproof.checkers.engine.loading import Loaded, load
 from ackproof.checkers.engine.results import (
@@ -111,6 +112,24 @@ def _examined(history: PartitionHistory) -> Counter[str]:
     }
     return Counter(
         {status.examined(checker): many for some, many in examined.items() for checker in some}
+    )
+
+
+def _forgotten(history: PartitionHistory) -> Counter[str]:
+    """Count the acked records that the topic's cleanup policy has removed. Only a record that a
+    consumer read is known to have been kept until then."""
+    if history.deletions is None and history.keys is None:
+        return Counter()
+    forgotten, deletions = history.forgotten, history.deletions
+    unread = len(forgotten) if history.seen is None else int((history.seen[forgotten] != 1).sum())
+    return Counter(
+        {
+            status.FORGOTTEN: len(forgotten),
+            status.FORGOTTEN_UNREAD: unread,
+            status.FORGOTTEN_UNKEYED: history.unkeyed,
+            status.FORGOTTEN_UNDETERMINED: int(deletions.undetermined.sum()) if deletions else 0,
+            status.examined("deleted-too-early"): len(history.expired),
+        }
     )
 
 
@@ -243,6 +262,7 @@ def _steps(loaded: Loaded) -> Iterator[Iterable[StepResult]]:
     seen = None if looked is None else looked.seen
     history = replace(history, seen=seen, written=sessions(item, history))
     yield (result,)
+    yield (StepResult(counts=_forgotten(history)),)
     if looked is not None:
         for found in looked.found:
             yield (_shown(item, history, found, looked.clients),)
@@ -383,7 +403,8 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         brokers=item.brokers,
         directories=list(map(located, item.copies)),
         end=item.compared_to,
-        deleted_before=item.deleted_before,
+        # Each replica deletes on its own, so that their logs may start at different offsets.
+        deleted_before=item.deleted_before if item.retention is None else FOREVER,
         not_compared=list(item.uncompared),
     )
     root_causes = DivergenceCauses(

@@ -10,7 +10,7 @@ from ackproof.checkers.checks.read_counts import Consumer, PlannedGroupWork
 from ackproof.checkers.checks.replicas import copies
 from ackproof.checkers.context.coverage import ack_periods
 from ackproof.checkers.context.fault_windows import windows
-from ackproof.checkers.context.faults import Partition, deleted_before
+from ackproof.checkers.context.faults import CLOCKS, FOREVER, Partition, deleted_before
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.context.observed import Span
 from ackproof.checkers.context.partition_guarantees import (
@@ -19,6 +19,7 @@ from ackproof.checkers.context.partition_guarantees import (
     read_window_of,
     within_int64,
 )
+from ackproof.checkers.context.retention import ObservedStarts, RetentionEvidence, retention_of
 from ackproof.checkers.context.row_times import ANY, Expected
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.timeline import PartitionTimeline
@@ -75,6 +76,7 @@ class WorkItem:
         sequence_range: The number of sequence numbers that are counted together
             (:mod:`checkers.index.sequences`).
         plugin_work: The work of plug-ins' checkers on it.
+        retention: What is known of deletions by retention, or None if the topic sets no retention.
     """
 
     run: int
@@ -114,6 +116,7 @@ class WorkItem:
     sequence_range: int = RANGE
     unknown_in: list[tuple[int, int]] = field(default_factory=list)
     plugin_work: list[PluginWork] = field(default_factory=list)
+    retention: RetentionEvidence | None = None
 
     @property
     def key(self) -> Key:
@@ -145,7 +148,6 @@ class WorkItem:
                 unknown_before=self.shown_unknown_before,
             ),
             groups={group.name: group.coordinated for group in self.groups},
-            compacted=self.compacted,
         )
 
 
@@ -216,6 +218,25 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         expected=run.expected("sends", partition, cell.name),
         sequence_range=RANGE * cell.partitions,
         plugin_work=work_of(run, planned, partition),
+        retention=_retention(run, planned, partition),
+    )
+
+
+def _retention(
+    run: RunEvidence, planned: PlannedCell, partition: Partition
+) -> RetentionEvidence | None:
+    policy = retention_of(planned.cell)
+    if policy is None:
+        return None
+    return RetentionEvidence(
+        policy=policy,
+        starts=run.log_starts.get(partition, ObservedStarts()),
+        read_over=FOREVER if run.read_over is None else within_int64(run.read_over),
+        record_bytes=planned.record_bytes,
+        clock_bound_ns=run.clock_bound_ns(partition),
+        clocks_changed=any(
+            fault.begun and fault.name in CLOCKS for fault in (*run.faults, *run.unrecorded)
+        ),
     )
 
 

@@ -9,6 +9,7 @@ evidence. A loss for which it is unknown whether the guarantee applied leads to 
 from collections.abc import Iterable, Mapping
 
 from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
+from ackproof.checkers.context.status import FORGOTTEN
 from ackproof.checkers.guarantees.facts import Facts, PluginCheck
 from ackproof.checkers.guarantees.findings import GuaranteeFinding, of_plugin
 from ackproof.checkers.guarantees.table import (
@@ -110,8 +111,10 @@ def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) ->
         True: "held",
     }
     if promise.name == NO_LOSS:
-        acked = f"of {facts.count('acked'):,} acked records lost"
-        seen |= {False: f"{offences:,} {acked}", True: f"none {acked}"}
+        forgotten = facts.count(FORGOTTEN)
+        acked = f"of {facts.count('acked') - forgotten:,} acked records lost"
+        apart = f"; {forgotten:,} more were removed by cleanup.policy" if forgotten else ""
+        seen |= {False: f"{offences:,} {acked}{apart}", True: f"none {acked}{apart}"}
     return Guarantee(
         name=promise.name,
         promise=promise.words,

@@ -6,7 +6,7 @@ guarantee for all records. If the leader changed, it has the guarantee for those
 later. This module adds these up and states the reasons.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ackproof.checkers.checks.check_transactions import LOOKED, TRANSACTIONS
@@ -15,6 +15,10 @@ from ackproof.checkers.context.status import (
     BY_THE_DEPOSED,
     COMPARED,
     COORDINATED,
+    FORGOTTEN,
+    FORGOTTEN_UNDETERMINED,
+    FORGOTTEN_UNKEYED,
+    FORGOTTEN_UNREAD,
     IN_BROKER_LOGS,
     READABLE,
     REORDERED_ACKED,
@@ -28,6 +32,8 @@ from ackproof.checkers.guarantees.facts import Facts, PluginCheck
 from ackproof.checkers.guarantees.liveness import LivenessResult
 from ackproof.checkers.interface import Promised
 from ackproof.history.cell import Cell
+
+LOST, EARLY = "lost", "deleted-too-early"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +78,38 @@ def kept(checker: str) -> Callable[[Facts], GuaranteeFinding]:
             promised=facts.cell.acks != "0" and not unpromised,
             why=_terms(facts, unpromised),
             examined=facts.examined(checker),
+            missing_evidence=tuple(_forgotten(facts)) if checker == LOST else (),
             what=checker,
         )
 
     return judge
+
+
+def _forgotten(facts: Facts) -> Iterator[str]:
+    """Yield what is unknown of records that the topic's cleanup policy has removed."""
+    unread, unkeyed = facts.count(FORGOTTEN_UNREAD), facts.count(FORGOTTEN_UNKEYED)
+    if unread:
+        yield (
+            f"cleanup.policy removed {unread:,} acked records that no consumer is known to have "
+            "read"
+        )
+    if unkeyed:
+        yield f"{unkeyed:,} absent records of a compacted log have no known key or offset"
+
+
+def until_retention(facts: Facts) -> GuaranteeFinding:
+    """Judge the guarantee that retention deletes nothing too early, whatever happens to brokers."""
+    early, unclear = facts.count(EARLY), facts.count(FORGOTTEN_UNDETERMINED)
+    words = f"{unclear:,} acked records may have been deleted too early"
+    return GuaranteeFinding(
+        broken=early,
+        seen=early,
+        promised=True,
+        why=f"{facts.count(FORGOTTEN):,} acked records were removed by cleanup.policy",
+        examined=facts.examined(EARLY),
+        missing_evidence=(words,) if unclear else (),
+        what=EARLY,
+    )
 
 
 def _terms(facts: Facts, unpromised: int) -> str:

@@ -24,8 +24,9 @@ from ackproof.checkers.context.partition_guarantees import (
     commit_window_of,
     read_window_of,
 )
+from ackproof.checkers.context.retention import retention_of
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.status import GuaranteeStatus, count_name
+from ackproof.checkers.context.status import FORGOTTEN, GuaranteeStatus, count_name
 from ackproof.checkers.engine.results import (
     CONSUMPTION,
     HISTORY,
@@ -190,6 +191,7 @@ def _cell(
         guarantees=guarantees,
         verdict=conclusion,
         expected=_expected(planned),
+        forgotten=_forgotten(run, cell, found, counts),
         unavailable=_unavailable(run, cell, found),
         **_speed(run, cell, found),
         transactions=cell_transactions.summed if planned.transactional else None,
@@ -254,6 +256,15 @@ def _known(
     """Return a count, or None if it is 0 and not everything was examined."""
     looked = all(totals is not None and what in totals.counts for totals in found)
     return counts[what] if counts.get(what) or (looked and _whole(run, cell, found)) else None
+
+
+def _forgotten(
+    run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None], counts: Counter[str]
+) -> int | None:
+    """Return the number of acked records that the topic's cleanup policy removed, or None if it
+    removes none."""
+    removes = cell.compacts or retention_of(cell) is not None
+    return _known(run, cell, FORGOTTEN, found, counts) if removes else None
 
 
 def _whole(run: RunEvidence, cell: Cell, found: Sequence[PartitionTotals | None]) -> bool:

@@ -29,6 +29,7 @@ from ackproof.checkers.checks.transaction_history import (
     TWICE,
     ZOMBIE,
 )
+from ackproof.checkers.context.retention import retention_of
 from ackproof.checkers.guarantees.facts import Facts
 from ackproof.checkers.guarantees.findings import (
     GuaranteeFinding,
@@ -47,6 +48,7 @@ from ackproof.checkers.guarantees.findings import (
     shown,
     told_by_all_in_sync,
     transacted,
+    until_retention,
 )
 
 
@@ -147,6 +149,15 @@ BUILT_IN: Sequence[GuaranteeRule] = (
         judge=kept("lost"),
     ),
     GuaranteeRule(
+        name="kept-until-retention",
+        words=(
+            "A topic's retention deletes no acked record before it is older than retention.ms or "
+            "is followed by retention.bytes."
+        ),
+        judge=until_retention,
+        concerns=lambda facts: retention_of(facts.cell) is not None,
+    ),
+    GuaranteeRule(
         name="acked-offset-kept",
         words="An acked record is at the offset of its ack (while no acked record is lost).",
         judge=kept("offset-mismatch"),
@@ -181,7 +192,7 @@ BUILT_IN: Sequence[GuaranteeRule] = (
         name="no-offset-gap",
         words="The log has a record at every offset from its start to its end.",
         judge=always("offset-gap"),
-        concerns=lambda facts: not facts.transactional,
+        concerns=lambda facts: not facts.transactional and not facts.cell.compacts,
     ),
     GuaranteeRule(
         name="replicas-agree",

@@ -19,6 +19,7 @@ import pyarrow as pa
 from ackproof.checkers.arrays import NONE, Array, codes_of, numbers_of
 from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
 from ackproof.checkers.context.final_reads import FinalRead
+from ackproof.checkers.context.retention import RetentionEvidence
 from ackproof.checkers.context.timeline import UNSEEN, PartitionTimeline
 from ackproof.checkers.index.partition_history import (
     Fate,
@@ -40,8 +41,8 @@ class Unindexed:
         sends, log: The rows, with SEND_COLUMNS and LOG_COLUMNS.
         last_recorded: The last sequence number that each crashed producer recorded for this
             partition, by cell and producer number.
-        cell, topic, partition, read, sends_whole, deleted_before, faults, timeline: As in
-            :class:`checkers.index.partition_history.PartitionHistory`.
+        cell, topic, partition, read, sends_whole, deleted_before, retention, faults, timeline: As
+            in :class:`checkers.index.partition_history.PartitionHistory`.
     """
 
     cell: str
@@ -53,6 +54,7 @@ class Unindexed:
     sends_whole: bool = True
     last_recorded: Mapping[tuple[str, int], int] = field(default_factory=dict)
     deleted_before: int = 0
+    retention: RetentionEvidence | None = None
     faults: FaultWindows = NO_FAULTS
     timeline: PartitionTimeline = UNSEEN
 
@@ -97,6 +99,7 @@ class _Indexed:
             cell_names=tuple(self.cell_names[place]),
             begun=self.begun[place],
             deleted_before=one.deleted_before,
+            retention=one.retention,
             timeline=one.timeline,
             crashed=frozenset(number for _, number in one.last_recorded),
             **arrays,

@@ -1,5 +1,5 @@
 """The history of one partition: its records, each with its number and outcome, and the final log,
-as columns. All rules share it. Nothing here judges."""
+as columns. All rules share it. Nothing here judges records that the log still has."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ import pyarrow as pa
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.context.final_reads import FinalRead
+from ackproof.checkers.context.retention import Deletions, Growth, RetentionEvidence, deletions
 from ackproof.checkers.context.timeline import PartitionTimeline
 from ackproof.checkers.index.raw_logs import NO_POSITIONS, ProducerPosition
 from ackproof.history.payload import Identity
@@ -298,6 +299,9 @@ class PartitionHistory:
         visible: Whether consumers may read the record at each position of the log arrays. None if
             they may read all.
         deleted_before: The offset below which records were deleted by an administrator's order.
+        retention: What is known of deletions by retention, or None if the topic sets no retention.
+        keys: The number of each record's key by record number, or NONE if it has none or it is
+            unknown. None if the log is not compacted.
         selected: Whether :attr:`lost` and :attr:`repeated` include the record, by record number.
             None if they include all (:mod:`checkers.engine.reconcile`).
         written: The session and number with which a repeated record was written, by offset, from
@@ -333,6 +337,8 @@ class PartitionHistory:
     transactional: bool = False
     visible: Array | None = None
     deleted_before: int = 0
+    retention: RetentionEvidence | None = None
+    keys: Array | None = None
     selected: Array | None = None
     written: Mapping[int, ProducerPosition] = field(default_factory=lambda: NO_POSITIONS)
 
@@ -373,21 +379,113 @@ class PartitionHistory:
 
     @cached_property
     def lost(self) -> Array:
-        """The numbers of the absent records that were not deleted by order. Where records were
-        deleted, it is unknown for one that was acked without an offset
-        (:attr:`lost_or_deleted`)."""
+        """The numbers of the absent records that were not deleted by order and are not
+        :attr:`forgotten`. Where records were deleted, it is unknown for one that was acked without
+        an offset (:attr:`lost_or_deleted`)."""
         gone = self.gone
-        if self.deleted_before:
+        if self.moved_from:
             # NONE is below every offset.
             gone = gone[self.acked_offset[gone] >= self.deleted_before]
+        gone = np.setdiff1d(gone, self.forgotten)
         return gone if self.selected is None else gone[self.selected[gone]]
 
     @property
     def lost_or_deleted(self) -> int:
-        """The number of absent records that were either lost or deleted by order."""
-        if not self.deleted_before:
+        """The number of absent records that were either lost or deleted."""
+        if not self.moved_from:
             return 0
         return int(np.count_nonzero(self.acked_offset[self.gone] == NONE))
+
+    @property
+    def moved_from(self) -> int:
+        """The offset below which an acked record may have been deleted, by order or by
+        retention."""
+        start = 0 if self.retention is None else self.read.start or 0
+        return max(start, self.deleted_before)
+
+    @cached_property
+    def expired(self) -> Array:
+        """The numbers of the absent records below the start of the final log that neither an order
+        nor compaction removed, ascending by offset. Empty if the topic sets no retention."""
+        if self.retention is None or self.read.start is None:
+            return self.gone[:0]
+        left = np.setdiff1d(self.gone, self.compacted)
+        offsets = self.acked_offset[left]
+        below = (offsets >= self.deleted_before) & (offsets < self.read.start)
+        below &= offsets != NONE
+        expired: Array = left[below][np.argsort(offsets[below], kind="stable")]
+        return expired
+
+    @cached_property
+    def deletions(self) -> Deletions | None:
+        """The judgement of the :attr:`expired` records, or None if the topic sets no retention."""
+        if self.retention is None:
+            return None
+        place = np.append(self.log_offset, NONE)[self.first]
+        place = np.where(place == NONE, self.acked_offset, place)
+        known = (self.asked != NONE) & (place != NONE)
+        return deletions(
+            self.retention,
+            self.acked_offset[self.expired],
+            self.asked[self.expired],
+            self.answered[self.expired],
+            Growth.of(self.asked[known], place[known]),
+        )
+
+    @property
+    def forgotten(self) -> Array:
+        """The numbers of the acked records that the topic's cleanup policy may rightly have
+        removed, ascending. No rule says whether they were lost before that."""
+        deleted = self.expired if self.deletions is None else self.expired[~self.deletions.early]
+        forgotten: Array = np.union1d(self.compacted, deleted).astype(np.int64)
+        return forgotten
+
+    @cached_property
+    def compacted(self) -> Array:
+        """The numbers of the absent records that compaction may have removed, ascending: they are
+        not the last of their key. Where the key or the offset of an absent record is unknown, that
+        is unknown (:attr:`unkeyed`), and it is one of them. Empty if the log is not compacted."""
+        if self.keys is None:
+            return self.gone[:0]
+        gone = self.gone[(self.acked_offset[self.gone] >= self.deleted_before)]
+        later = self.is_superseded(gone, self.acked_offset[gone])
+        nameless = (self.keys[self.gone] == NONE) | (self.acked_offset[self.gone] == NONE)
+        found: Array = np.union1d(gone[later], self.gone[nameless]).astype(np.int64)
+        return found
+
+    @property
+    def unkeyed(self) -> int:
+        """The number of absent records of a compacted log whose key or offset is unknown."""
+        if self.keys is None:
+            return 0
+        nameless = (self.keys[self.gone] == NONE) | (self.acked_offset[self.gone] == NONE)
+        return int(np.count_nonzero(nameless))
+
+    @property
+    def is_keyless(self) -> bool:
+        """Whether the log is compacted and the key of some record is unknown, so that it is unknown
+        whether a read of that record may have been compacted away."""
+        return self.keys is not None and bool((self.keys == NONE).any())
+
+    @cached_property
+    def _last_of_keys(self) -> Array:
+        """The highest offset of an ack or of the final log for each key, or NONE; the last place is
+        for records without a key."""
+        assert self.keys is not None
+        last = np.full(int(self.keys.max(initial=NONE)) + 2, NONE, dtype=np.int64)
+        ours, acked = self.log_record != NONE, self.named_acks
+        np.maximum.at(last, self.keys[self.log_record[ours]], self.log_offset[ours])
+        np.maximum.at(last, self.keys[acked], self.acked_offset[acked])
+        last[-1] = NONE
+        return last
+
+    def is_superseded(self, records: Array, offsets: Array) -> Array:
+        """Return, for each of these records at an offset, whether the log is compacted and a record
+        of its key is behind it, or was acked there. The record NONE has no key."""
+        if self.keys is None:
+            return np.zeros(len(records), dtype=bool)
+        later: Array = self._last_of_keys[np.append(self.keys, NONE)[records]] > offsets
+        return later
 
     @cached_property
     def stream(self) -> Array:

@@ -153,7 +153,10 @@ class CellDocument(DocumentPart):
     indeterminate: int
     """Records of which it is unknown whether they were appended."""
     lost: int | None
-    """Acknowledged records that are absent from the final log."""
+    """Acknowledged records that are absent from the final log, except forgotten ones."""
+    forgotten: int | None = None
+    """Acknowledged records that the topic's retention or compaction has removed: neither lost nor
+    kept. Null if it has neither."""
     duplicated: int | None
     """Records at two or more offsets."""
     reordered: int | None

@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
+
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.running import clients
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.deadline import TimeSource
+from ackproof.harness.running.log_starts import LogStarts
 from ackproof.harness.running.processes import ProcessWatch
 from ackproof.harness.running.progress import RunProgress
 from ackproof.harness.running.recorder import RunRecorder
@@ -21,6 +24,7 @@ from ackproof.infra.machine.secrets import Handed
 from ackproof.nemesis.execution import Executor, Ledger
 from ackproof.nemesis.interface import OWN_TOPICS, Cluster, ServerObservers, WorkloadClient
 from ackproof.nemesis.targets.resolution import UNLIMITED, Count
+from ackproof.workloads.configuration import connected
 from ackproof.workloads.interface import ClientNode, Workload
 
 
@@ -43,6 +47,7 @@ class Run:
             secrets: they go into the environment of clients, and into nothing that is kept.
         kept: Further properties of the cells' topics.
         racks: The racks of consumers; see :class:`workloads.interface.Load`.
+        log_starts: Observes the starts of the logs of topics that set a retention.
         executor: Injects and heals faults. Faults are counted nowhere else.
         attendants: Receive the brokers that a fault adds or removes.
         commands: Runs the commands of the user's own, and journals the commands that undo them.
@@ -92,8 +97,11 @@ class Run:
     attendants: ServerObservers = field(default_factory=ServerObservers)
     commands: OwnCommands = field(default_factory=OwnCommands)
     executor: Executor = field(init=False)
+    log_starts: LogStarts = field(init=False)
 
     def __post_init__(self) -> None:
+        starts = LogStarts(self.cells, self._admin_client, self.recorder.log_start)
+        object.__setattr__(self, "log_starts", starts)
         object.__setattr__(self, "executor", Executor(self.cluster, self.ledger))
 
     @property
@@ -131,6 +139,10 @@ class Run:
             prefix=self.campaign.cells.prefix or OWN_TOPICS,
             commands=self.commands,
         )
+
+    def _admin_client(self) -> AdminClient:
+        quiet = {"log_level": 0, "bootstrap.servers": self.system.bootstrap_servers}
+        return AdminClient({**connected(self.connection), **quiet})
 
     def _bring_back(self, name: str) -> None:
         gone = next((one.client for one in self.started if one.client.name == name), None)

@@ -145,6 +145,18 @@ class RunRecorder:
         directory."""
         self._write_all("collected", list(digests.items()))
 
+    def log_start(self, topic: str, partition: int, asked: int, answered: int, start: int) -> None:
+        """Record an answer with the start of a partition's log, and the times of question and
+        answer."""
+        self._write(
+            "log_starts",
+            topic=topic,
+            partition=partition,
+            asked=asked,
+            time=answered,
+            log_start_offset=start,
+        )
+
     def clock(self, node: str, moment: str, reading: ClockReading) -> None:
         """Record a node's clock at the ``start`` or the ``end`` of the workload."""
         self._write(

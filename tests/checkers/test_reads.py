@@ -179,7 +179,9 @@ def test_read_below_the_log_start_may_have_been_deleted(tmp_path: Path) -> None:
     assert result.verdict is FAIL
 
 
-def test_compacted_log_leaves_vanished_reads_unknown(tmp_path: Path) -> None:
+def test_compacted_log_of_records_without_keys_leaves_vanished_reads_unknown(
+    tmp_path: Path,
+) -> None:
     compacted = cell({**ALL, "topic.cleanup.policy": "compact"})
     result = with_a_vanished_read(tmp_path, cells=[compacted])
     assert result.anomalies["vanished-read"] == 0
@@ -447,4 +449,4 @@ def test_acks_alone_neither_vanish_nor_overrule_each_other() -> None:
     contested = claims.contested_acks(history)
     assert contested.record.tolist() == [2, 0, 1]
     assert len(claims.overruled(contested, history)) == 0
-    assert len(claims.vanished(contested, history, compacted=False)) == 0
+    assert len(claims.vanished(contested, history)) == 0

@@ -24,6 +24,7 @@ EMITTERS = {
         "_silenced",
     ),
     "checkers/guarantees/decisions.py": ("verdict", "_open"),
+    "checkers/guarantees/findings.py": ("_forgotten", "until_retention"),
     "checkers/guarantees/judge.py": ("_cell_gaps", "_untouched"),
     "checkers/index/sequences.py": ("missing",),
 }

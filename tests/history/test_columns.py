@@ -12,7 +12,7 @@ from ackproof.history.reader import partitions, read, read_files
 from ackproof.history.writer import ROWS_MAX, PartitionedWriter
 from tests.support.builders.examples import examples
 
-NAMES = ("partition", "sequence", "type", "time", "offset", "error", "due")
+NAMES = ("partition", "sequence", "type", "time", "offset", "error", "due", "key")
 WIDE = st.integers(0, 2**63 - 1)
 ROWS = st.tuples(
     st.integers(0, 4),
@@ -22,6 +22,7 @@ ROWS = st.tuples(
     st.none() | WIDE,
     st.none() | st.sampled_from(["_MSG_TIMED_OUT", "_QUEUE_FULL"]),
     st.none() | WIDE,
+    st.none() | st.integers(0, 2**31 - 1),
 )
 
 
@@ -137,7 +138,7 @@ def test_rows_at_once_that_do_not_fit_are_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-ROW = (0, 1, "invoke", 2, None, None, None)
+ROW = (0, 1, "invoke", 2, None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_columns_of_different_lengths_are_refused(tmp_path: Path, name: str, lon
 def test_rows_of_a_failed_flush_are_written_once_at_the_next(tmp_path: Path) -> None:
     writer = sends(tmp_path / "history")
     columns = writer.columns("t", 2, {"cell": "c", "producer": 4})
-    other = (1, 9, "ok", 3, 7, None, None)
+    other = (1, 9, "ok", 3, 7, None, None, None)
     put(columns, ROW, other)
     (tmp_path / "history").rename(tmp_path / "gone")
     with pytest.raises(WriteFailed):

@@ -35,7 +35,19 @@ PHASE = ("deploy", "start", 1, None)
 
 
 def send(sequence: int, kind: str = "invoke", topic: str = "t", partition: int = 0) -> tuple:
-    return ("acks-1.minisr-1", topic, partition, 0, sequence, kind, 10 + sequence, None, None, None)
+    return (
+        "acks-1.minisr-1",
+        topic,
+        partition,
+        0,
+        sequence,
+        kind,
+        10 + sequence,
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def sequences(directory: Path) -> list[int]:
@@ -62,9 +74,9 @@ def test_a_column_that_a_history_of_former_days_lacks_is_null(tmp_path: Path) ->
 
 def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
     rows = [
-        ("a.b", "t", 0, 1, 2, "invoke", 3, None, None, 2),
-        ("a.b", "t", 0, 1, 2, "ok", 4, 7, None, None),
-        ("a.b", "t", 0, 1, 3, "info", 4, None, "_MSG_TIMED_OUT", None),
+        ("a.b", "t", 0, 1, 2, "invoke", 3, None, None, 2, 7),
+        ("a.b", "t", 0, 1, 2, "ok", 4, 7, None, None, None),
+        ("a.b", "t", 0, 1, 3, "info", 4, None, "_MSG_TIMED_OUT", None, None),
     ]
     writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
     for row in rows:
@@ -165,7 +177,7 @@ def test_a_part_that_is_large_is_followed_by_another(tmp_path: Path) -> None:
     writer = TableWriter(tmp_path, "sends", "w", partition=("t", 0))
     sizes = []
     for sequence in range(90_000):
-        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None, None))
+        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None, None, None))
         if sequence % 9_000 == 8_999:
             writer.flush()
             sizes.append([path.stat().st_size for path in files(tmp_path, "sends")])
@@ -245,7 +257,7 @@ from pathlib import Path
 from ackproof.history.writer import TableWriter
 writer = TableWriter(Path(sys.argv[1]), "sends", "w", partition=("t", 0), rows_max=500)
 for sequence in itertools.count():
-    writer.append(("c", "t", 0, 0, sequence, "invoke", sequence, None, None, None))
+    writer.append(("c", "t", 0, 0, sequence, "invoke", sequence, None, None, None, None))
     if sequence % 500 == 499:
         print(sequence + 1, flush=True)
 """
@@ -284,7 +296,7 @@ def test_failed_write_is_reported_and_loses_no_earlier_rows(tmp_path: Path) -> N
     writer.append(send(0))
     writer.flush()
     for sequence in range(1, 90_000):
-        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None, None))
+        writer.append((*send(sequence)[:6], sequence * 7919 % 2**61, None, None, None, None))
     with small_files(), pytest.raises(WriteFailed, match=r"part-000001"):
         writer.flush()
     assert sequences(tmp_path) == [0]

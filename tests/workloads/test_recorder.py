@@ -3,6 +3,7 @@
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from ackproof.history.sessions import SESSIONS_MAX, session_number
 from ackproof.history.writer import PartitionedWriter
 from ackproof.workloads.producing.recorder import SendRecorder
 from ackproof.workloads.spec import ProducerSpec
+from ackproof.workloads.unresolved import FEW
 from tests.support.builders.examples import examples
 
 SPEC = ProducerSpec(
@@ -43,6 +45,18 @@ def rows(directory: Path, partition: int) -> list[tuple]:
     columns = ["sequence", "type", "time", "offset", "error"]
     table = read_files("sends", partitions(directory)["t", partition]["sends"], columns)
     return [tuple(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("many", [2, FEW + 2])
+def test_key_is_recorded_with_the_invoke_of_its_record(
+    recorder: SendRecorder, writer: PartitionedWriter, tmp_path: Path, many: int
+) -> None:
+    recorder.invoke([0] * many, keys=np.arange(many) * 2)
+    recorder.resolve(0, SendType.OK, offset=7)
+    writer.close()
+    files = partitions(tmp_path)["t", 0]["sends"]
+    keys = read_files("sends", files, ["key"])["key"].to_pylist()
+    assert keys == [*range(0, 2 * many, 2), None]
 
 
 def test_rows_go_to_the_file_of_their_partition(

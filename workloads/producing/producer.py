@@ -189,7 +189,8 @@ class CellProducer:
         turns, late_s = self._turns.take()
         if not len(turns):
             return
-        sequences = self._recorder.invoke(self._route[turns], late_s)
+        keys = None if self._keys is None else turns
+        sequences = self._recorder.invoke(self._route[turns], late_s, keys)
         numbers = np.arange(sequences.start, sequences.stop)
         for sequence, code in self._client.produce(numbers, turns).items():
             error = KafkaError(code)

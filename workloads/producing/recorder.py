@@ -26,7 +26,7 @@ from ackproof.workloads.unresolved import FEW, Unresolved
 
 _NS_PER_S = 1_000_000_000
 _INVOKE = SendType.INVOKE
-_COLUMNS = ("partition", "sequence", "type", "time", "offset", "error", "due")
+_COLUMNS = ("partition", "sequence", "type", "time", "offset", "error", "due", "key")
 _COUNTED_AS = {SendType.OK: "acked", SendType.FAIL: "failed", SendType.INFO: "indeterminate"}
 
 
@@ -82,13 +82,19 @@ class SendRecorder:
             self._fatal = why
         self._new = set(range(self._spec.partitions))
 
-    def invoke(self, partitions: ArrayLike, late_s: ArrayLike | None = None) -> range:
+    def invoke(
+        self,
+        partitions: ArrayLike,
+        late_s: ArrayLike | None = None,
+        keys: NDArray[np.int64] | None = None,
+    ) -> range:
         """Record that records are about to be handed to the client library, and return their
         sequence numbers.
 
-        ``late_s`` says how many seconds ago each was due, or None without a schedule. The records
-        are handed over one right after the other. The time of their rows is that before the first.
-        It is some milliseconds before the last of a thousand is handed over, and never behind that.
+        ``late_s`` says how many seconds ago each was due, or None without a schedule. ``keys`` has
+        the number of each record's key, or is None for records without keys. The records are
+        handed over one right after the other. The time of their rows is that before the first. It
+        is some milliseconds before the last of a thousand is handed over, and never behind that.
         """
         now = self._clock()
         to = np.asarray(partitions, np.int32)
@@ -99,11 +105,15 @@ class SendRecorder:
             dues = now - np.rint(np.asarray(late_s) * _NS_PER_S).astype(np.int64)
         if len(to) <= FEW:
             each = [None] * len(to) if dues is None else dues.tolist()
-            for partition, number, due in zip(to.tolist(), sequences, each, strict=True):
-                self._append(partition, number, _INVOKE, now, None, None, due)
+            named = [None] * len(to) if keys is None else keys.tolist()
+            for partition, number, due, key in zip(
+                to.tolist(), sequences, each, named, strict=True
+            ):
+                self._append(partition, number, _INVOKE, now, None, None, due, key)
         else:
             numbers = np.arange(sequences.start, sequences.stop)
-            self._add(len(to), to, numbers, _INVOKE, now, None, None, dues)
+            narrow = None if keys is None else keys.astype(np.int32)
+            self._add(len(to), to, numbers, _INVOKE, now, None, None, dues, narrow)
         if self._new and not self._new.isdisjoint(to.tolist()):
             # If the producer were killed within a second, it would leave records of a session
             # without any row, and the checkers take those for phantoms.
@@ -128,7 +138,7 @@ class SendRecorder:
         if partition is None:
             return
         known = self._clock() if time is None else time
-        self._append(partition, sequence, outcome, known, offset, error, None)
+        self._append(partition, sequence, outcome, known, offset, error, None, None)
         self._counts[_COUNTED_AS[outcome]] += 1
 
     def resolve_all(
@@ -149,7 +159,7 @@ class SendRecorder:
         columns = (numbers, outcomes, times, offsets, errors)
         if len(which) < len(numbers):
             numbers, outcomes, times, offsets, errors = (_those(which, one) for one in columns)
-        self._add(len(which), partitions, numbers, outcomes, times, offsets, errors, None)
+        self._add(len(which), partitions, numbers, outcomes, times, offsets, errors, None, None)
         if isinstance(outcomes, SendType):
             self._counts[_COUNTED_AS[outcomes]] += len(which)
         else:

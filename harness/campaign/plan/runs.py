@@ -46,7 +46,7 @@ HARNESS = "harness"
 
 HARNESS_TABLES = (
     *("faults", "cluster", "phases", "servers", "scheduling", "clients"),
-    *("recovery", "clocks", "collected"),
+    *("recovery", "clocks", "collected", "log_starts"),
     *sorted(MEASURES),
 )
 
@@ -147,6 +147,7 @@ def _run(
                 ),
                 transactional=campaign.workload.is_transactional,
                 acked_min=campaign.evidence.acked_min,
+                record_bytes=campaign.workload.record_bytes[1],
                 expect=expected(campaign.expect, {**swept, **cell.settings}),
                 thresholds=planned_thresholds(campaign.expect, {**swept, **cell.settings}),
             )

@@ -13,6 +13,7 @@ from ackproof.config.documents import Problem, as_field
 from ackproof.config.sensitive import Steps, secrets_in
 from ackproof.harness.campaign.clients import producer_refusal
 from ackproof.harness.campaign.model.values import several
+from ackproof.harness.campaign.model.workload import WorkloadSpec
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.sizes import bytes_of_draft, longest_run_ms
 from ackproof.history.cell import LIBRDKAFKA, SETTINGS, Value, is_program
@@ -48,7 +49,12 @@ _FORGETS: Mapping[str, tuple[int, str]] = {
 }
 """Properties for the time that brokers keep other state, with their units in milliseconds, and the
 consequence of a shorter time."""
-_SIZES = ("log.retention.bytes", "retention.bytes")
+_SIZE = "log.retention.bytes"
+_AGE_MIN_MS = 10_000
+"""The shortest ``retention.ms`` that can be tested. A quarter of it must be longer than an answer
+with the start of a log may take (:mod:`checkers.context.retention`)."""
+_PRODUCE = "produce"
+_POLICY = "cleanup.policy"
 _CLEANUP = re.compile(r"(log\.)?cleanup\.policy")
 _CLOCKS = re.compile(r"-clock$")
 _DELETED = "deletes records, which would be reported as lost"
@@ -74,7 +80,7 @@ def property_problems(content: Section) -> Iterator[Problem]:
         for key in sorted(own.keys() & everywhere.keys()):
             reason = "is also set in cluster.properties: set it once for all, or for each cluster"
             yield Problem(field=f"{where}.{key}", reason=reason, key=True)
-    yield from _topic_problems(mapping(cells, "topic"), known, least_ms)
+    yield from _topic_problems(mapping(cells, "topic"), known)
     yield from _producer_problems(mapping(cells, "producer"), _clients(cells))
 
 
@@ -131,17 +137,13 @@ def _broker_problems(
                 yield Problem(field=at, reason=reason)
 
 
-def _topic_problems(
-    given: Section, known: KnownProperties | None, least_ms: int
-) -> Iterator[Problem]:
+def _topic_problems(given: Section, known: KnownProperties | None) -> Iterator[Problem]:
     for name, written in given.items():
         field = f"cells.topic.{name}"
         if canonical(name) in SETTINGS:
             yield _misplaced(field, name)
             continue
-        reasons = list(_deletes(name, given, least_ms))
-        yield from (Problem(field=field, reason=reason) for reason in reasons)
-        if known is not None and not reasons:
+        if known is not None:
             yield from _wrong(known, "topic", name, written, field, given)
 
 
@@ -183,21 +185,25 @@ def _values(written: object, field: str) -> Iterator[tuple[str, Value]]:
 
 
 def _deletes(name: str, given: Section, least_ms: int) -> Iterator[str]:
-    """Yield the reasons why brokers would delete records of a run.
+    """Yield the reasons why properties of brokers would delete records of a run.
 
     A record that retention deletes was acknowledged and is absent from the final log. It would be
-    reported as lost, and as a broken guarantee that was never given. Whether a run is longer, or
-    too large for ``retention.bytes``, is judged with its plan.
+    reported as lost, and as a broken guarantee that was never given. Only the retention that a cell
+    sets for its own topic is known to the checkers. Whether a run is longer, or too large for
+    ``retention.bytes``, is judged with its plan.
     """
     values = several(given[name])
-    if _CLEANUP.fullmatch(name) and any("compact" in str(value) for value in values):
-        yield f"compaction {_DELETED}"
+    if _CLEANUP.fullmatch(name) and any(map(_is_compacting, values)):
+        yield f"compaction {_DELETED}; it can be tested as cleanup.policy in cells.topic"
     order = list(_TIMES)
     finer = order[: order.index(name)] if name in order[:-1] else []
     if name not in _TIMES or any(other in given for other in finer):
         return
     if any(0 <= value * _TIMES[name] < least_ms for value in _whole(given[name])):
-        yield f"retention {_DELETED}: -1, or at least {-(-least_ms // _TIMES[name]):,}"
+        yield (
+            f"retention {_DELETED}: -1, or at least {-(-least_ms // _TIMES[name]):,}; a shorter "
+            "one can be tested as retention.ms in cells.topic"
+        )
 
 
 def _whole(written: object) -> list[int]:
@@ -216,13 +222,22 @@ def _least_ms(content: Section) -> int:
 
 
 def size_problems(draft: Draft) -> Iterator[Problem]:
-    """Yield a problem for each ``retention.bytes`` that a run might exceed."""
+    """Yield a problem for each ``retention.bytes`` of brokers that a run might exceed."""
     for where, given, _ in _places(draft):
-        for name in given.keys() & set(_SIZES):
-            least = 2 * int(bytes_of_draft(draft) or 0)
-            if any(value >= 0 and (not least or value < least) for value in _whole(given[name])):
+        if _SIZE in given:
+            least = _least_bytes(draft)
+            if any(value >= 0 and (not least or value < least) for value in _whole(given[_SIZE])):
                 enough = f"-1, or at least {least:,}" if least else "-1"
-                yield Problem(field=f"{where}.{name}", reason=f"retention {_DELETED}: {enough}")
+                reason = (
+                    f"retention {_DELETED}: {enough}; a smaller one can be tested as "
+                    "retention.bytes in cells.topic"
+                )
+                yield Problem(field=f"{where}.{_SIZE}", reason=reason)
+
+
+def _least_bytes(draft: Draft) -> int:
+    """Return the size below which retention may delete records of a run, or 0 if unknown."""
+    return 2 * int(bytes_of_draft(draft) or 0)
 
 
 def retention_problems(draft: Draft) -> Iterator[Problem]:
@@ -234,18 +249,59 @@ def retention_problems(draft: Draft) -> Iterator[Problem]:
             for reason in (*_deletes(name, every, least_ms), *_forgets(name, given, least_ms)):
                 yield Problem(field=f"{where}.{name}", reason=reason)
     yield from _kept_too_short(draft, least_ms)
+    yield from _forgetting_problems(draft, least_ms)
+
+
+def _forgetting_problems(draft: Draft, least_ms: int) -> Iterator[Problem]:
+    """Yield a problem for the compaction of a topic, and for each retention that would delete
+    records of a run, if it could not be judged what they delete."""
+    if draft.cells is None or draft.workload is None:
+        return
+    if any(map(_is_compacting, several(draft.cells.topic.get(_POLICY, "")))):
+        reasons = list(_unjudged(draft, draft.workload))
+        if draft.workload.keys is None:
+            reasons.append("it goes by the keys of records. Give them keys (workload.keys)")
+        for reason in reasons:
+            yield Problem(
+                field=f"cells.topic.{_POLICY}", reason=f"compaction deletes records: {reason}"
+            )
+    for name, least in (("retention.ms", least_ms), ("retention.bytes", _least_bytes(draft))):
+        short = [v for v in _whole(draft.cells.topic.get(name, -1)) if 0 <= v < least]
+        for reason in _unjudged(draft, draft.workload) if short else ():
+            yield Problem(
+                field=f"cells.topic.{name}", reason=f"retention deletes records: {reason}"
+            )
+        if name == "retention.ms" and any(value < _AGE_MIN_MS for value in short):
+            reason = f"at least {_AGE_MIN_MS:,}, because log starts are observed once a second"
+            yield Problem(field=f"cells.topic.{name}", reason=reason)
+
+
+def _is_compacting(value: object) -> bool:
+    return "compact" in str(value)
+
+
+def _unjudged(draft: Draft, workload: WorkloadSpec) -> Iterator[str]:
+    """Yield the reasons why it could not be judged what retention deletes."""
+    if workload.kind != _PRODUCE:
+        yield f"this can be tested with the workload {_PRODUCE} only"
+    elif not workload.readers and not workload.groups:
+        yield (
+            "before the final read, only consumers can show that they were there. Add tail "
+            "readers (workload.readers: 1)"
+        )
+    if any(_CLOCKS.search(fault.fault) for plan in draft.plans for fault in plan):
+        yield "their ages are unknown if a fault changes clocks. Leave out these faults"
 
 
 def _places(draft: Draft) -> Iterator[tuple[str, Section, Section]]:
-    """Yield each section with properties: its field, its properties, and all properties in force
-    there."""
+    """Yield each section with properties of brokers: its field, its properties, and all properties
+    in force there."""
     if draft.cluster is None or draft.cells is None:
         return
-    everywhere, topic = draft.cluster.properties, draft.cells.topic
+    everywhere = draft.cluster.properties
     yield "cluster.properties", everywhere, everywhere
     for name, own in draft.cluster.compare.items():
         yield f"cluster.compare.{name}", own, {**everywhere, **own}
-    yield "cells.topic", topic, topic
 
 
 def _planned_ms(draft: Draft) -> int:

@@ -10,6 +10,7 @@ from ackproof.harness.campaign.clients import message_timeout_ms
 from ackproof.harness.running import client_health, clients, processes
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
+from ackproof.harness.running.log_starts import hold
 from ackproof.harness.running.processes import exit_status, last_words
 from ackproof.harness.running.servers import check_brokers_left
 from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
@@ -87,6 +88,9 @@ log = logging.getLogger(__name__)
 def final_read(run: Run, deadline: Deadline) -> None:
     """Read every partition of every cell from its start to its end."""
     check_brokers_left(run)
+    if run.log_starts.topics:
+        for topic, refusal in hold(run.log_starts, run.system.admin, deadline).items():
+            run.tell(f"final-read: the retention of {topic} could not be stopped: {refusal}")
     node = run.client_nodes[0]
     limit_s = run.campaign.limits.final_read / 1000
     end = run.clock.monotonic() + limit_s

@@ -18,6 +18,9 @@ from ackproof.workloads.topics import create_topics
 CLIENTS, SILENCE = "clients", "clients' silence"
 """The names of the watches over clients: whether they run, and whether they give signs of life."""
 
+STARTS = "log starts"
+"""The name of the watch over the starts of logs."""
+
 
 def deploy(run: Run, deadline: Deadline) -> None:
     """Start every server, and begin to record the changes in ZooKeeper."""
@@ -70,6 +73,8 @@ def start_workload(run: Run, deadline: Deadline) -> None:
             run.started.append(started)
             run.running.append(started)
     run.watches[CLIENTS] = ProcessWatch(CLIENTS, lambda: _look_after_clients(run)).start()
+    if run.log_starts.topics:
+        run.watches[STARTS] = ProcessWatch(STARTS, run.log_starts.look).start()
     run.watches[SILENCE] = ProcessWatch(SILENCE, SilenceWatch(run).look).start()
     if not deadline.until(lambda: not unready(run)):
         _leave_to_their_cells(run, unready(run))

@@ -70,9 +70,6 @@ def test_topic_property_that_deletes_nothing_is_accepted(campaign_file, topic) -
         ({"cluster.properties": {"log.retention.bytes": 1000}}, "log.retention.bytes"),
         ({"cluster.properties": {"log.cleanup.policy": "compact,delete"}}, "log.cleanup.policy"),
         ({"cluster.compare": {"a": {"log.retention.bytes": 1}, "b": {}}}, "cluster.compare.a"),
-        ({"cells.topic": {"cleanup.policy": ["delete", "compact"]}}, "cells.topic.cleanup.policy"),
-        ({"cells.topic": {"retention.bytes": 0}}, "cells.topic.retention.bytes"),
-        (CLOCK | {"cells.topic": {"retention.ms": 86_400_001}}, "cells.topic.retention.ms"),
     ],
 )
 def test_property_that_deletes_within_a_run_is_refused(campaign_file, changes, field: str) -> None:
@@ -80,6 +77,39 @@ def test_property_that_deletes_within_a_run_is_refused(campaign_file, changes, f
     assert len(told) == 1
     assert field in told[0]
     assert "deletes records, which would be reported as lost" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "workload.readers: 1"),
+        ({"workload.readers": 1} | CLOCK, "a fault changes clocks"),
+        ({"workload": {"kind": "transactions", "rate": 10}}, "the workload produce only"),
+    ],
+)
+@pytest.mark.parametrize("topic", [{"retention.ms": 60_000}, {"retention.bytes": 1_000_000}])
+def test_retention_that_cannot_be_judged_is_refused(campaign_file, changes, words, topic) -> None:
+    told = refusals(campaign_file(KAFKA | {"cells.topic": topic} | changes))
+    assert [line for line in told if words in line and next(iter(topic)) in line]
+
+
+def test_compaction_that_cannot_be_judged_is_refused(campaign_file) -> None:
+    compacted = {"cells.topic": {"cleanup.policy": ["delete", "compact"]}}
+    told = refusals(campaign_file(KAFKA | compacted))
+    assert ["workload.readers: 1" in line for line in told] == [True, False]
+    assert "workload.keys" in told[1]
+    watched = KAFKA | compacted | {"workload.readers": 1, "workload.keys": 50}
+    assert refusals(campaign_file(watched)) == []
+    (told,) = refusals(campaign_file(watched | {"cluster.system": "bundled"}))
+    assert "cells.topic.cleanup.policy" in told
+
+
+def test_topic_retention_that_consumers_watch_is_accepted(campaign_file) -> None:
+    topic = {"retention.ms": [10_000, -1], "retention.bytes": 1_000_000}
+    watched = KAFKA | {"workload.readers": 1, "cells.topic": topic}
+    assert refusals(campaign_file(watched)) == []
+    told = refusals(campaign_file(watched | {"cells.topic": {"retention.ms": 9_999}}))
+    assert ["at least 10,000" in line for line in told] == [True]
 
 
 @pytest.mark.parametrize("system", [KAFKA, KRAFT, {}])
@@ -192,7 +222,7 @@ def planned(file) -> list[str]:
         ({"cluster.properties": {"log.retention.minutes": 2000}}, "log.retention.minutes"),
         ({"cluster.properties": {"log.retention.ms": 200_000_000}}, "log.retention.ms"),
         ({"cluster.compare": {"a": {"log.retention.hours": 40}, "b": {}}}, "cluster.compare.a"),
-        ({"cells.topic": {"retention.ms": [-1, 170_000_000]}}, "cells.topic.retention.ms"),
+        ({"cells.topic": {"retention.ms": [-1, 170_000_000]}}, "workload.readers"),
         ({"cluster.properties": {"offsets.retention.minutes": 1440}}, GROUPS),
         ({"cluster.properties": {"producer.id.expiration.ms": 86_400_000}}, "producer.id"),
         ({"cluster.properties": {"transactional.id.expiration.ms": 60_000}}, "transactional.id"),

@@ -712,17 +712,6 @@ REFUSALS = [
     ),
     ({"cells.exclude": [{"replication.factor": 3}]}, "cells.exclude", "no cell is left"),
     (
-        {"cells.topic": {"cleanup.policy": "compact,delete"}},
-        "cells.topic.cleanup.policy",
-        "reported as lost",
-    ),
-    ({"cells.topic": {"retention.ms": 1000}}, "cells.topic.retention.ms", "reported as lost"),
-    (
-        {"cells.topic": {"retention.bytes": [-1, 1]}},
-        "cells.topic.retention.bytes",
-        "reported as lost",
-    ),
-    (
         {"cluster.properties": {"log.cleanup.policy": "compact"}},
         "cluster.properties.log.cleanup.policy",
         "reported as lost",

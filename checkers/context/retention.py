@@ -1,0 +1,252 @@
+"""Retention: which records a topic's log may rightly have deleted by their age or by its size.
+
+Kafka deletes the oldest segments of a log, each as a whole. A segment goes if the broker's clock is
+more than ``retention.ms`` past the largest timestamp in it, or if the log without it is still as
+large as ``retention.bytes``. So a record never goes before it has the age ``retention.ms``, or
+before ``retention.bytes`` follow it. The borders of the segments need not be known for that.
+
+The harness asks for the start of each log about once a second. A record was deleted between the
+last answer with a start at or below it and the first one with a start above it. Records have the
+timestamps of their clients, or of the leader, which lie between send and ack. What cannot be
+decided from these bounds is undetermined, which is neither a violation nor a pass.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ackproof.checkers.arrays import Array
+from ackproof.checkers.context.faults import FOREVER, Partition
+from ackproof.history.cell import Cell, as_text
+
+CLOCK_SLACK_NS = 1_000_000_000
+"""The difference between the clocks of brokers and of the harness that is allowed for. A deletion
+that is too early by less is not found."""
+
+_OVERHEAD_BYTES = 128
+"""The most bytes that the log has for a record beside its value: a batch of one record, a short key
+and a header."""
+_CLOSE_NS = 5_000_000_000
+_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionPolicy:
+    """The limits of a topic, of which at least one is set.
+
+    Attributes:
+        ms: ``retention.ms``, or None without a limit.
+        size: ``retention.bytes``, or None without a limit.
+        compressed: Whether batches may be compressed, so that their sizes are unknown.
+    """
+
+    ms: int | None = None
+    size: int | None = None
+    compressed: bool = False
+
+    @property
+    def close_ns(self) -> int:
+        """The longest time between two answers that still shows when a record was deleted, in
+        nanoseconds: a quarter of ``retention.ms``, or 5 s without it."""
+        return _CLOSE_NS if self.ms is None else self.ms * _MS // 4
+
+
+def retention_of(cell: Cell) -> RetentionPolicy | None:
+    """Return the retention that a cell sets for its topic, or None if it sets none. The settings of
+    brokers do not count, because a campaign with a short retention for all topics is refused."""
+    own = {name: as_text(cell.settings.get(f"topic.{name}", "")) for name in _NAMES}
+    if own["cleanup.policy"] and "delete" not in own["cleanup.policy"]:
+        return None
+    ms, size = (_limit(own[name]) for name in ("retention.ms", "retention.bytes"))
+    if ms is None and size is None:
+        return None
+    producers = as_text(cell.settings.get("producer.compression.type", ""))
+    codecs = {own["compression.type"] or "producer", producers or "none"}
+    return RetentionPolicy(ms=ms, size=size, compressed=not codecs <= _UNCOMPRESSED)
+
+
+_NAMES = ("cleanup.policy", "retention.ms", "retention.bytes", "compression.type")
+_UNCOMPRESSED = {"none", "uncompressed", "producer"}
+
+
+def _limit(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedStarts:
+    """The answers with the start of one log, in their order.
+
+    Attributes:
+        asked, answered: The times of each question and answer, in nanoseconds by the harness's
+            clock.
+        offsets: The log start offsets.
+    """
+
+    asked: tuple[int, ...] = ()
+    answered: tuple[int, ...] = ()
+    offsets: tuple[int, ...] = ()
+
+
+def observed_starts(rows: Iterable[Mapping[str, Any]]) -> Mapping[Partition, ObservedStarts]:
+    """Return the observed starts of each partition, from the rows of the table ``log_starts``."""
+    answers: dict[Partition, list[tuple[int, int, int]]] = {}
+    for row in rows:
+        answer = row["asked"], row["time"], row["log_start_offset"]
+        answers.setdefault((row["topic"], row["partition"]), []).append(answer)
+    return {
+        partition: ObservedStarts(*zip(*sorted(found, key=itemgetter(1)), strict=True))
+        for partition, found in answers.items()
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionEvidence:
+    """What is known of the deletions in one partition.
+
+    Attributes:
+        policy: The limits of the topic.
+        starts: The observed starts of its log.
+        read_over: The time by which the final read had found its log start; FOREVER if unknown.
+        record_bytes: The size of the largest value of a record, or None if unknown.
+        clock_bound_ns: The clock bound of the clients that sent to the partition, or None if
+            unknown.
+        clocks_changed: Whether a fault may have changed a clock, so that ages are unknown.
+    """
+
+    policy: RetentionPolicy
+    starts: ObservedStarts = ObservedStarts()
+    read_over: int = FOREVER
+    record_bytes: int | None = None
+    clock_bound_ns: int | None = None
+    clocks_changed: bool = False
+
+    @property
+    def ages_known(self) -> bool:
+        """Whether the ages of records can be bounded."""
+        return self.clock_bound_ns is not None and not self.clocks_changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletions:
+    """The judgement of absent records below the start of a log, an element for each of them.
+
+    Attributes:
+        early: Whether it was deleted too early for certain.
+        undetermined: Whether it may have been deleted too early.
+        kept_until: The last time at which it is known to have been there.
+        removed_by: The time by which it was deleted.
+        bytes_behind: The most bytes that followed it at that time, or -1 if unknown.
+    """
+
+    early: Array
+    undetermined: Array
+    kept_until: Array
+    removed_by: Array
+    bytes_behind: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """The growth of a log: times of sends in ascending order, and the offset behind the highest
+    record that was sent until each of these times."""
+
+    asked: Array
+    ends: Array
+
+    @classmethod
+    def of(cls, asked: Array, offsets: Array) -> "Growth":
+        """Return the growth that follows from the time of the send and the offset of each
+        record."""
+        order = np.argsort(asked, kind="stable")
+        return cls(asked=asked[order], ends=np.maximum.accumulate(offsets[order] + 1))
+
+    def at(self, times: Array) -> Array:
+        """Return the log end offset at each of these times, or one above it."""
+        places = np.searchsorted(self.asked, times, side="right")
+        return np.append(0, self.ends)[places]
+
+
+def deletions(
+    evidence: RetentionEvidence, offsets: Array, asked: Array, answered: Array, growth: Growth
+) -> Deletions:
+    """Judge acked records that are absent, below the start of the final log.
+
+    Args:
+        evidence: What is known of the deletions.
+        offsets: The offset of each record, ascending.
+        asked, answered: The times of its send and of its ack.
+        growth: The growth of the log.
+    """
+    kept_until, removed_by = _between(evidence, offsets, answered)
+    close = removed_by - kept_until <= evidence.policy.close_ns
+    by_age, for_age = _by_age(evidence, asked, answered, kept_until, removed_by)
+    behind, behind_before = (growth.at(at) - offsets - 1 for at in (removed_by, kept_until))
+    by_size, for_size = _by_size(evidence, behind, behind_before)
+    right = by_age & (for_age | close & evidence.ages_known)
+    if evidence.record_bytes is not None and not evidence.policy.compressed:
+        right |= by_size & (for_size | close)
+    early = _with_those_above(~by_age & ~by_size, removed_by)
+    each = None if evidence.record_bytes is None else evidence.record_bytes + _OVERHEAD_BYTES
+    return Deletions(
+        early=early,
+        undetermined=~early & ~right,
+        kept_until=kept_until,
+        removed_by=removed_by,
+        bytes_behind=np.full(len(offsets), -1) if each is None else behind * each,
+    )
+
+
+def _with_those_above(early: Array, removed_by: Array) -> Array:
+    """Return ``early``, with the records above that were deleted at the same time. Segments go in
+    their order, so what is above a record that had to stay had to stay, too."""
+    _, firsts, place = np.unique(removed_by, return_index=True, return_inverse=True)
+    counts = np.cumsum(early)
+    before = (counts - early)[firsts]
+    above: Array = counts > before[place]
+    return above
+
+
+def _between(evidence: RetentionEvidence, offsets: Array, answered: Array) -> tuple[Array, Array]:
+    """Return when each record was last known to be there, and when it was first known to be
+    gone."""
+    asked = np.array([0, *evidence.starts.asked], dtype=np.int64)
+    seen = np.array([*evidence.starts.answered, evidence.read_over], dtype=np.int64)
+    # A new leader may begin lower than its predecessor. The first leader without the record counts.
+    starts = np.maximum.accumulate(np.array(evidence.starts.offsets, dtype=np.int64))
+    # The answer at this place is the first one above the offset; behind the last is the final read.
+    place = np.searchsorted(starts, offsets, side="right")
+    removed_by = np.maximum(seen[place], answered)
+    return np.minimum(np.maximum(asked[place], answered), removed_by), removed_by
+
+
+def _by_age(
+    evidence: RetentionEvidence, asked: Array, answered: Array, kept_until: Array, removed_by: Array
+) -> tuple[Array, Array]:
+    """Return whether each record may have been old enough when it was deleted, and whether it
+    certainly was when it was last known to be there."""
+    if evidence.policy.ms is None:
+        never = np.zeros(len(asked), dtype=bool)
+        return never, never
+    if not evidence.ages_known:
+        return np.ones(len(asked), dtype=bool), np.zeros(len(asked), dtype=bool)
+    slack = CLOCK_SLACK_NS + (evidence.clock_bound_ns or 0)
+    limit = evidence.policy.ms * _MS
+    return removed_by - asked >= limit - slack, kept_until - answered >= limit + slack
+
+
+def _by_size(
+    evidence: RetentionEvidence, behind: Array, behind_before: Array
+) -> tuple[Array, Array]:
+    """Return whether enough bytes may have followed each record when it was deleted, and when it
+    was last known to be there. The numbers of records that followed it are given."""
+    if evidence.policy.size is None:
+        never = np.zeros(len(behind), dtype=bool)
+        return never, never
+    if evidence.record_bytes is None:
+        return np.ones(len(behind), dtype=bool), np.zeros(len(behind), dtype=bool)
+    each = evidence.record_bytes + _OVERHEAD_BYTES
+    return behind * each >= evidence.policy.size, behind_before * each >= evidence.policy.size
