@@ -151,6 +151,26 @@ class Outages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutagePeriod:
+    """One outage of a partition.
+
+    Attributes:
+        partition: The partition, as ``t-0``.
+        start, end: Nanoseconds of the Unix epoch by the client's clock.
+        length_ms: The time from ``start`` to ``end`` in which requests were waiting.
+        acked: Whether an ack ended it. Otherwise nothing was acknowledged any more.
+        fault: The faults that were active when it began, comma-separated, or None.
+    """
+
+    partition: str
+    start: int
+    end: int
+    length_ms: int
+    acked: bool
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
     """The time in which a cell had requests waiting and acknowledged nothing
     (``checkers.checks.outages``).
@@ -161,12 +181,15 @@ class Unavailable:
         traffic_ms: The sum of the times in which its partitions had traffic, from the first send to
             the last outcome. It includes total_ms. None in a result of a former version.
         by_fault: The outages by fault.
+        periods: The longest outages, each by itself, in the order of time. There are none in a
+            result of a former version.
     """
 
     longest_ms: int
     total_ms: int
     traffic_ms: int | None = None
     by_fault: tuple[Outages, ...] = ()
+    periods: tuple[OutagePeriod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

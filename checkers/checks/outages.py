@@ -19,7 +19,7 @@ from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.index.partition_history import Fate, PartitionHistory
 from ackproof.checkers.thresholds import OUTAGE_MIN_MS
-from ackproof.checkers.verdict import Outages, Unavailable
+from ackproof.checkers.verdict import OutagePeriod, Outages, Unavailable
 
 _NS_PER_MS = 1_000_000
 OUTAGE_MIN_NS = OUTAGE_MIN_MS * _NS_PER_MS
@@ -27,6 +27,10 @@ OUTAGE_MIN_NS = OUTAGE_MIN_MS * _NS_PER_MS
 short session timeout."""
 
 _TOTAL, _LONGEST, _TRAFFIC = "unavailable", "unavailable at most", "traffic"
+_LISTED = "outage"
+
+LISTED_MAX = 20
+"""The most outages of a partition, and of a cell, that are listed: the longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +40,14 @@ class Outage:
     Attributes:
         start: Its start, in nanoseconds of the Unix epoch by the client's clock.
         length: The time with waiting requests from then until the next ack, in nanoseconds.
+        end: The end of that time.
+        acked: Whether an ack ended it. Otherwise nothing was acknowledged any more.
     """
 
     start: int
     length: int
+    end: int
+    acked: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,25 +136,52 @@ def outages(times: Asked) -> Iterator[Outage]:
         under_way = over > begins
         length = int((over - begins)[under_way].sum())
         if length > OUTAGE_MIN_NS:
-            yield Outage(start=int(begins[under_way][0]), length=length)
+            yield Outage(
+                start=int(begins[under_way][0]),
+                length=length,
+                end=int(over[under_way][-1]),
+                acked=bool(place < len(ends) - 1),
+            )
 
 
 def counts(times: Asked, faults: FaultWindows) -> dict[str, int]:
     """Return the outages of a partition as nanoseconds: the sum and the longest one, of all outages
-    and by the faults that were active when they began. Also return the time with traffic, from the
-    first send to the last outcome."""
+    and by the faults that were active when they began, and each of the longest by its times and
+    faults. Also return the time with traffic, from the first send to the last outcome."""
     found = list(outages(times))
     lasted = 0 if times.first is None or times.last is None else times.last - times.first
     counted: dict[str, int] = {_TOTAL: 0, _LONGEST: 0, _TRAFFIC: lasted}
     if not found:
         return counted
     starts = np.array([one.start for one in found], dtype=np.int64)
-    for outage, label in zip(found, faults.at(starts).to_pylist(), strict=True):
+    labels = faults.at(starts).to_pylist()
+    for outage, label in zip(found, labels, strict=True):
         for suffix in ("", f" {label or ''}"):
             total, longest = _TOTAL + suffix, _LONGEST + suffix
             counted[total] = counted.get(total, 0) + outage.length
             counted[longest] = max(counted.get(longest, 0), outage.length)
-    return counted
+    both = sorted(zip(found, labels, strict=True), key=lambda one: -one[0].length)[:LISTED_MAX]
+    return counted | {_listed(outage, label): outage.length for outage, label in both}
+
+
+def _listed(outage: Outage, label: str | None) -> str:
+    """Return the name of the count of one outage, which :func:`_periods` parses."""
+    return f"{_LISTED} {outage.start} {outage.end} {int(outage.acked)} {label or ''}"
+
+
+def _periods(partition: str, counted: Mapping[str, int]) -> Iterator[OutagePeriod]:
+    """Yield the listed outages of a partition from its counts."""
+    for name, length in counted.items():
+        if name.startswith(f"{_LISTED} "):
+            _, start, end, acked, faults = name.split(" ", 4)
+            yield OutagePeriod(
+                partition=partition,
+                start=int(start),
+                end=int(end),
+                length_ms=length // _NS_PER_MS,
+                acked=acked == "1",
+                fault=faults or None,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +256,13 @@ def unavailable(partitions: Mapping[str, Mapping[str, int]]) -> Unavailable | No
             )
             for fault, some in sorted(faults.items(), key=lambda item: item[0] or "")
         ),
+        periods=tuple(sorted(_longest_periods(counted), key=lambda one: one.start)),
     )
+
+
+def _longest_periods(partitions: Mapping[str, Mapping[str, int]]) -> list[OutagePeriod]:
+    every = [one for name, counted in partitions.items() for one in _periods(name, counted)]
+    return sorted(every, key=lambda one: -one.length_ms)[:LISTED_MAX]
 
 
 def _longest(some: Iterable[Spent]) -> int:

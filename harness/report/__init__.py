@@ -25,8 +25,13 @@ from ackproof.harness.report import (
     verdict,
 )
 from ackproof.harness.report.axis.document import Document as AxisDocument
-from ackproof.harness.report.causes import firsts
-from ackproof.harness.report.leading_causes import LeadingCause, leading_causes
+from ackproof.harness.report.causes import causes
+from ackproof.harness.report.leading_causes import (
+    SHOWN_MAX,
+    LeadingCause,
+    leading_causes,
+    permitted_causes,
+)
 from ackproof.harness.report.opportunities import opportunities
 from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.rows import CellRow, rows
@@ -92,40 +97,44 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
     trials = opportunities(places, timelines, counted)
     first_rows = losses.first_rows(directory)
     for_ci = ci.CaseFacts(about=told, first_rows=first_rows, page=directory / PAGE)
-    causes = leading_causes(result, cells, first_rows)
+    leading = leading_causes(result, cells, first_rows)
+    permitted = permitted_causes(result, cells)[: max(0, SHOWN_MAX - len(leading))]
+    found = causes(result, [cause for one in (*leading, *permitted) for cause in one.causes])
 
     def write_page() -> None:
         from ackproof.harness.report import page  # matplotlib takes most of a second to import
 
-        html = page.render(
-            campaign,
-            result,
-            cells,
-            timelines,
-            _axes(directory, histories, faults, result, cells, planned_runs),
-            windows,
+        content = page.PageContent(
+            campaign=campaign,
+            result=result,
+            cells=cells,
+            timelines=timelines,
+            axes=_axes(directory, histories, faults, result, cells, planned_runs),
+            windows=windows,
             about=told,
             losses_by_fault=counted,
             order=losses.order(directory),
             opportunities=trials,
             first_rows=first_rows,
-            pictures=drawn.of_report(directory, firsts(result), first_rows.values()),
-            leading=causes,
-            lines=log_lines.log_lines(directory, firsts(result)),
+            pictures=drawn.of_report(directory, found.firsts, first_rows.values()),
+            leading=leading,
+            permitted=permitted,
+            causes=found,
+            lines=log_lines.log_lines(directory, found.firsts),
         )
-        write_text(directory / PAGE, printable(html))
+        write_text(directory / PAGE, printable(page.render(content)))
 
     _write_each(
         {
             verdict.FILE: lambda: verdict.write(
                 directory,
-                verdict.to_document(campaign, result, told, counted, trials, leading=causes),
+                verdict.to_document(campaign, result, told, counted, trials, leading=leading),
             ),
             JUNIT: lambda: ci.write(directory / JUNIT, campaign, result, cells, for_ci),
             PAGE: write_page,
         }
     )
-    return WrittenReport(page=directory / PAGE, cells=cells, causes=causes)
+    return WrittenReport(page=directory / PAGE, cells=cells, causes=leading)
 
 
 def _write_each(files: Mapping[str, Callable[[], None]]) -> None:

@@ -120,24 +120,33 @@ class Causes:
     """The groups of causes on a page: those ``shown`` at once, those ``folded``, and the number of
     those ``left`` out."""
 
-    shown: Sequence[CauseGroup]
-    folded: Sequence[CauseGroup]
-    left: int
+    shown: Sequence[CauseGroup] = ()
+    folded: Sequence[CauseGroup] = ()
+    left: int = 0
+
+    @property
+    def listed(self) -> Sequence[CauseGroup]:
+        """Return the groups that are on the page, in the order of their numbers."""
+        return [*self.shown, *self.folded]
+
+    @property
+    def firsts(self) -> Sequence[Cause]:
+        """Return the first cause of each group that is on the page."""
+        return [group.first for group in self.listed]
 
 
-def causes(result: CampaignResult) -> Causes:
-    """Return the causes of a result, in its order: those that break a guarantee first."""
-    found = grouped(result.causes)
+def causes(result: CampaignResult, leading: Iterable[Cause] = ()) -> Causes:
+    """Return the causes of a result: those of ``leading`` first and in that order, then the others
+    in the order of the result. The page numbers them, so that the numbers ascend from the top of
+    the page on."""
+    ranks: dict[Cause, int] = {}
+    for rank, cause in enumerate(leading):
+        ranks.setdefault(cause, rank)
+    found = sorted(grouped(result.causes), key=lambda of: ranks.get(of.first, len(ranks)))
     damning = sum(1 for group in found if group.promised)
     at_once = max(SHOWN_MAX, min(damning, DAMNING_MAX))
     listed = found[:LISTED_MAX]
     return Causes(shown=listed[:at_once], folded=listed[at_once:], left=len(found) - len(listed))
-
-
-def firsts(result: CampaignResult) -> list[Cause]:
-    """Return the first cause of each group that is on the page, in its order."""
-    found = causes(result)
-    return [group.first for group in (*found.shown, *found.folded)]
 
 
 def grouped(causes: Iterable[Cause]) -> list[CauseGroup]:

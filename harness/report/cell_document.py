@@ -62,6 +62,23 @@ class OutagesDocument(DocumentPart):
     """The partition with the longest outage, as `t-0`."""
 
 
+class OutagePeriodDocument(DocumentPart):
+    """One outage of a partition."""
+
+    partition: str
+    """The partition, as `t-0`."""
+    start: int
+    """Its start by the client's clock, in nanoseconds since 1970."""
+    end: int
+    """Its end."""
+    length_ms: int
+    """The time from start to end in which requests were waiting."""
+    acked: bool
+    """Whether an ack ended it. Otherwise nothing was acknowledged any more."""
+    fault: str | None
+    """The faults that were active when it began, as `kill#1`, comma-separated; null: none was."""
+
+
 class UnavailabilityDocument(DocumentPart):
     """The time in which a cell had requests waiting and acknowledged nothing."""
 
@@ -74,6 +91,8 @@ class UnavailabilityDocument(DocumentPart):
     outcome. The unavailable share is `total_ms` divided by it."""
     by_fault: tuple[OutagesDocument, ...] = ()
     """The same by cause."""
+    periods: tuple[OutagePeriodDocument, ...] = ()
+    """The longest outages, at most 20, in the order of time."""
 
 
 class LatencyDocument(DocumentPart):

@@ -1,8 +1,9 @@
 """The cost of each fault for each cell: lost and duplicated records, and the longest outage.
 
 A figure is attributed to a fault by the checkers. If several faults share a figure because they
-overlapped, or because one cause involves them all, it stands at each of them with the others'
-names. A figure that was not measured is shown as such and never as 0.
+overlapped, or because one cause involves them all, it stands at each of them: records with the
+others' names, and an outage as "shared", because :mod:`harness.report.outages` lists it with its
+faults. A figure that was not measured is shown as such and never as 0.
 """
 
 from collections import Counter
@@ -191,16 +192,13 @@ def _outages(cell: CellRow, label: str | None) -> list[tuple[tuple[str, ...], Ou
 def _down(cell: CellRow, outages: Sequence[tuple[tuple[str, ...], Outages]]) -> Iterator[Figure]:
     if cell.unavailable is None:
         yield Figure(text="outage: not measured", known=False)
-    alone = [one for one in outages if not one[0]]
-    shared = [one for one in outages if one[0]]
-    for some in (alone, shared):
-        with_, longest_ms = max(
-            ((others, one.longest_ms) for others, one in some),
-            key=lambda one: one[1],
-            default=((), 0),
-        )
+    for suffix, some in (
+        ("", [one for with_, one in outages if not with_]),
+        (", shared", [one for with_, one in outages if with_]),
+    ):
+        longest_ms = max((one.longest_ms for one in some), default=0)
         if longest_ms:
-            yield Figure(text=f"down {seconds(longest_ms)}{_with(with_)}")
+            yield Figure(text=f"down {seconds(longest_ms)}{suffix}")
 
 
 def _with(others: Sequence[str]) -> str:

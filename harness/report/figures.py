@@ -256,15 +256,31 @@ def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) ->
         )
     )
     ink, middle = VERDICT_INK[verdict], column + 0.5
+    broken = dict.fromkeys(g.name for cell in cells for g in cell.guarantees if g.is_broken)
     lost, duplicated = (told(*total(cells, name)) for name in ("lost", "duplicated"))
     acked, _ = total(cells, "acked")
     lines = (
-        (0.33, f"loss {lost}" if lost == UNKNOWN else f"{lost} lost", 14, "bold"),
-        (0.56, f"{duplicated} duplicated of {acked:,} acked", 9, "normal"),
-        (0.82, *_fitting(shown.words), "normal"),
+        (
+            0.27 if broken else 0.33,
+            f"loss {lost}" if lost == UNKNOWN else f"{lost} lost",
+            14,
+            "bold",
+        ),
+        (
+            0.48 if broken else 0.56,
+            f"of {acked:,} acked"
+            if duplicated == UNKNOWN
+            else f"{duplicated} duplicated of {acked:,} acked",
+            9,
+            "normal",
+        ),
+        *(
+            [(0.67, *_fitting(f"broken: {', '.join(broken)}", _NAMED_PT, 33), "normal")]
+            if broken
+            else []
+        ),
+        (0.87 if broken else 0.82, *_fitting(shown.words), "normal"),
     )
-    if duplicated == UNKNOWN:
-        lines = (lines[0], (0.56, f"of {acked:,} acked", 9, "normal"), lines[2])
     for down, text, size, weight in lines:
         axes.text(
             middle,
@@ -278,10 +294,15 @@ def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) ->
         )
 
 
-def _fitting(words: str) -> tuple[str, float]:
+_NAMED_PT = 8
+
+
+def _fitting(words: str, size: float = 10, letters: int = 36) -> tuple[str, float]:
     """Return a text that fits into a cell of the matrix, and its size in points. A text with
-    several expected verdicts is long."""
-    return (words, 10) if len(words) <= 30 else (textwrap.fill(words, 36), 8)
+    several expected verdicts or broken guarantees is long; its end is left out if it must be."""
+    if len(words) <= 30:
+        return words, size
+    return "\n".join(textwrap.wrap(words, letters, max_lines=2, placeholder=" ...")), min(size, 8)
 
 
 def _numeric(text: str) -> tuple[float, str]:

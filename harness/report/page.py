@@ -3,7 +3,7 @@ everything."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -18,14 +18,15 @@ from ackproof.checkers.verdict import CampaignResult, Cause
 from ackproof.harness.report import axis, clients, figures, losses, plugin_checks
 from ackproof.harness.report.about import About, lasted, moment
 from ackproof.harness.report.axis.document import Document as AxisDocument
-from ackproof.harness.report.causes import WHAT, causes
+from ackproof.harness.report.causes import WHAT, Causes
 from ackproof.harness.report.comparison import compare, label, seconds
 from ackproof.harness.report.fault_costs import fault_costs
-from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause, permitted_causes
+from ackproof.harness.report.leading_causes import SHOWN_MAX, LeadingCause
 from ackproof.harness.report.links import Links, contents
 from ackproof.harness.report.log_lines import LogLine
 from ackproof.harness.report.losses import OutOfOrder
 from ackproof.harness.report.opportunities import Opportunity, Risk, in_words, risks
+from ackproof.harness.report.outages import OutageLines, outage_lines
 from ackproof.harness.report.outcome import THRESHOLD_HEADINGS, outcome, threshold_lines
 from ackproof.harness.report.pictures.drawn import OPENED_MAX, Pictures
 from ackproof.harness.report.pictures.svg import Drawing, drawing
@@ -45,6 +46,8 @@ from ackproof.harness.report.rows import (
 )
 from ackproof.harness.report.similar_texts import grouped
 from ackproof.harness.report.timeline import NS_PER_S, Timeline
+from ackproof.harness.report.unchecked import SHOWN_MAX as UNCHECKED_MAX
+from ackproof.harness.report.unchecked import unchecked
 from ackproof.harness.report.verdict import quorum_told
 
 _SHOWN_NS = 1_000_000
@@ -105,93 +108,105 @@ def _template() -> jinja2.Template:
         setting=setting,
         unknown=UNKNOWN,
         what=WHAT,
+        unchecked_max=UNCHECKED_MAX,
         reasons=_WHY_UNKNOWN,
     )
     return environment.get_template("report.html")
 
 
-def render(
-    campaign: Mapping[str, Any],
-    result: CampaignResult,
-    cells: Sequence[CellRow],
-    timelines: Mapping[int, Timeline | str],
-    axes: Mapping[int, AxisDocument | str | None],
-    windows: Sequence[losses.LossWindow],
-    *,
-    about: About | None = None,
-    losses_by_fault: Sequence[Mapping[str, Any]] = (),
-    order: OutOfOrder | None = None,
-    opportunities: Sequence[Opportunity] | None = None,
-    first_rows: Mapping[tuple[int, str, str], losses.Row] | None = None,
-    pictures: Pictures | None = None,
-    leading: Sequence[LeadingCause] = (),
-    lines: Mapping[Cause, Sequence[LogLine]] | None = None,
-) -> str:
-    """Return the page.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageContent:
+    """The content of a page.
 
-    Args:
-        about: The circumstances of the run; unknown without it.
+    Attributes:
         campaign: The resolved campaign.
         result: The result of the checkers.
         cells: The rows of its cells.
         timelines: The timelines by run number; a text is the reason why there is none.
         axes: The time axes by run number, or the reason; None if nothing was sent.
         windows: The lost records.
+        about: The circumstances of the run; unknown without it.
         losses_by_fault: The lost, duplicated and vanished records, by partition and fault.
         order: The sends that were acked out of order; None if they were not checked.
         opportunities: The faults that could have lost records, by cell; None if unknown.
         first_rows: The earliest anomaly of each kind, by run, cell and anomaly.
         pictures: The pictures of the logs around causes and around gaps of consumers.
         leading: The causes of the verdict, the most important first.
+        permitted: The causes of what the settings permit.
+        causes: The root causes, in the order of their numbers.
         lines: The lines of the brokers' logs about each root cause.
     """
+
+    campaign: Mapping[str, Any]
+    result: CampaignResult
+    cells: Sequence[CellRow]
+    timelines: Mapping[int, Timeline | str]
+    axes: Mapping[int, AxisDocument | str | None]
+    windows: Sequence[losses.LossWindow]
+    about: About = field(default_factory=About)
+    losses_by_fault: Sequence[Mapping[str, Any]] = ()
+    order: OutOfOrder | None = None
+    opportunities: Sequence[Opportunity] | None = None
+    first_rows: Mapping[tuple[int, str, str], losses.Row] = field(default_factory=dict)
+    pictures: Pictures = field(default_factory=Pictures)
+    leading: Sequence[LeadingCause] = ()
+    permitted: Sequence[LeadingCause] = ()
+    causes: Causes = field(default_factory=Causes)
+    lines: Mapping[Cause, Sequence[LogLine]] = field(default_factory=dict)
+
+
+def render(content: PageContent) -> str:
+    """Return the page."""
+    result, cells, about = content.result, content.cells, content.about
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
-    made = about or About()
-    found = causes(result)
+    found = content.causes
     return _template().render(
         result=result,
         outcome=outcome(result),
-        summary=_summary(cells, opportunities),
-        risks=_risks(cells, opportunities or ()),
-        links=Links.of(
-            cells, made.faults, [*found.shown, *found.folded], windows[: losses.WINDOWS_MAX]
-        ),
+        summary=_summary(cells, content.opportunities),
+        risks=_risks(cells, content.opportunities or ()),
+        links=Links.of(cells, about.faults, found.listed, content.windows[: losses.WINDOWS_MAX]),
         cells=cells,
         columns=columns(cells),
         matrices=_matrices(result, cells),
         causes=found,
-        order=order.words if order else "",
+        unchecked=unchecked(result, cells, about.faults),
+        order=content.order.words if content.order else "",
         comparison=compare(result, cells),
         anomalies=anomalies(result),
         runs=[
-            _run(number, line, axes.get(number), cells, bounds.get(number))
-            for number, line in sorted(timelines.items())
+            _run(number, line, content.axes.get(number), cells, bounds.get(number))
+            for number, line in sorted(content.timelines.items())
         ],
-        faults=made.faults,
+        faults=about.faults,
         costs={
-            number: fault_costs(number, spans, cells, losses_by_fault)
-            for number, spans in made.faults.items()
+            number: fault_costs(number, spans, cells, content.losses_by_fault)
+            for number, spans in about.faults.items()
         },
-        **_noticed(result, cells, leading),
-        **_checks(cells, first_rows or {}),
+        leading=content.leading[:SHOWN_MAX],
+        more_causes=content.leading[SHOWN_MAX:],
+        permitted=content.permitted,
+        findings=grouped(result.findings),
+        findings_max=FINDINGS_MAX,
+        outages=_outages(content),
+        **_checks(cells, content.first_rows),
         **_client_tables(result, cells),
-        **_drawn(pictures or Pictures(), lines or {}),
-        **_lost(windows, cells),
-        **_campaign(campaign),
-        **_made(made, result),
+        **_drawn(content.pictures, content.lines),
+        **_lost(content.windows, cells),
+        **_campaign(content.campaign),
+        **_made(about, result),
     )
 
 
-def _noticed(
-    result: CampaignResult, cells: Sequence[CellRow], leading: Sequence[LeadingCause]
-) -> dict[str, Any]:
-    """Return the causes of the verdict, and the findings by kind."""
+def _outages(content: PageContent) -> dict[int, OutageLines]:
+    """Return the outages of each run whose history can be read."""
     return {
-        "leading": leading[:SHOWN_MAX],
-        "more_causes": leading[SHOWN_MAX:],
-        "permitted": permitted_causes(result, cells)[: max(0, SHOWN_MAX - len(leading))],
-        "findings": grouped(result.findings),
-        "findings_max": FINDINGS_MAX,
+        number: outage_lines(
+            [cell for cell in content.cells if cell.run == number],
+            content.about.faults.get(number, ()),
+            line.leader_changes if isinstance(line, Timeline) else (),
+        )
+        for number, line in content.timelines.items()
     }
 
 

@@ -24,7 +24,9 @@ class FaultSpan:
     """A fault from injection to proven heal.
 
     Attributes:
-        start, end: Nanoseconds of the Unix epoch; ``end`` is None if the heal was never proven.
+        start, end: Nanoseconds of the Unix epoch: the time at which its injection began, as for the
+            checkers, and that of its proven heal. A rolling fault is injected broker by broker and
+            ends with its injection. ``end`` is None if the heal was never proven.
         injected: Whether its injection ended without an error. An injection that failed may have
             had a part of its effect.
         proven: Whether the effect was proven; None if it was not verified.
@@ -185,7 +187,6 @@ def _span(
     fault_id: int, events: Mapping[str, Mapping[str, Any]], part: StoryPart | None
 ) -> FaultSpan:
     first = min(events.values(), key=lambda row: row["time"])
-    begun = events.get("injected") or first
     struck, verified = events.get("inject", {}), events.get("verified", {})
     healed = events.get("healed", {})
     servers = next((row["servers"] for row in events.values() if row["servers"]), ())
@@ -194,7 +195,7 @@ def _span(
         fault=first["fault"],
         target=first["target"],
         servers=tuple(servers),
-        start=begun["time"],
+        start=events.get("inject", first)["time"],
         end=healed.get("time") if healed.get("proven") else None,
         injected="injected" in events,
         proven=verified.get("proven"),

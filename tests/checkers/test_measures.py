@@ -2,6 +2,7 @@
 verdict."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,18 @@ def test_the_outages_of_a_cell_are_those_of_its_partitions(tmp_path: Path) -> No
     faults = a_fault(partitions=("t-0", "t-1"))
     made = run(partitions=partitions, cells=(cell(partitions=2),), faults=faults)
     (found,) = checked(write_campaign(tmp_path, made)).cells
+    assert found.unavailable is not None
+    periods = found.unavailable.periods
+    assert [(one.partition, one.length_ms, one.fault) for one in periods] == [
+        ("t-1", 3000, "kill#1"),
+        ("t-0", 2000, "kill#1"),
+        ("t-1", 3000, None),
+        ("t-0", 2000, None),
+    ]
+    assert all(one.acked for one in periods)
+    assert [(one.end - one.start) // 1_000_000 for one in periods] == [3000, 2000, 3000, 2000]
     # The first ack ends no outage, it begins the looking.
-    assert found.unavailable == Unavailable(
+    assert replace(found.unavailable, periods=()) == Unavailable(
         longest_ms=3000,
         total_ms=10_000,
         # From two and three seconds before the first ack to the last one.

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ackproof.checkers.checks.outages import (
+    LISTED_MAX,
     OUTAGE_MIN_NS,
     Outage,
     asked,
@@ -15,6 +16,7 @@ from ackproof.checkers.checks.outages import (
     outages,
     spent,
     together,
+    unavailable,
 )
 from ackproof.checkers.context.fault_windows import NO_FAULTS, FaultWindows
 from tests.support.builders.histories import Made, Send, at, indexed, send
@@ -82,6 +84,38 @@ def test_outage_is_attributed_to_the_fault_at_its_beginning() -> None:
     assert (whole.longest // MS, whole.total // MS) == (6000, 1500 + 3000 + 1000 + 6000)
     parts = {name: (one.longest // MS, one.total // MS) for name, one in by_fault(counted).items()}
     assert parts == {None: (1500, 1500), "kill#1": (6000, 10000)}
+
+
+def test_each_outage_is_listed_with_its_times_faults_and_end() -> None:
+    windows = FaultWindows(bounds=(at(10), at(20)), labels=(None, "kill#1,cut#2", None))
+    sends = (*record(0, 1, 1.1), *record(1, 2, 3.5), *record(2, 11, 14), *record(3, 15, None))
+    counted = counts(
+        asked(indexed(Made(sends=[*sends, *record(4, 17, None)], log=(), end=0))), windows
+    )
+    found = unavailable({"t-0": counted})
+    assert found is not None
+    assert [(one.start - at(0), one.end - at(0)) for one in found.periods] == [
+        (2_000 * MS, 3_500 * MS),
+        (11_000 * MS, 14_000 * MS),
+        (15_000 * MS, 17_000 * MS),
+    ]
+    assert [(one.length_ms, one.acked, one.fault) for one in found.periods] == [
+        (1500, True, None),
+        (3000, True, "kill#1,cut#2"),
+        (2000, False, "kill#1,cut#2"),
+    ]
+
+
+def test_only_the_longest_outages_are_listed() -> None:
+    sends = [e for n in range(LISTED_MAX + 5) for e in record(n, 10 * n, 10 * n + 1 + n / 10)]
+    found = unavailable(
+        {"t-0": counts(asked(indexed(Made(sends=sends, log=(), end=0))), NO_FAULTS)}
+    )
+    assert found is not None
+    lengths = [one.length_ms for one in found.periods]
+    assert len(lengths) == LISTED_MAX
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == found.longest_ms
 
 
 def test_uncounted_outages_are_not_0() -> None:

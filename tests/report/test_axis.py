@@ -38,6 +38,7 @@ from tests.support.builders.histories import (
     at,
     cell,
     connection,
+    ended,
     entry,
     kept,
     office,
@@ -291,10 +292,26 @@ def test_faults_are_bands_with_links_to_their_rows(tmp_path: Path) -> None:
         ("kill#3", "fault-3", 0),
     ]
     assert [(one.since, one.until, one.proven) for one in bands] == [
-        (10.1, 20, True),
-        (15.1, 30, True),
-        (31.1, None, False),
+        (10, 20, True),
+        (15, 30, True),
+        (31, None, False),
     ]
+
+
+def test_band_of_a_rolling_fault_has_each_broker_that_it_stopped(tmp_path: Path) -> None:
+    servers = [
+        ended(11, "broker-1", 0, 1),
+        {"time": at(13), "server": "broker-1", "event": "started"},
+        ended(14, "broker-2", 0, 1),
+        ended(32, "broker-3", -9, 2),
+    ]
+    faults = [*a_fault(10, 20), *a_fault(31, 40, fault_id=2)]
+    rolling, kill = document(tmp_path, run(faults=faults, servers=servers)).faults
+    assert [(one.server, one.since, one.until) for one in rolling.stops] == [
+        ("broker-1", 11, 13),
+        ("broker-2", 14, None),
+    ]
+    assert kill.stops == ()
 
 
 def test_links_of_a_later_run_are_its_own(tmp_path: Path) -> None:

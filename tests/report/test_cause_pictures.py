@@ -20,8 +20,9 @@ from ackproof.checkers.pictures.subjects import subject_of_row
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import CampaignResult, Cause, Verdict
 from ackproof.harness import report
-from ackproof.harness.report.causes import firsts, grouped
-from ackproof.harness.report.page import render
+from ackproof.harness.report.causes import causes as causes_on_page
+from ackproof.harness.report.causes import grouped
+from ackproof.harness.report.page import PageContent, render
 from ackproof.harness.report.pictures import drawn
 from ackproof.harness.report.pictures.svg import drawing
 from tests.support.builders.checked_runs import WELL, run
@@ -69,13 +70,16 @@ def page_of(causes: list[Cause], pictures: dict[Cause, LogPicture | str]) -> str
     """Return a page with these causes and pictures."""
     result = replace(of_cells(FAIL, cell_result("c", FAIL, lost=1)), causes=tuple(causes))
     return render(
-        {"name": "made", "seed": 1},
-        result,
-        cells=(),
-        timelines={},
-        axes={},
-        windows=(),
-        pictures=drawn.Pictures(causes=pictures),
+        PageContent(
+            campaign={"name": "made", "seed": 1},
+            result=result,
+            cells=(),
+            timelines={},
+            axes={},
+            windows=(),
+            pictures=drawn.Pictures(causes=pictures),
+            causes=causes_on_page(result),
+        )
     )
 
 
@@ -115,7 +119,7 @@ def test_grouped_causes_share_one_picture() -> None:
     causes = [cause(1), cause(2, faults=("kill#1",), partition=1)]
     result = replace(of_cells(FAIL, cell_result("c", FAIL, lost=1)), causes=tuple(causes))
     assert len(grouped(result.causes)) == 1
-    assert firsts(result) == causes[:1]
+    assert causes_on_page(result).firsts == causes[:1]
 
 
 def test_reason_of_a_missing_picture_is_in_its_place() -> None:
@@ -140,7 +144,7 @@ def test_damaged_results_cost_the_pictures_and_not_the_report(tmp_path: Path) ->
     directory = lost_in_an_election(tmp_path / "results")
     result = reported_result(directory)
     (directory / "root-causes.parquet").write_bytes(b"damaged")
-    pictures = drawn.of_report(directory, firsts(result), ())
+    pictures = drawn.of_report(directory, causes_on_page(result).firsts, ())
     assert [type(one) for one in pictures.causes.values()] == [str]
 
 

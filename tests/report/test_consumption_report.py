@@ -60,7 +60,16 @@ def result(*clients: ClientCounts, groups: tuple[GroupCounts, ...] = (GROUP,)) -
 
 def page_of(checked: CampaignResult) -> str:
     campaign = {"name": "n", "seed": 1}
-    return page.render(campaign, checked, rows(checked), {}, {}, [])
+    return page.render(
+        page.PageContent(
+            campaign=campaign,
+            result=checked,
+            cells=rows(checked),
+            timelines={},
+            axes={},
+            windows=(),
+        )
+    )
 
 
 def printed(checked: CampaignResult) -> str:

@@ -68,7 +68,7 @@ def test_figures_stand_at_their_fault_and_cell() -> None:
     assert (kill.anchor, kill.lost, kill.longest_ms) == ("fault-1", 867, 4100)
 
 
-def test_figure_that_overlapping_faults_share_names_the_others_at_each() -> None:
+def test_figure_that_overlapping_faults_share_stands_at_each() -> None:
     found = costs(
         [cell("c", down("kill#1,pause#2", 2))],
         [loss("kill#1,pause#2", 5), loss("kill#1", 1)],
@@ -76,8 +76,8 @@ def test_figure_that_overlapping_faults_share_names_the_others_at_each() -> None
         span(2, "pause"),
     )
     kill, pause = found.shown
-    assert texts(kill) == ["1 lost", "5 lost with pause#2", "down 2.0 s with pause#2"]
-    assert texts(pause) == ["5 lost with kill#1", "down 2.0 s with kill#1"]
+    assert texts(kill) == ["1 lost", "5 lost with pause#2", "down 2.0 s, shared"]
+    assert texts(pause) == ["5 lost with kill#1", "down 2.0 s, shared"]
 
 
 def test_unmeasured_cost_is_no_zero() -> None:

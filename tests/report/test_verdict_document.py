@@ -21,6 +21,7 @@ from ackproof.checkers.verdict import (
     Failover,
     GroupCounts,
     Latency,
+    OutagePeriod,
     Outages,
     RunResult,
     TransactionCounts,
@@ -58,13 +59,16 @@ def cell(run: int) -> CellResult:
         lost=lost,
         duplicated=1 if lost else 0,
         expected=(came,),
-        unavailable=Unavailable(longest_ms=1, total_ms=2, by_fault=(away,)),
+        unavailable=Unavailable(longest_ms=1, total_ms=2, by_fault=(away,), periods=(PERIOD,)),
         transactions=TransactionCounts(committed=2, not_committed=1, unknown=0, found={"G0": 1}),
         thresholds=(replace(threshold(), measured=1.0),),
     )
     return replace(made, acks_per_second=12.5, ack_latency=LATENCY, shown_latency=LATENCY)
 
 
+PERIOD = OutagePeriod(
+    partition="acks-all-0", start=T0, end=T0 + SECOND, length_ms=1000, acked=True, fault="kill#1"
+)
 LATENCY = Latency(
     records=9,
     since_due=True,

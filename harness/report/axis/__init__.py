@@ -20,7 +20,7 @@ from ackproof.checkers.context.faults import Partition, faults_of
 from ackproof.checkers.verdict import CellResult
 from ackproof.harness.report.axis import cluster, readers, sends
 from ackproof.harness.report.axis.bins import Bins, Pairs, bins, lanes
-from ackproof.harness.report.axis.document import Band, Document, ReaderCurves
+from ackproof.harness.report.axis.document import Band, Document, ReaderCurves, ServerStop
 from ackproof.harness.report.axis.sends import ShownCell
 from ackproof.harness.report.timeline import FaultSpan, fault_anchor
 from ackproof.history import reader
@@ -103,7 +103,7 @@ def read(
         start_ms=within.start // 1_000_000,
         bin_s=within.width / 1_000_000_000,
         bins=within.count,
-        faults=_bands(number, faults, within),
+        faults=_bands(number, faults, within, _servers(history)),
         cells=traffic,
         latency=latency,
         partitions=partitions,
@@ -146,7 +146,47 @@ def _bins(
     return bins(min(times), max(times))
 
 
-def _bands(number: int, faults: Sequence[FaultSpan], within: Bins) -> list[Band]:
+def _servers(history: AnyPath) -> Sequence[Mapping[str, Any]]:
+    """Return the starts and ends of the servers in the order of time, or nothing if they cannot be
+    read: that costs the bands of faults their steps alone."""
+    try:
+        rows = reader.read(history, "servers").to_pylist()
+    except DamagedFiles:
+        return ()
+    return sorted(rows, key=lambda row: row["time"])
+
+
+def _stops(
+    fault: FaultSpan, servers: Sequence[Mapping[str, Any]], within: Bins
+) -> Sequence[ServerStop]:
+    """Return the servers that a rolling fault stopped, each with the time of its next start."""
+    ends = [row for row in servers if row["event"] == "ended" and row["fault_id"] == fault.fault_id]
+    found = []
+    for end in ends:
+        starts = (
+            row["time"]
+            for row in servers
+            if row["event"] == "started"
+            and row["server"] == end["server"]
+            and row["time"] > end["time"]
+        )
+        until = next(starts, None)
+        found.append(
+            ServerStop(
+                server=end["server"],
+                since=within.seconds(end["time"]),
+                until=None if until is None else within.seconds(until),
+            )
+        )
+    return found if len(found) > 1 else ()
+
+
+def _bands(
+    number: int,
+    faults: Sequence[FaultSpan],
+    within: Bins,
+    servers: Sequence[Mapping[str, Any]],
+) -> list[Band]:
     ordered = sorted(faults, key=lambda fault: (fault.start, fault.fault_id))
     spans = [(fault.start, within.end if fault.end is None else fault.end + 1) for fault in ordered]
     return [
@@ -158,6 +198,7 @@ def _bands(number: int, faults: Sequence[FaultSpan], within: Bins) -> list[Band]
             until=None if fault.end is None else within.seconds(fault.end),
             lane=lane,
             proven=bool(fault.proven),
+            stops=_stops(fault, servers, within),
         )
         for fault, lane in zip(ordered, lanes(spans), strict=True)
     ]

@@ -105,11 +105,14 @@
       this.links = this.doc.faults.map((fault) => {
         const proven = fault.proven ? "" : ", effect not proven";
         const until = fault.until == null ? "not proven healed" : `to ${this.words(fault.until)}`;
-        const words = `${fault.label} on ${fault.servers}, from ${this.words(fault.since)} ${until}${proven}`;
+        const stops = fault.stops.map((stop) =>
+          `; ${stop.server} down from ${this.words(stop.since)} ${stop.until == null ? "on" : `to ${this.words(stop.until)}`}`);
+        const words = `${fault.label} on ${fault.servers}, from ${this.words(fault.since)} ${until}${proven}${stops.join("")}`;
         const link = element("a", { href: `#${fault.anchor}`, title: words, textContent: fault.label });
         link.setAttribute("aria-label", words);
         link.style.top = `${fault.lane * 1.7}rem`;
         if (!fault.proven) link.className = "axis-unproven";
+        link.append(...fault.stops.map(() => element("i", {})));
         return link;
       });
       this.bands.append(...this.links);
@@ -125,6 +128,12 @@
         link.hidden = until < from || fault.since > to;
         link.style.left = `${Math.min(left, width - 6)}px`;
         link.style.width = `${Math.max(6, right - left)}px`;
+        fault.stops.forEach((stop, m) => {
+          const began = Math.max(left, x(stop.since)), ended = Math.min(right, x(stop.until ?? until));
+          const mark = link.children[m];
+          mark.style.left = `${began - left}px`;
+          mark.style.width = `${Math.max(0, ended - began)}px`;
+        });
       });
       this.shown.textContent = `${this.words(from)} to ${this.words(to)}`;
     }

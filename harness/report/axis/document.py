@@ -52,6 +52,16 @@ class CellTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStop:
+    """The time in which a fault had stopped a server. ``until`` is None if it was not started
+    again."""
+
+    server: str
+    since: float
+    until: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
     """A fault from its injection to its proven heal.
 
@@ -60,6 +70,7 @@ class Band:
         until: Its end; None if its heal was never proven.
         lane: The row of bands in which it overlaps no other, from 0.
         proven: Whether its effect was proven.
+        stops: The servers that it stopped one after the other; empty if there are fewer than two.
     """
 
     anchor: str
@@ -69,6 +80,7 @@ class Band:
     until: float | None
     lane: int
     proven: bool
+    stops: Sequence[ServerStop] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
