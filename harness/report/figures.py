@@ -5,6 +5,7 @@ Text stays text, so that it can be read aloud, searched and copied, and takes th
 
 import io
 import math
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -222,9 +223,10 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def matrix(cells: Sequence[CellRow]) -> str:
+def matrix(cells: Sequence[CellRow], name: str = "matrix") -> str:
     """Return a picture of loss and duplication by acks (rows) and min.insync.replicas (columns),
-    summed over all other settings and over runs."""
+    summed over all other settings and over runs. ``name`` begins its ids, and is unique on a
+    page."""
     lines = sorted({setting(cell, ROWS) for cell in cells}, key=_acks_rank)
     floors = sorted({setting(cell, COLUMNS) for cell in cells}, key=_numeric)
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "matrix"}):
@@ -244,7 +246,7 @@ def matrix(cells: Sequence[CellRow]) -> str:
                 here = [c for c in cells if (setting(c, ROWS), setting(c, COLUMNS)) == place]
                 if here:
                     _matrix_cell(axes, column, row, here)
-        return _svg(figure)
+        return _svg(figure, name)
 
 
 def _matrix_cell(axes: Axes, column: int, row: int, cells: Sequence[CellRow]) -> None:
@@ -313,9 +315,10 @@ def _acks_rank(acks: str) -> int:
     return _ACKS_ORDER.index(acks) if acks in _ACKS_ORDER else len(_ACKS_ORDER)
 
 
-def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
+def timeline(run: Timeline, cells: Sequence[CellRow], name: str = "timeline") -> str:
     """Return a picture of the acks per second of every cell, with one panel for each acks level.
-    Faults are bands over all panels, and leader changes are marks at the bottom."""
+    Faults are bands over all panels, and leader changes are marks at the bottom. ``name`` begins
+    its ids, and is unique on a page."""
     span = run.span
     if span is None:
         return ""
@@ -346,7 +349,7 @@ def timeline(run: Timeline, cells: Sequence[CellRow]) -> str:
         handles = [Line2D([], [], **look) for look in entries.values()]
         figure.legend(handles=handles, loc="outside upper right", frameon=False, ncols=beside)
         grid[-1].set_xlabel("seconds since the first ack")
-        return _svg(figure)
+        return _svg(figure, name)
 
 
 def _looks(cells: Sequence[CellRow]) -> Mapping[str, Mapping[str, Any]]:
@@ -416,7 +419,12 @@ def _leader_marks(axes: Axes, run: Timeline, span: tuple[int, int]) -> None:
     axes.tick_params(length=0)
 
 
-def _svg(figure: Figure) -> str:
+_ID = re.compile(r'(\bid="|url\(#|href="#)')
+
+
+def _svg(figure: Figure, name: str) -> str:
+    """Return a figure as an SVG element. Its ids begin with ``name``, because matplotlib gives the
+    same ids to every figure."""
     buffer = io.StringIO()
     figure.savefig(
         buffer,
@@ -425,4 +433,4 @@ def _svg(figure: Figure) -> str:
         metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")),
     )
     text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    return _ID.sub(rf"\g<1>{name}-", text[text.index("<svg") :])

@@ -293,7 +293,10 @@ def _matrices(result: CampaignResult, cells: Sequence[CellRow]) -> list[tuple[st
     for cell in cells:
         clusters.setdefault(names.get(cell.run, ""), []).append(cell)
     # These pictures are safe: matplotlib escaped their text when it wrote the SVG.
-    return [(name, Markup(figures.matrix(of))) for name, of in clusters.items()]
+    return [
+        (name, Markup(figures.matrix(of, f"matrix-{number}")))
+        for number, (name, of) in enumerate(clusters.items(), start=1)
+    ]
 
 
 def _run(
@@ -312,7 +315,9 @@ def _run(
         bound_ms=math.ceil(bound_ns / 1e6) if bound_ns and bound_ns >= _SHOWN_NS else None,
         timeline=timeline,
         damage=line if isinstance(line, str) else "",
-        picture=Markup(figures.timeline(timeline, cells) if timeline and cells else ""),
+        picture=Markup(
+            figures.timeline(timeline, cells, f"timeline-{number}") if timeline and cells else ""
+        ),
         # The document escapes what could end its element.
         axis=Markup(drawn.to_json() if isinstance(drawn, AxisDocument) and cells else ""),
         axis_damage=drawn if isinstance(drawn, str) else "",

@@ -569,6 +569,24 @@ def test_of_several_expected_verdicts_each_is_right(directory: Path) -> None:
     assert len(list(suite.iter("failure"))) == 1
 
 
+def test_ids_of_pictures_are_unique_on_a_page_and_lead_into_their_own() -> None:
+    made = report.rows(RESULT)
+    pictures = [figures.matrix(made, f"matrix-{number}") for number in (1, 2)]
+    ids = [one for svg in pictures for one in re.findall(r'\bid="([^"]*)"', svg)]
+    assert ids
+    assert len(set(ids)) == len(ids)
+    for svg in pictures:
+        assert set(re.findall(r"url\(#([^)]*)\)", svg)) <= set(re.findall(r'\bid="([^"]*)"', svg))
+
+
+def test_broken_guarantee_is_named_in_the_matrix_although_nothing_was_lost() -> None:
+    broken = guarantee("commits-in-order", held=False, broken=2)
+    made = replace(cell("all", 2, Verdict.FAIL), guarantees=(broken,), lost=0)
+    picture = figures.matrix(report.rows(replace(RESULT, cells=(made,))))
+    assert ">broken: commits-in-order<" in picture
+    assert ">0 lost<" in picture
+
+
 def test_long_words_stay_in_their_cell_of_the_matrix() -> None:
     either = (Verdict.NOT_GUARANTEED, Verdict.INCONCLUSIVE)
     made = replace(cell("all", 2, Verdict.NOT_GUARANTEED), expected=either)
