@@ -1,5 +1,5 @@
-"""What a result does not cover, each in one line: unchecked guarantees, inconclusive cells, faults
-that were not proven, and skipped parts of the campaign.
+"""The parts of a result that its verdict does not cover, a line each: unchecked guarantees,
+inconclusive cells, faults that were not proven, and skipped parts of the campaign.
 
 A reader must see these beside the verdict, because a ``pass`` says nothing about them.
 """
