@@ -35,6 +35,7 @@ class OutageLine:
         longest_ms: The longest time in which one of the partitions had requests waiting.
         where: The partitions, or their number.
         faults: The faults that were active when it began.
+        healed: The faults that were healed by then, and from which it had not recovered.
         later: The faults that began during it.
         ended: What it ended after.
     """
@@ -44,6 +45,7 @@ class OutageLine:
     longest_ms: int
     where: str
     faults: tuple[str, ...]
+    healed: tuple[str, ...]
     later: tuple[str, ...]
     ended: str
 
@@ -91,15 +93,17 @@ def _line(
 ) -> OutageLine:
     periods = [one for _, one in of]
     start, end = min(one.start for one in periods), max(one.end for one in periods)
-    active = tuple((periods[0].fault or "").split(",")) if periods[0].fault else ()
+    reached = tuple((periods[0].fault or "").split(",")) if periods[0].fault else ()
+    over = {span.label for span in faults if span.end is not None and span.end < start}
     began = (span.label for span in faults if start < span.start < end)
     return OutageLine(
         start=start,
         end=end,
         longest_ms=max(one.length_ms for one in periods),
         where=_where(of),
-        faults=active,
-        later=tuple(label for label in began if label not in active),
+        faults=tuple(label for label in reached if label not in over),
+        healed=tuple(label for label in reached if label in over),
+        later=tuple(label for label in began if label not in reached),
         ended=_ended([_end(one, faults, changes) for one in periods]),
     )
 

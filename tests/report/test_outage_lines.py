@@ -86,6 +86,11 @@ def test_outages_apart_or_under_other_faults_are_lines_of_their_own() -> None:
     assert [line.faults for line in lines] == [("kill#1",), ("cut#2", "kill#1"), ("kill#1",)]
 
 
+def test_fault_that_was_healed_before_is_not_active() -> None:
+    (line,) = found(cell("a", period(20, 22, fault="cut#2,kill#1")))
+    assert (line.faults, line.healed) == (("cut#2",), ("kill#1",))
+
+
 def test_short_outages_of_many_are_folded_in_the_order_of_time() -> None:
     many = [period(10 * n, 10 * n + 1 + n / 10) for n in range(1, SHOWN_MAX + 3)]
     lines = outage_lines(rows(of_cells(Verdict.PASS, cell("a", *many))), (), ())

@@ -1,4 +1,4 @@
-"""What a result does not cover stands beside its verdict, and covered parts do not."""
+"""The parts that a result does not cover stand beside its verdict, and covered parts do not."""
 
 from dataclasses import replace
 
