@@ -233,8 +233,8 @@ class Manifest(_Planned):
         system: The system under test, as the campaign names it: ``bundled``, ``kafka:3.9.1``. A
             container image has its digest, ``kafka:image:apache/kafka:4.1.1@sha256:...``; its jars
             are tested, on the harness's nodes and Java.
-        metadata_quorum: The servers that keep its metadata: ``zookeeper``, ``isolated-kraft`` or
-            ``combined-kraft``; None if unknown, as in an older manifest.
+        metadata_quorum: The servers that keep its metadata: ``zookeeper``, ``isolated-kraft``,
+            ``combined-kraft`` or ``dynamic-kraft``; None if unknown, as in an older manifest.
         seed: The seed of the campaign.
         baseline: Whether the campaign says that it injects no faults (``faults: []``).
         runs: The runs.

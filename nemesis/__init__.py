@@ -17,6 +17,7 @@ from ackproof.nemesis.process.commands import OWN_COMMANDS
 from ackproof.nemesis.process.rolling import ROLLS
 from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
+from ackproof.nemesis.process.voters import REMOVE_VOTER
 from ackproof.nemesis.storage import STORAGE
 from ackproof.nemesis.zookeeper import SESSIONS
 from ackproof.plugins import Table
@@ -34,6 +35,7 @@ _FAMILIES: tuple[Fault, ...] = (
     *CHURN,
     *LIVE_TOPICS,
     *ROLLS,
+    REMOVE_VOTER,
     OWN_COMMANDS,
 )
 

@@ -42,6 +42,7 @@ from ackproof.harness.campaign.problems.systems import (
     own_system_problems,
     release_problems,
     system_problems,
+    voter_problems,
 )
 from ackproof.harness.campaign.problems.transactions import (
     own_transaction_problems,
@@ -212,6 +213,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         *keeper_problems(part),
         *release_problems(part),
         *log_directory_problems(part),
+        *voter_problems(part),
         *upgrade_problems(part),
     ]
     yield from faults

@@ -262,8 +262,8 @@ class VerdictDocument(DocumentPart):
     system: str | None = None
     """The system under test, as in the campaign file."""
     metadata_quorum: str | None = None
-    """The metadata quorum: `zookeeper`, `isolated-kraft` or `combined-kraft`; null if it is
-    unknown."""
+    """The metadata quorum: `zookeeper`, `isolated-kraft`, `combined-kraft` or `dynamic-kraft`; null
+    if it is unknown."""
     backend: str | None = None
     """The backend, as in the campaign file."""
     versions: Versions = Versions()

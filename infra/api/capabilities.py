@@ -352,6 +352,37 @@ class Upgrade(Protocol):
         back."""
 
 
+# --- voters -----------------------------------------------------------------------------------
+#
+# Controllers that leave and join the metadata quorum while the system runs.
+
+
+class Voters(Protocol):
+    """The voters of a metadata quorum that can be changed (KIP-853).
+
+    A voter is one directory of one controller: a controller with an empty disk is another voter.
+    ``remove`` and ``add`` raise OrderRefused and AdminTimeout.
+    """
+
+    def now(self) -> Mapping[int, str]:
+        """Return the directory id of each voter by ``node.id``, as the active controller describes
+        the quorum. Raises ``infra.api.interface.ViewUnavailable``."""
+
+    def directory(self, controller: int) -> str:
+        """Return the id of a controller's present directory, as it is on its node. Raises
+        ``infra.api.interface.InfraError`` if there is none."""
+
+    def remove(self, controller: int, within_s: float) -> None:
+        """Remove a controller from the voters, unless it is none."""
+
+    def add(self, controller: int, within_s: float) -> None:
+        """Add a controller that runs to the voters with its present directory, unless it is one."""
+
+    def empty(self, controller: int) -> None:
+        """Empty the disk of a controller that is no voter and has ended. Raises RuntimeError unless
+        both are so. When it starts again, it has another directory id."""
+
+
 # --- administration -------------------------------------------------------------------------------
 #
 # The orders that an administrator can give to a running cluster.

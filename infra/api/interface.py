@@ -21,6 +21,7 @@ from ackproof.infra.api.capabilities import (
     ResourceLimits,
     Storage,
     Upgrade,
+    Voters,
 )
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
 from ackproof.infra.api.metadata import ZooKeeperCounters as ZooKeeperCounters
@@ -521,6 +522,10 @@ class System(Timings, Protocol):
     @property
     def upgrade(self) -> Upgrade | None:
         """Return the change to another release that its servers can make; None if they cannot."""
+
+    @property
+    def voters(self) -> Voters | None:
+        """Return the voters of the metadata quorum; None if they cannot be changed."""
 
     def deploy(self) -> None:
         """Start every server and wait until each is registered and serves.

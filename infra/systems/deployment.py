@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from jproperties import Properties
 
 from ackproof.infra.agent.measuring import accepts
-from ackproof.infra.api.capabilities import Admin, Disk, DiskPlan, FakeClock, Upgrade
+from ackproof.infra.api.capabilities import Admin, Disk, DiskPlan, FakeClock, Upgrade, Voters
 from ackproof.infra.api.interface import (
     Backend,
     BrokerAdditions,
@@ -188,6 +188,10 @@ class DeployedSystem(ABC):
 
     @property
     def upgrade(self) -> Upgrade | None:
+        return None
+
+    @property
+    def voters(self) -> Voters | None:
         return None
 
     @property

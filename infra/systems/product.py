@@ -42,6 +42,8 @@ class MetadataQuorum(StrEnum):
     """Controllers that are servers of their own."""
     COMBINED_KRAFT = "combined-kraft"
     """Controllers that are also brokers (``process.roles=broker,controller``)."""
+    DYNAMIC_KRAFT = "dynamic-kraft"
+    """Controllers that are servers of their own, and can leave and join the quorum (KIP-853)."""
 
     @property
     def kraft(self) -> bool:
@@ -53,6 +55,11 @@ class MetadataQuorum(StrEnum):
         """Return whether they are also brokers."""
         return self is MetadataQuorum.COMBINED_KRAFT
 
+    @property
+    def dynamic(self) -> bool:
+        """Return whether its voters can be changed while it runs."""
+        return self is MetadataQuorum.DYNAMIC_KRAFT
+
     def keepers(self, count: int) -> tuple[str, ...]:
         """Return the names of so many servers that keep the metadata; among brokers, the first
         ones."""
@@ -63,6 +70,7 @@ _CALLED = {
     MetadataQuorum.ZOOKEEPER: "zookeeper",
     MetadataQuorum.ISOLATED_KRAFT: "controller",
     MetadataQuorum.COMBINED_KRAFT: "broker",
+    MetadataQuorum.DYNAMIC_KRAFT: "controller",
 }
 
 

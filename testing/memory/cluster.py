@@ -14,6 +14,7 @@ from ackproof.infra.api.capabilities import (
     LogDirectory,
     NoSuchTopic,
     Upgrade,
+    Voters,
 )
 from ackproof.infra.api.interface import (
     ClusterView,
@@ -296,6 +297,7 @@ class MemorySystem:
     believes: MemoryServer | None = None
     """A server that claims to lead ZooKeeper when none does."""
     upgrade: Upgrade | None = None
+    voters: Voters | None = None
     ensemble: MemoryEnsemble = field(init=False)
     admin: MemoryAdmin = field(init=False)
     added: MemoryAdded = field(init=False)

@@ -8,7 +8,7 @@ from ackproof.infra.systems import known, quorum_of
 from ackproof.infra.systems.kafka import releases
 from ackproof.infra.systems.product import MetadataQuorum
 
-ZOOKEEPER, ISOLATED, COMBINED = MetadataQuorum
+ZOOKEEPER, ISOLATED, COMBINED, DYNAMIC = MetadataQuorum
 WITH_BOTH = ("kafka:3.3.2", "kafka:3.9.1")
 
 
@@ -24,8 +24,9 @@ def unpacked(directory: Path, version: str) -> str:
         ("bundled", ZOOKEEPER, ()),
         ("kafka:0.10.2.2", ZOOKEEPER, ()),
         ("kafka:2.0.1", ZOOKEEPER, ()),
-        *((system, ZOOKEEPER, (ISOLATED, COMBINED)) for system in WITH_BOTH),
-        ("kafka:4.1.1", ISOLATED, (COMBINED,)),
+        ("kafka:3.3.2", ZOOKEEPER, (ISOLATED, COMBINED)),
+        ("kafka:3.9.1", ZOOKEEPER, (ISOLATED, COMBINED, DYNAMIC)),
+        ("kafka:4.1.1", ISOLATED, (COMBINED, DYNAMIC)),
     ],
 )
 def test_by_default_and_asked_for(
@@ -36,7 +37,7 @@ def test_by_default_and_asked_for(
         if quorum in (by_default, *others):
             assert quorum_of(system, quorum.value) is quorum
         else:
-            with pytest.raises(ValueError, match=f"{system} keeps its metadata"):
+            with pytest.raises(ValueError, match=f"{system} (keeps its metadata|supports only)"):
                 quorum_of(system, quorum.value)
 
 
@@ -45,8 +46,8 @@ def test_by_default_and_asked_for(
     [
         ("3.2.3", [ZOOKEEPER]),
         ("3.3.0", [ZOOKEEPER, ISOLATED, COMBINED]),
-        ("3.10.0", [ZOOKEEPER, ISOLATED, COMBINED]),
-        ("4.0.0", [ISOLATED, COMBINED]),
+        ("3.10.0", [ZOOKEEPER, ISOLATED, COMBINED, DYNAMIC]),
+        ("4.0.0", [ISOLATED, COMBINED, DYNAMIC]),
     ],
 )
 def test_of_an_unpacked_release(
@@ -55,7 +56,7 @@ def test_of_an_unpacked_release(
     system = unpacked(tmp_path, version)
     assert quorum_of(system) is quorums[0]
     for quorum in set(MetadataQuorum) - set(quorums):
-        with pytest.raises(ValueError, match="keeps its metadata"):
+        with pytest.raises(ValueError, match=r"keeps its metadata|supports only"):
             quorum_of(system, quorum)
 
 

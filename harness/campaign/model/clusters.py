@@ -109,8 +109,9 @@ class ClusterSweep(Section):
     ([extend.md](extend.md))."""
     metadata_quorum: MetadataQuorum | None = None
     """The metadata servers. `isolated-kraft`: separate controllers. `combined-kraft`: the first
-    brokers are controllers. Default: `zookeeper`, from Kafka 4.0 on `isolated-kraft`. KRaft needs
-    Kafka 3.3 ([kafka.md](kafka.md))."""
+    brokers are controllers. `dynamic-kraft`: separate controllers that `remove-voter` can change,
+    from Kafka 3.9 on. Default: `zookeeper`, from Kafka 4.0 on `isolated-kraft`. KRaft needs Kafka
+    3.3 ([kafka.md](kafka.md))."""
     external: ExternalSpec | None = None
     """The external cluster."""
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)

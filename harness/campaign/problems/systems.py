@@ -14,6 +14,7 @@ from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.infra.systems import parse, product
 from ackproof.infra.systems.product import MetadataQuorum
 from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
+from ackproof.nemesis.process.voters import REMOVE_VOTER
 from ackproof.nemesis.targets import expressions
 
 # --- systems --------------------------------------------------------------------------------------
@@ -139,6 +140,25 @@ def log_directory_problems(draft: Draft) -> Iterator[Problem]:
         if reason is not None and MOVE_LOG_DIR.name in faults_of(entry):
             key = "story" if isinstance(entry, StoryEntry) else "fault"
             yield Problem(field=f"faults[{index}].{key}", reason=f"{MOVE_LOG_DIR.name} {reason}")
+
+
+def voter_problems(draft: Draft) -> Iterator[Problem]:
+    """Yield a problem for each change of the metadata quorum's voters if the quorum of valid
+    sections is fixed."""
+    cluster = draft.cluster
+    if cluster is None or product.is_external(cluster.system):
+        return  # those of an external cluster are refused as all faults that it lacks
+    quorum = cluster.largest.quorum
+    if quorum is not None and quorum.dynamic:
+        return
+    for index, entry in enumerate(draft.faults or ()):
+        if REMOVE_VOTER.name in faults_of(entry):
+            reason = (
+                f"{REMOVE_VOTER.name} needs a metadata quorum that can be changed (KIP-853): set "
+                f"{_QUORUM}: {MetadataQuorum.DYNAMIC_KRAFT}, which Apache Kafka supports since 3.9"
+            )
+            key = "story" if isinstance(entry, StoryEntry) else "fault"
+            yield Problem(field=f"faults[{index}].{key}", reason=reason)
 
 
 def _why_no_move(cluster: ClusterSweep) -> str | None:

@@ -182,6 +182,10 @@ class ExternalSystem:
         return self._admin
 
     @property
+    def voters(self) -> None:
+        """Return None: clients cannot learn which servers keep the metadata."""
+
+    @property
     def upgrade(self) -> None:
         """Return None: the harness does not exchange programs of a cluster that it did not
         deploy."""

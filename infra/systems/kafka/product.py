@@ -76,6 +76,8 @@ _TWO_VERSIONS = re.compile(rf"({_VERSION.pattern})({re.escape(TO)})({_VERSION.pa
 _IN_CONTAINERS = "docker"
 _WITH_KRAFT, _WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
 """The first release in which KRaft is declared ready (KIP-833), and the first without ZooKeeper."""
+_WITH_VOTERS = (3, 9)
+"""The first release whose controllers can leave and join the quorum (KIP-853)."""
 _ZOOKEEPER = "zookeeper."
 
 
@@ -190,6 +192,7 @@ def _configured(build: Build, release: Release, newer: Release | None, layout: L
         brokers=layout.brokers,
         controllers=layout.keepers,
         combined=layout.quorum.combined,
+        dynamic=layout.quorum.dynamic,
         properties=layout.properties,
         disks=layout.disks,
         clocks=layout.clocks,
@@ -238,13 +241,18 @@ def _one(which: str) -> KafkaBuild:
 
 
 def _of(which: str, release: Release) -> KafkaBuild:
-    has_zookeeper = release.is_before(_WITHOUT_ZOOKEEPER)
-    has_kraft = not release.is_before(_WITH_KRAFT)
+    first = {MetadataQuorum.ZOOKEEPER: (0,), MetadataQuorum.DYNAMIC_KRAFT: _WITH_VOTERS}
+    quorums = [
+        one
+        for one in MetadataQuorum
+        if not release.is_before(first.get(one, _WITH_KRAFT))
+        and (one.kraft or release.is_before(_WITHOUT_ZOOKEEPER))
+    ]
     return KafkaBuild(
         text=f"{KAFKA}:{which}",
         release=release,
         needs="Apache Kafka (fetched)",
-        quorums=tuple(one for one in MetadataQuorum if (has_kraft if one.kraft else has_zookeeper)),
+        quorums=tuple(quorums),
     )
 
 

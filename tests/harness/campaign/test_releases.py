@@ -76,6 +76,22 @@ def test_move_between_log_directories_is_refused_where_it_is_impossible(tmp_path
     assert "since 2.0 (KIP-113), but kafka:1.1.1 does not" in ancient
 
 
+def test_removal_of_voters_needs_a_quorum_that_can_be_changed(tmp_path: Path) -> None:
+    def reasons(system: str, cluster: str) -> list[str]:
+        entry = "{fault: remove-voter, target: TARGET}"
+        target = "one(zookeeper)" if system == "bundled" else "one(quorum)"
+        return refused(tmp_path, system, entry.replace("TARGET", target), cluster=cluster)
+
+    dynamic = ", zookeepers: 3, metadata.quorum: dynamic-kraft"
+    assert reasons("kafka:3.9.1", dynamic) == []
+    (fixed,) = reasons("kafka:3.9.1", ", zookeepers: 3, metadata.quorum: isolated-kraft")
+    assert fixed.endswith("dynamic-kraft, which Apache Kafka supports since 3.9")
+    (bundled,) = reasons("bundled", ", zookeepers: 3")
+    assert "remove-voter needs a metadata quorum that can be changed (KIP-853)" in bundled
+    (old,) = reasons("kafka:3.3.2", dynamic)
+    assert "supports only zookeeper, isolated-kraft, combined-kraft" in old
+
+
 def test_producers_have_no_ids_before_0_11(tmp_path: Path) -> None:
     idempotent = ", enable.idempotence: true"
     kill = "{fault: kill, target: one}"

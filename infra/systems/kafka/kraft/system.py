@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
-from ackproof.infra.api.capabilities import DiskPlan, Stage, Upgrade
+from ackproof.infra.api.capabilities import DiskPlan, Stage, Upgrade, Voters
 from ackproof.infra.api.interface import (
     Backend,
     ClusterView,
@@ -44,6 +44,7 @@ from ackproof.infra.systems.kafka.kraft.log import LEADER, MetadataLog, Quorum, 
 from ackproof.infra.systems.kafka.kraft.properties import SESSION, in_force
 from ackproof.infra.systems.kafka.kraft.records import RecordSchemas
 from ackproof.infra.systems.kafka.kraft.upgrade import MetadataVersionChange
+from ackproof.infra.systems.kafka.kraft.voters import DynamicVoters, Voter, new_directory_id
 from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
 from ackproof.infra.systems.properties import RESERVED, own_rack
@@ -138,7 +139,14 @@ class ServerProgram:
         node.write(_config(node), server_properties(settings))
         return Command(name=node.name, argv=[*self._java(node, _HEAP_MB), MAIN, str(_config(node))])
 
-    def format(self, node: Node, directories: Sequence[PurePosixPath], *, votes: bool) -> None:
+    def format(
+        self,
+        node: Node,
+        directories: Sequence[PurePosixPath],
+        *,
+        votes: bool,
+        quorum: Sequence[str] = (),
+    ) -> None:
         """Format the log ``directories`` and the metadata log's, if all are as on a new machine.
 
         That is so before the first start, and after a broker was replaced. The server itself
@@ -146,13 +154,15 @@ class ServerProgram:
 
         ``votes`` is whether the server is in the quorum. Its metadata log is then kept. It is
         beside the directories that were replaced, and a voter without it would elect a controller
-        that lacks what the voter had confirmed.
+        that lacks what the voter had confirmed. ``quorum`` are further arguments, of a controller
+        whose quorum can be changed.
         """
         if any(map(node.entries, directories)):
             return
         if not votes:
             node.empty(metadata(node))
         arguments = ["format", f"--cluster-id={self.cluster_id}", f"--config={_config(node)}"]
+        arguments += quorum
         process = node.start(
             Command(
                 name="kafka-storage",
@@ -198,6 +208,7 @@ _LISTENERS = {
     _BROKER: f"PLAINTEXT://{{}}:{BROKER_PORT}",
     _CONTROLLER: f"{_LISTENER}://{{}}:{CONTROLLER_PORT}",
 }
+_BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _VIEW_TIMEOUT_S = 2.0
 _CONTROLLERS_UP_S = 60.0
 
@@ -214,6 +225,7 @@ class SystemOnKRaft(DeployedSystem):
         controllers: The number of controllers; 1, or 3 and more for a quorum. Unless they are
             brokers, their ids begin behind :data:`infra.api.metadata.CONTROLLER_IDS`.
         combined: Whether the first brokers are the controllers.
+        dynamic: Whether controllers can leave and join the quorum (KIP-853).
         properties: Kafka's properties, the same for every server. Those that identify a server and
             its address (``RESERVED``) raise ValueError.
         disks: The disks of the brokers' logs; None for directories of their nodes.
@@ -232,6 +244,7 @@ class SystemOnKRaft(DeployedSystem):
         brokers: int,
         controllers: int,
         combined: bool = False,
+        dynamic: bool = False,
         properties: Mapping[str, str],
         disks: DiskPlan | None = None,
         clocks: bool = False,
@@ -255,6 +268,7 @@ class SystemOnKRaft(DeployedSystem):
         apart = {CONTROLLER_IDS + n: f"controller-{n}" for n in numbers}
         places = {n: backend.node(name) for n, name in (first if combined else apart).items()}
         self._voters = {n: (place.address, CONTROLLER_PORT) for n, place in places.items()}
+        self._first = {n: new_directory_id() for n in self._voters} if dynamic else {}
         self._make_brokers(backend, brokers)
         self._controllers = (
             self._brokers[:controllers]
@@ -264,6 +278,11 @@ class SystemOnKRaft(DeployedSystem):
         self._schemas = schemas_of(newer or release)
         self._log = MetadataLog(self._voters, self._schemas)
         self._reading = threading.Lock()
+        self._dynamic = (
+            DynamicVoters(cluster_id, [self._voter(one) for one in self._controllers])
+            if dynamic
+            else None
+        )
         self._ensemble = Quorum({s.name: (s.id, self._voters[s.id]) for s in self._controllers})
 
     @property
@@ -279,9 +298,13 @@ class SystemOnKRaft(DeployedSystem):
         return self._change
 
     @property
+    def voters(self) -> Voters | None:
+        return self._dynamic
+
+    @property
     def metadata_connect(self) -> tuple[str, str]:
         servers = ",".join(f"{host}:{port}" for host, port in self._voters.values())
-        return "controller.quorum.bootstrap.servers", servers
+        return _BOOTSTRAP, servers
 
     @property
     def zookeeper_session_timeout_ms(self) -> int:
@@ -348,8 +371,24 @@ class SystemOnKRaft(DeployedSystem):
             self._peer_ports(number),
             clock=self._clock(node),
             knock=knock,
-            before_start=lambda: self._format(node, [place], votes=True),
+            before_start=lambda: self._format(
+                node, [place], votes=True, quorum=self._founding(number)
+            ),
         )
+
+    def _voter(self, controller: NodeServer) -> Voter:
+        node = controller.node
+        return Voter(controller, _LISTENER, (metadata(node), node.directory / "data"))
+
+    def _founding(self, number: int) -> Sequence[str]:
+        """Return how a controller is formatted: as one of the first voters, and later without
+        voters, whom it then hears of from the others."""
+        if not self._first:
+            return ()
+        if self._dynamic is not None and number in self._dynamic.emptied:
+            return ("--no-initial-controllers",)
+        voters = [f"{n}@{host}:{port}:{self._first[n]}" for n, (host, port) in self._voters.items()]
+        return ("--initial-controllers", ",".join(voters))
 
     def _broker(self, node: Node, number: int) -> NodeServer:
         own = disks(node, self._disks)
@@ -375,11 +414,12 @@ class SystemOnKRaft(DeployedSystem):
         self, node: Node, number: int, roles: Sequence[str], places: Sequence[PurePosixPath]
     ) -> Command:
         voters = [f"{n}@{host}:{port}" for n, (host, port) in self._voters.items()]
+        fixed = {"controller.quorum.voters": ",".join(voters)}
         listeners = [_LISTENERS[role].format(node.address) for role in roles]
         own = {
             "process.roles": ",".join(roles),
             "node.id": str(number),
-            "controller.quorum.voters": ",".join(voters),
+            **(dict([self.metadata_connect]) if self._first else fixed),
             "controller.listener.names": _LISTENER,
             "listeners": ",".join(listeners),
             "log.dirs": ",".join(map(str, places)),
@@ -397,8 +437,15 @@ class SystemOnKRaft(DeployedSystem):
     def _started_by(self, server: NodeServer, stage: Stage) -> Command:
         return self._programs[stage].configure(server.node, self._settings[server.name])
 
-    def _format(self, node: Node, directories: Sequence[PurePosixPath], *, votes: bool) -> None:
-        self._program(node.name).format(node, directories, votes=votes)
+    def _format(
+        self,
+        node: Node,
+        directories: Sequence[PurePosixPath],
+        *,
+        votes: bool,
+        quorum: Sequence[str] = (),
+    ) -> None:
+        self._program(node.name).format(node, directories, votes=votes, quorum=quorum)
 
     def _by_name(self) -> Mapping[str, NodeServer]:
         return {one.name: one for one in (*self._controllers, *self._all_brokers())}
