@@ -40,7 +40,10 @@ def unchecked(
         *_faults(faults),
         *_cells(cells),
         *_guarantees(result, cells),
-        *(Unchecked(subject="skipped", sentence=one) for one in result.skipped),
+        *(
+            Unchecked(subject="skipped, because it was refused", sentence=one)
+            for one in result.skipped
+        ),
     ]
 
 

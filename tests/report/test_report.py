@@ -496,8 +496,8 @@ def test_skipped_parts_are_shown_beside_the_verdict(directory: Path) -> None:
         RESULT, verdict=Verdict.PASS, cells=(cell("all", 2, Verdict.PASS),), skipped=skipped
     )
     page, terminal = page_of(directory, held), printed(directory, held)
-    assert "Parts of the campaign were skipped." in page
-    assert f"<li>{skipped[0]}</li>" in page
+    block = page.partition('<section class="unchecked"')[2].partition("</section>")[0]
+    assert f"<b>skipped, because it was refused</b>: {skipped[0]}</li>" in block
     assert f"skipped: {skipped[0]}" in terminal
     assert "verdict: pass (the skipped parts are not covered)" in terminal
     assert json.loads((directory / "verdict.json").read_text())["skipped"] == list(skipped)
