@@ -153,7 +153,7 @@ def deleted_too_early(partition: PartitionHistory) -> pa.Table:
         kept = (found.kept_until[found.early][first] - partition.asked[early[first]]) / 1e9
         limits = {
             f"retention.ms={retention.policy.ms} and its age was at most {age:.1f} s, "
-            f"of which it was there for {kept:.1f} s": retention.policy.ms is not None,
+            f"after {kept:.1f} s it was still there": retention.policy.ms is not None,
             f"retention.bytes={retention.policy.size} and at most "
             f"{found.bytes_behind[found.early][first]:,} bytes followed it": (
                 retention.policy.size is not None

@@ -8,7 +8,7 @@ before ``retention.bytes`` follow it. The borders of the segments need not be kn
 The harness asks for the start of each log about once a second. A record was deleted between the
 last answer with a start at or below it and the first one with a start above it. Records have the
 timestamps of their clients, or of the leader, which lie between send and ack. What cannot be
-decided from these bounds is undetermined, which is neither a violation nor a pass.
+decided from these bounds is undetermined, and then no violation, but no pass either.
 """
 
 from collections.abc import Iterable, Mapping
@@ -105,7 +105,7 @@ def observed_starts(rows: Iterable[Mapping[str, Any]]) -> Mapping[Partition, Obs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionEvidence:
-    """What is known of the deletions in one partition.
+    """The evidence of the deletions in one partition.
 
     Attributes:
         policy: The limits of the topic.

@@ -69,7 +69,7 @@ def rows(history: PartitionHistory) -> dict[str, list[int]]:
 
 @given(log=logs())
 @ANY_MACHINE
-def test_compaction_is_no_anomaly_and_what_it_removed_is_forgotten(log: Log) -> None:
+def test_compacted_records_are_forgotten_and_no_anomaly(log: Log) -> None:
     history = log.history()
     assert rows(history) == {}
     gone = [one for one, acked in enumerate(log.acked) if acked and one not in log.kept]
@@ -111,7 +111,7 @@ def test_value_that_was_shown_vanishes_only_if_no_later_one_stands(log: Log, dat
     assert len(claims.vanished(made, history)) == vanished
 
 
-def test_absent_record_whose_key_is_unknown_is_not_lost_but_undetermined() -> None:
+def test_absent_record_of_an_unknown_key_is_undetermined() -> None:
     history = Log(keys=[0, 1, 0], acked=[True] * 3, kept=[2]).history()
     unknown = replace(history, keys=np.full(3, NONE))
     assert len(unknown.lost) == 0

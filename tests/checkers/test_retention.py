@@ -58,7 +58,7 @@ def cell_of(history: History, directory: Path) -> CellResult:
     return cell
 
 
-def test_records_that_expired_are_told_apart_from_those_that_were_kept(tmp_path: Path) -> None:
+def test_expired_records_differ_from_kept_ones(tmp_path: Path) -> None:
     cell = cell_of(deleted(12), tmp_path / "r")
     assert cell.verdict is PASS
     assert "none of 19 acked records lost; 5 more were removed by cleanup.policy" in cell.reasons[0]
@@ -89,7 +89,7 @@ def test_records_that_were_deleted_too_early_are_lost(tmp_path: Path) -> None:
     assert found == {"no-acked-record-lost": 5, "kept-until-retention": 1}
 
 
-def test_deletion_that_nobody_observed_is_inconclusive(tmp_path: Path) -> None:
+def test_unobserved_deletion_is_inconclusive(tmp_path: Path) -> None:
     history = deleted(12)
     history.tables["log_starts", "harness"].clear()
     cell = cell_of(history, tmp_path / "r")

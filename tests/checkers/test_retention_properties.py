@@ -183,9 +183,7 @@ def test_record_lost_above_the_log_start_is_lost_whatever_retention_deleted(log:
 
 @given(log=logs(), data=st.data())
 @ANY_MACHINE
-def test_deletion_that_nobody_observed_is_undetermined_unless_it_was_certainly_right(
-    log: Log, data
-) -> None:
+def test_unobserved_deletion_is_undetermined_unless_it_was_certainly_right(log: Log, data) -> None:
     blind = replace(log, asked=log.asked[:1], forced=data.draw(st.integers(0, len(log.looks) - 1)))
     history = blind.history()
     forgotten = history.forgotten
