@@ -243,6 +243,8 @@ class LeadingCauseDocument(DocumentPart):
     remedies: tuple[str, ...] = ()
     """What prevents it, by Kafka's documentation: a setting, or that there is none. Several if the
     settings of its cells differ; empty if the root cause is not known."""
+    example: str = ""
+    """Without a root cause: the meaning of the anomaly, and what was seen first. Else empty."""
 
 
 class VerdictDocument(DocumentPart):

@@ -14,12 +14,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.checkers.root_cause.causes import MORE
 from ackproof.checkers.verdict import WORST_FIRST, CampaignResult, Cause, Guarantee, Verdict
 from ackproof.harness.report.causes import WHAT
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.losses import LOST, Row
 from ackproof.harness.report.mechanisms import mechanism
+from ackproof.harness.report.pictures.sentences import clock
 from ackproof.harness.report.remedies import remedies
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.similar_texts import kind_of, more_of_this_kind
@@ -63,6 +65,8 @@ class LeadingCause:
         causes: The root causes of its records.
         remedies: What prevents it, by Kafka's documentation: one advice, or several if the settings
             of its cells differ in what matters. Empty if the root cause is not known.
+        example: If there is no root cause: the meaning of the anomaly, and what was seen in its
+            first row. Else empty.
     """
 
     kind: Verdict
@@ -75,6 +79,7 @@ class LeadingCause:
     guarantees: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
     remedies: tuple[str, ...] = ()
+    example: str = ""
 
     @property
     def times(self) -> tuple[int, int] | None:
@@ -97,6 +102,7 @@ class LeadingCause:
             "guarantees": list(self.guarantees),
             "kinds": list(dict.fromkeys(cause.kind for cause in self.causes)),
             "remedies": list(self.remedies),
+            "example": self.example,
         }
 
 
@@ -270,7 +276,7 @@ def _of_guarantee(
     if one.anomaly in WHAT:
         what = f"{count:,} promised {'record' if count == 1 else 'records'} {WHAT[one.anomaly]}"
     elif one.anomaly:
-        what = f"{count:,} {one.anomaly}"
+        what = f"{count:,} {'case' if count == 1 else 'cases'} of {one.anomaly}"
     else:
         what = f"{count:,} {'violation' if count == 1 else 'violations'}"
     where = cells_in_words([cell.title for cell, _ in broken])
@@ -285,7 +291,18 @@ def _of_guarantee(
         records=count,
         faults=faults,
         guarantees=(one.name,),
+        example=_example(one.anomaly, first) if first else "",
     )
+
+
+def _example(anomaly: str | None, row: Row) -> str:
+    """Return what an anomaly means, and what was seen in a row of it."""
+    meaning = f"{anomaly}: {CATALOGUE[anomaly].summary}. " if anomaly in CATALOGUE else ""
+    when = "" if row.get("time") is None else f", at {clock(row['time'])} (UTC)"
+    known = row.get("topic") is not None and row.get("partition") is not None
+    where = f" in {row['topic']}-{row['partition']}" if known else ""
+    at = "" if row.get("offset") is None else f" at offset {row['offset']:,}"
+    return f"{meaning}The first{when}{where}{at}: {row.get('detail') or 'no details'}."
 
 
 # --- other reasons --------------------------------------------------------------------------------

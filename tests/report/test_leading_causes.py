@@ -94,6 +94,7 @@ def test_failing_night_of_17_cells_begins_with_the_sentence_that_matters(tmp_pat
             "No setting. With unclean.leader.election.enable=false only replicas of the ISR are "
             "elected. Try another release, or report it. (topic unclean.leader.election.enable)"
         ],
+        "example": "",
     }
     assert report.load(tmp_path) == result
 
@@ -137,8 +138,21 @@ def test_consequences_of_a_loss_are_part_of_its_cause_and_other_guarantees_are_n
     lost, commits = found(result, **{"commit-lost": {"fault": "pause#2,kill#4", "time": 1}})
     assert lost.guarantees == ("no-acked-record-lost", "committed-stays")
     assert commits.sentence == (
-        "commits-kept was broken: 7 commit-lost in acks=all, min ISR 2, the first during pause#2 "
-        "and kill#4"
+        "commits-kept was broken: 7 cases of commit-lost in acks=all, min ISR 2, the first during "
+        "pause#2 and kill#4"
+    )
+    assert lost.example == ""
+
+
+def test_broken_guarantee_without_a_root_cause_has_its_first_anomaly_as_an_example() -> None:
+    broken = guarantee("commits-in-order", held=False, broken=2, anomaly="commit-regressed")
+    cell = replace(failed(), guarantees=(broken,), reasons=("commits-in-order: so",))
+    seen = {"topic": "t", "partition": 3, "offset": 1000, "detail": "committed, then 67"}
+    row = {**seen, "fault": None, "time": 1_500_000_000}
+    (entry,) = found(of_cells(Verdict.FAIL, cell), **{"commit-regressed": row})
+    assert entry.example == (
+        "commit-regressed: an offset that a group committed, but a member later read back an older "
+        "one. The first, at 00:00:01.500 (UTC) in t-3 at offset 1,000: committed, then 67."
     )
 
 
