@@ -297,7 +297,7 @@ def _of_guarantee(
 
 def _example(anomaly: str | None, row: Row) -> str:
     """Return what an anomaly means, and what was seen in a row of it."""
-    meaning = f"{anomaly}: {CATALOGUE[anomaly].summary}. " if anomaly in CATALOGUE else ""
+    meaning = f"{name}: {CATALOGUE[name].summary}. " if (name := anomaly or "") in CATALOGUE else ""
     when = "" if row.get("time") is None else f", at {clock(row['time'])} (UTC)"
     known = row.get("topic") is not None and row.get("partition") is not None
     where = f" in {row['topic']}-{row['partition']}" if known else ""
