@@ -8,6 +8,7 @@ definition of a fault (``interface``), its aim (``targets``), execution (``execu
 
 from ackproof.nemesis.admin.orders import ADD_BROKER, ADMIN
 from ackproof.nemesis.admin.topics import CHURN, LIVE_TOPICS
+from ackproof.nemesis.certificates import CERTIFICATES
 from ackproof.nemesis.clock import CLOCKS
 from ackproof.nemesis.interface import Fault, as_fault
 from ackproof.nemesis.network.cuts import BRIDGE, CUT, HALVES, ISOLATE, MAJORITIES_RING, MINORITY
@@ -29,6 +30,7 @@ _FAMILIES: tuple[Fault, ...] = (
     *(FLAP, LOSSY, RESET, NARROW, SLOW),
     *STORAGE,
     *CLOCKS,
+    *CERTIFICATES,
     *SESSIONS,
     *ADMIN,
     ADD_BROKER,

@@ -20,10 +20,13 @@ advance. It has shown that much long before the second is over, and ``fetch.queu
 that second.
 """
 
+import base64
 import json
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ackproof.history.cell import Cell, Scope
 from ackproof.workloads.interface import Delivery
@@ -98,6 +101,10 @@ GROUP_PROTOCOL = "group.protocol"
 
 BROKERS_SESSION = "group.consumer.session.timeout.ms"
 """The brokers' property for the session timeout of members with ``group.protocol: consumer``."""
+
+TOKEN_CALLBACK = "oauth_cb"
+"""confluent-kafka's property for a function that returns a token and when it expires."""
+_TOKEN = "sasl.oauthbearer.token"
 
 PARTITIONER = "partitioner"
 """librdkafka's property for how it picks the partition of a record."""
@@ -249,27 +256,36 @@ def consumer_properties(spec: ConsumerSpec) -> Config:
     }
 
 
-def connection_of_environment() -> Config:
+def connection_of_environment() -> dict[str, Any]:
     """Return the connection properties that the starter of this client has given it.
 
     They are in the environment variable :data:`CONNECTION`, because no file that is kept may hold
     secrets. Raise OSError for a file that cannot be read.
     """
-    return {**connected(json.loads(os.environ.get(CONNECTION, "{}")))}
+    return connected(json.loads(os.environ.get(CONNECTION, "{}")))
 
 
-def connected(properties: Mapping[str, str | Mapping[str, str]]) -> dict[str, str]:
+def connected(properties: Mapping[str, str | Mapping[str, str]]) -> dict[str, Any]:
     """Return properties by name, with ``{"file": PATH}`` replaced by that file's content.
 
     The line break at the end is dropped. A secret that is in a file is in no environment, which
-    ``ps`` shows.
+    ``ps`` shows. A token for OAUTHBEARER becomes :data:`TOKEN_CALLBACK`, because librdkafka has no
+    property for one.
     """
-    return {
+    found = {
         name: value
         if isinstance(value, str)
         else Path(value["file"]).read_text(encoding="utf-8").rstrip("\r\n")
         for name, value in properties.items()
     }
+    token = found.pop(_TOKEN, None)
+    return found if token is None else {**found, TOKEN_CALLBACK: partial(_with_expiry, token)}
+
+
+def _with_expiry(token: str, _config: str) -> tuple[str, float]:
+    """Return the token, and when it expires, in seconds of the Unix epoch."""
+    claims = token.split(".")[1]
+    return token, json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"]
 
 
 def connection_properties(producer_config: Mapping[str, str | int | float | bool]) -> Config:

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -53,9 +53,16 @@ class TopicNotCreated(Exception):
 
 
 def grow(
-    bootstrap_servers: str, topic: str, partitions: int, replicas: int, deadline_s: float
+    bootstrap_servers: str,
+    topic: str,
+    partitions: int,
+    replicas: int,
+    deadline_s: float,
+    connection: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Make ``topic``, or give it more partitions, so that it has that many.
+
+    ``connection`` has librdkafka's further properties for a connection.
 
     One order makes at most :data:`AT_ONCE`. Raise NotMade with the broker's reason, and where the
     topic has more.
@@ -64,7 +71,7 @@ def grow(
     other. The caller checks the result.
     """
     end = time.monotonic() + deadline_s
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, **_QUIET})
+    admin = AdminClient({**connection, "bootstrap.servers": bootstrap_servers, **_QUIET})
     try:
         # This asks for all topics: asked for one that does not exist, brokers would make it with
         # their own defaults.
@@ -100,6 +107,7 @@ class FailoverClients:
     Args:
         clock: Returns nanoseconds of the Unix epoch.
         limit_s: How long a record may be under way, and how long the observation lasts, in seconds.
+        connection: librdkafka's further properties for a connection.
     """
 
     def __init__(
@@ -109,6 +117,7 @@ class FailoverClients:
         partitions: int,
         clock: Callable[[], int],
         limit_s: float,
+        connection: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._topic = topic
         self._partitions = range(partitions)
@@ -117,7 +126,7 @@ class FailoverClients:
         self._acked: dict[int, int] = {}
         self._refused: queue.SimpleQueue[tuple[int, dict[int, int]]] = queue.SimpleQueue()
         self._over = threading.Event()
-        connect = {"bootstrap.servers": bootstrap_servers, **_QUIET}
+        connect = {**connection, "bootstrap.servers": bootstrap_servers, **_QUIET}
         # These are separate clients, so that one's looks at the metadata tell the other nothing.
         self._admin = AdminClient(connect)
         self._producer = Producer(

@@ -66,7 +66,7 @@ TAKE_NOTHING = frozenset(
     {
         *(SILENT | CLOCKS | ORDERS) - {"elect-unclean"},
         *("kill", "terminate", "restart", "starve-cpu", "starve-memory", "reset", "remove-broker"),
-        *("upgrade", "downgrade", "remove-voter"),
+        *("upgrade", "downgrade", "remove-voter", "rotate-certificates", "bad-certificate"),
         *("crash-client", "pause-client", "expire-session", "conflicted-node"),
         *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint", "command"),
     }

@@ -41,6 +41,7 @@ from ackproof.harness.campaign.problems.systems import (
     log_directory_problems,
     own_system_problems,
     release_problems,
+    security_problems,
     system_problems,
     voter_problems,
 )
@@ -199,6 +200,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
     if any(sizes.too_many(part, meant=True)):
         return  # totals that are too large are not even listed
     yield from system_problems(part)
+    yield from security_problems(part)
     yield from _contradictions(part)
     yield from size_problems(part)
     yield from cell_problems(part)

@@ -301,7 +301,7 @@ def _prepare(
         ledger=Ledger(directory / "ledger.jsonl"),
         failovers=plan.failovers,
         room=plan.room,
-        connection={} if outside is None else outside.connection,
+        connection=system.connection if outside is None else outside.connection,
         kept={} if outside is None else KEPT,
         racks=racks_of([broker.name for broker in system.brokers], plan.cluster.properties),
         commands=OwnCommands(

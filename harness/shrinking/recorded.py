@@ -49,6 +49,7 @@ def _cluster(spec: ClusterSpec) -> ClusterSweep:
         backend=spec.backend,
         inventory=spec.inventory,
         system=spec.system,
+        security=spec.security,
         external=spec.external,
         brokers=(spec.brokers,),
         zookeepers=(spec.zookeepers,),

@@ -494,3 +494,54 @@ class Admin(Protocol):
     def limit_log_moves(self, broker: int, bytes_per_s: int | None, within_s: float) -> None:
         """Limit the bytes a second that a broker moves between its log directories; None lifts the
         limit."""
+
+
+# --- certificates -----------------------------------------------------------------------------
+#
+# Certificates of brokers that can be exchanged while they run.
+
+
+class CertificateProblem(StrEnum):
+    """The reason why clients must not accept a certificate."""
+
+    EXPIRED = "expired"
+    """Its time is over."""
+    FOREIGN = "foreign"
+    """Another authority has issued it, which clients do not trust."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandshakeResult:
+    """The result of new TLS handshakes with a broker.
+
+    Attributes:
+        serials: The serial number of the certificate at each of the broker's listeners, by the
+            listener's name; of those that answered.
+        refusal: Why a client of the run refuses the certificate at the listener for clients; None
+            if it accepts it.
+    """
+
+    serials: dict[str, int]
+    refusal: str | None
+
+
+class BrokerCertificates(Protocol):
+    """The certificates of a system's brokers.
+
+    Each method takes a broker's name, and raises InfraError if the broker does not answer.
+    """
+
+    def renew(self, broker: str) -> None:
+        """Give the broker new certificates of the run's authority for all its listeners, and let
+        it load them without a restart."""
+
+    def spoil(self, broker: str, problem: CertificateProblem) -> None:
+        """Give the broker a bad certificate for its listener for clients, and let it load it
+        without a restart."""
+
+    def installed(self, broker: str) -> dict[str, int]:
+        """Return the serial number of the certificate that the broker was last given for each
+        listener, by the listener's name."""
+
+    def shown(self, broker: str) -> HandshakeResult:
+        """Return the results of new handshakes with the broker."""

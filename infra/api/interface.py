@@ -15,6 +15,7 @@ from ackproof.infra.agent.impairments import Impairment
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.capabilities import (
     Admin,
+    BrokerCertificates,
     Clock,
     Clocks,
     Disk,
@@ -441,6 +442,11 @@ class Server(Protocol):
         """Return the port on which it serves its clients."""
 
     @property
+    def service_ports(self) -> Sequence[int]:
+        """Return the ports of a broker for clients and for other brokers, ``port`` first; of a
+        ZooKeeper server, ``port``."""
+
+    @property
     def peer_ports(self) -> Sequence[int]:
         """Return the ports at which servers of its kind talk to each other.
 
@@ -513,11 +519,20 @@ class System(Timings, Protocol):
         """Return the value of Kafka's ``bootstrap.servers``."""
 
     @property
+    def connection(self) -> Mapping[str, str]:
+        """Return librdkafka's further properties with which clients connect, such as
+        certificates and passwords. Empty for connections in the clear."""
+
+    @property
     def metadata_connect(self) -> tuple[str, str]:
         """Return the name and value of Kafka's property for the address of the metadata."""
 
     @property
     def admin(self) -> Admin: ...
+
+    @property
+    def certificates(self) -> BrokerCertificates | None:
+        """Return the certificates of its brokers; None if they have none that can be exchanged."""
 
     @property
     def upgrade(self) -> Upgrade | None:

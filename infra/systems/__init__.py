@@ -17,6 +17,7 @@ from ackproof.infra.systems.external.description import EXTERNAL_CLUSTER
 from ackproof.infra.systems.kafka.product import APACHE_KAFKA, IMAGE, TO
 from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum, Product, as_product
 from ackproof.infra.systems.properties import KnownProperties
+from ackproof.infra.systems.security import ClusterSecurity
 from ackproof.plugins import Plugin, Table
 
 _TWO = 2
@@ -159,6 +160,7 @@ def make_system(
     metadata_quorum: str | None = None,
     disks: DiskPlan | None = None,
     clocks: bool = False,
+    security: ClusterSecurity | None = None,
 ) -> System:
     """Return the system of that name, configured on ``backend`` and not deployed yet.
 
@@ -169,20 +171,25 @@ def make_system(
             (:class:`infra.systems.product.MetadataQuorum`); None for the default.
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether its servers use fake clocks.
+        security: The security of connections; None for connections in the clear.
 
-    Raises InfraError for an invalid name, or for a system that is not deployed there. Raises
-    ValueError for invalid properties, and for a quorum that the system cannot have.
+    Raises InfraError for an invalid name, or for a system that is not deployed there or not so.
+    Raises ValueError for invalid properties, and for a quorum that the system cannot have.
     """
     build = _parsed(name)
+    quorum = build.quorum(metadata_quorum)
+    if security is not None and (reason := build.insecurity(security, quorum)) is not None:
+        raise InfraError(reason)
     return build.configured(
         Layout(
             backend=backend,
             brokers=brokers,
-            quorum=build.quorum(metadata_quorum),
+            quorum=quorum,
             keepers=zookeepers,
             properties={**build.defaults, **properties},
             disks=disks,
             clocks=clocks,
+            security=security,
         )
     )
 

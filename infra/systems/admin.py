@@ -28,6 +28,7 @@ from ackproof.infra.api.capabilities import (
     OrderRefused,
 )
 from ackproof.infra.api.interface import Server
+from ackproof.infra.systems.server import BrokerAddress
 
 if TYPE_CHECKING:
     from ackproof.infra.systems.wire import Connect
@@ -57,6 +58,7 @@ class KafkaAdmin:
         brokers: Returns all present brokers, those that are down, too.
         topic_config: Returns a topic's own settings from the metadata.
         connection: Further properties of librdkafka for a connection.
+        port: The port of every broker for orders; None for that of its clients.
     """
 
     def __init__(
@@ -64,8 +66,10 @@ class KafkaAdmin:
         brokers: Callable[[], Sequence[Server]],
         topic_config: Callable[[str], Mapping[str, str]],
         connection: Mapping[str, str] = MappingProxyType({}),
+        port: int | None = None,
     ) -> None:
         self._brokers = brokers
+        self._port = port
         self._topic_config = topic_config
         self._connection = connection
 
@@ -83,7 +87,8 @@ class KafkaAdmin:
         connect = self._connector()
 
         def attempt(left_s: float) -> None:
-            reassign(self._brokers(), topic, partition, replicas, left_s, connect)
+            brokers = list(map(self._address, self._brokers()))
+            reassign(brokers, topic, partition, replicas, left_s, connect)
 
         try:
             _ordered(attempt, within_s, given_up=_NO_TOPIC)
@@ -137,6 +142,10 @@ class KafkaAdmin:
 
     def set_topic_config(self, topic: str, name: str, value: str | None, within_s: float) -> None:
         self._set_config(ConfigResource.Type.TOPIC, topic, name, value, within_s)
+
+    def set_broker_config(self, broker: int, name: str, value: str, within_s: float) -> None:
+        """Set a property of one broker while it runs. Raises OrderRefused, AdminTimeout."""
+        self._set_config(ConfigResource.Type.BROKER, str(broker), name, value, within_s)
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
         return self._topic_config(topic)
@@ -225,11 +234,11 @@ class KafkaAdmin:
 
         _ordered(attempt, within_s)
 
-    def _broker(self, number: int) -> Server:
+    def _broker(self, number: int) -> BrokerAddress:
         found = next((one for one in self._brokers() if one.id == number), None)
         if found is None:
             raise OrderRefused(f"there is no broker {number}")
-        return found
+        return self._address(found)
 
     def _connector(self) -> "Connect":
         from ackproof.infra.systems.wire import connector
@@ -244,8 +253,11 @@ class KafkaAdmin:
         # be given to elect_leaders (confluent-kafka 2.16).
         return AdminClient({**self._connect(), "socket.timeout.ms": int(timeout_s * 1000)})
 
+    def _address(self, broker: Server) -> BrokerAddress:
+        return BrokerAddress(broker.name, broker.node.address, self._port or broker.port)
+
     def _connect(self) -> dict[str, Any]:
-        servers = [f"{broker.node.address}:{broker.port}" for broker in self._brokers()]
+        servers = [f"{host}:{port}" for _, host, port in map(self._address, self._brokers())]
         return {"bootstrap.servers": ",".join(servers), **self._connection, **_QUIET}
 
 

@@ -10,7 +10,15 @@ from pathlib import PurePosixPath
 from jproperties import Properties
 
 from ackproof.infra.agent.measuring import accepts
-from ackproof.infra.api.capabilities import Admin, Disk, DiskPlan, FakeClock, Upgrade, Voters
+from ackproof.infra.api.capabilities import (
+    Admin,
+    BrokerCertificates,
+    Disk,
+    DiskPlan,
+    FakeClock,
+    Upgrade,
+    Voters,
+)
 from ackproof.infra.api.interface import (
     Backend,
     BrokerAdditions,
@@ -161,7 +169,10 @@ class DeployedSystem(ABC):
 
         self._brokers = tuple(on_all(make, range(1, count + 1)))
         self._added = AddedBrokers(backend, make, count)
-        self._admin = KafkaAdmin(self._all_brokers, self._topic_config)
+        self._admin = self._make_admin()
+
+    def _make_admin(self) -> KafkaAdmin:
+        return KafkaAdmin(self._all_brokers, self._topic_config)
 
     @abstractmethod
     def _broker(self, node: Node, number: int) -> NodeServer:
@@ -187,12 +198,20 @@ class DeployedSystem(ABC):
         return self._admin
 
     @property
+    def certificates(self) -> BrokerCertificates | None:
+        return None
+
+    @property
     def upgrade(self) -> Upgrade | None:
         return None
 
     @property
     def voters(self) -> Voters | None:
         return None
+
+    @property
+    def connection(self) -> Mapping[str, str]:
+        return {}
 
     @property
     def bootstrap_servers(self) -> str:

@@ -15,6 +15,7 @@ from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import Backend, System
 from ackproof.infra.systems.properties import KnownProperties
+from ackproof.infra.systems.security import ClusterSecurity
 from ackproof.plugins.registration import common_problems
 
 BUNDLED = "bundled"
@@ -91,6 +92,7 @@ class Layout:
         properties: Kafka's broker properties, with the build's own defaults among them.
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether the servers use fake clocks.
+        security: The security of connections; None for connections in the clear.
     """
 
     backend: Backend
@@ -100,6 +102,7 @@ class Layout:
     properties: Mapping[str, str]
     disks: DiskPlan | None = None
     clocks: bool = False
+    security: ClusterSecurity | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,6 +182,15 @@ class Build(ABC):
         if backend == ONLY_CLIENTS:
             return f"nothing is deployed on the backend {ONLY_CLIENTS}: it is for {EXTERNAL}"
         return None
+
+    def insecurity(
+        self,
+        asked: ClusterSecurity,  # noqa: ARG002
+        quorum: MetadataQuorum | None,  # noqa: ARG002
+    ) -> str | None:
+        """Return why it cannot be deployed with the security that is ``asked`` for; None if it
+        can."""
+        return f"{self.text} is deployed with connections in the clear only; use {KAFKA}:VERSION"
 
     def prepare(self, tell: Callable[[str], None]) -> None:  # noqa: B027
         """Bring to this machine what a run could not fetch.

@@ -18,7 +18,7 @@ from ackproof.config.suggestions import hint
 Value = str | int | float | bool
 
 _OWNED = "is set for each broker by the harness"
-_PLAINTEXT = "the harness deploys brokers with one listener, PLAINTEXT"
+_PLAINTEXT = "the harness deploys brokers with one listener, PLAINTEXT, or by cluster.security"
 
 RESERVED: Mapping[str, str] = {
     **dict.fromkeys(

@@ -1,11 +1,16 @@
-"""The security of connections to brokers: librdkafka's properties, TLS, and SASL with SCRAM."""
+"""The security of connections to brokers: librdkafka's properties, TLS, and SASL with SCRAM.
+
+Also, what a campaign can request of a cluster that Ackproof deploys.
+"""
 
 import base64
 import hashlib
 import hmac
+import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash functions by mechanism."""
@@ -94,17 +99,27 @@ def _bytes(text: str) -> bytes:
 
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *HASHES)
-"""The mechanisms of SASL."""
+"""The mechanisms of SASL that need no token."""
+OAUTHBEARER = "OAUTHBEARER"
+TOKEN = "sasl.oauthbearer.token"
+"""The property with the token for OAUTHBEARER. It is Ackproof's own: librdkafka takes a token from
+a callback."""
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 _ALIASES = {"sasl.mechanisms": "sasl.mechanism"}
-_SASL = frozenset({"sasl.mechanism", "sasl.username", "sasl.password"})
+_SASL = frozenset({"sasl.mechanism", "sasl.username", "sasl.password", TOKEN})
 _TLS = frozenset(
     {
         *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password"),
+        *("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem"),
         *("enable.ssl.certificate.verification", "ssl.endpoint.identification.algorithm"),
     }
 )
-_NO_MATTER = frozenset({"bootstrap.servers", "broker.address.family", "security.protocol"})
+_NO_MATTER = frozenset(
+    {
+        *("bootstrap.servers", "broker.address.family", "security.protocol"),
+        "socket.connection.setup.timeout.ms",
+    }
+)
 _DEFAULT_MECHANISM = "GSSAPI"
 PROBE = "probe"
 """librdkafka's word for the system's own location of certificates."""
@@ -118,12 +133,14 @@ class Security:
     Attributes:
         tls: The context of TLS; None without encryption.
         mechanism: The mechanism of SASL; None without a login.
+        token: The token for OAUTHBEARER.
     """
 
     tls: ssl.SSLContext | None = None
     mechanism: str | None = None
     user: str = ""
     password: str = ""
+    token: str = ""
 
 
 def unspoken(given: Mapping[str, str], secrets: frozenset[str] = frozenset()) -> str | None:
@@ -141,7 +158,8 @@ def unspoken(given: Mapping[str, str], secrets: frozenset[str] = frozenset()) ->
     if unknown := sorted(names - known - needless):
         return ", ".join(unknown)
     mechanism = said.get("sasl.mechanism", _DEFAULT_MECHANISM)
-    return f"sasl.mechanism {mechanism}" if logs_in and mechanism not in MECHANISMS else None
+    spoken = (*MECHANISMS, OAUTHBEARER) if TOKEN in said else MECHANISMS
+    return f"sasl.mechanism {mechanism}" if logs_in and mechanism not in spoken else None
 
 
 def security(given: Mapping[str, str]) -> Security:
@@ -159,6 +177,7 @@ def security(given: Mapping[str, str]) -> Security:
         mechanism=said["sasl.mechanism"] if logs_in else None,
         user=said.get("sasl.username", ""),
         password=said.get("sasl.password", ""),
+        token=said.get(TOKEN, ""),
     )
 
 
@@ -180,20 +199,34 @@ def _needless(name: str, *, encrypted: bool, logs_in: bool) -> bool:
 def _context(said: Mapping[str, str]) -> ssl.SSLContext:
     context = ssl.create_default_context()
     location = said.get("ssl.ca.location", PROBE)
-    if location != PROBE:
+    if location != PROBE or "ssl.ca.pem" in said:
         # The system's certificates would accept other servers than librdkafka does.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if location != PROBE:
         _trust(context, location)
+    if "ssl.ca.pem" in said:
+        context.load_verify_locations(cadata=said["ssl.ca.pem"])
     if said.get("ssl.endpoint.identification.algorithm", "https").lower() == "none":
         context.check_hostname = False
     if said.get("enable.ssl.certificate.verification", "true").lower() in _FALSE:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    # Without a password OpenSSL would ask the terminal for one.
+    password = said.get("ssl.key.password", "")
     if certificate := said.get("ssl.certificate.location"):
-        # Without a password OpenSSL would ask the terminal for one.
-        password = said.get("ssl.key.password", "")
         context.load_cert_chain(certificate, said.get("ssl.key.location"), lambda: password)
+    if "ssl.certificate.pem" in said:
+        _show(context, said.get("ssl.key.pem", "") + said["ssl.certificate.pem"], password)
     return context
+
+
+def _show(context: ssl.SSLContext, key_and_chain: str, password: str) -> None:
+    """Let the context show a certificate. OpenSSL takes it only from a file, which here exists in
+    memory alone."""
+    with os.fdopen(os.memfd_create("certificate"), "w") as file:
+        file.write(key_and_chain)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=lambda: password)
 
 
 def _trust(context: ssl.SSLContext, location: str) -> None:
@@ -201,3 +234,45 @@ def _trust(context: ssl.SSLContext, location: str) -> None:
         context.load_verify_locations(cafile=location)
     except IsADirectoryError:
         context.load_verify_locations(capath=location)
+
+
+# --- security of deployed clusters ------------------------------------------------------------
+
+
+class TlsKind(StrEnum):
+    """The ends of a client's connection that show a certificate."""
+
+    SERVER = "server"
+    """Only the broker, as on most web sites."""
+    MUTUAL = "mutual"
+    """The broker and the client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSecurity:
+    """The security of a cluster that Ackproof deploys. There is TLS, a login, or both.
+
+    Attributes:
+        tls: The kind of TLS; None without encryption.
+        mechanism: SASL's mechanism, by which clients log in; None without a login.
+        acls: Whether rules say what clients may do (ACLs).
+    """
+
+    tls: TlsKind | None = None
+    mechanism: str | None = None
+    acls: bool = False
+
+    def __str__(self) -> str:
+        parts = [
+            *([] if self.tls is None else ["mutual TLS" if self.tls is TlsKind.MUTUAL else "TLS"]),
+            *([] if self.mechanism is None else [f"SASL {self.mechanism}"]),
+            *(["ACLs"] if self.acls else []),
+        ]
+        return ", ".join(parts)
+
+    @property
+    def protocol(self) -> str:
+        """Return Kafka's ``security.protocol`` of clients."""
+        if self.mechanism is None:
+            return "SSL"
+        return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"

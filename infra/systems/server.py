@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from time import monotonic
+from typing import NamedTuple
 
 from ackproof.infra.api.capabilities import ClockQuery, Disk, FakeClock, ReportedTime
 from ackproof.infra.api.interface import Command, Node, Process, ProcessState
@@ -34,6 +35,14 @@ class ServerClock:
 # --- server -----------------------------------------------------------------------------------
 
 
+class BrokerAddress(NamedTuple):
+    """The place at which a broker takes orders, with its name for messages."""
+
+    name: str
+    host: str
+    port: int
+
+
 _LOG_TAIL_BYTES = 4000
 _ALONE_S = 2.0
 
@@ -45,6 +54,7 @@ class NodeServer:
         server_id: ``broker.id`` or ZooKeeper's ``myid``.
         port: The port for its clients, on the node's address.
         peer_ports: The ports at which servers of its kind talk to each other.
+        own_ports: Further ports at which a broker serves other brokers.
         command: The command that starts it. Its configuration is on the node before the first
             start.
         disks: The disks of its log directories; empty for the node's own.
@@ -61,6 +71,7 @@ class NodeServer:
         port: int,
         command: Command,
         peer_ports: Sequence[int] = (),
+        own_ports: Sequence[int] = (),
         disks: Sequence[Disk] = (),
         clock: FakeClock | None = None,
         knock: Callable[[], tuple[bytes, str]] = lambda: (b"", ""),
@@ -71,6 +82,7 @@ class NodeServer:
         self.id = server_id
         self.port = port
         self.peer_ports = peer_ports
+        self.service_ports = (port, *own_ports)
         self.disks = disks
         self.clock = None if clock is None else ServerClock(clock, self._question)
         self._command = command

@@ -41,8 +41,15 @@ from kio.static.primitive import i32, i32Timedelta
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from ackproof.infra.api.capabilities import LogDirectory
-from ackproof.infra.api.interface import Server
-from ackproof.infra.systems.security import PLAIN, Scram, ScramError, Security, security
+from ackproof.infra.systems.security import (
+    OAUTHBEARER,
+    PLAIN,
+    Scram,
+    ScramError,
+    Security,
+    security,
+)
+from ackproof.infra.systems.server import BrokerAddress
 
 R = TypeVar("R", bound=ResponsePayload)
 
@@ -185,6 +192,11 @@ def _log_in(connection: socket.socket, wanted: Security, deadline: float) -> Non
     if wanted.mechanism == PLAIN:
         say(f"\0{wanted.user}\0{wanted.password}".encode())
         return
+    if wanted.mechanism == OAUTHBEARER:
+        # RFC 7628, sections 3.1 and 3.2.3: only a refusal has an answer.
+        if refusal := say(f"n,,\1auth=Bearer {wanted.token}\1\1".encode()):
+            raise PermissionError(f"the broker refuses the token: {refusal.decode()}")
+        return
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
     scram = Scram(wanted.mechanism, wanted.user, wanted.password, nonce)
     try:
@@ -200,7 +212,7 @@ _TELLS_LITTLE = {KafkaError._TRANSPORT: 1, KafkaError.NOT_CONTROLLER: 2}
 
 
 def reassign(
-    brokers: Sequence[Server],
+    brokers: Sequence[BrokerAddress],
     topic: str,
     partition: int,
     replicas: Sequence[int],
@@ -225,15 +237,14 @@ def reassign(
 
 
 def _asked(
-    broker: Server, topic: ReassignableTopic, timeout_s: float, connect: Connect
+    broker: BrokerAddress, topic: ReassignableTopic, timeout_s: float, connect: Connect
 ) -> KafkaError | None:
     """Return why a broker refuses to move the partition, or None if it moves."""
     request = AlterPartitionReassignmentsRequest(
         timeout=i32Timedelta.parse(timedelta(seconds=timeout_s)), topics=(topic,)
     )
-    address = (broker.node.address, broker.port)
     try:
-        answer = call(address, request, AlterPartitionReassignmentsResponse, timeout_s, connect)
+        answer = call(broker[1:], request, AlterPartitionReassignmentsResponse, timeout_s, connect)
     except ConnectionRefusedError as refusal:
         return KafkaError(KafkaError.NOT_CONTROLLER, f"{broker.name}: {refusal}")
     except OSError as error:
@@ -247,7 +258,9 @@ def _asked(
 # --- log directories (KIP-113) ----------------------------------------------------------------
 
 
-def log_directories(broker: Server, timeout_s: float, connect: Connect) -> Sequence[LogDirectory]:
+def log_directories(
+    broker: BrokerAddress, timeout_s: float, connect: Connect
+) -> Sequence[LogDirectory]:
     """Return the log directories of a broker that work. Raises KafkaException."""
     request = DescribeLogDirsRequest(topics=None)
     answer = _of_broker(broker, request, DescribeLogDirsResponse, timeout_s, connect)
@@ -255,7 +268,7 @@ def log_directories(broker: Server, timeout_s: float, connect: Connect) -> Seque
 
 
 def move_log(
-    broker: Server,
+    broker: BrokerAddress,
     topic: str,
     partition: int,
     directory: str,
@@ -287,11 +300,15 @@ def _directory(found: DescribeLogDirsResult) -> LogDirectory:
 
 
 def _of_broker(
-    broker: Server, request: RequestPayload, answer: type[R], timeout_s: float, connect: Connect
+    broker: BrokerAddress,
+    request: RequestPayload,
+    answer: type[R],
+    timeout_s: float,
+    connect: Connect,
 ) -> R:
     """Return the answer of that very broker. Raises KafkaException without one."""
     try:
-        return call((broker.node.address, broker.port), request, answer, timeout_s, connect)
+        return call(broker[1:], request, answer, timeout_s, connect)
     except ConnectionRefusedError as refusal:
         error = KafkaError(KafkaError.BROKER_NOT_AVAILABLE, f"{broker.name}: {refusal}")
         raise KafkaException(error) from refusal

@@ -80,7 +80,7 @@ def other_way(cluster: Cluster, link: Link, service: Service) -> ConnectionAttem
     """Return how to try a connection to another service over the same link."""
 
     def others(server: Server) -> Sequence[int]:
-        there = (server.port, *server.peer_ports[:1])
+        there = (*server.service_ports, *server.peer_ports[:1])
         return [port for port in there if port not in _of(server, service, cluster)]
 
     return _first_way(cluster, link, others)
@@ -103,7 +103,7 @@ def _of(server: Server, service: Service | None, cluster: Cluster) -> Sequence[i
     if service == "quorum":
         return server.peer_ports if server.name in members.zookeepers else []
     serves = members.zookeepers if service == "zookeeper" else members.brokers
-    return [server.port] if server.name in serves else []
+    return server.service_ports if server.name in serves else []
 
 
 def _first_way(

@@ -10,7 +10,9 @@ from pathlib import PurePosixPath
 
 from ackproof.infra.api.capabilities import (
     AdminTimeout,
+    CertificateProblem,
     Election,
+    HandshakeResult,
     LogDirectory,
     NoSuchTopic,
     Upgrade,
@@ -18,6 +20,7 @@ from ackproof.infra.api.capabilities import (
 )
 from ackproof.infra.api.interface import (
     ClusterView,
+    InfraError,
     PartitionView,
     ProcessState,
     Server,
@@ -258,6 +261,43 @@ class MemoryEnsemble:
         self.occupying.pop(broker, None)
 
 
+# --- certificates ---------------------------------------------------------------------------------
+
+
+@dataclass
+class MemoryCertificates:
+    """The certificates of brokers in memory: a serial number each, and why clients refuse it."""
+
+    given: dict[str, int] = field(default_factory=dict)
+    """The serial number of the last certificate of each broker that was given one."""
+    loaded: dict[str, tuple[int, str | None]] = field(default_factory=dict)
+    """The serial number that each broker shows, and why clients refuse it."""
+    deaf: bool = False
+    """Whether brokers do not load what they are given, like a fault without effect."""
+    silent: bool = False
+    """Whether no broker answers."""
+
+    def renew(self, broker: str) -> None:
+        self._give(broker, None)
+
+    def spoil(self, broker: str, problem: CertificateProblem) -> None:
+        self._give(broker, f"the certificate is {problem}")
+
+    def installed(self, broker: str) -> dict[str, int]:
+        return {"CLIENTS": self.given.get(broker, 0)}
+
+    def shown(self, broker: str) -> HandshakeResult:
+        serial, refusal = self.loaded.get(broker, (0, None))
+        return HandshakeResult(serials={"CLIENTS": serial}, refusal=refusal)
+
+    def _give(self, broker: str, refusal: str | None) -> None:
+        if self.silent:
+            raise InfraError("no answer")
+        self.given[broker] = self.given.get(broker, 0) + 1
+        if not self.deaf:
+            self.loaded[broker] = self.given[broker], refusal
+
+
 # --- the cluster ----------------------------------------------------------------------------------
 
 _CONTROLLER_PORT = 9093
@@ -280,6 +320,7 @@ class MemorySystem:
     topics: Mapping[str, int]
     name: str = "memory"
     bootstrap_servers: str = ""
+    connection: Mapping[str, str] = field(default_factory=dict)
     zookeeper_connect: str = ""
     zookeeper_session_timeout_ms: int = 1000
     replica_lag_time_max_ms: int = 1000
@@ -298,11 +339,13 @@ class MemorySystem:
     """A server that claims to lead ZooKeeper when none does."""
     upgrade: Upgrade | None = None
     voters: Voters | None = None
+    certificates: "MemoryCertificates" = field(init=False)
     ensemble: MemoryEnsemble = field(init=False)
     admin: MemoryAdmin = field(init=False)
     added: MemoryAdded = field(init=False)
 
     def __post_init__(self) -> None:
+        self.certificates = MemoryCertificates()
         self.ensemble = MemoryEnsemble(self.zookeepers, self._quorum, self._own_sessions)
         self.admin = MemoryAdmin(self.view)
         self.added = MemoryAdded(self.backend, len(self.brokers) + 1)
@@ -440,6 +483,8 @@ class Memory:
             server.name for server in (*self.system.brokers, *self.system.zookeepers)
         ):
             found += self._of_server(self.backend.servers[server])
+        bad = (name for name, one in self.system.certificates.loaded.items() if one[1])
+        found += [f"{name} shows a bad certificate" for name in sorted(bad)]
         held = sorted(self.system.ensemble.occupying)
         return [*found, *(f"the registration of broker {broker} is held" for broker in held)]
 
@@ -457,6 +502,7 @@ class Memory:
         self.backend.leaky = True
         self.system.ensemble.deaf = True
         self.system.admin.deaf = True
+        self.system.certificates.deaf = True
         for process in self.workload:
             process.deaf = True
         for server in (*self.system.brokers, *self.system.zookeepers):

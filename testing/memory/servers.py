@@ -326,6 +326,10 @@ class MemoryServer:
         self.clock = MemoryClock(lambda: self.process.state() is ProcessState.RUNNING)
 
     @property
+    def service_ports(self) -> Sequence[int]:
+        return (self.port,)
+
+    @property
     def disks(self) -> Sequence[MemoryDisk]:
         return self.node.disks
 

@@ -78,7 +78,7 @@ def test_a_server_that_does_not_know_the_password_is_not_believed() -> None:
             set(),
             "ssl.keystore.location",
         ),
-        ({"security.protocol": "ssl"}, {"ssl.key.pem"}, "ssl.key.pem"),
+        ({"security.protocol": "ssl"}, {"ssl.keystore.password"}, "ssl.keystore.password"),
         # Of what the protocol has no use for, librdkafka takes no notice either.
         ({"ssl.keystore.location": "k", "sasl.mechanism": "GSSAPI"}, set(), None),
     ],

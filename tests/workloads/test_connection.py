@@ -1,5 +1,6 @@
 """Connection settings, passed to clients in their environment: no file contains secrets."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from ackproof.workloads.configuration import (
     CONNECTION,
+    TOKEN_CALLBACK,
     connected,
     member_properties,
     producer_properties,
@@ -42,3 +44,14 @@ def test_secret_file_is_read_at_the_connection(tmp_path: Path) -> None:
     (tmp_path / "password").write_text(" hunter2\r\n")
     told = {"sasl.username": "u", "sasl.password": {"file": str(tmp_path / "password")}}
     assert connected(told) == {"sasl.username": "u", "sasl.password": " hunter2"}
+
+
+def test_token_of_a_run_reaches_librdkafka_by_a_callback(monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": 1_800_000_000}).encode()).decode()
+    token = f"head.{claims.rstrip('=')}.signature"
+    login = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token": token}
+    monkeypatch.setenv(CONNECTION, json.dumps({"security.protocol": "SASL_SSL", **login}))
+    for make in MADE.values():
+        properties = make()
+        assert token not in properties.values()
+        assert properties[TOKEN_CALLBACK]("") == (token, 1_800_000_000)

@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
 from ackproof.history.payload import Encoder, Values
+from ackproof.workloads.configuration import TOKEN_CALLBACK
 from ackproof.workloads.librdkafka import library as lib
 from ackproof.workloads.librdkafka.keys import Keys
 from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
@@ -47,7 +49,11 @@ class LibrdkafkaHandle:
         self.fatal: str | None = None
         self._calls = library()
         self._heard = {**heard, lib.EVENT_ERROR: self._note}
-        self.handle: int | None = _handle(self._calls, kind, properties, sum(self._heard))
+        given = dict(properties)
+        token: Any = given.pop(TOKEN_CALLBACK, None)
+        self.handle: int | None = _handle(self._calls, kind, given, sum(self._heard))
+        if token is not None:
+            self._log_in(*token(""))
         self._queue = self._calls.rd_kafka_queue_get_main(self.handle)
 
     def serve(self, seconds: float) -> None:
@@ -71,6 +77,14 @@ class LibrdkafkaHandle:
     def leave(self) -> None:
         """Abandon the client, with its threads and what it has: it is not ended any more."""
         self.handle = None
+
+    def _log_in(self, token: str, expires_s: float) -> None:
+        """Set the token for OAUTHBEARER. It outlives the client, and so is never refreshed."""
+        reason = ctypes.create_string_buffer(lib.TEXT_BYTES)
+        user = b"client"
+        arguments = (self.handle, token.encode(), round(expires_s * 1000), user, None, 0)
+        if self._calls.rd_kafka_oauthbearer_set_token(*arguments, reason, len(reason)):
+            raise SpecificationError(f"librdkafka refuses the token: {_text(reason)}")
 
     def _next(self, wait_ms: int) -> None:
         event = self._calls.rd_kafka_queue_poll(self._queue, wait_ms)

@@ -77,6 +77,10 @@ _FUNCTIONS = {
     "rd_kafka_conf_set_events": (None, (c_void_p, c_int)),
     "rd_kafka_new": (c_void_p, (c_int, c_void_p, c_char_p, c_size_t)),
     "rd_kafka_destroy": (None, (c_void_p,)),
+    "rd_kafka_oauthbearer_set_token": (
+        c_int,
+        (c_void_p, c_char_p, c_int64, c_char_p, c_void_p, c_size_t, c_char_p, c_size_t),
+    ),
     "rd_kafka_topic_new": (c_void_p, (c_void_p, c_char_p, c_void_p)),
     "rd_kafka_topic_destroy": (None, (c_void_p,)),
     "rd_kafka_last_error": (c_int, ()),

@@ -43,6 +43,9 @@ from ackproof.workloads.spec import FINAL_READ, Config, FinalReadSpec, Specifica
 PARTITIONS_MAX = 16
 """The number of partitions asked for at a time."""
 QUESTION_SECONDS = 2.0
+SECURED_QUESTION_SECONDS = 15.0
+"""The limit on a secured cluster. Each new client first shakes hands and logs in, for which a busy
+broker takes seconds. Clients that gave up earlier would keep it busy with their successors."""
 RETRY_SECONDS = 0.5
 
 Partition = tuple[str, int]
@@ -52,11 +55,18 @@ class Bounds:
     """The questions for log start and high watermark of each partition.
 
     ``connect`` makes a client. After a refusal another client asks. librdkafka (2.16) uses the
-    leader in its metadata until that refuses, and a dead leader refuses nothing.
+    leader in its metadata until that refuses, and a dead leader refuses nothing. A question has
+    ``limit_s`` seconds.
     """
 
-    def __init__(self, connect: Callable[[], AdminClient], partitions: Sequence[Partition]) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], AdminClient],
+        partitions: Sequence[Partition],
+        limit_s: float = QUESTION_SECONDS,
+    ) -> None:
         self._connect = connect
+        self._limit_s = limit_s
         self._admin: AdminClient | None = None
         self._due = deque((0.0, partition) for partition in partitions)
         self._asked: dict[Partition, _Asked] = {}
@@ -91,7 +101,7 @@ class Bounds:
                 question
                 for where in (OffsetSpec.earliest(), OffsetSpec.latest())
                 for question in admin.list_offsets(
-                    {TopicPartition(*partition): where}, request_timeout=QUESTION_SECONDS
+                    {TopicPartition(*partition): where}, request_timeout=self._limit_s
                 ).values()
             ]
             self._asked[partition] = _Asked(admin, questions)
@@ -154,7 +164,10 @@ class FinalReader:
 
         Then write the rows of ``reads``.
         """
-        bounds = Bounds(partial(AdminClient, connection_of(self._spec)), sorted(self._reads))
+        connection = connection_of(self._spec)
+        secured = "security.protocol" in connection
+        limit_s = SECURED_QUESTION_SECONDS if secured else QUESTION_SECONDS
+        bounds = Bounds(partial(AdminClient, connection), sorted(self._reads), limit_s)
         while self._open and not stopping() and (now := time.monotonic()) < deadline:
             for partition, low, high in bounds.answers(now):
                 self._reads[partition].begin(low, high)

@@ -3,9 +3,10 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from ackproof.config.documents import PatternDescription
 from ackproof.harness.campaign.model.external import ExternalSpec
@@ -13,6 +14,7 @@ from ackproof.harness.campaign.model.values import AsWritten, OneOrSeveral, Scal
 from ackproof.history.cell import Value
 from ackproof.infra import systems
 from ackproof.infra.systems.product import MetadataQuorum
+from ackproof.infra.systems.security import OAUTHBEARER, PLAIN, ClusterSecurity, TlsKind
 
 RUNS_MAX = 500
 """The largest number of runs of one campaign. At a few minutes each, they take more than a day."""
@@ -46,6 +48,40 @@ class DisksSpec(Section):
     """The size of each. Only written data takes space."""
 
 
+class LoginMechanism(StrEnum):
+    """SASL's mechanisms by which clients can log in."""
+
+    PLAIN = PLAIN
+    SCRAM_256 = "SCRAM-SHA-256"
+    SCRAM_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = OAUTHBEARER
+
+
+class SecuritySpec(Section):
+    """The security of a deployed cluster: `tls`, `sasl`, or both. Certificates and passwords are
+    made for each run ([kafka.md](kafka.md#security))."""
+
+    tls: TlsKind | None = None
+    """TLS. `server`: brokers show certificates. `mutual`: clients, too."""
+    sasl: LoginMechanism | None = None
+    """The login of clients. SCRAM needs Kafka 3.5, OAUTHBEARER 3.9."""
+    acls: bool = False
+    """Whether brokers let clients do only what they need (StandardAuthorizer)."""
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.tls is None and self.sasl is None:
+            raise ValueError("give tls, sasl, or both; leave security out for plain connections")
+        if self.acls and self.sasl is None and self.tls is not TlsKind.MUTUAL:
+            raise ValueError("acls need clients with a name: give sasl, or tls: mutual")
+        return self
+
+    @property
+    def requested(self) -> ClusterSecurity:
+        """Return it as the infrastructure takes it."""
+        return ClusterSecurity(tls=self.tls, mechanism=self.sasl, acls=self.acls)
+
+
 class ClusterSpec(Section):
     """One cluster, with the servers to deploy and their place; see :class:`ClusterSweep`."""
 
@@ -53,6 +89,7 @@ class ClusterSpec(Section):
     inventory: str | None = None
     system: str = "bundled"
     metadata_quorum: MetadataQuorum | None = None
+    security: SecuritySpec | None = None
     external: ExternalSpec | None = None
     brokers: _Brokers = 3
     zookeepers: _ZooKeepers = 1
@@ -112,6 +149,8 @@ class ClusterSweep(Section):
     brokers are controllers. `dynamic-kraft`: separate controllers that `remove-voter` can change,
     from Kafka 3.9 on. Default: `zookeeper`, from Kafka 4.0 on `isolated-kraft`. KRaft needs Kafka
     3.3 ([kafka.md](kafka.md))."""
+    security: SecuritySpec | None = None
+    """Encryption and logins. Needs Apache Kafka with KRaft. Default: connections in the clear."""
     external: ExternalSpec | None = None
     """The external cluster."""
     brokers: Annotated[tuple[_Brokers, ...], Field(min_length=1), Several, AsWritten] = (3,)
@@ -169,6 +208,7 @@ class ClusterSweep(Section):
             "inventory": self.inventory,
             "system": self.system,
             "metadata.quorum": self.metadata_quorum,
+            "security": self.security,
             "external": self.external,
             "clients": self.clients,
         }

@@ -1,21 +1,26 @@
-"""Problems of the system under test: its name, its metadata quorum, and its release."""
+"""Problems of the system under test: its name, its metadata quorum, its security, its release."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ackproof.config.documents import Problem
-from ackproof.harness.campaign.model.cells import expand
-from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
+from ackproof.harness.campaign.model.cells import clients_of, expand
+from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep, SecuritySpec
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, StoryEntry
 from ackproof.harness.campaign.plan.needs import faults_of
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
+from ackproof.history.cell import LIBRDKAFKA
+from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems import parse, product
 from ackproof.infra.systems.product import MetadataQuorum
+from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
+from ackproof.nemesis.certificates import CERTIFICATES
 from ackproof.nemesis.process.voters import REMOVE_VOTER
 from ackproof.nemesis.targets import expressions
+from ackproof.workloads.configuration import connection_properties
 
 # --- systems --------------------------------------------------------------------------------------
 
@@ -83,6 +88,66 @@ def too_few_brokers(cluster: ClusterSpec) -> str | None:
         f"with combined-kraft the first brokers are the controllers: {cluster.zookeepers} "
         f"controllers need as many brokers, but there are {cluster.brokers}"
     )
+
+
+# --- security -------------------------------------------------------------------------------------
+
+_WHERE = "cluster.security"
+_SET_BY_IT = re.compile(r"^(listener\.name\.|sasl\.|ssl\.|security\.|authorizer\.|super\.users$)")
+_OF_CIPHERS = frozenset(
+    {"ssl.cipher.suites", "ssl.enabled.protocols", "ssl.protocol", "ssl.provider"}
+)
+
+
+def security_problems(draft: Draft) -> Iterator[Problem]:
+    """Yield a problem for everything that a cluster cannot have or do with the security that the
+    campaign requests."""
+    cluster = draft.cluster
+    if cluster is None:
+        return
+    security = cluster.security
+    if security is not None:
+        asked = security.requested
+        if (reason := parse(cluster.system).insecurity(asked, cluster.largest.quorum)) is not None:
+            yield Problem(field=_WHERE, reason=reason)
+            return
+        yield from _secured_properties(cluster)
+        yield from _secured_clients(draft)
+    if product.is_external(cluster.system):
+        return  # these faults are refused as all that it lacks
+    for index, entry in enumerate(draft.faults or ()):
+        key = "story" if isinstance(entry, StoryEntry) else "fault"
+        for fault in faults_of(entry):
+            if (reason := _unoffered(fault, security)) is not None:
+                yield Problem(field=f"faults[{index}].{key}", reason=f"{fault} {reason}")
+
+
+def _unoffered(fault: str, security: SecuritySpec | None) -> str | None:
+    """Return why a cluster with that security does not offer a fault; None if it does."""
+    if FAULTS[fault] in CERTIFICATES and (security is None or security.tls is None):
+        return f"needs brokers with certificates: set tls under {_WHERE}"
+    if security is not None and Capability.FAKE_CLOCKS in FAULTS[fault].needs:
+        return f"asks servers for their time by requests in the clear, without {_WHERE}"
+    return None
+
+
+def _secured_clients(draft: Draft) -> Iterator[Problem]:
+    for client in () if draft.cells is None else clients_of(draft.cells):
+        if client != LIBRDKAFKA:
+            reason = f"{client} receives no certificates and logins of a run; use {LIBRDKAFKA}"
+            yield Problem(field="cells.client", reason=reason)
+    for name in draft.cells.producer if draft.cells else ():
+        if connection_properties({name: ""}):
+            yield Problem(field=f"cells.producer.{name}", reason=f"is set by {_WHERE}")
+
+
+def _secured_properties(cluster: ClusterSweep) -> Iterator[Problem]:
+    given = {name: f"cluster.properties.{name}" for name in cluster.properties}
+    for label, own in cluster.compare.items():
+        given |= {name: f"cluster.compare.{label}.{name}" for name in own}
+    for name, field in given.items():
+        if _SET_BY_IT.search(name) and name not in _OF_CIPHERS:
+            yield Problem(field=field, reason=f"is set by {_WHERE}", key=True)
 
 
 # --- releases of Apache Kafka ---------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ackproof.nemesis.execution import Executor, HealFailed, OpenFault
 from ackproof.nemesis.interface import Target
 from ackproof.nemesis.proofs import prove
 from ackproof.nemesis.targets import expressions, resolution
+from ackproof.workloads.configuration import connected
 from ackproof.workloads.failover import FailoverClients, TopicNotCreated, grow
 
 _LOOK_EVERY_S = 1.0
@@ -65,7 +66,14 @@ def _measured(
 def _grown(run: Run, spec: FailoverSpec, partitions: int, deadline: Deadline) -> None:
     limit_s = spec.limit / 1000
     seconds = deadline.remaining(at_most=limit_s)
-    grow(run.system.bootstrap_servers, TOPIC, partitions, spec.replication_factor, seconds)
+    grow(
+        run.system.bootstrap_servers,
+        TOPIC,
+        partitions,
+        spec.replication_factor,
+        seconds,
+        connected(run.connection),
+    )
 
     def whole() -> bool:
         return not _lacking(run, spec, partitions)
@@ -107,7 +115,12 @@ def _struck(
     limit_s = deadline.remaining(at_most=run.campaign.failover.limit / 1000)
     broker = _broker(run, entry.target)
     with FailoverClients(
-        run.system.bootstrap_servers, TOPIC, planned.partitions, run.clock.time_ns, limit_s
+        run.system.bootstrap_servers,
+        TOPIC,
+        planned.partitions,
+        run.clock.time_ns,
+        limit_s,
+        connected(run.connection),
     ) as onlooker:
         if not onlooker.warm_up(limit_s):
             raise StepTimeout("not all of them acknowledged a record")

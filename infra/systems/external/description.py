@@ -19,6 +19,7 @@ from ackproof.infra.systems.product import (
     MetadataQuorum,
     Product,
 )
+from ackproof.infra.systems.security import ClusterSecurity
 
 
 class Action(StrEnum):
@@ -138,6 +139,13 @@ class ExternalBuild(Build):
     def obstacle(self, backend: str) -> str | None:
         reason = f"{EXTERNAL} is not deployed: its clients run on the backend {ONLY_CLIENTS}"
         return None if backend == ONLY_CLIENTS else f"{reason}, not on {backend}"
+
+    def insecurity(
+        self,
+        asked: ClusterSecurity,  # noqa: ARG002
+        quorum: MetadataQuorum | None,  # noqa: ARG002
+    ) -> str | None:
+        return f"{EXTERNAL} is not deployed: say under cluster.external how to connect"
 
     def configured(self, layout: Layout) -> NoReturn:  # noqa: ARG002
         raise InfraError(f"{EXTERNAL} is not deployed: see infra.systems.external.system")

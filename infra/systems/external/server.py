@@ -1,7 +1,7 @@
 """A broker of an external cluster, whose process is only visible from outside."""
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -138,6 +138,10 @@ class ExternalServer:
     @property
     def distant(self) -> "ExternalServer":
         return self
+
+    @property
+    def service_ports(self) -> Sequence[int]:
+        return (self.port,)
 
     def at(self, host: str, port: int) -> None:
         """Set the address at which it is reached."""

@@ -186,6 +186,10 @@ class ExternalSystem:
         """Return None: clients cannot learn which servers keep the metadata."""
 
     @property
+    def certificates(self) -> None:
+        """Return None: the harness issues no certificates for a cluster that it did not deploy."""
+
+    @property
     def upgrade(self) -> None:
         """Return None: the harness does not exchange programs of a cluster that it did not
         deploy."""
@@ -193,6 +197,10 @@ class ExternalSystem:
     @property
     def bootstrap_servers(self) -> str:
         return self._described.bootstrap_servers
+
+    @property
+    def connection(self) -> Mapping[str, str]:
+        return self._connection
 
     @property
     def metadata_connect(self) -> tuple[str, str]:

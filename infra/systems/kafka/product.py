@@ -19,6 +19,7 @@ from ackproof.infra.systems.kafka.upgrades import PROTOCOL, ProtocolChange, prot
 from ackproof.infra.systems.on_zookeeper import Program, ProgramChange, SystemOnZooKeeper
 from ackproof.infra.systems.product import KAFKA, Build, Layout, MetadataQuorum, Product
 from ackproof.infra.systems.properties import KnownProperties
+from ackproof.infra.systems.security import HASHES, OAUTHBEARER, ClusterSecurity
 
 _PROPERTIES = {
     # These are Kafka's defaults since 2.5. The properties from which waits are derived are the same
@@ -79,6 +80,10 @@ _WITH_KRAFT, _WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
 _WITH_VOTERS = (3, 9)
 """The first release whose controllers can leave and join the quorum (KIP-853)."""
 _ZOOKEEPER = "zookeeper."
+_SCRAM_WITH_KRAFT = (3, 5)
+"""The first release in which KRaft keeps the credentials of SCRAM (KIP-900)."""
+_TOKENS_VERIFIED = (3, 9)
+"""The first release whose classes for the tokens of OAUTHBEARER (KIP-768) have the names of 4.x."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +116,18 @@ class KafkaBuild(Build):
                 "the directory, but not the targets of links"
             )
         return super().obstacle(backend)
+
+    def insecurity(self, asked: ClusterSecurity, quorum: MetadataQuorum | None) -> str | None:
+        if quorum is None or not quorum.kraft:
+            return (
+                f"{self.text} with ZooKeeper is deployed with connections in the clear only; use "
+                "metadata.quorum: isolated-kraft or combined-kraft, which need Apache Kafka 3.3"
+            )
+        if asked.mechanism in HASHES and self.release.is_before(_SCRAM_WITH_KRAFT):
+            return f"KRaft keeps the credentials of SCRAM since 3.5 (KIP-900), not in {self.text}"
+        if asked.mechanism == OAUTHBEARER and self.release.is_before(_TOKENS_VERIFIED):
+            return f"OAUTHBEARER is deployed with Apache Kafka 3.9 or newer, not {self.text}"
+        return None
 
     def prepare(self, tell: Callable[[str], None]) -> None:
         fetch(self.release, tell)
@@ -152,6 +169,9 @@ class KafkaUpgrade(Build):
     @property
     def is_upgrade(self) -> bool:
         return True
+
+    def insecurity(self, asked: ClusterSecurity, quorum: MetadataQuorum | None) -> str | None:  # noqa: ARG002
+        return f"{self.text}: an upgrade is done with connections in the clear only"
 
     def prepare(self, tell: Callable[[str], None]) -> None:
         self.before.prepare(tell)
@@ -196,6 +216,7 @@ def _configured(build: Build, release: Release, newer: Release | None, layout: L
         properties=layout.properties,
         disks=layout.disks,
         clocks=layout.clocks,
+        security=layout.security,
     )
 
 

@@ -29,7 +29,7 @@ from ackproof.infra.systems.kafka.kraft.records import (
     batches,
 )
 from ackproof.infra.systems.observer import PollingObserver, Report
-from ackproof.infra.systems.wire import ask
+from ackproof.infra.systems.wire import Connect, ask, in_the_clear
 
 _METADATA = uuid.UUID(int=1)
 """The value of ``Uuid.METADATA_TOPIC_ID``."""
@@ -57,10 +57,17 @@ class MetadataLog:
     Args:
         controllers: The address of each controller, by ``node.id``.
         schemas: The release's encoding of the log's records.
+        connect: Opens a connection to a controller.
     """
 
-    def __init__(self, controllers: Mapping[int, Address], schemas: RecordSchemas) -> None:
+    def __init__(
+        self,
+        controllers: Mapping[int, Address],
+        schemas: RecordSchemas,
+        connect: Connect = in_the_clear,
+    ) -> None:
         self._controllers = controllers
+        self._connect = connect
         self._schemas = schemas
         self._lock = threading.Lock()
         self._image = Image()
@@ -150,8 +157,7 @@ class MetadataLog:
 
     def _exchange(self, deadline: float) -> PartitionData:
         if self._connection is None:
-            left_s = max(deadline - monotonic(), 0.001)
-            self._connection = socket.create_connection(self._controllers[self._active], left_s)
+            self._connection = self._connect(self._controllers[self._active], deadline)
         request = _request(self._end, self._end_epoch, self._quorum_epoch)
         answer = ask(self._connection, request, FetchResponse, deadline)
         return _partition(answer)
@@ -168,14 +174,16 @@ class MetadataLog:
                 connection.close()
 
 
-def reported_leader(address: Address, timeout_s: float) -> int | None:
+def reported_leader(
+    address: Address, timeout_s: float, connect: Connect = in_the_clear
+) -> int | None:
     """Return the ``node.id`` of the controller that this one takes for the active one.
 
     Return -1 if it knows none, and None without an answer.
     """
     deadline = monotonic() + timeout_s
     try:
-        with socket.create_connection(address, timeout_s) as connection:
+        with connect(address, deadline) as connection:
             request = _request(0, _BEGINNING_EPOCH, 0)
             answer = _partition(ask(connection, request, FetchResponse, deadline))
     except OSError:
@@ -260,10 +268,14 @@ class Quorum:
 
     Args:
         controllers: The ``node.id`` and address of each, by its name.
+        connect: Opens a connection to a controller.
     """
 
-    def __init__(self, controllers: Mapping[str, tuple[int, Address]]) -> None:
+    def __init__(
+        self, controllers: Mapping[str, tuple[int, Address]], connect: Connect = in_the_clear
+    ) -> None:
         self._controllers = controllers
+        self._connect = connect
 
     @property
     def ours(self) -> frozenset[int]:
@@ -271,7 +283,7 @@ class Quorum:
 
     def modes(self) -> Mapping[str, str]:
         """Return ``leader`` or ``follower`` for each. One that follows no leader is left out."""
-        leaders = on_all(_leader_by, list(self._controllers.values()))
+        leaders = on_all(self._leader_by, list(self._controllers.values()))
         return {
             name: LEADER if leader == number else FOLLOWER
             for (name, (number, _)), leader in zip(self._controllers.items(), leaders, strict=True)
@@ -286,6 +298,5 @@ class Quorum:
 
     def vacate(self, broker: int) -> None: ...
 
-
-def _leader_by(controller: tuple[int, Address]) -> int | None:
-    return reported_leader(controller[1], _WITHIN_S)
+    def _leader_by(self, controller: tuple[int, Address]) -> int | None:
+        return reported_leader(controller[1], _WITHIN_S, self._connect)

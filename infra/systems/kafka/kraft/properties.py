@@ -1,7 +1,10 @@
-"""A campaign's broker properties with KRaft."""
+"""A campaign's broker properties with KRaft, and the listeners of its servers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
+
+from ackproof.infra.systems.deployment import BROKER_PORT
 
 V = TypeVar("V")
 
@@ -37,3 +40,32 @@ def in_force(properties: Mapping[str, str]) -> dict[str, str]:
     # not start.
     given.setdefault(_HEARTBEAT, str(max(int(given[SESSION]) * 2 // 9, 1)))
     return given
+
+
+# --- listeners --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One listener of a server."""
+
+    name: str
+    port: int
+
+    def at(self, address: str) -> str:
+        """Return it as in Kafka's ``listeners``, at the address of a node."""
+        return f"{self.name}://{address}:{self.port}"
+
+    def property(self, name: str) -> str:
+        """Return the name of Kafka's property ``name`` for this listener alone."""
+        return f"listener.name.{self.name.lower()}.{name}"
+
+
+PLAINTEXT = Listener("PLAINTEXT", BROKER_PORT)
+"""The only listener of brokers on a cluster without security."""
+CONTROLLERS = Listener("CONTROLLER", 9093)
+"""The listener of controllers."""
+CLIENTS = Listener("CLIENTS", BROKER_PORT)
+"""The listener of brokers for clients, on a secured cluster."""
+BROKERS = Listener("BROKERS", 9094)
+"""The listener of brokers for each other, on a secured cluster."""

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
-from ackproof.infra.api.capabilities import DiskPlan, Stage, Upgrade, Voters
+from ackproof.infra.api.capabilities import (
+    BrokerCertificates,
+    DiskPlan,
+    Stage,
+    Upgrade,
+    Voters,
+)
 from ackproof.infra.api.interface import (
     Backend,
     ClusterView,
@@ -28,6 +34,7 @@ from ackproof.infra.api.interface import (
 )
 from ackproof.infra.api.metadata import CONTROLLER_IDS, ClusterChange, Ensemble, Observer
 from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.systems.admin import KafkaAdmin
 from ackproof.infra.systems.deployment import (
     BROKER_PORT,
     BROKERS_UP_S,
@@ -40,15 +47,27 @@ from ackproof.infra.systems.deployment import (
     server_properties,
 )
 from ackproof.infra.systems.kafka.jars import jars_of
+from ackproof.infra.systems.kafka.kraft.admission import admit
+from ackproof.infra.systems.kafka.kraft.certificates import KafkaCertificates
 from ackproof.infra.systems.kafka.kraft.log import LEADER, MetadataLog, Quorum, log_observer
-from ackproof.infra.systems.kafka.kraft.properties import SESSION, in_force
+from ackproof.infra.systems.kafka.kraft.properties import (
+    BROKERS,
+    CLIENTS,
+    CONTROLLERS,
+    PLAINTEXT,
+    SESSION,
+    in_force,
+)
 from ackproof.infra.systems.kafka.kraft.records import RecordSchemas
+from ackproof.infra.systems.kafka.kraft.security import ClusterCredentials, java_options
 from ackproof.infra.systems.kafka.kraft.upgrade import MetadataVersionChange
 from ackproof.infra.systems.kafka.kraft.voters import DynamicVoters, Voter, new_directory_id
 from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
 from ackproof.infra.systems.properties import RESERVED, own_rack
+from ackproof.infra.systems.security import ClusterSecurity
 from ackproof.infra.systems.server import NodeServer, stop_all
+from ackproof.infra.systems.wire import connector
 
 _AFTER = 5
 """The number of lines behind a grant in which a controller logs its result."""
@@ -127,11 +146,13 @@ class ServerProgram:
     Attributes:
         jars: The jars of the ``release``.
         cluster_id: The id of the cluster; 22 characters (``Uuid.randomUuid``).
+        security: The security of connections; None for connections in the clear.
     """
 
     release: Release
     jars: Artifact
     cluster_id: str
+    security: ClusterSecurity | None = None
 
     def configure(self, node: Node, settings: Mapping[str, str]) -> Command:
         """Write the configuration of the server on ``node``, and return the command that starts
@@ -176,7 +197,8 @@ class ServerProgram:
 
     def _java(self, node: Node, heap_mb: int) -> list[str]:
         option = logging(self.release, node)
-        return [*java(node, heap_mb=heap_mb, logging=option, jars=self.jars)]
+        own = java_options(self.security, node)
+        return [*java(node, heap_mb=heap_mb, logging=option, jars=self.jars), *own]
 
 
 def metadata(node: Node) -> PurePosixPath:
@@ -201,13 +223,8 @@ def _by_stage(release: Release, newer: Release | None) -> Mapping[Stage, Release
 # --- the system -------------------------------------------------------------------------------
 
 
-CONTROLLER_PORT = 9093
-_LISTENER = "CONTROLLER"
+CONTROLLER_PORT = CONTROLLERS.port
 _BROKER, _CONTROLLER = "broker", "controller"
-_LISTENERS = {
-    _BROKER: f"PLAINTEXT://{{}}:{BROKER_PORT}",
-    _CONTROLLER: f"{_LISTENER}://{{}}:{CONTROLLER_PORT}",
-}
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
 _VIEW_TIMEOUT_S = 2.0
 _CONTROLLERS_UP_S = 60.0
@@ -230,6 +247,7 @@ class SystemOnKRaft(DeployedSystem):
             its address (``RESERVED``) raise ValueError.
         disks: The disks of the brokers' logs; None for directories of their nodes.
         clocks: Whether every server uses a fake clock of its node.
+        security: The security of connections; None for connections in the clear.
 
     Raises InfraError if the jars are not here, or differ from the release.
     """
@@ -248,15 +266,19 @@ class SystemOnKRaft(DeployedSystem):
         properties: Mapping[str, str],
         disks: DiskPlan | None = None,
         clocks: bool = False,
+        security: ClusterSecurity | None = None,
     ) -> None:
         if taken := sorted(RESERVED.keys() & properties.keys()):
             raise ValueError(f"broker properties {', '.join(taken)}: set for each server")
         super().__init__(name, in_force(properties), disks, clocks=clocks)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self._programs = {
-            stage: ServerProgram(release=one, jars=jars_of(one), cluster_id=cluster_id)
+            stage: ServerProgram(
+                release=one, jars=jars_of(one), cluster_id=cluster_id, security=security
+            )
             for stage, one in _by_stage(release, newer).items()
         }
+        self._credentials = None if security is None else ClusterCredentials(security)
         self._settings: dict[str, Mapping[str, str]] = {}
         self._change = (
             None
@@ -276,14 +298,17 @@ class SystemOnKRaft(DeployedSystem):
             else tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
         )
         self._schemas = schemas_of(newer or release)
-        self._log = MetadataLog(self._voters, self._schemas)
+        self._connect = connector({} if self._credentials is None else self._credentials.harness)
+        self._log = MetadataLog(self._voters, self._schemas, self._connect)
         self._reading = threading.Lock()
         self._dynamic = (
             DynamicVoters(cluster_id, [self._voter(one) for one in self._controllers])
             if dynamic
             else None
         )
-        self._ensemble = Quorum({s.name: (s.id, self._voters[s.id]) for s in self._controllers})
+        self._ensemble = Quorum(
+            {s.name: (s.id, self._voters[s.id]) for s in self._controllers}, self._connect
+        )
 
     @property
     def zookeepers(self) -> Sequence[Server]:
@@ -294,12 +319,23 @@ class SystemOnKRaft(DeployedSystem):
         return self._ensemble
 
     @property
+    def certificates(self) -> BrokerCertificates | None:
+        if self._credentials is None or self._credentials.security.tls is None:
+            return None
+        own = self._credentials
+        return KafkaCertificates(own.certificates, self._by_name, self._admin, own.client)
+
+    @property
     def upgrade(self) -> Upgrade | None:
         return self._change
 
     @property
     def voters(self) -> Voters | None:
         return self._dynamic
+
+    @property
+    def connection(self) -> Mapping[str, str]:
+        return {} if self._credentials is None else self._credentials.client
 
     @property
     def metadata_connect(self) -> tuple[str, str]:
@@ -326,6 +362,8 @@ class SystemOnKRaft(DeployedSystem):
         on_all(NodeServer.start, others)
         await_all(self._brokers, self._registered, BROKERS_UP_S, "is registered and not fenced")
         await_all(self._brokers, listens, BROKERS_UP_S, "accepts connections")
+        if self._credentials is not None:
+            admit(self._credentials, [(one.node.address, one.port) for one in self._brokers])
 
     def view(self) -> ClusterView:
         with self._reading:
@@ -335,7 +373,8 @@ class SystemOnKRaft(DeployedSystem):
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
     ) -> Observer:
-        return log_observer(MetadataLog(self._voters, self._schemas), on_change, clock)
+        log = MetadataLog(self._voters, self._schemas, self._connect)
+        return log_observer(log, on_change, clock)
 
     def zookeeper_leader(self) -> Server | None:
         modes = self._ensemble.modes()
@@ -361,6 +400,12 @@ class SystemOnKRaft(DeployedSystem):
         with self._reading:
             return self._log.read(_VIEW_TIMEOUT_S)[0].config(topic)
 
+    def _make_admin(self) -> KafkaAdmin:
+        if self._credentials is None:
+            return super()._make_admin()
+        own = self._credentials.harness
+        return KafkaAdmin(self._all_brokers, self._topic_config, own, BROKERS.port)
+
     def _controller(self, node: Node, number: int) -> NodeServer:
         place = node.directory / "data"
         return NodeServer(
@@ -378,7 +423,7 @@ class SystemOnKRaft(DeployedSystem):
 
     def _voter(self, controller: NodeServer) -> Voter:
         node = controller.node
-        return Voter(controller, _LISTENER, (metadata(node), node.directory / "data"))
+        return Voter(controller, CONTROLLERS.name, (metadata(node), node.directory / "data"))
 
     def _founding(self, number: int) -> Sequence[str]:
         """Return how a controller is formatted: as one of the first voters, and later without
@@ -401,6 +446,7 @@ class SystemOnKRaft(DeployedSystem):
             BROKER_PORT,
             self._configured(node, number, roles, places),
             self._peer_ports(number),
+            () if self._credentials is None else (BROKERS.port,),
             disks=own,
             clock=self._clock(node),
             knock=knock,
@@ -415,13 +461,17 @@ class SystemOnKRaft(DeployedSystem):
     ) -> Command:
         voters = [f"{n}@{host}:{port}" for n, (host, port) in self._voters.items()]
         fixed = {"controller.quorum.voters": ",".join(voters)}
-        listeners = [_LISTENERS[role].format(node.address) for role in roles]
+        of_broker = [PLAINTEXT] if self._credentials is None else [CLIENTS, BROKERS]
+        by_role = {_BROKER: of_broker, _CONTROLLER: [CONTROLLERS]}
+        listeners = [one for role in roles for one in by_role[role]]
+        secured = self._credentials.secure(node, listeners) if self._credentials else {}
         own = {
             "process.roles": ",".join(roles),
             "node.id": str(number),
             **(dict([self.metadata_connect]) if self._first else fixed),
-            "controller.listener.names": _LISTENER,
-            "listeners": ",".join(listeners),
+            "controller.listener.names": CONTROLLERS.name,
+            "listeners": ",".join(one.at(node.address) for one in listeners),
+            **secured,
             "log.dirs": ",".join(map(str, places)),
             "metadata.log.dir": str(metadata(node)),
             **(own_rack(node.name, self._properties) if _BROKER in roles else {}),
