@@ -109,6 +109,7 @@ _LOGINS = {
 _VERIFIES_TOKENS = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 )
+_VALIDATOR = "org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator"
 _AUTHORIZED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": f"User:{SERVER};User:{HARNESS}",
@@ -264,6 +265,8 @@ class ClusterCredentials:
         node.write(path, issuer.key_set.encode())
         return {
             CLIENTS.property("oauthbearer.sasl.server.callback.handler.class"): _VERIFIES_TOKENS,
+            # The default of 4.1.1 accepts tokens of any issuer. Older releases ignore this.
+            "sasl.oauthbearer.jwt.validator.class": _VALIDATOR,
             "sasl.oauthbearer.jwks.endpoint.url": path.as_uri(),
             "sasl.oauthbearer.expected.issuer": _ISSUER,
             "sasl.oauthbearer.expected.audience": _AUDIENCE,
@@ -275,11 +278,20 @@ def _key_set(node: Node) -> PurePosixPath:
 
 
 def java_options(security: ClusterSecurity | None, node: Node) -> Sequence[str]:
-    """Return the Java options of a server: Kafka reads keys for tokens only from permitted URLs
-    (since 3.9.1)."""
-    if security is None or security.mechanism != OAUTHBEARER:
+    """Return the Java options of a server.
+
+    With SASL, Kafka looks up the name of its own address for each login. Without a name server, as
+    in namespaces, that takes seconds, unless Java reads names from a file. Kafka reads keys for
+    tokens only from permitted URLs (since 3.9.1).
+    """
+    if security is None:
         return ()
-    return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_key_set(node).as_uri()}"]
+    names = node.directory / "security" / "hosts"
+    node.write(names, b"")
+    options = [f"-Djdk.net.hosts.file={names}"]
+    if security.mechanism == OAUTHBEARER:
+        options += [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_key_set(node).as_uri()}"]
+    return options
 
 
 def _jaas(mechanism: str, *options: str) -> str:
