@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from ackproof.testing.nemesis import Nemesis
 
 from ackproof.nemesis.effects import EffectNotBegun
+from ackproof.testing.faults import Nemesis
 from ackproof.testing.memory.cluster import memory_cluster
 
 

@@ -123,6 +123,11 @@ class KafkaBuild(Build):
                 f"{self.text} with ZooKeeper is deployed with connections in the clear only; use "
                 "metadata.quorum: isolated-kraft or combined-kraft, which need Apache Kafka 3.3"
             )
+        if quorum.dynamic:
+            return (
+                f"metadata.quorum: {quorum} is deployed with connections in the clear only; use "
+                "isolated-kraft or combined-kraft"
+            )
         if asked.mechanism in HASHES and self.release.is_before(_SCRAM_WITH_KRAFT):
             return f"KRaft keeps the credentials of SCRAM since 3.5 (KIP-900), not in {self.text}"
         if asked.mechanism == OAUTHBEARER and self.release.is_before(_TOKENS_VERIFIED):

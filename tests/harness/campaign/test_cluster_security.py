@@ -75,6 +75,11 @@ def test_campaign_requests_the_security_of_every_cluster(
         ),
         (
             {"tls": "server"},
+            {"cluster": {"metadata.quorum": "dynamic-kraft"}},
+            ["cluster.security: metadata.quorum: dynamic-kraft is deployed with connections in"],
+        ),
+        (
+            {"tls": "server"},
             {"cluster": {"properties": {"ssl.client.auth": "required"}}},
             ["cluster.properties.ssl.client.auth: is set by cluster.security"],
         ),
