@@ -27,7 +27,6 @@ from ackproof.harness.report import (
 from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import causes
 from ackproof.harness.report.leading_causes import (
-    SHOWN_MAX,
     LeadingCause,
     leading_causes,
     permitted_causes,
@@ -98,7 +97,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
     first_rows = losses.first_rows(directory)
     for_ci = ci.CaseFacts(about=told, first_rows=first_rows, page=directory / PAGE)
     leading = leading_causes(result, cells, first_rows)
-    permitted = permitted_causes(result, cells)[: max(0, SHOWN_MAX - len(leading))]
+    permitted = permitted_causes(result, cells)
     found = causes(result, [cause for one in (*leading, *permitted) for cause in one.causes])
 
     def write_page() -> None:

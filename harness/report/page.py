@@ -160,6 +160,7 @@ def render(content: PageContent) -> str:
     result, cells, about = content.result, content.cells, content.about
     bounds = {run.number: run.clock_bound_ns for run in result.runs}
     found = content.causes
+    permitted_max = max(0, SHOWN_MAX - len(content.leading))
     return _template().render(
         result=result,
         outcome=outcome(result),
@@ -185,7 +186,8 @@ def render(content: PageContent) -> str:
         },
         leading=content.leading[:SHOWN_MAX],
         more_causes=content.leading[SHOWN_MAX:],
-        permitted=content.permitted,
+        permitted=content.permitted[:permitted_max],
+        more_permitted=content.permitted[permitted_max:],
         findings=grouped(result.findings),
         findings_max=FINDINGS_MAX,
         outages=_outages(content),

@@ -150,8 +150,9 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
     ),
     CauseKind.UNANSWERED: (
         Remedy(
-            "acks=all, or at least acks=1: with acks=0 no broker says whether it has a record.",
-            "producer acks",
+            "acks=all with min.insync.replicas=2: with acks=0 no broker says whether it has a "
+            "record.",
+            "producer acks, topic min.insync.replicas",
         ),
     ),
     CauseKind.DEDUPLICATED: (
