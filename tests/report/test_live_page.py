@@ -65,9 +65,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(root: Path) -> Iterator[str]:
     """Serve a directory in a thread, and yield the address."""
     started: Future[tuple[int, Callable[[], object]]] = Future()
+    app = application(root, lambda *_: "")
 
     async def serve() -> None:
-        runner = web.AppRunner(application(root), shutdown_timeout=0.1)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
