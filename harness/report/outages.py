@@ -131,7 +131,8 @@ def _end(
     ]
     if elected:
         change = elected[-1]
-        return "other leaders", f"broker-{change.leader} led, in epoch {change.leader_epoch}"
+        epoch = "" if change.leader_epoch is None else f", in epoch {change.leader_epoch}"
+        return "other leaders", f"broker-{change.leader} led{epoch}"
     healed = [span for span in faults if span.end is not None and one.start < span.end <= one.end]
     if healed:
         words = f"the heal of {max(healed, key=lambda span: span.end or 0).label}"
