@@ -158,8 +158,10 @@ OBSERVED = {
     "two-leaders",
     "stale-leader-ack",
     "acked-below-min-isr",
+    "deleted-too-early",
 }
-"""What it takes an observed timeline to find: see test_timeline_properties."""
+"""What it takes an observed timeline to find: see test_timeline_properties; or observed starts of
+the log: see test_retention_properties."""
 
 PLANTS = (
     lose_rewritten,
