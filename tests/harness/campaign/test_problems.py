@@ -210,10 +210,6 @@ WRONG = {
             "6:27: cells.topic.segment.bytes[0]: a whole number from 14 to 2,147,483,647, not 1",
             "6:37: cells.topic.segmnt.ms: unknown topic property; did you mean segment.ms?",
             "6:51: cells.topic.acks: belongs to cells.acks",
-            (
-                "6:74: cells.topic.retention.ms: retention deletes records, which would be "
-                "reported as lost: -1, or at least 86,400,000"
-            ),
             "7:25: cells.producer.linger.ms: Invalid value for configuration property "
             '"queue.buffering.max.ms"',
             "7:31: cells.producer.acks: belongs to cells.acks",
