@@ -62,7 +62,7 @@ def anomalies(page: str) -> dict[str, str]:
     return found | {name: done for done, names in lists for name in names.split(", ")}
 
 
-ABSENT = "looked for and not found"
+ABSENT = "not found in the cells that promise its absence"
 INCOMPLETE = "not looked for: the evidence is incomplete"
 NOT_CHECKED = "not looked for: not every cell that may have it was checked"
 NOT_CONCERNED = "not looked for: no cell of the campaign can have it"
