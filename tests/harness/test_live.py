@@ -114,7 +114,7 @@ def test_events_show_an_open_fault_and_a_closed_browser_does_not_disturb_the_run
     run, held, thread = going_on
 
     async def watch() -> tuple[Event, Event, str]:
-        async with TestClient(TestServer(application(results.parent))) as browser:
+        async with TestClient(TestServer(application(results.parent, lambda *_: ""))) as browser:
             listed = await (await browser.get("/small/")).text()
             assert 'href="live"' in listed
             first = await browser.get("/small/live-events")
@@ -149,7 +149,7 @@ def test_events_end_with_the_run_and_say_whether_there_is_a_report(
         (results / "verdict.json").write_text('{"verdict": "pass"}')
 
     async def last() -> tuple[Event, bytes]:
-        async with TestClient(TestServer(application(results.parent))) as browser:
+        async with TestClient(TestServer(application(results.parent, lambda *_: ""))) as browser:
             assert 'href="live"' not in await (await browser.get("/small/")).text()
             stream = await browser.get("/small/live-events")
             return await _event(stream), await asyncio.wait_for(stream.content.read(), PATIENCE_S)
@@ -161,7 +161,7 @@ def test_events_end_with_the_run_and_say_whether_there_is_a_report(
 
 def test_live_page_exists_for_results_alone(results: Path) -> None:
     async def statuses() -> list[int]:
-        async with TestClient(TestServer(application(results.parent))) as browser:
+        async with TestClient(TestServer(application(results.parent, lambda *_: ""))) as browser:
             paths = ("/live", "/live-events", "/small/runs/live", "/other/live", "/small/live")
             return [(await browser.get(path)).status for path in paths]
 

@@ -331,7 +331,9 @@ def counts_agree(result: CampaignResult, found: Outputs) -> None:
     """Check that a count unknown in one output is a number in none."""
     section = found.page.partition("<h2>All anomalies</h2>")[2].partition("</section>")[0]
     listed = dict(re.findall(r'<tr><td>(.*?)</td><td class="n">(.*?)</td></tr>', section))
-    absent = re.search(r"<dt>not found in the cells that promise its absence</dt><dd>(.*?)</dd>", section)
+    absent = re.search(
+        r"<dt>not found in the cells that promise its absence</dt><dd>(.*?)</dd>", section
+    )
     for name, count in found.document.anomalies.items():
         assert listed.get(name) == (str(count) if count else None)
         assert (name in absent[1].split(", ") if absent else False) == (count == 0)
