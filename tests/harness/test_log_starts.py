@@ -44,7 +44,9 @@ def test_log_start_is_recorded_until_retention_is_held_for_the_final_read(tmp_pa
         fill(cluster)
         until("a later start is seen", lambda: sees(1))
         host, port = cluster.bootstrap.split(",")[0].split(":")
-        broker = SimpleNamespace(node=SimpleNamespace(address=host), port=int(port))
+        broker = SimpleNamespace(
+            name="broker-1", node=SimpleNamespace(address=host), port=int(port)
+        )
         admin = KafkaAdmin(lambda: [broker], lambda _: {})
         assert hold(starts, admin, Deadline.after(SystemClock(), 2.0)) == {}
 

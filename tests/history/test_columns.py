@@ -79,7 +79,7 @@ def as_block(rows: list[tuple]) -> dict[str, object]:
             made[name] = list(values)
         else:
             nulls = [value is None for value in values]
-            kind = np.int32 if name == "partition" else np.int64
+            kind = np.int32 if name in ("partition", "key") else np.int64
             numbers = np.array([value or 0 for value in values], kind)
             made[name] = np.ma.masked_array(numbers, nulls) if any(nulls) else numbers
     return made

@@ -317,7 +317,7 @@ def _no_common_quorum(before: Release, after: Release) -> str:
 def _upgrade(before: KafkaBuild, after: KafkaBuild) -> KafkaUpgrade:
     if (reason := _no_upgrade(before.release, after.release)) is not None:
         raise ValueError(reason)
-    quorums = tuple(one for one in before.quorums if one in after.quorums)
+    quorums = tuple(one for one in before.quorums if one in after.quorums and not one.dynamic)
     if not quorums:
         raise ValueError(_no_common_quorum(before.release, after.release))
     return KafkaUpgrade(
