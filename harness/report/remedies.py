@@ -106,13 +106,15 @@ _SEVERAL_SESSIONS = Remedy(
 
 def _defect(rule: str, source: str) -> Remedy:
     """Return the remedy of what no setting permits."""
-    return Remedy(f"No setting. {rule} Try another release, or report it.", source)
+    return Remedy(
+        f"No setting: this is a defect. {rule} Try another release, or report it.", source
+    )
 
 
 REMEDIES: Mapping[str, Sequence[Remedy]] = {
     CauseKind.DEPOSED_LEADER: (
         _WAIT,
-        _defect("A deposed leader cannot complete a write with acks=all.", "KIP-101, KIP-497"),
+        _defect("A deposed leader must not complete a write with acks=all.", "KIP-101, KIP-497"),
     ),
     CauseKind.UNCLEAN_ELECTION: (
         Remedy(
@@ -127,26 +129,26 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
             _ordered,
         ),
         _defect(
-            "With unclean.leader.election.enable=false only replicas of the ISR are elected.",
+            "With unclean.leader.election.enable=false only replicas of the ISR may be elected.",
             "topic unclean.leader.election.enable",
         ),
     ),
     CauseKind.LOST_FROM_DISK: (_WAIT, _TWO, _DISKS),
     CauseKind.TRUNCATED_BEFORE_LEADING: (
         _WAIT,
-        _defect("A follower truncates no committed records.", "KIP-101, KIP-279"),
+        _defect("A follower must not truncate committed records.", "KIP-101, KIP-279"),
     ),
     CauseKind.ISR_EXPANDED_TOO_EARLY: (
         _WAIT,
         _defect(
-            "A replica joins the ISR only with everything before the leader's epoch. Kafka does "
-            "so from 2.0.1 on.",
+            "A replica may join the ISR only with everything before the leader's epoch, as in "
+            "Kafka from 2.0.1 on.",
             "KAFKA-7128",
         ),
     ),
     CauseKind.NOT_REPLICATED: (
         _WAIT,
-        _defect("With acks=all an ack waits for every replica of the ISR.", "producer acks"),
+        _defect("With acks=all an ack must wait for every replica of the ISR.", "producer acks"),
     ),
     CauseKind.UNANSWERED: (
         Remedy(
@@ -174,17 +176,17 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
     CauseKind.NEW_SESSION: (_SEVERAL_SESSIONS,),
     CauseKind.RENUMBERED: (
         _defect(
-            "A client keeps the sequence numbers of a batch that it sends again: try another "
-            "client library.",
+            "A client must keep the sequence numbers of a batch that it sends again: try "
+            "another client library.",
             "KIP-98",
         ),
     ),
     CauseKind.FORGOTTEN: (_TWO, _DISKS),
     CauseKind.NOT_TRUNCATED: (
-        _defect("A follower truncates its log to the leader's epochs.", "KIP-101, KIP-279"),
+        _defect("A follower must truncate its log to the leader's epochs.", "KIP-101, KIP-279"),
     ),
     CauseKind.REFILLED: (_TWO, _DISKS),
-    CauseKind.TWO_LEADERS: (_defect("A leader epoch has one leader.", "KIP-101"),),
+    CauseKind.TWO_LEADERS: (_defect("A leader epoch must have one leader.", "KIP-101"),),
     CauseKind.DAMAGED: (
         Remedy(
             "No setting. Delete the damaged log of that replica while another one in the ISR has "
@@ -193,7 +195,7 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
         ),
     ),
     CauseKind.NOT_FETCHED: (
-        _defect("A follower fetches what it lacks before it joins the ISR.", "KIP-101"),
+        _defect("A follower must fetch what it lacks before it joins the ISR.", "KIP-101"),
     ),
     CauseKind.UNEXPLAINED: (),
     CauseKind.UNKNOWN: (),

@@ -50,7 +50,7 @@ def test_remedy_of_a_broken_promise_names_no_setting() -> None:
         CauseKind.TRUNCATED_BEFORE_LEADING,
         CauseKind.TWO_LEADERS,
     ):
-        assert remedy(kind, ALL, ["kill#1"]).startswith("No setting. "), kind
+        assert remedy(kind, ALL, ["kill#1"]).startswith("No setting: this is a defect. "), kind
 
 
 def test_remedy_of_an_ordered_unclean_election_is_not_to_order_it() -> None:
