@@ -233,7 +233,7 @@ def _mend(server: Server) -> None:
 E = TypeVar("E", bound=OnDisk)
 
 _LASTING_S = 0.5
-"""How long the write takes that shows a slow disk, in seconds; half of it is enough."""
+"""The duration of the write that shows a slow disk, in seconds. Half of it is enough proof."""
 
 
 def observe_power_loss(injection: Injection) -> Look:

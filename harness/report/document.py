@@ -241,8 +241,8 @@ class LeadingCauseDocument(DocumentPart):
     kinds: tuple[str, ...]
     """The kinds of its root causes, as in `causes`; empty without a root cause."""
     remedies: tuple[str, ...] = ()
-    """What prevents it, by Kafka's documentation: a setting, or that there is none. Several if the
-    settings of its cells differ; empty if the root cause is not known."""
+    """The advice of Kafka's documentation against it: a setting, or that there is none. There are
+    several if the settings of its cells differ, and none if the root cause is not known."""
     example: str = ""
     """Without a root cause: the meaning of the anomaly, and what was seen first. Else empty."""
 
@@ -308,8 +308,8 @@ class VerdictDocument(DocumentPart):
     """The causes of lost, duplicated and vanished records and of differing replicas: first those
     that break a guarantee, then the unexplained ones, and last those that the settings permit."""
     cause_groups: tuple[CauseGroupDocument, ...] = ()
-    """The same causes, grouped by anomaly, kind and faults. A group stands where its first cause
-    does."""
+    """The same causes, grouped by anomaly, kind and faults. Groups are in the order of
+    their first causes."""
     leading_causes: tuple[LeadingCauseDocument, ...] = ()
     """At most five causes of the verdict, the most important first. There are none if every cell
     came out as it should."""

@@ -63,8 +63,9 @@ class LeadingCause:
         faults: The faults that are involved.
         guarantees: The guarantees that it broke.
         causes: The root causes of its records.
-        remedies: What prevents it, by Kafka's documentation: one advice, or several if the settings
-            of its cells differ in what matters. Empty if the root cause is not known.
+        remedies: The advice of Kafka's documentation against it: a setting, or that there is none.
+            There are several if the settings of its cells differ, and none if the root cause is not
+            known.
         example: If there is no root cause: the meaning of the anomaly, and what was seen in its
             first row. Else empty.
     """
@@ -291,13 +292,13 @@ def _of_guarantee(
         records=count,
         faults=faults,
         guarantees=(one.name,),
-        example=_example(one.anomaly, first) if first else "",
+        example=_example(one.anomaly or "", first) if first else "",
     )
 
 
-def _example(anomaly: str | None, row: Row) -> str:
+def _example(anomaly: str, row: Row) -> str:
     """Return what an anomaly means, and what was seen in a row of it."""
-    meaning = f"{name}: {CATALOGUE[name].summary}. " if (name := anomaly or "") in CATALOGUE else ""
+    meaning = f"{anomaly}: {CATALOGUE[anomaly].summary}. " if anomaly in CATALOGUE else ""
     when = "" if row.get("time") is None else f", at {clock(row['time'])} (UTC)"
     known = row.get("topic") is not None and row.get("partition") is not None
     where = f" in {row['topic']}-{row['partition']}" if known else ""

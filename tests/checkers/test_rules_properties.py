@@ -160,8 +160,8 @@ OBSERVED = {
     "acked-below-min-isr",
     "deleted-too-early",
 }
-"""What it takes an observed timeline to find: see test_timeline_properties; or observed starts of
-the log: see test_retention_properties."""
+"""The anomalies that only an observed timeline shows (test_timeline_properties), or observed starts
+of the log (test_retention_properties)."""
 
 PLANTS = (
     lose_rewritten,

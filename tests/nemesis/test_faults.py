@@ -296,7 +296,7 @@ AIMED_AT = {
 
 
 ONLY = {**{one.name: "all" for one in ROLLS}, REMOVE_VOTER.name: "zookeeper-1"}
-"""What a fault takes that does not take all servers."""
+"""The target of each fault that cannot have all servers as its target."""
 
 
 @pytest.mark.parametrize("name", sorted(n for n, f in FAULTS.items() if f.aim is not Aim.LINKS))

@@ -125,7 +125,7 @@ class ExternalSpec(Section):
         ],
         HandSpec,
     ] = {}
-    """How to stop and start each broker, by `broker-` and `broker.id`. Name all or none; without
+    """How to stop and start each broker, by `broker-` and `broker.id`: all brokers or none. Without
     them, faults on processes are refused."""
 
 

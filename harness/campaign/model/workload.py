@@ -47,7 +47,7 @@ class GroupSpec(Section):
     """Further properties of its members, such as `session.timeout.ms`, or `group.protocol:
     consumer` (KIP-848)."""
     replacement: Mapping[str, Scalar] | None = None
-    """Those of members that replace crashed ones (`comes_back`). Default: `consumer`."""
+    """Properties of members that replace crashed ones (`comes_back`). Default: `consumer`."""
 
     @property
     def group(self) -> Group:

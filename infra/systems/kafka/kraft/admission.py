@@ -39,7 +39,7 @@ _GRANTED: Mapping[ResourceType, Sequence[AclOperation]] = {
     ResourceType.GROUP: (AclOperation.READ, AclOperation.DESCRIBE),
     ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
 }
-"""What the clients of a run may do, with any topic, group and transactional id."""
+"""The operations that clients of a run may do on any topic, group and transactional id."""
 _ADMITTED_S = 60.0
 _ANSWER_S = 10.0
 _ROUNDS = 4096
