@@ -81,7 +81,8 @@ class PlannedCell(_Planned):
             guarantee must hold. An older manifest has one verdict, or null.
         thresholds: The limits that the campaign sets on its figures.
         checkers: The checkers of plug-ins that apply to it, each with its plug-in and version.
-        record_bytes: The size of the largest value of a record. None in an older manifest.
+        record_bytes, record_bytes_min: The sizes of the largest and of the smallest value of a
+            record. None in an older manifest.
     """
 
     cell: Cell
@@ -92,6 +93,14 @@ class PlannedCell(_Planned):
     thresholds: tuple[PlannedThreshold, ...] = ()
     checkers: Mapping[str, str] = {}
     record_bytes: int | None = None
+    record_bytes_min: int | None = None
+
+    @property
+    def value_bytes(self) -> tuple[int, int] | None:
+        """The sizes of the smallest and of the largest value, or None if unknown."""
+        if self.record_bytes is None or self.record_bytes_min is None:
+            return None
+        return self.record_bytes_min, self.record_bytes
 
     @field_validator("expect", mode="before")
     @classmethod

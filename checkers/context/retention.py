@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ackproof.checkers.arrays import Array
+from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.context.faults import FOREVER, Partition
 from ackproof.history.cell import Cell, as_text
 
@@ -26,9 +26,14 @@ CLOCK_SLACK_NS = 1_000_000_000
 """The difference between the clocks of brokers and of the harness that is allowed for. A deletion
 that is too early by less is not found."""
 
-_OVERHEAD_BYTES = 128
-"""The most bytes that the log has for a record beside its value: a batch of one record, a short key
-and a header."""
+_OVERHEAD_BYTES = (7, 128)
+"""The fewest and the most bytes that the log has for a record beside its value: its own fields in a
+large batch; or those of a batch of one record, a short key and a header."""
+
+_SIZE_SLACK = 0.1
+"""The share of ``retention.bytes`` that is allowed for, since the size of a batch is not known. A
+deletion that is too early by less is not found."""
+
 _CLOSE_NS = 5_000_000_000
 _MS = 1_000_000
 
@@ -111,7 +116,7 @@ class RetentionEvidence:
         policy: The limits of the topic.
         starts: The observed starts of its log.
         read_over: The time by which the final read had found its log start; FOREVER if unknown.
-        record_bytes: The size of the largest value of a record, or None if unknown.
+        value_bytes: The sizes of the smallest and of the largest value, or None if unknown.
         clock_bound_ns: The clock bound of the clients that sent to the partition, or None if
             unknown.
         clocks_changed: Whether a fault may have changed a clock, so that ages are unknown.
@@ -120,7 +125,7 @@ class RetentionEvidence:
     policy: RetentionPolicy
     starts: ObservedStarts = ObservedStarts()
     read_over: int = FOREVER
-    record_bytes: int | None = None
+    value_bytes: tuple[int, int] | None = None
     clock_bound_ns: int | None = None
     clocks_changed: bool = False
 
@@ -128,6 +133,15 @@ class RetentionEvidence:
     def ages_known(self) -> bool:
         """Whether the ages of records can be bounded."""
         return self.clock_bound_ns is not None and not self.clocks_changed
+
+    @property
+    def record_bytes(self) -> tuple[int, int] | None:
+        """The fewest and the most bytes of a record in the log, or None if that is unknown.
+        Compressed records may be smaller than any value."""
+        if self.value_bytes is None:
+            return None
+        least, most = map(sum, zip(self.value_bytes, _OVERHEAD_BYTES, strict=True))
+        return 0 if self.policy.compressed else least, most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +153,7 @@ class Deletions:
         undetermined: Whether it may have been deleted too early.
         kept_until: The last time at which it is known to have been there.
         removed_by: The time by which it was deleted.
-        bytes_behind: The most bytes that followed it at that time, or -1 if unknown.
+        bytes_behind: The most bytes that may have followed it at that time.
     """
 
     early: Array
@@ -151,23 +165,47 @@ class Deletions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """The growth of a log: times of sends in ascending order, and the offset behind the highest
-    record that was sent until each of these times."""
+    """The growth of a log, by times in ascending order.
+
+    Attributes:
+        asked: The times of the sends.
+        most: The highest possible log end offset when each of them was made.
+        answered: The times of the acks.
+        least: The lowest possible log end offset when each of them had come.
+    """
 
     asked: Array
-    ends: Array
+    most: Array
+    answered: Array
+    least: Array
 
     @classmethod
-    def of(cls, asked: Array, offsets: Array) -> "Growth":
-        """Return the growth that follows from the time of the send and the offset of each
-        record."""
-        order = np.argsort(asked, kind="stable")
-        return cls(asked=asked[order], ends=np.maximum.accumulate(offsets[order] + 1))
+    def of(cls, asked: Array, answered: Array, offsets: Array) -> "Growth":
+        """Return the growth that follows from the time of each send, the time of its ack and its
+        offset, the latter two NONE if they are unknown. A record with an unknown offset may have
+        been appended, and deleted since."""
+        sent, acked = np.argsort(asked, kind="stable"), np.flatnonzero(answered != NONE)
+        acked = acked[np.argsort(answered[acked], kind="stable")]
+        ends = np.where(offsets == NONE, 0, offsets + 1)
+        unplaced = np.cumsum(offsets[sent] == NONE)
+        return cls(
+            asked=asked[sent],
+            most=_running_maximum(ends[sent]) + unplaced,
+            answered=answered[acked],
+            least=_running_maximum(ends[acked]),
+        )
 
-    def at(self, times: Array) -> Array:
-        """Return the log end offset at each of these times, or one above it."""
-        places = np.searchsorted(self.asked, times, side="right")
-        return np.append(0, self.ends)[places]
+    def bounds(self, times: Array) -> tuple[Array, Array]:
+        """Return the lowest and the highest possible log end offset at each of these times."""
+        return (
+            np.append(0, self.least)[np.searchsorted(self.answered, times, side="right")],
+            np.append(0, self.most)[np.searchsorted(self.asked, times, side="right")],
+        )
+
+
+def _running_maximum(ends: Array) -> Array:
+    running: Array = np.maximum.accumulate(ends)
+    return running
 
 
 def deletions(
@@ -184,19 +222,20 @@ def deletions(
     kept_until, removed_by = _between(evidence, offsets, answered)
     close = removed_by - kept_until <= evidence.policy.close_ns
     by_age, for_age = _by_age(evidence, asked, answered, kept_until, removed_by)
-    behind, behind_before = (growth.at(at) - offsets - 1 for at in (removed_by, kept_until))
-    by_size, for_size = _by_size(evidence, behind, behind_before)
+    deep, _ = _bytes_behind(evidence, offsets, growth, kept_until)
+    least, most = _bytes_behind(evidence, offsets, growth, removed_by)
     right = by_age & (for_age | close & evidence.ages_known)
-    if evidence.record_bytes is not None and not evidence.policy.compressed:
-        right |= by_size & (for_size | close)
+    by_size = np.zeros(len(offsets), dtype=bool)
+    if (size := evidence.policy.size) is not None:
+        by_size = most >= size
+        right |= by_size & ((deep >= size) | close & (least >= size * (1 - _SIZE_SLACK)))
     early = _with_those_above(~by_age & ~by_size, removed_by)
-    each = None if evidence.record_bytes is None else evidence.record_bytes + _OVERHEAD_BYTES
     return Deletions(
         early=early,
         undetermined=~early & ~right,
         kept_until=kept_until,
         removed_by=removed_by,
-        bytes_behind=np.full(len(offsets), -1) if each is None else behind * each,
+        bytes_behind=most,
     )
 
 
@@ -238,15 +277,14 @@ def _by_age(
     return removed_by - asked >= limit - slack, kept_until - answered >= limit + slack
 
 
-def _by_size(
-    evidence: RetentionEvidence, behind: Array, behind_before: Array
+def _bytes_behind(
+    evidence: RetentionEvidence, offsets: Array, growth: Growth, times: Array
 ) -> tuple[Array, Array]:
-    """Return whether enough bytes may have followed each record when it was deleted, and when it
-    was last known to be there. The numbers of records that followed it are given."""
-    if evidence.policy.size is None:
-        never = np.zeros(len(behind), dtype=bool)
-        return never, never
+    """Return the fewest and the most bytes that followed each record at its time."""
     if evidence.record_bytes is None:
-        return np.ones(len(behind), dtype=bool), np.zeros(len(behind), dtype=bool)
-    each = evidence.record_bytes + _OVERHEAD_BYTES
-    return behind * each >= evidence.policy.size, behind_before * each >= evidence.policy.size
+        return np.zeros(len(offsets), dtype=np.int64), np.full(len(offsets), FOREVER)
+    each, ends = evidence.record_bytes, growth.bounds(times)
+    least, most = (
+        np.maximum(end - offsets - 1, 0) * size for end, size in zip(ends, each, strict=True)
+    )
+    return least, most

@@ -232,7 +232,7 @@ def _retention(
         policy=policy,
         starts=run.log_starts.get(partition, ObservedStarts()),
         read_over=FOREVER if run.read_over is None else within_int64(run.read_over),
-        record_bytes=planned.record_bytes,
+        value_bytes=planned.value_bytes,
         clock_bound_ns=run.clock_bound_ns(partition),
         clocks_changed=any(
             fault.begun and fault.name in CLOCKS for fault in (*run.faults, *run.unrecorded)

@@ -423,13 +423,13 @@ class PartitionHistory:
             return None
         place = np.append(self.log_offset, NONE)[self.first]
         place = np.where(place == NONE, self.acked_offset, place)
-        known = (self.asked != NONE) & (place != NONE)
+        sent, acked = self.asked != NONE, np.where(self.acked_offset == NONE, NONE, self.answered)
         return deletions(
             self.retention,
             self.acked_offset[self.expired],
             self.asked[self.expired],
             self.answered[self.expired],
-            Growth.of(self.asked[known], place[known]),
+            Growth.of(self.asked[sent], acked[sent], place[sent]),
         )
 
     @property

@@ -101,7 +101,7 @@ def judged(evidence: RetentionEvidence, asked: list[int]) -> list[str]:
     """Return the judgement of records with offsets from 0, acked as they were sent."""
     sent = np.array(asked) * SECOND
     offsets = np.arange(len(asked))
-    found = deletions(evidence, offsets, sent, sent, Growth.of(sent, offsets))
+    found = deletions(evidence, offsets, sent, sent, Growth.of(sent, sent, offsets))
     words = np.where(found.early, "early", np.where(found.undetermined, "undetermined", "right"))
     return list(words)
 
@@ -113,7 +113,7 @@ def evidence(policy: RetentionPolicy, gone: int, **changes: object) -> Retention
         answered=((gone - 1) * SECOND, gone * SECOND),
         offsets=(0, 9),
     )
-    known = {"starts": starts, "record_bytes": 872, "clock_bound_ns": 0}
+    known = {"starts": starts, "value_bytes": (920, 920), "clock_bound_ns": 0}
     return RetentionEvidence(policy=policy, **{**known, **changes})
 
 
@@ -133,8 +133,9 @@ def test_age_by_an_unknown_clock_is_undetermined(changes) -> None:
 @pytest.mark.parametrize(
     ("policy", "changes"),
     [
-        (BY_SIZE, {"record_bytes": None}),
+        (BY_SIZE, {"value_bytes": None}),
         (RetentionPolicy(size=2_000, compressed=True), {}),
+        (RetentionPolicy(size=600), {"value_bytes": (100, 100)}),
     ],
 )
 def test_deletion_by_an_unknown_size_is_undetermined(policy, changes) -> None:

@@ -31,7 +31,7 @@ class Log:
     """A log as a broker keeps it.
 
     Attributes:
-        sent: The time of the send of each record, by offset. Its ack comes 20 ms later.
+        sent: The time of the send of each record, by offset. It is appended and acked 20 ms later.
         segments: The first offset of each segment.
         looks: The times at which the broker looks for segments to delete.
         asked: The times at which the harness asks for the start. Answers take 10 ms.
@@ -49,7 +49,7 @@ class Log:
         """Return the start of the log after each look."""
         found, start = [], 0
         for number, now in enumerate(self.looks):
-            written = sum(time < now for time in self.sent)
+            written = sum(time + 20 * MS < now for time in self.sent)
             forced = number == self.forced
             while (end := self._end(start, written)) > start and (
                 self._goes(start, end, written, now) or forced
@@ -89,7 +89,11 @@ class Log:
             offsets=tuple(map(self.seen_at, self.asked)),
         )
         evidence = RetentionEvidence(
-            policy=self.policy, starts=looked, read_over=over, record_bytes=VALUE, clock_bound_ns=MS
+            policy=self.policy,
+            starts=looked,
+            read_over=over,
+            value_bytes=(VALUE, VALUE),
+            clock_bound_ns=MS,
         )
         return replace(indexed(made), retention=evidence)
 

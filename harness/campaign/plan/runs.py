@@ -148,6 +148,7 @@ def _run(
                 transactional=campaign.workload.is_transactional,
                 acked_min=campaign.evidence.acked_min,
                 record_bytes=campaign.workload.record_bytes[1],
+                record_bytes_min=campaign.workload.record_bytes[0],
                 expect=expected(campaign.expect, {**swept, **cell.settings}),
                 thresholds=planned_thresholds(campaign.expect, {**swept, **cell.settings}),
             )
