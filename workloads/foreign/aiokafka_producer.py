@@ -7,6 +7,9 @@ task has not handed to the library yet waits in order.
 
 import asyncio
 import logging
+import os
+import re
+import ssl
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -55,6 +58,11 @@ _PARAMETERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "delivery.timeout.ms": ("request_timeout_ms", int),
 }
 """aiokafka's names of Kafka's properties, and how it writes their values."""
+_SECURING = ("security.protocol", "sasl.", "ssl.")
+"""The beginnings of the names of properties that secure the connection."""
+_CREDENTIALS = re.compile(r'(username|password)="((?:[^"\\]|\\.)*)"')
+"""What a line of JAAS says of the user."""
+_PEM_BLOCK = re.compile(r"(-----BEGIN [^-]+-----) (.*?) (-----END [^-]+-----)")
 _OF_NO_CONCERN = ("max.in.flight.requests.per.connection",)
 """The properties without effect: aiokafka never has more than one batch of a partition under way
 (``Sender``: muted partitions)."""
@@ -70,6 +78,7 @@ class AiokafkaProgram:
     def __init__(self) -> None:
         self._topic = ""
         self._parameters: dict[str, Any] = {}
+        self._security: dict[str, str] = {}
         self._producer: AIOKafkaProducer | None = None
         self._queues: dict[int, asyncio.Queue[Send]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -115,11 +124,17 @@ class AiokafkaProgram:
         if name in _PARAMETERS:
             parameter, parse = _PARAMETERS[name]
             self._parameters[parameter] = parse(value)
+        elif name.startswith(_SECURING):
+            self._security[name] = value
         elif name not in _OF_NO_CONCERN:
             raise InvalidOrder(f"aiokafka has nothing for the property {name}")
 
     async def _open(self) -> None:
-        producer = AIOKafkaProducer(**self._parameters)
+        try:
+            secured = security_parameters(self._security)
+        except (ssl.SSLError, ValueError) as error:
+            raise InvalidOrder(f"{type(error).__name__}: {error}") from None
+        producer = AIOKafkaProducer(**self._parameters, **secured)
         try:
             await producer.start()
             await producer.partitions_for(self._topic)
@@ -191,6 +206,44 @@ class AiokafkaProgram:
         said, self._saying = b"".join(self._saying), []
         sys.stdout.buffer.write(said)
         sys.stdout.buffer.flush()
+
+
+def security_parameters(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return aiokafka's parameters for Kafka's properties of a secured connection.
+
+    Raises ssl.SSLError for a certificate or key that cannot be used.
+    """
+    parameters: dict[str, Any] = {}
+    if (protocol := properties.get("security.protocol")) is not None:
+        parameters["security_protocol"] = protocol
+    if (mechanism := properties.get("sasl.mechanism")) is not None:
+        login = dict(_CREDENTIALS.findall(properties["sasl.jaas.config"]))
+        parameters["sasl_mechanism"] = mechanism
+        for name in ("username", "password"):
+            parameters[f"sasl_plain_{name}"] = re.sub(r"\\(.)", r"\1", login[name])
+    if protocol is not None and protocol.endswith("SSL"):
+        parameters["ssl_context"] = _context(properties)
+    return parameters
+
+
+def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    trusted = properties.get("ssl.truststore.certificates")
+    context = ssl.create_default_context(cadata=None if trusted is None else _lines(trusted))
+    if properties.get("ssl.endpoint.identification.algorithm") == "":
+        context.check_hostname = False
+    if (chain := properties.get("ssl.keystore.certificate.chain")) is not None:
+        # OpenSSL takes them only from a file, which here exists in memory alone.
+        with os.fdopen(os.memfd_create("certificate"), "w") as file:
+            file.write(_lines(properties.get("ssl.keystore.key", "")) + _lines(chain))
+            file.flush()
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    return context
+
+
+def _lines(text: str) -> str:
+    """Return PEM blocks with their line breaks, for which a property has spaces."""
+    blocks = _PEM_BLOCK.findall(text)
+    return "".join(f"{begin}\n{body.replace(' ', chr(10))}\n{end}\n" for begin, body, end in blocks)
 
 
 def _one_line(text: str) -> str:

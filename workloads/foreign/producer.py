@@ -162,7 +162,7 @@ def _greeting(spec: ForeignProducerSpec) -> bytes:
         "acks": spec.acks,
         **producer_properties(spec.library, spec.producer_config),
     }
-    return greeting(spec.topic, properties)
+    return greeting(spec.topic, properties, spec.library)
 
 
 def run(specification: Path, stopping: Callable[[], bool]) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ackproof.workloads.configuration import CONNECTION, connection_of_environment
 from ackproof.workloads.foreign.protocol import (
     LINE_BYTES_MAX,
     VERSION,
@@ -31,6 +32,7 @@ from ackproof.workloads.foreign.protocol import (
     decode_saying,
     encode_command,
 )
+from ackproof.workloads.foreign.security import program_security
 from ackproof.workloads.process import ClientFailed
 from ackproof.workloads.spec import SpecificationError
 
@@ -50,13 +52,16 @@ class ProgramFailed(ClientFailed):
     impossible."""
 
 
-def greeting(topic: str, properties: Mapping[str, str]) -> bytes:
-    """Return the first lines for a program: where its records go, and its producer's properties.
+def greeting(topic: str, properties: Mapping[str, str], client: str = "") -> bytes:
+    """Return the first lines for a program: where its records go, its producer's properties, and
+    those of its connection, which the environment of this process holds for ``client``.
 
-    Raise SpecificationError for what the protocol cannot say.
+    Raise SpecificationError for what the protocol cannot say, or the program cannot be given, and
+    OSError for a file that cannot be read.
     """
-    sent = (Property(name, value) for name, value in properties.items())
     try:
+        secured = program_security(client, connection_of_environment())
+        sent = (Property(name, value) for name, value in {**properties, **secured}.items())
         commands: Sequence[Command] = (Protocol(VERSION), Topic(topic), *sent, Open())
         return b"".join(encode_command(command) for command in commands)
     except ValueError as error:
@@ -81,6 +86,7 @@ class RunningProgram:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
+                env={name: value for name, value in os.environ.items() if name != CONNECTION},
                 # An interrupt, by a terminal's Ctrl-C, is meant for us, and we ask the program to
                 # end.
                 start_new_session=True,

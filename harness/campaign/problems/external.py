@@ -25,6 +25,7 @@ from ackproof.infra.systems.external.description import Action
 from ackproof.infra.systems.product import EXTERNAL
 from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.workloads.configuration import connection_properties
+from ackproof.workloads.foreign.security import untranslated
 
 _WHERE = "cluster.external"
 IN_FORCE = (
@@ -82,11 +83,9 @@ def external_problems(draft: Draft) -> Iterator[Problem]:
     if draft.cluster is None or (spec := draft.cluster.external) is None:
         return
     for client in () if draft.cells is None else clients_of(draft.cells):
-        if client != LIBRDKAFKA:
-            reason = (
-                f"{client} cannot receive connection settings of an external cluster; "
-                f"use {LIBRDKAFKA}"
-            )
+        lacking = untranslated(client, spec.client, spec.secrets)
+        if client != LIBRDKAFKA and lacking is not None:
+            reason = f"of {_WHERE}.client, {client} cannot receive {lacking}; {LIBRDKAFKA} can"
             yield Problem(field="cells.client", reason=reason)
     for name in draft.cells.producer if draft.cells else ():
         if connection_properties({name: ""}):

@@ -15,6 +15,7 @@ from ackproof.history.cell import LIBRDKAFKA
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems import parse, product
 from ackproof.infra.systems.product import MetadataQuorum
+from ackproof.infra.systems.security import OAUTHBEARER
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
 from ackproof.nemesis.certificates import CERTIFICATES
@@ -112,7 +113,7 @@ def security_problems(draft: Draft) -> Iterator[Problem]:
             yield Problem(field=_WHERE, reason=reason)
             return
         yield from _secured_properties(cluster)
-        yield from _secured_clients(draft)
+        yield from _secured_clients(draft, asked.mechanism)
     if product.is_external(cluster.system):
         return  # these faults are refused as all that it lacks
     for index, entry in enumerate(draft.faults or ()):
@@ -131,10 +132,10 @@ def _unoffered(fault: str, security: SecuritySpec | None) -> str | None:
     return None
 
 
-def _secured_clients(draft: Draft) -> Iterator[Problem]:
+def _secured_clients(draft: Draft, mechanism: str | None) -> Iterator[Problem]:
     for client in () if draft.cells is None else clients_of(draft.cells):
-        if client != LIBRDKAFKA:
-            reason = f"{client} receives no certificates and logins of a run; use {LIBRDKAFKA}"
+        if client != LIBRDKAFKA and mechanism == OAUTHBEARER:
+            reason = f"{client} receives no tokens of a run; use {LIBRDKAFKA}"
             yield Problem(field="cells.client", reason=reason)
     for name in draft.cells.producer if draft.cells else ():
         if connection_properties({name: ""}):

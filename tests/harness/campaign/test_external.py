@@ -105,7 +105,10 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
             {"cells": {"producer": {"sasl.password": "x"}}},
             "say under cluster.external.secrets where it is",
         ),
-        ({"cells": {"client": "java"}}, "java cannot receive connection settings"),
+        (
+            {"cells": {"client": "java"}, "client": {"ssl.keystore.location": "k.p12"}},
+            "of cluster.external.client, java cannot receive ssl.keystore.location; librdkafka can",
+        ),
         ({"cluster": {"backend": "local"}}, "its clients run on the backend here, not on local"),
         (
             {"cluster": {"properties": {"min.insync.replicas": 2}}},

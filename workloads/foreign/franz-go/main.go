@@ -7,11 +7,14 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +22,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const (
@@ -115,7 +120,15 @@ func (p *program) options() ([]kgo.Opt, error) {
 	if !idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}
+	secured, err := security(p.properties)
+	if err != nil {
+		return nil, err
+	}
+	options = append(options, secured...)
 	for name, value := range p.properties {
+		if securing(name) {
+			continue
+		}
 		option, err := option(name, value, idempotent)
 		if err != nil {
 			return nil, fmt.Errorf("property %s: %w", name, err)
@@ -162,6 +175,97 @@ func option(name, value string, idempotent bool) (kgo.Opt, error) {
 		return kgo.MaxProduceRequestsInflightPerBroker(number), nil
 	}
 	return nil, errors.New("franz-go has nothing for it")
+}
+
+func securing(name string) bool {
+	return name == "security.protocol" || strings.HasPrefix(name, "sasl.") ||
+		strings.HasPrefix(name, "ssl.")
+}
+
+// security is what franz-go calls Kafka's properties of a secured connection.
+func security(properties map[string]string) ([]kgo.Opt, error) {
+	var options []kgo.Opt
+	protocol := properties["security.protocol"]
+	if strings.HasSuffix(protocol, "SSL") {
+		config, err := tlsConfig(properties)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, kgo.DialTLSConfig(config))
+	}
+	if strings.HasPrefix(protocol, "SASL") {
+		user, password := credentials(properties["sasl.jaas.config"])
+		switch mechanism := properties["sasl.mechanism"]; mechanism {
+		case "PLAIN":
+			options = append(options, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+		case "SCRAM-SHA-256":
+			auth := scram.Auth{User: user, Pass: password}
+			options = append(options, kgo.SASL(auth.AsSha256Mechanism()))
+		case "SCRAM-SHA-512":
+			auth := scram.Auth{User: user, Pass: password}
+			options = append(options, kgo.SASL(auth.AsSha512Mechanism()))
+		default:
+			return nil, fmt.Errorf("no sasl.mechanism %q", mechanism)
+		}
+	}
+	return options, nil
+}
+
+var said = regexp.MustCompile(`(username|password)="((?:[^"\\]|\\.)*)"`)
+var escaped = regexp.MustCompile(`\\(.)`)
+
+// credentials are the user and the password in a line of JAAS.
+func credentials(jaas string) (user, password string) {
+	for _, found := range said.FindAllStringSubmatch(jaas, -1) {
+		value := escaped.ReplaceAllString(found[2], "$1")
+		if found[1] == "username" {
+			user = value
+		} else {
+			password = value
+		}
+	}
+	return user, password
+}
+
+func tlsConfig(properties map[string]string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if trusted, given := properties["ssl.truststore.certificates"]; given {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(lines(trusted)) {
+			return nil, errors.New("ssl.truststore.certificates: no certificate")
+		}
+	}
+	if chain, given := properties["ssl.keystore.certificate.chain"]; given {
+		own, err := tls.X509KeyPair(lines(chain), lines(properties["ssl.keystore.key"]))
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	if algorithm, given := properties["ssl.endpoint.identification.algorithm"]; given && algorithm == "" {
+		// Go leaves out the name only together with the chain, which is therefore verified here.
+		config.InsecureSkipVerify = true
+		config.VerifyConnection = func(state tls.ConnectionState) error {
+			options := x509.VerifyOptions{Roots: config.RootCAs, Intermediates: x509.NewCertPool()}
+			for _, one := range state.PeerCertificates[1:] {
+				options.Intermediates.AddCert(one)
+			}
+			_, err := state.PeerCertificates[0].Verify(options)
+			return err
+		}
+	}
+	return config, nil
+}
+
+var block = regexp.MustCompile(`(-----BEGIN [^-]+-----) (.*?) (-----END [^-]+-----)`)
+
+// lines are PEM blocks with their line breaks, for which a property has spaces.
+func lines(text string) []byte {
+	var found strings.Builder
+	for _, one := range block.FindAllStringSubmatch(text, -1) {
+		found.WriteString(one[1] + "\n" + strings.ReplaceAll(one[2], " ", "\n") + "\n" + one[3] + "\n")
+	}
+	return []byte(found.String())
 }
 
 func acks(value string) (kgo.Opt, error) {
