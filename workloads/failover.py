@@ -71,11 +71,17 @@ def grow(
     other. The caller checks the result.
     """
     end = time.monotonic() + deadline_s
-    admin = AdminClient({**connection, "bootstrap.servers": bootstrap_servers, **_QUIET})
+    with AdminClient({**connection, "bootstrap.servers": bootstrap_servers, **_QUIET}) as admin:
+        _grow(admin, topic, partitions, replicas, end)
+
+
+def _grow(admin: AdminClient, topic: str, partitions: int, replicas: int, end: float) -> None:
+    """Make the topic or its partitions until a time of the monotonic clock; see
+    :func:`grow`."""
     try:
         # This asks for all topics: asked for one that does not exist, brokers would make it with
         # their own defaults.
-        known = admin.list_topics(timeout=deadline_s).topics
+        known = admin.list_topics(timeout=max(0.0, end - time.monotonic())).topics
     except KafkaException as error:
         raise TopicNotCreated(error.args[0].str()) from error
     there = len(known[topic].partitions) if topic in known else 0
@@ -155,7 +161,8 @@ class FailoverClients:
     ) -> None:
         self._over.set()
         self._polling.join()
-        self._producer.purge()
+        with self._admin:  # which closes it
+            self._producer.purge()
 
     def leaders(self) -> Mapping[int, int]:
         """Return the leader of each partition, as the brokers' metadata name it now.

@@ -59,19 +59,20 @@ def create_topics(
         for name, value in connection_properties(producer_config(cell)).items()
     }
     quiet = {"log_level": 0}  # what matters is raised
-    admin = AdminClient({**connection, **security, **quiet, "bootstrap.servers": bootstrap_servers})
-    _await_controller(admin, deadline_s)
-    created: Mapping[str, Future[None]] = admin.create_topics(
-        [_new_topic(cell, kept) for cell in cells],
-        request_timeout=deadline_s,
-        operation_timeout=deadline_s,
-    )
+    connect = {**connection, **security, **quiet, "bootstrap.servers": bootstrap_servers}
     reasons = {}
-    for topic, future in created.items():
-        try:
-            future.result()
-        except KafkaException as error:
-            reasons[topic] = f"{error.args[0].name()}: {error.args[0].str()}"
+    with AdminClient(connect) as admin:
+        _await_controller(admin, deadline_s)
+        created: Mapping[str, Future[None]] = admin.create_topics(
+            [_new_topic(cell, kept) for cell in cells],
+            request_timeout=deadline_s,
+            operation_timeout=deadline_s,
+        )
+        for topic, future in created.items():
+            try:
+                future.result()
+            except KafkaException as error:
+                reasons[topic] = f"{error.args[0].name()}: {error.args[0].str()}"
     if reasons:
         raise TopicsRefused(reasons)
 

@@ -63,6 +63,9 @@ class LogStarts:
         self._connect = connect
         self._record = record
         self._client: AdminClient | None = None
+        self._former: list[AdminClient] = []
+        """Refused, and kept so that no thread of librdkafka frees them, which would end this
+        process (confluent-kafka 2.16)."""
         self._open: dict[Partition, _Question] = {}
         self._answered: dict[Partition, int] = {}
         self._last: dict[Partition, int] = dict.fromkeys(self._partitions, 0)
@@ -92,6 +95,11 @@ class LogStarts:
         self._open[partition] = _Question(client, asked, answer)
         answer.add_done_callback(partial(self._note, partition))
 
+    def _give_up(self, client: AdminClient) -> None:
+        if self._client is client:
+            self._client = None
+            self._former.append(client)
+
     def _note(self, partition: Partition, _: object) -> None:
         self._answered[partition] = time.time_ns()
 
@@ -101,7 +109,7 @@ class LogStarts:
         except KafkaException:
             offset = -1
         if offset < 0:  # also librdkafka's result (2.16) without an answer of the leader
-            self._client = None
+            self._give_up(question.client)
             return
         answered = self._answered.get(partition) or time.time_ns()
         self._record(*partition, question.asked, answered, offset)

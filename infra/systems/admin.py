@@ -101,8 +101,8 @@ class KafkaAdmin:
 
         def attempt(left_s: float) -> None:
             codes.append(KafkaError._TIMED_OUT)
-            client = self._client(left_s)
-            found = client.elect_leaders(_KINDS[election], [asked]).result()
+            with self._client(left_s) as client:
+                found = client.elect_leaders(_KINDS[election], [asked]).result()
             (error,) = found.values()
             codes[-1] = None if error is None else _kafka_error(error).code()
             if error is not None:
@@ -118,8 +118,8 @@ class KafkaAdmin:
         new = NewTopic(topic, len(assignment), replica_assignment=list(map(list, assignment)))
 
         def attempt(left_s: float) -> None:
-            client = self._client(left_s)
-            client.create_topics([new])[topic].result()
+            with self._client(left_s) as client:
+                client.create_topics([new])[topic].result()
 
         _ordered(attempt, within_s, done={KafkaError.TOPIC_ALREADY_EXISTS})
 
@@ -127,16 +127,16 @@ class KafkaAdmin:
         more = NewPartitions(topic, partitions)
 
         def attempt(left_s: float) -> None:
-            client = self._client(left_s)
-            client.create_partitions([more])[topic].result()
+            with self._client(left_s) as client:
+                client.create_partitions([more])[topic].result()
 
         # INVALID_PARTITIONS is Kafka's error when there are as many already.
         _ordered(attempt, within_s, done={KafkaError.INVALID_PARTITIONS})
 
     def delete_topic(self, topic: str, within_s: float) -> None:
         def attempt(left_s: float) -> None:
-            client = self._client(left_s)
-            client.delete_topics([topic])[topic].result()
+            with self._client(left_s) as client:
+                client.delete_topics([topic])[topic].result()
 
         _ordered(attempt, within_s, done=_NO_TOPIC)
 
@@ -172,8 +172,8 @@ class KafkaAdmin:
         asked = TopicPartition(topic, partition, before)
 
         def attempt(left_s: float) -> None:
-            client = self._client(left_s)
-            client.delete_records([asked])[asked].result()
+            with self._client(left_s) as client:
+                client.delete_records([asked])[asked].result()
 
         _ordered(attempt, within_s)
 
@@ -182,9 +182,9 @@ class KafkaAdmin:
         found: list[int] = []
 
         def attempt(left_s: float) -> None:
-            client = self._client(left_s)
-            offsets = client.list_offsets({asked: OffsetSpec.earliest()})
-            offset = offsets[asked].result().offset
+            with self._client(left_s) as client:
+                offsets = client.list_offsets({asked: OffsetSpec.earliest()})
+                offset = offsets[asked].result().offset
             if offset < 0:  # librdkafka's result (2.16) without an answer of the leader
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             found[:] = [offset]
@@ -228,9 +228,9 @@ class KafkaAdmin:
         resource = ConfigResource(kind, of, incremental_configs=[entry])
 
         def attempt(left_s: float) -> None:
-            client = self._client(left_s)
-            asked = client.incremental_alter_configs([resource])
-            asked[resource].result()
+            with self._client(left_s) as client:
+                asked = client.incremental_alter_configs([resource])
+                asked[resource].result()
 
         _ordered(attempt, within_s)
 
@@ -251,6 +251,9 @@ class KafkaAdmin:
     def _client(self, timeout_s: float) -> AdminClient:
         # Requests take their limits from this property. A limit that is given with a request cannot
         # be given to elect_leaders (confluent-kafka 2.16).
+        # Every client is closed by `with`, in the thread that made it. Otherwise it may be freed by
+        # librdkafka's own thread just after an answer, which ends this process (confluent-kafka
+        # 2.16).
         return AdminClient({**self._connect(), "socket.timeout.ms": int(timeout_s * 1000)})
 
     def _address(self, broker: Server) -> BrokerAddress:

@@ -55,6 +55,9 @@ class ProbingObserver:
         self._topics = topics
         self._lock = threading.Lock()
         self._client: AdminClient | None = None
+        self._former: list[AdminClient] = []
+        """Given up, but perhaps still asked by another thread. They are kept so that no thread of
+        librdkafka frees them, which would end this process (confluent-kafka 2.16)."""
 
     def cluster(self, within_s: float = _ANSWER_S) -> ClusterDescription:
         """Return the cluster. Raises ViewUnavailable without an answer.
@@ -106,6 +109,7 @@ class ProbingObserver:
             with self._lock:
                 if self._client is client:
                     self._client = None
+                    self._former.append(client)
             raise
 
 
@@ -130,8 +134,9 @@ def answers(connection: Mapping[str, str], address: tuple[str, int]) -> bool:
     """
     host, port = address
     try:
-        client = AdminClient({**connection, **_QUIET, "bootstrap.servers": f"{host}:{port}"})
-        client.list_topics(timeout=_ANSWER_S)
+        one = {**connection, **_QUIET, "bootstrap.servers": f"{host}:{port}"}
+        with AdminClient(one) as client:
+            client.list_topics(timeout=_ANSWER_S)
     except KafkaException:
         return False
     return True
@@ -223,10 +228,10 @@ def survey(described: DescribedCluster) -> SurveyedCluster:
 def _in_force(connection: Mapping[str, str], broker: int) -> Mapping[str, str]:
     """Return the settings of a broker; empty if it may not be asked."""
     resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
-    client = admin_client(connection)
     try:
-        asked = client.describe_configs([resource], request_timeout=_SURVEY_ANSWER_S)
-        found = {name: one.value for name, one in asked[resource].result().items()}
+        with admin_client(connection) as client:
+            asked = client.describe_configs([resource], request_timeout=_SURVEY_ANSWER_S)
+            found = {name: one.value for name, one in asked[resource].result().items()}
     except KafkaException:
         return {}
     session = _BY_ROLES[bool(found.get(_ROLES))]

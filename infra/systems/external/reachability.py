@@ -90,8 +90,8 @@ def _metadata(connection: Mapping[str, str]) -> tuple[Mapping[int, Address], Seq
         errors.append(error.str())
 
     try:
-        client = AdminClient({**connection, "log_level": 0, "error_cb": heard})
-        metadata = client.list_topics(timeout=_METADATA_S)
+        with AdminClient({**connection, "log_level": 0, "error_cb": heard}) as client:
+            metadata = client.list_topics(timeout=_METADATA_S)
     except KafkaException as failure:
         error: KafkaError = failure.args[0]
         late = error.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)

@@ -79,22 +79,22 @@ def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
 
 def _remove(journal: Journal, left: Left, tell: Tell, within_s: float) -> Iterator[str]:
     described = left.described
+    timeout_s = min(within_s, _ANSWER_S)
+    end = time.monotonic() + within_s
     try:
         connection = {**described.connection(), "bootstrap.servers": described.bootstrap_servers}
-        client = admin_client(connection)
+        with admin_client(connection) as client:
+            while True:
+                problems = [
+                    *_groups(client, left, timeout_s),
+                    *_topics(client, connection, left, timeout_s),
+                ]
+                if not problems or time.monotonic() >= end:
+                    break
+                time.sleep(_PAUSE_S)
     except InfraError as failure:
         yield str(failure)
         return
-    timeout_s = min(within_s, _ANSWER_S)
-    end = time.monotonic() + within_s
-    while True:
-        problems = [
-            *_groups(client, left, timeout_s),
-            *_topics(client, connection, left, timeout_s),
-        ]
-        if not problems or time.monotonic() >= end:
-            break
-        time.sleep(_PAUSE_S)
     if problems:
         yield "; ".join(problems)
         return

@@ -86,10 +86,10 @@ def own_settings(connection: Mapping[str, str], topic: str) -> Mapping[str, str]
     """Return the settings of a topic itself, without those of its broker. Raises
     ViewUnavailable."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    client = admin_client(connection)
     try:
-        asked = client.describe_configs([resource], request_timeout=_ANSWER_S)
-        found = asked[resource].result()
+        with admin_client(connection) as client:
+            asked = client.describe_configs([resource], request_timeout=_ANSWER_S)
+            found = asked[resource].result()
     except KafkaException as failure:
         raise ViewUnavailable(f"{topic}: {failure.args[0].str()}") from failure
     own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value

@@ -71,12 +71,12 @@ def admit(credentials: ClusterCredentials, brokers: Sequence[tuple[str, int]]) -
     DeploymentError.
     """
     own = ",".join(f"{host}:{BROKERS.port}" for host, _ in brokers)
-    admin = admin_client({**credentials.harness, "bootstrap.servers": own})
     mechanism = credentials.security.mechanism
-    if mechanism in _SCRAM:
-        _create_scram_login(admin, mechanism, credentials.passwords[CLIENT])
-    if credentials.security.acls:
-        _grant(admin)
+    with admin_client({**credentials.harness, "bootstrap.servers": own}) as admin:
+        if mechanism in _SCRAM:
+            _create_scram_login(admin, mechanism, credentials.passwords[CLIENT])
+        if credentials.security.acls:
+            _grant(admin)
     client = connector(credentials.client)
     refusals: dict[tuple[str, int], str] = {}
 
