@@ -16,6 +16,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedShareGroup
 
 
 class Extent(StrEnum):
@@ -38,6 +39,10 @@ class Promised(StrEnum):
     WHILE_READS_STAY = "while the records that were read stay"
     """The guarantee holds as long as ``reads-stay``. The time of each anomaly must be that of a
     consumer's read."""
+    WHILE_SHARES_STAY = "while the records that were read, and the state of share groups, stay"
+    """The guarantee holds as long as ``reads-stay``, and while no member of the ISR of the topic
+    with the state of share groups has lost data. The time of each anomaly must be that of a
+    consumer's read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,7 @@ class RecordedRows:
             client's work is not recorded.
         clock_bound_ns: The largest possible difference between a client's clock and the harness's,
             in nanoseconds, or None if it is unknown. Two clients' clocks may differ by twice that.
+        share_groups: The share groups of the cell.
         read_began: The time, by the clients' clocks, before which every ack and every consumer's
             read preceded the start of the final read. None if it is unknown.
     """
@@ -66,6 +72,7 @@ class RecordedRows:
     crashed: frozenset[str] = frozenset()
     clock_bound_ns: int | None = None
     read_began: int | None = None
+    share_groups: Sequence[PlannedShareGroup] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,22 @@ class PlannedGroup(_Planned):
     recovery_ms: int | None = None
 
 
+class PlannedShareGroup(_Planned):
+    """A share group (KIP-932).
+
+    Attributes:
+        name: Kafka's ``group.id``.
+        deliveries: The number of deliveries of a record after which it is archived
+            (``group.share.delivery.count.limit``).
+        lock_ms: The time after which a record that is not acknowledged is delivered again, in
+            milliseconds (``group.share.record.lock.duration.ms``).
+    """
+
+    name: str
+    deliveries: int
+    lock_ms: int
+
+
 class PlannedThreshold(_Planned):
     """A limit that a campaign sets on a figure of a cell.
 
@@ -75,6 +91,7 @@ class PlannedCell(_Planned):
     Attributes:
         cell: The cell.
         groups: The groups that read it.
+        share_groups: The share groups that read it.
         transactional: Whether it is written in transactions only.
         acked_min: The number of acked records without which nothing is claimed.
         expect: The verdicts that the campaign expects, any of which is right. Empty if every
@@ -87,6 +104,7 @@ class PlannedCell(_Planned):
 
     cell: Cell
     groups: tuple[PlannedGroup, ...] = ()
+    share_groups: tuple[PlannedShareGroup, ...] = ()
     transactional: bool = False
     acked_min: int = 1
     expect: tuple[str, ...] = ()

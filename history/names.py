@@ -3,7 +3,7 @@
 A name consists of fields with dots between them. The number of fields shows the kind of file:
 
 - ``<table>.<writer>.parquet`` is a closed file. For the partitioned tables (``sends``, ``log``,
-  ``polls``, ``committed``) it is ``<table>.<topic>.<partition>.<writer>.parquet``.
+  ``polls``, ``deliveries``, ``committed``) it is ``<table>.<topic>.<partition>.<writer>.parquet``.
 - The same name with ``.part-000001.arrows`` instead of ``.parquet`` is a part: the rows that a
   writer has flushed and not closed, in Arrow's streaming format (``history.storage``).
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ackproof.history.schema import TABLES
 
-PARTITIONED = frozenset({"sends", "log", "polls", "committed"})
+PARTITIONED = frozenset({"sends", "log", "polls", "deliveries", "committed"})
 """The tables with one file for each topic, partition and writer."""
 
 CLOSED_SUFFIX = ".parquet"

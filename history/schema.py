@@ -379,6 +379,31 @@ such answers at other times, with the time of the question; ``commit`` is then t
 commit, or 0. ``poll`` is as in ``assignments``. ``error`` is Kafka's error name.
 """
 
+DELIVERIES = pa.schema(
+    [
+        pa.field("client", _dictionary(), nullable=False),
+        pa.field("group", _dictionary(), nullable=False),
+        pa.field("topic", _dictionary(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("event", _dictionary(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("delivery", pa.int32()),
+        pa.field("acknowledgement", _dictionary()),
+        pa.field("error", _dictionary()),
+    ]
+)
+"""The records that the members of share groups (KIP-932) received, and their acknowledgements, one
+row for each record and event:
+
+- ``delivered``: the member's poll returned the record. ``delivery`` is the broker's count of its
+  deliveries, from 1, or null if the client did not receive it.
+- ``invoke``: the member is about to acknowledge the record: ``accept`` (processed), ``release``
+  (for another delivery) or ``reject`` (never again).
+- ``ok`` or ``info``: the outcome of that acknowledgement, or that it is unknown. ``error`` is
+  Kafka's error name.
+"""
+
 COLLECTED = pa.schema(
     [
         pa.field("file", pa.string(), nullable=False),
@@ -445,6 +470,7 @@ TABLES: dict[str, pa.Schema] = {
     "polls": POLLS,
     "assignments": ASSIGNMENTS,
     "commits": COMMITS,
+    "deliveries": DELIVERIES,
     **transactional.TABLES,
     "committed_reads": COMMITTED_READS,
     "closings": CLOSINGS,
@@ -459,8 +485,8 @@ def decoded(schema: pa.Schema) -> pa.Schema:
     )
 
 
-CONSUMPTION = frozenset({"polls", "assignments", "commits"})
-"""The tables of consumers' reads and commits."""
+CONSUMPTION = frozenset({"polls", "assignments", "commits", "deliveries"})
+"""The tables of consumers' reads, commits and acknowledgements."""
 
 MEASURES = frozenset({"zookeeper", "failovers"})
 """The tables of the costs of a cluster. No verdict depends on them."""

@@ -41,6 +41,10 @@ WORDS: Mapping[str, Mapping[str, frozenset[str]]] = {
     },
     "assignments": {"event": frozenset({"assigned", "revoked", "lost", "out-of-range"})},
     "commits": {"type": _SENDS | {"fetched", "looked"}},
+    "deliveries": {
+        "event": frozenset({"delivered", SendType.INVOKE, SendType.OK, SendType.INFO}),
+        "acknowledgement": frozenset({"accept", "release", "reject"}),
+    },
     "transactions": {"event": frozenset(TransactionEvent), "type": _SENDS},
     "transaction_offsets": {"type": _SENDS | {FETCHED}},
     "closings": {"table": frozenset(TABLES)},
@@ -61,7 +65,7 @@ _IDENTITY = frozenset({"producer", "sequence"})
 _READ = frozenset({"log", "polls"})
 """The tables of records that were read back. Their payloads may name any record, which is for the
 checkers to judge."""
-_OFFSETS_OF_RECORDS = frozenset({"sends", "log", "polls", "inputs", "committed"})
+_OFFSETS_OF_RECORDS = frozenset({"sends", "log", "polls", "deliveries", "inputs", "committed"})
 """The tables in which an offset is that of a record. In other tables, -1 stands for none."""
 
 

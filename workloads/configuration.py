@@ -35,6 +35,7 @@ from ackproof.workloads.spec import (
     ConsumerSpec,
     GroupMemberSpec,
     ProducerSpec,
+    ShareMemberSpec,
     SpecificationError,
 )
 
@@ -91,6 +92,16 @@ CONSUMER_RESERVED: Mapping[str, str] = {
     "check.crcs": "a record that was damaged in transit would count as read",
 }
 """The properties that ``consumer_config`` may not set, with the reason."""
+
+SHARE_RESERVED: Mapping[str, str] = {
+    **_NOBODYS,
+    "client.id": "it is the client's name, by which the history knows it",
+    "group.id": "it is made of the topic and of the group's name",
+    "share.acknowledgement.mode": "each record is acknowledged by itself",
+    "check.crcs": "a record that was damaged in transit would count as delivered",
+    "debug": "librdkafka would write to the terminal",
+}
+"""The properties that members of share groups may not set, with the reason."""
 
 CONNECTION = "ACKPROOF_CONNECTION"
 """The environment variable with librdkafka's properties as JSON, as :func:`connected` reads
@@ -193,6 +204,23 @@ def joins_by_heartbeat(properties: Mapping[str, object]) -> bool:
     """Return whether a consumer with these properties is a member by heartbeats (``group.protocol:
     consumer``, KIP-848), and not by the classic protocol."""
     return str(properties.get(GROUP_PROTOCOL, "")).lower() == "consumer"
+
+
+def share_member_properties(spec: ShareMemberSpec) -> Config:
+    """Return the properties of a share group's member; raise as :func:`reader_properties`."""
+    given = {canonical(name): value for name, value in spec.consumer_config.items()}
+    for name in SHARE_RESERVED.keys() & given.keys():
+        raise SpecificationError(f"consumer_config may not set {name}: {SHARE_RESERVED[name]}")
+    return {
+        **_SOCKET_DEFAULTS,
+        **connection_of_environment(),
+        **given,
+        "client.id": spec.client,
+        "bootstrap.servers": spec.bootstrap_servers,
+        "group.id": spec.group,
+        "share.acknowledgement.mode": "explicit",
+        "check.crcs": True,
+    }
 
 
 def commit_s(properties: Mapping[str, object]) -> float:

@@ -59,6 +59,24 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroup:
+    """A share group of every cell (KIP-932); Kafka's ``group.id`` is ``<topic>-<name>``.
+
+    Attributes:
+        name: The name, such as ``queue``.
+        releases: The share of deliveries that members release for another delivery.
+        rejects: The share of deliveries that they reject.
+        config: Further librdkafka properties of its members.
+    """
+
+    name: str
+    members: int
+    releases: float
+    rejects: float
+    config: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transactions:
     """The behaviour of transactional clients; the run's seed draws what each does when.
 
@@ -104,6 +122,7 @@ class Load:
         readers: The tail readers of each cell. Each reads all partitions from their beginning, as
             they grow, in no group.
         groups: The consumer groups of each cell.
+        share_groups: The share groups of each cell.
         racks: The racks of its consumers (``client.rack``), in turn. The first of several readers
             is in the first rack, and so is the first member of a group. Without any, they are in no
             rack.
@@ -119,6 +138,7 @@ class Load:
     producers: int = 1
     readers: int = 0
     groups: Sequence[Group] = ()
+    share_groups: Sequence[ShareGroup] = ()
     racks: Sequence[str] = ()
     transactions: Transactions | None = None
     parameters: Parameters = NO_PARAMETERS

@@ -20,6 +20,7 @@ from ackproof.workloads.interface import (
     Group,
     Load,
     Parameters,
+    ShareGroup,
 )
 from ackproof.workloads.spec import FINAL_READ, Config, member_of, producer_of, reader_of
 
@@ -76,11 +77,16 @@ class Produce:
         bootstrap_servers: str,
         places: Sequence[ClientNode],
         replacements: Mapping[ClientRole, int] = NO_REPLACEMENTS,
-        seed: int = 0,  # noqa: ARG002 - they draw nothing
+        seed: int = 0,
     ) -> Sequence[Client]:
         """Return the clients of a cell, producers first; see :mod:`workloads.spec`."""
         make = _Clients(cell, load, bootstrap_servers, cycle(places), replacements)
-        return (*make.producers(), *make.readers(), *make.members())
+        return (
+            *make.producers(),
+            *make.readers(),
+            *make.members(),
+            *make.share_members(seed),
+        )
 
     def final_read(
         self,
@@ -132,6 +138,12 @@ class _Clients:
         for group in self.load.groups:
             for number in range(group.members):
                 make = partial(self._member, group)
+                yield self._line(ClientRole.CONSUMER, number, group.members, make)
+
+    def share_members(self, seed: int) -> Iterator[Client]:
+        for group in self.load.share_groups:
+            for number in range(group.members):
+                make = partial(self._share_member, group, seed)
                 yield self._line(ClientRole.CONSUMER, number, group.members, make)
 
     def _line(
@@ -195,6 +207,18 @@ class _Clients:
             name, "ackproof.workloads.consuming.group_member", of_group, config, place
         )
 
+    def _share_member(self, group: ShareGroup, seed: int, number: int, place: ClientNode) -> Client:
+        of_group = {
+            "group": group_id(self.cell, group),
+            "releases": group.releases,
+            "rejects": group.rejects,
+            "seed": seed,
+        }
+        name = member_of(group_id(self.cell, group), number)
+        module = "ackproof.workloads.consuming.share_member"
+        config = {**self.load.rack_of(number % group.members), **group.config}
+        return self._consumer(name, module, of_group, config, place)
+
     def _consumer(
         self,
         name: str,
@@ -238,7 +262,7 @@ def _share(records: int | None, number: int, producers: int) -> int | None:
     return None if records is None else records // producers + (number < records % producers)
 
 
-def group_id(cell: Cell, group: Group) -> str:
+def group_id(cell: Cell, group: Group | ShareGroup) -> str:
     """Return Kafka's ``group.id``: each cell has a group of its own."""
     return f"{cell.topic}-{group.name}"
 
@@ -265,6 +289,11 @@ def _lines(
             of_members = partial(member_of, group_id(cell, group))
             names = line(ClientRole.CONSUMER, number, group.members, of_members)
             yield ("polls", "assignments", "commits"), names
+    for share_group in load.share_groups:
+        for number in range(share_group.members):
+            of_members = partial(member_of, group_id(cell, share_group))
+            names = line(ClientRole.CONSUMER, number, share_group.members, of_members)
+            yield ("deliveries",), names
 
 
 def _numbers(number: int, many: int, replacements: int) -> Sequence[int]:

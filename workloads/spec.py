@@ -146,6 +146,22 @@ class GroupMemberSpec(ConsumerSpec):
     instance: str | None = Field(default=None, min_length=1)
 
 
+class ShareMemberSpec(ConsumerSpec):
+    """The specification of a member of a share group.
+
+    Attributes:
+        group: Kafka's ``group.id``.
+        releases: The share of deliveries that it releases for another delivery.
+        rejects: The share of deliveries that it rejects.
+        seed: The seed of what it draws.
+    """
+
+    group: str = Field(min_length=1)
+    releases: float = Field(ge=0, le=1)
+    rejects: float = Field(ge=0, le=1)
+    seed: int
+
+
 class TopicSpec(_Specification):
     """A topic to read back; ``only`` names one of its partitions, None all."""
 

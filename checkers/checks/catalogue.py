@@ -48,6 +48,7 @@ from ackproof.checkers.checks.transaction_history import (
     TWICE,
     ZOMBIE,
 )
+from ackproof.checkers.checks.share_groups import SHARE_CHECKERS
 from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.history.schema import TABLES
@@ -267,7 +268,8 @@ CATALOGUE: Table[BuiltInChecker | PluginChecker] = Table(
     {
         name: BuiltInChecker(summary=summary, breaks=BREAKS.get(name))
         for name, summary in _SUMMARIES.items()
-    },
+    }
+    | SHARE_CHECKERS,
     partial(as_checker, guarantees=tuple(BREAKS.values())),
 )
 """Every checker, by the name of its anomalies."""

@@ -10,6 +10,7 @@ from ackproof.checkers.context.observed import Span
 from ackproof.checkers.context.partition_guarantees import (
     ack_window_of,
     read_window_of,
+    share_window_of,
     within_int64,
 )
 from ackproof.checkers.context.row_times import Expected
@@ -17,11 +18,13 @@ from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.validity import ALWAYS_VALID, ValidityWindow
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.history.cell import Cell
-from ackproof.history.manifest import PlannedCell, PlannedRun
+from ackproof.history.manifest import PlannedCell, PlannedRun, PlannedShareGroup
 from ackproof.history.names import PARTITIONED
 
-_CLIENTS = frozenset({"sends", "polls", "assignments", "commits"})
+_CLIENTS = frozenset({"sends", "polls", "assignments", "commits", "deliveries"})
 """The tables that clients close when they are asked to end."""
+_CLOCKED = ("sends", "polls", "deliveries")
+"""The tables with times by the clocks of clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ class PluginWork:
         missing: The rows that are missing from these, a sentence each.
         log_records: The number of records that the final read got, over all files of ``log``.
         crashed: The tables with writers that a fault crashed.
-        clock_bound_ns, read_began: As in :class:`checkers.interface.RecordedRows`.
+        clock_bound_ns, read_began, share_groups: As in :class:`checkers.interface.RecordedRows`.
         terms: The validity window of the guarantee by partition, and under None for anomalies that
             do not concern a single partition.
         faults: The faults of the run, to which anomalies are attributed.
@@ -65,6 +68,7 @@ class PluginWork:
     crashed: frozenset[str]
     clock_bound_ns: int | None
     read_began: int | None
+    share_groups: tuple[PlannedShareGroup, ...]
     terms: Mapping[int | None, ValidityWindow]
     faults: FaultWindows
 
@@ -104,17 +108,18 @@ def work_of(
     the cell as a whole."""
     extent = Extent.CELL if partition is None else Extent.PARTITION
     return [
-        _work(run, planned.cell, partition, checker)
+        _work(run, planned, partition, checker)
         for checker in concerned(run.planned, planned).values()
         if checker.extent is extent
     ]
 
 
 def _work(
-    run: RunEvidence, cell: Cell, partition: Partition | None, checker: PluginChecker
+    run: RunEvidence, planned: PlannedCell, partition: Partition | None, checker: PluginChecker
 ) -> PluginWork:
+    cell = planned.cell
     places = cell.topic_partitions if partition is None else (partition,)
-    bounds = [run.clock_bound_ns(place, "sends", "polls") for place in places]
+    bounds = [run.clock_bound_ns(place, *_CLOCKED) for place in places]
     bound = None if None in bounds else max(one for one in bounds if one is not None)
     touching = [fault for fault in run.faults if any(map(fault.touches, places))]
     reads = [run.reads.get(place) for place in places]
@@ -134,6 +139,7 @@ def _work(
             if any(run.writers.cut(table, place) for place in places)
         ),
         clock_bound_ns=bound,
+        share_groups=planned.share_groups,
         read_began=None if None in began else min(one for one in began if one is not None),
         terms=_terms(run, cell, places, checker.promised),
         faults=windows(touching, run.planned, bound or 0, run.pace),
@@ -174,7 +180,11 @@ def _missing(
 def _terms(
     run: RunEvidence, cell: Cell, places: Sequence[Partition], promised: Promised
 ) -> Mapping[int | None, ValidityWindow]:
-    of = {Promised.WHILE_ACKS_ARE_KEPT: ack_window_of, Promised.WHILE_READS_STAY: read_window_of}
+    of = {
+        Promised.WHILE_ACKS_ARE_KEPT: ack_window_of,
+        Promised.WHILE_READS_STAY: read_window_of,
+        Promised.WHILE_SHARES_STAY: share_window_of,
+    }
     if promised not in of:
         return {None: ALWAYS_VALID, **{number: ALWAYS_VALID for _, number in places}}
     own: dict[int | None, ValidityWindow] = {

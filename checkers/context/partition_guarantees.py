@@ -115,9 +115,13 @@ def _unseen(observed: Observed) -> bool:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
+SHARE_TOPIC = "__share_group_state"
 _OFFSETS = Cell(name=OFFSETS_TOPIC, topic=OFFSETS_TOPIC, settings={"acks": "all"})
 """The cell that stands for the offsets topic. Offsets are written with acks=all
 (``offsets.commit.required.acks``)."""
+_SHARES = Cell(name=SHARE_TOPIC, topic=SHARE_TOPIC, settings={"acks": "all"})
+"""The cell that stands for the topic with the state of share groups, which is written in the same
+way."""
 
 
 def ack_window_of(run: RunEvidence, cell: Cell, partition: Partition) -> ValidityWindow:
@@ -127,9 +131,27 @@ def ack_window_of(run: RunEvidence, cell: Cell, partition: Partition) -> Validit
 
 def read_window_of(run: RunEvidence, cell: Cell, partition: Partition) -> ValidityWindow:
     """Return the validity window in which reads of a partition stay."""
-    bound = run.clock_bound_ns(partition, "sends", "polls")
+    bound = run.clock_bound_ns(partition, "sends", "polls", "deliveries")
     surroundings = _until_read(run, surroundings_of(run, partition))
     return read_window(cell, partition, replace(surroundings, clock_bound_ns=bound))
+
+
+def share_window_of(run: RunEvidence, cell: Cell, partition: Partition) -> ValidityWindow:
+    """Return the validity window in which the deliveries and acknowledgements of a partition's
+    records to share groups stay. They depend on the partition, and on the topic with the state of
+    all share groups, which is written with acks=all."""
+    seen = run.observation
+    many = seen.partitions(SHARE_TOPIC) if seen.whole else 0
+    found = [read_window_of(run, cell, partition)]
+    if not many:
+        why = f"the leader of {SHARE_TOPIC} was not observed"
+        found.append(ValidityWindow(unknown_before=FOREVER, why=(why,)))
+    bound = run.clock_bound_ns(partition, "sends", "deliveries")
+    for number in range(many):
+        state = (SHARE_TOPIC, number)
+        surroundings = replace(surroundings_of(run, state), clock_bound_ns=bound)
+        found.append(ack_window(_SHARES, state, _until_read(run, surroundings)))
+    return _together(found)
 
 
 def commit_window_of(run: RunEvidence, group: PlannedGroup, partition: Partition) -> ValidityWindow:
@@ -160,6 +182,11 @@ def transaction_window_of(run: RunEvidence, cell: Cell) -> ValidityWindow:
             found.append(
                 ack_window(cell if topic == cell.topic else _OFFSETS, partition, surroundings)
             )
+    return _together(found)
+
+
+def _together(found: Sequence[ValidityWindow]) -> ValidityWindow:
+    """Return the window in which all of these hold."""
     return ValidityWindow(
         unpromised_before=max(one.unpromised_before for one in found),
         unknown_before=max(one.unknown_before for one in found),

@@ -398,6 +398,6 @@ def _promised_by(promised: Promised, facts: Facts) -> tuple[bool, tuple[str, ...
     if promised is Promised.WHILE_ACKS_ARE_KEPT:
         unpromised = facts.count("acked", GuaranteeStatus.UNPROMISED)
         return facts.cell.acks != "0" and not unpromised, (_terms(facts, unpromised),)
-    if promised is Promised.WHILE_READS_STAY:
+    if promised in (Promised.WHILE_READS_STAY, Promised.WHILE_SHARES_STAY):
         return not facts.count(READABLE, GuaranteeStatus.UNPROMISED), facts.withdrawn
     return True, ()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 
 from ackproof.config.suggestions import closest
 from ackproof.history.cell import LIBRDKAFKA, Cell
@@ -21,10 +21,16 @@ from ackproof.workloads.configuration import (
     member_properties,
     producer_config,
     producer_properties,
+    share_member_properties,
 )
 from ackproof.workloads.foreign import properties as foreign
-from ackproof.workloads.interface import Group, Transactions
-from ackproof.workloads.spec import GroupMemberSpec, ProducerSpec, SpecificationError
+from ackproof.workloads.interface import Group, ShareGroup, Transactions
+from ackproof.workloads.spec import (
+    GroupMemberSpec,
+    ProducerSpec,
+    ShareMemberSpec,
+    SpecificationError,
+)
 from ackproof.workloads.transactions.spec import TransactionalSpec, drawn, session_properties
 
 # --- reasons of librdkafka ------------------------------------------------------------------------
@@ -246,6 +252,32 @@ def properties_of_member(group: Group, config: Properties) -> Properties:
         instance="member" if group.static else None,
     )
     return member_properties(specification)
+
+
+def try_out_share_member(group: ShareGroup) -> None:
+    """Make a member of a share group as :func:`try_out_member` does."""
+    specification = ShareMemberSpec(
+        client="member",
+        topic="topic",
+        partitions=1,
+        bootstrap_servers="not-connected:0",
+        consumer_config=dict(group.config),
+        history=Path(),
+        progress=Path(),
+        group=group.name,
+        releases=group.releases,
+        rejects=group.rejects,
+        seed=0,
+    )
+    config = {**share_member_properties(specification)}
+    del config["bootstrap.servers"]
+    if (reason := refusal(_share_consumer, config)) is not None:
+        raise SpecificationError(reason.removeprefix("Failed to create share consumer: "))
+
+
+def _share_consumer(config: dict[str, Any], logger: logging.Logger) -> ShareConsumer:
+    """Return a share consumer, which takes its logger with its properties."""
+    return ShareConsumer({**config, "logger": logger})
 
 
 def try_out_member(group: Group, config: Properties) -> None:

@@ -139,7 +139,7 @@ class Poller:
                 out_of_range.append(failure.partition)
             else:
                 note_error(error)
-                fatal = error if _is_fatal(error) else fatal
+                fatal = error if is_fatal(error) else fatal
         self._positions.shown(records.last(begin, len(records)))
         if fatal is not None:
             raise ClientFailed(f"the consumer failed for good: {fatal.str()}")
@@ -155,7 +155,7 @@ def consume(consumer: Consumer) -> Polled:
         messages = consumer.consume(BATCH, WAIT_SECONDS)
     except KafkaException as refusal:
         error = refusal.args[0]
-        if _is_fatal(error):
+        if is_fatal(error):
             raise ClientFailed(f"the consumer failed for good: {error.str()}") from None
         note_error(error)
         return NOTHING
@@ -242,7 +242,7 @@ def consumer_of(properties: Config, callbacks: Mapping[str, object]) -> Consumer
         raise SpecificationError(f"librdkafka refuses: {error.args[0].str()}") from None
 
 
-def _is_fatal(error: KafkaError) -> bool:
+def is_fatal(error: KafkaError) -> bool:
     """Return whether an error is fatal; as a message, such an error is _FATAL, which does not call
     itself fatal."""
     return bool(error.fatal() or error.code() == KafkaError._FATAL)

@@ -17,6 +17,7 @@ from ackproof.workloads.interface import (
     Group,
     Load,
     Parameters,
+    ShareGroup,
     Transactions,
 )
 
@@ -24,16 +25,19 @@ KEYS_MAX = 100_000
 """The largest number of keys of a producer, which holds all of them in memory."""
 
 
+GroupName = Annotated[
+    str,
+    PatternDescription(
+        r"^[a-z0-9][a-z0-9-]*$", "small letters, digits and -, a letter or digit first"
+    ),
+    Field(max_length=40),
+]
+
+
 class GroupSpec(Section):
     """A consumer group. Its members commit what they have read."""
 
-    name: Annotated[
-        str,
-        PatternDescription(
-            r"^[a-z0-9][a-z0-9-]*$", "small letters, digits and -, a letter or digit first"
-        ),
-        Field(max_length=40),
-    ]
+    name: GroupName
     """Its name; `group.id` is the topic, a dash and this name."""
     members: Annotated[int, Field(ge=1)]
     """Its members. Those beyond the number of partitions are idle."""
@@ -59,6 +63,34 @@ class GroupSpec(Section):
             static=self.static,
             config=self.consumer,
             replacement=self.replacement,
+        )
+
+
+class ShareGroupSpec(Section):
+    """A share group (KIP-932, Apache Kafka 4.2 or newer). Its members acknowledge each record."""
+
+    name: GroupName
+    """Its name; `group.id` is the topic, a dash and this name."""
+    members: Annotated[int, Field(ge=1)]
+    """Its members. They share the partitions."""
+    releases: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.05
+    """Share of deliveries that are released for another one."""
+    rejects: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.01
+    """Share of deliveries that are rejected."""
+    where: Where = {}
+    """[The cells](#values) that have it."""
+    consumer: Mapping[str, Scalar] = {}
+    """Further properties of its members, such as `max.poll.records`."""
+
+    @property
+    def group(self) -> ShareGroup:
+        """Return the group as the workload receives it."""
+        return ShareGroup(
+            name=self.name,
+            members=self.members,
+            releases=self.releases,
+            rejects=self.rejects,
+            config=self.consumer,
         )
 
 
@@ -114,6 +146,8 @@ class WorkloadSpec(Section):
     """[The cells](#values) with tail readers."""
     groups: tuple[GroupSpec, ...] = ()
     """The consumer groups of the cells."""
+    share_groups: tuple[ShareGroupSpec, ...] = ()
+    """The share groups of the cells."""
     transactions: TransactionsSpec | None = None
     """The clients of `kind: transactions`."""
     parameters: Mapping[str, Scalar] = {}
@@ -145,10 +179,17 @@ class WorkloadSpec(Section):
         return min(limit, self.rate * duration_ms / 1000)
 
     @property
+    def has_consumers(self) -> bool:
+        """Return whether a cell may have tail readers or groups."""
+        return bool(self.readers or self.groups or self.share_groups)
+
+    @property
     def clients_at_most(self) -> int:
         """Return the number of clients of a cell that has all groups."""
         transactions = self.transactions_in_force
-        members = sum(group.members for group in self.groups)
+        members = sum(one.members for one in self.groups) + sum(
+            one.members for one in self.share_groups
+        )
         return (
             self.producers
             + self.readers
@@ -183,6 +224,9 @@ class WorkloadSpec(Section):
             groups=tuple(
                 spec.group for spec in self.groups if holds_for(spec.where, cell.settings)
             ),
+            share_groups=tuple(
+                spec.group for spec in self.share_groups if holds_for(spec.where, cell.settings)
+            ),
             racks=racks,
             transactions=self.transactions_in_force,
             parameters=self.parameters_in_force,
@@ -191,7 +235,9 @@ class WorkloadSpec(Section):
 
 def clients_of(load: Load) -> int:
     """Return the number of clients of each cell."""
-    members = sum(group.members for group in load.groups)
+    members = sum(one.members for one in load.groups) + sum(
+        one.members for one in load.share_groups
+    )
     return load.producers + load.readers + members + _transformers(load)
 
 
@@ -202,7 +248,7 @@ def _transformers(load: Load) -> int:
 def times_read(load: Load) -> int:
     """Return how often each record of a cell is read during the run. Each reader reads all records,
     and each group reads all once, including the group of the transformers."""
-    return load.readers + len(load.groups) + bool(_transformers(load))
+    return load.readers + len(load.groups) + len(load.share_groups) + bool(_transformers(load))
 
 
 def idle(load: Load, cell: Cell) -> int:
@@ -236,6 +282,8 @@ def _kinds(load: Load) -> Iterator[str]:
         static = ", static" if group.static else ""
         members = _counted(group.members, "member")
         yield f"group {group.name} ({members}, {group.delivery}{static})"
+    for share_group in load.share_groups:
+        yield f"share group {share_group.name} ({_counted(share_group.members, 'member')})"
 
 
 def _manner(load: Load) -> str:

@@ -10,6 +10,7 @@ from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.schedule import MINORITY
 from ackproof.history.cell import Value
+from ackproof.history.manifest import PlannedShareGroup
 from ackproof.infra import systems
 from ackproof.infra.api.interface import Timings
 from ackproof.infra.systems.kafka.kraft.properties import (
@@ -74,6 +75,18 @@ class CampaignTimings:
     @property
     def _set(self) -> Mapping[str, Value]:
         return {**systems.parse(self.cluster.system).defaults, **self.cluster.properties}
+
+
+DELIVERIES = "group.share.delivery.count.limit"
+_LOCK = "group.share.record.lock.duration.ms"
+_SHARE_DEFAULTS: Mapping[str, int] = {DELIVERIES: 5, _LOCK: 30_000}
+"""Kafka's defaults (``ShareGroupConfig``)."""
+
+
+def planned_share_group(name: str, brokers: Mapping[str, Value]) -> PlannedShareGroup:
+    """Return a share group as it is planned, at brokers with these properties."""
+    given = {one: int(brokers.get(one, default)) for one, default in _SHARE_DEFAULTS.items()}
+    return PlannedShareGroup(name=name, deliveries=given[DELIVERIES], lock_ms=given[_LOCK])
 
 
 def group_recovery_ms(

@@ -17,7 +17,12 @@ from ackproof.harness.campaign.model.cells import expand, only
 from ackproof.harness.campaign.model.clusters import ClusterSpec, DisksSpec
 from ackproof.harness.campaign.model.expectations import expected, planned_thresholds
 from ackproof.harness.campaign.plan import scheduler
-from ackproof.harness.campaign.plan.context import CampaignTimings, group_recovery_ms, plan_context
+from ackproof.harness.campaign.plan.context import (
+    CampaignTimings,
+    group_recovery_ms,
+    plan_context,
+    planned_share_group,
+)
 from ackproof.harness.campaign.plan.faults import ScheduledFault
 from ackproof.harness.campaign.plan.needs import needs_of, plugins_of
 from ackproof.history.cell import Value
@@ -145,6 +150,10 @@ def _run(
                     )
                     for group in campaign.workload.load_of(cell).groups
                 ),
+                share_groups=tuple(
+                    planned_share_group(group_id(cell, group), cluster.properties)
+                    for group in campaign.workload.load_of(cell).share_groups
+                ),
                 transactional=campaign.workload.is_transactional,
                 acked_min=campaign.evidence.acked_min,
                 record_bytes=campaign.workload.record_bytes[1],
@@ -190,7 +199,7 @@ def _with_checkers(planned: PlannedRun) -> PlannedRun:
     for cell in planned.cells:
         found = {name: CATALOGUE.plugin(name) for name in concerned(planned, cell)}
         plugins |= {one.name: one.version for one in found.values() if one is not None}
-        named = {name: str(plugin) for name, plugin in found.items()}
+        named = {name: str(plugin) for name, plugin in found.items() if plugin is not None}
         cells.append(cell.model_copy(update={"checkers": named}))
     return planned.model_copy(update={"cells": tuple(cells), "plugins": plugins})
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from ackproof.config.documents import Problem
 from ackproof.harness.campaign.model.clusters import ClusterSpec, ClusterSweep
+from ackproof.harness.campaign.plan.context import DELIVERIES
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.infra import systems
 from ackproof.workloads.configuration import BROKERS_SESSION
@@ -16,6 +17,8 @@ from ackproof.workloads.configuration import BROKERS_SESSION
 OFFSETS_TOPIC = "__consumer_offsets"
 
 TRANSACTIONS_TOPIC = "__transaction_state"
+
+SHARE_TOPIC = "__share_group_state"
 
 _UNKNOWN = 2**31
 """The number of partitions to assume if it is unknown, so that a target may name any partition."""
@@ -30,6 +33,7 @@ def partitions(draft: Draft) -> Mapping[str, int]:
 _COUNTS: Mapping[str, str] = {
     OFFSETS_TOPIC: "offsets.topic.num.partitions",
     TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
+    SHARE_TOPIC: "share.coordinator.state.topic.num.partitions",
 }
 """The broker property for the number of partitions of each topic."""
 
@@ -37,10 +41,12 @@ _COUNTS: Mapping[str, str] = {
 def _coordinated(draft: Draft) -> Iterator[str]:
     load = draft.workload
     transactional = load is not None and load.is_transactional
-    if load is None or load.groups or transactional:
+    if load is None or load.groups or load.share_groups or transactional:
         yield OFFSETS_TOPIC
     if transactional:
         yield TRANSACTIONS_TOPIC
+    if load is not None and load.share_groups:
+        yield SHARE_TOPIC
 
 
 def _partitions(cluster: ClusterSweep | None, name: str) -> int:
@@ -53,8 +59,13 @@ def _partitions(cluster: ClusterSweep | None, name: str) -> int:
 _FACTORS: Mapping[str, str] = {
     OFFSETS_TOPIC: "offsets.topic.replication.factor",
     TRANSACTIONS_TOPIC: "transaction.state.log.replication.factor",
+    SHARE_TOPIC: "share.coordinator.state.topic.replication.factor",
 }
-_TRANSACTIONS_MIN_ISR = "transaction.state.log.min.isr"
+_MIN_ISR: Mapping[str, tuple[str, str]] = {
+    TRANSACTIONS_TOPIC: ("no transaction could begin", "transaction.state.log.min.isr"),
+    SHARE_TOPIC: ("no record could be accepted", "share.coordinator.state.topic.min.isr"),
+}
+"""The broker property for the smallest ISR of such a topic, and the effect of too few replicas."""
 _FACTOR_STANDS_SINCE = (0, 11)
 """The first version with a strict replication factor. Earlier ones created the topic of the offsets
 with fewer replicas if there were fewer brokers (``KafkaApis.createGroupMetadataTopic``)."""
@@ -88,10 +99,11 @@ def _unmade(cluster: ClusterSpec, topic: str) -> Iterator[Problem]:
         )
         yield Problem(field="cluster.brokers", reason=reason)
         return
-    floor = _in_force(cluster, _TRANSACTIONS_MIN_ISR) if topic == TRANSACTIONS_TOPIC else None
+    effect, min_isr = _MIN_ISR.get(topic, ("", ""))
+    floor = _in_force(cluster, min_isr) if min_isr else None
     if floor is not None and floor > factor:
         reason = (
-            f"no transaction could begin: {_TRANSACTIONS_MIN_ISR} is {floor}, and {topic} has "
+            f"{effect}: {min_isr} is {floor}, and {topic} has "
             f"{factor} replica{'s' if factor > 1 else ''} ({name})"
         )
         yield Problem(field=f"cluster.properties.{name}", reason=reason)
@@ -121,6 +133,22 @@ def without_heartbeats(cluster: ClusterSpec) -> str | None:
     if lacks_them or systems.parse(cluster.system).is_before(_HEARTBEATS_SINCE):
         return (
             "group.protocol: consumer needs Apache Kafka 4.0 or newer (KIP-848), but the system is "
+            f"{cluster.system}"
+        )
+    return None
+
+
+_SHARES_SINCE = (4, 2)
+
+
+def without_share_groups(cluster: ClusterSpec) -> str | None:
+    """Return the reason why brokers of ``cluster`` would have no share groups, or None, as
+    :func:`without_heartbeats`."""
+    known = systems.known(cluster.system, cluster.metadata_quorum)
+    lacks_them = known is not None and DELIVERIES not in known.broker
+    if lacks_them or systems.parse(cluster.system).is_before(_SHARES_SINCE):
+        return (
+            "share groups need Apache Kafka 4.2 or newer (KIP-932), but the system is "
             f"{cluster.system}"
         )
     return None

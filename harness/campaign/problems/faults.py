@@ -85,7 +85,7 @@ def fault_problems(draft: Draft) -> Iterator[Problem]:
 
 def _on_nobody(draft: Draft) -> Iterator[Problem]:
     """Yield a problem for each fault on consumers in a campaign without consumers."""
-    if draft.workload is None or draft.workload.readers or draft.workload.groups:
+    if draft.workload is None or draft.workload.has_consumers:
         return
     for index, entry in enumerate(draft.faults or ()):
         of_consumers = (
@@ -321,12 +321,12 @@ def _reasons(fault: str, cells: Iterable[Cell], draft: Draft) -> Iterator[str]:
 
 
 def _of_readers(fault: str, load: Load) -> Iterator[str]:
-    if fault == ADVANCE_LOG_START.name and (load.readers or load.groups):
+    if fault == ADVANCE_LOG_START.name and (load.readers or load.groups or load.share_groups):
         yield (
             "it has consumers, and skipped records could not be distinguished from records "
             "that were deleted before they were read"
         )
-    if fault == ADD_PARTITIONS.name and load.groups:
+    if fault == ADD_PARTITIONS.name and (load.groups or load.share_groups):
         yield (
             "it has consumer groups, whose members would receive partitions that the "
             "manifest does not have"

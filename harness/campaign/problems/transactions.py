@@ -41,6 +41,9 @@ def transaction_problems(draft: Draft) -> Iterator[Problem]:
     if spec.groups:
         reason = "the workload transactions has transformers for groups: leave out workload.groups"
         yield Problem(field="workload.groups", reason=reason)
+    if spec.share_groups:
+        reason = "the workload transactions has no share groups"
+        yield Problem(field="workload.share.groups", reason=reason)
     yield from _of_produce_alone(spec)
     yield from _replacement_problems(draft)
     wrong: dict[tuple[str, str], list[str]] = {}

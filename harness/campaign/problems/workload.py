@@ -27,7 +27,7 @@ from ackproof.history.names import FileStem
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, joins_by_heartbeat, producer_config
-from ackproof.workloads.interface import ClientNode, ClientRole, Group
+from ackproof.workloads.interface import ClientNode, ClientRole, Group, ShareGroup
 from ackproof.workloads.librdkafka.keys import keys_of
 from ackproof.workloads.spec import SpecificationError
 
@@ -147,24 +147,45 @@ _PARTS_MAX = 999_999
 def own_consumer_problems(content: Mapping[str, object]) -> Iterator[Problem]:
     """Yield the problems of groups by themselves. They are read as they are written, so that they
     are judged even if other parts of the file are invalid."""
-    groups = mapping(content, "workload").get("groups")
-    first: dict[str, int] = {}
-    for index, group in enumerate(groups if isinstance(groups, list) else []):
-        if not isinstance(group, dict):
-            continue
-        name, where = group.get("name"), f"workload.groups[{index}]"
-        if isinstance(name, str) and first.setdefault(name, index) != index:
-            reason = f"workload.groups[{first[name]}] also has the name {name!r}"
-            yield Problem(field=f"{where}.name", reason=reason)
-        for key in _MEMBERS:
-            yield from _property_problems(mapping(group, key), f"{where}.{key}")
+    first: dict[str, str] = {}
+    for kind in ("groups", "share.groups"):
+        groups = mapping(content, "workload").get(kind)
+        for index, group in enumerate(groups if isinstance(groups, list) else []):
+            if not isinstance(group, dict):
+                continue
+            name, where = group.get("name"), f"workload.{kind}[{index}]"
+            if isinstance(name, str) and first.setdefault(name, where) != where:
+                reason = f"{first[name]} also has the name {name!r}"
+                yield Problem(field=f"{where}.name", reason=reason)
+            for key in _MEMBERS if kind == "groups" else ():
+                yield from _property_problems(mapping(group, key), f"{where}.{key}")
 
 
 def consumer_problems(draft: Draft) -> Iterator[Problem]:
     """Yield the contradictions between valid properties, and between groups and cells."""
-    if draft.workload is None:
+    spec = draft.workload
+    if spec is None:
         return
-    for index, spec in enumerate(draft.workload.groups):
+    yield from _member_problems(draft, spec)
+    for index, share in enumerate(spec.share_groups):
+        for reason in dict.fromkeys(_share_refusals(share.group, draft.cluster)):
+            yield Problem(field=f"workload.share.groups[{index}]", reason=reason)
+    if draft.cells is not None:
+        # Cells that share a topic, or whose topic's name is too long, are reported elsewhere.
+        topics = {cell.topic: cell for cell in expand(draft.cells) if len(cell.topic) <= NAME_MAX}
+        cells = list(topics.values())
+        settings = [cell.settings for cell in cells]
+        yield from _reader_problems(spec, settings)
+        wheres = {f"groups[{n}]": one.where for n, one in enumerate(spec.groups)}
+        wheres |= {f"share.groups[{n}]": one.where for n, one in enumerate(spec.share_groups)}
+        for field, where in wheres.items():
+            yield from where_problems(f"workload.{field}.where", where, settings)
+        yield from _name_problems(spec, cells)
+        yield from _file_problems(spec, cells)
+
+
+def _member_problems(draft: Draft, workload: WorkloadSpec) -> Iterator[Problem]:
+    for index, spec in enumerate(workload.groups):
         where = f"workload.groups[{index}]"
         for key, config in zip(_MEMBERS, (spec.consumer, spec.replacement), strict=True):
             reasons = () if config is None else _refusals(spec.group, config, draft.cluster)
@@ -176,16 +197,6 @@ def consumer_problems(draft: Draft) -> Iterator[Problem]:
                 "comes_back: true"
             )
             yield Problem(field=f"{where}.replacement", reason=reason)
-    if draft.cells is not None:
-        # Cells that share a topic, or whose topic's name is too long, are reported elsewhere.
-        topics = {cell.topic: cell for cell in expand(draft.cells) if len(cell.topic) <= NAME_MAX}
-        cells = list(topics.values())
-        settings = [cell.settings for cell in cells]
-        yield from _reader_problems(draft.workload, settings)
-        for index, spec in enumerate(draft.workload.groups):
-            yield from where_problems(f"workload.groups[{index}].where", spec.where, settings)
-        yield from _name_problems(draft.workload, cells)
-        yield from _file_problems(draft.workload, cells)
 
 
 def _reader_problems(
@@ -229,6 +240,19 @@ def _refusals(
             else coordinators.session_refused(point, int(session_ms))
         )
         if reason is not None:
+            yield reason
+
+
+def _share_refusals(group: ShareGroup, cluster: ClusterSweep | None) -> Iterator[str]:
+    """Yield the reasons why there would be no members of a share group."""
+    try:
+        clients.try_out_share_member(group)
+    except SpecificationError as refusal:
+        yield str(refusal)
+    if group.releases + group.rejects >= 1:
+        yield "releases and rejects: together they must be less than 1"
+    for point, _ in cluster.points() if cluster is not None else ():
+        if (reason := coordinators.without_share_groups(point)) is not None:
             yield reason
 
 
