@@ -35,6 +35,7 @@ from ackproof.checkers.checks.records import (
     two_leaders,
 )
 from ackproof.checkers.checks.replicas import DIVERGENT
+from ackproof.checkers.checks.share_groups import SHARE_CHECKERS
 from ackproof.checkers.checks.transaction_history import (
     ABORTED_READ,
     G1C,
@@ -48,7 +49,6 @@ from ackproof.checkers.checks.transaction_history import (
     TWICE,
     ZOMBIE,
 )
-from ackproof.checkers.checks.share_groups import SHARE_CHECKERS
 from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.history.schema import TABLES
@@ -266,10 +266,12 @@ CATALOGUE: Table[BuiltInChecker | PluginChecker] = Table(
     "ackproof.checkers",
     "checker",
     {
-        name: BuiltInChecker(summary=summary, breaks=BREAKS.get(name))
-        for name, summary in _SUMMARIES.items()
-    }
-    | SHARE_CHECKERS,
+        **{
+            name: BuiltInChecker(summary=summary, breaks=BREAKS.get(name))
+            for name, summary in _SUMMARIES.items()
+        },
+        **SHARE_CHECKERS,
+    },
     partial(as_checker, guarantees=tuple(BREAKS.values())),
 )
 """Every checker, by the name of its anomalies."""

@@ -107,7 +107,7 @@ def _deliveries(group: PlannedShareGroup, rows: Sequence[Row]) -> GroupDeliverie
             asked[client, offset] = time
             record.may_be_done |= row["acknowledgement"] in _ENDS
         elif row["event"] == SendType.OK:
-            begun = asked.get((client, offset), time)
+            begun = asked.get((client, offset)) or time
             record.answered.append((row["acknowledgement"], begun, time, client))
     offsets = sorted(offset for offset, record in records.items() if record.times)
     newer: dict[int, tuple[int, int]] = {}
@@ -238,7 +238,9 @@ def _lacking(found: GroupDeliveries, counted: Mapping[str, int]) -> Iterator[str
     }
     for state, words in why.items():
         if many := counted[state]:
-            yield f"{many:,} records of the final log have no end in {found.group.name}, which {words}"
+            yield (
+                f"{many:,} records of the final log have no end in {found.group.name}, which {words}"
+            )
 
 
 def _anomaly(found: GroupDeliveries, row: Row) -> Anomaly:

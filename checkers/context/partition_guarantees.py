@@ -1,7 +1,7 @@
 """The guarantees for one partition of a run: for its acks, its reads, and the agreement of its
 replicas."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 

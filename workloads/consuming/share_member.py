@@ -68,7 +68,7 @@ class DeliveryRecorder:
 
     def delivered(self, messages: Sequence[Message]) -> None:
         """Record the records that a poll has just returned."""
-        counts = np.array([one.delivery_count() or 0 for one in messages], np.int64)
+        counts = np.array([one.delivery_count() or 0 for one in messages], np.int32)
         places = [(one.partition(), one.offset()) for one in messages]
         self._from.update(partition for partition, _ in places)
         self._counts["shown"] += len(places)
