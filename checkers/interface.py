@@ -10,7 +10,7 @@ damaged, its guarantee is not checked, and the cell is inconclusive.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import pyarrow as pa
@@ -61,6 +61,10 @@ class RecordedRows:
         clock_bound_ns: The largest possible difference between a client's clock and the harness's,
             in nanoseconds, or None if it is unknown. Two clients' clocks may differ by twice that.
         share_groups: The share groups of the cell.
+        quiet_periods: The time in which nothing kept a share group from its work, by its name, as
+            the time since which the cluster had recovered from all faults, and the time until which
+            a member of the group surely worked. The time that servers waited for a processor is
+            subtracted. A group without such a time is left out.
         read_began: The time, by the clients' clocks, before which every ack and every consumer's
             read preceded the start of the final read. None if it is unknown.
     """
@@ -73,6 +77,7 @@ class RecordedRows:
     clock_bound_ns: int | None = None
     read_began: int | None = None
     share_groups: Sequence[PlannedShareGroup] = ()
+    quiet_periods: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,11 +63,13 @@ class PlannedShareGroup(_Planned):
             (``group.share.delivery.count.limit``).
         lock_ms: The time after which a record that is not acknowledged is delivered again, in
             milliseconds (``group.share.record.lock.duration.ms``).
+        members: The names of its members and of their replacements.
     """
 
     name: str
     deliveries: int
     lock_ms: int
+    members: tuple[str, ...]
 
 
 class PlannedThreshold(_Planned):

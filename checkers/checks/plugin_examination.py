@@ -129,6 +129,7 @@ def _recorded(work: PluginWork, checker: PluginChecker, problems: list[str]) -> 
         clock_bound_ns=work.clock_bound_ns,
         read_began=work.read_began,
         share_groups=work.share_groups,
+        quiet_periods=work.quiet_periods,
     )
 
 

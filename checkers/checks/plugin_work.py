@@ -13,6 +13,7 @@ from ackproof.checkers.context.partition_guarantees import (
     share_window_of,
     within_int64,
 )
+from ackproof.checkers.context.quiet_period import quiet_period_of
 from ackproof.checkers.context.row_times import Expected
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.validity import ALWAYS_VALID, ValidityWindow
@@ -51,7 +52,8 @@ class PluginWork:
         missing: The rows that are missing from these, a sentence each.
         log_records: The number of records that the final read got, over all files of ``log``.
         crashed: The tables with writers that a fault crashed.
-        clock_bound_ns, read_began, share_groups: As in :class:`checkers.interface.RecordedRows`.
+        clock_bound_ns, read_began, share_groups, quiet_periods: As in
+            :class:`checkers.interface.RecordedRows`.
         terms: The validity window of the guarantee by partition, and under None for anomalies that
             do not concern a single partition.
         faults: The faults of the run, to which anomalies are attributed.
@@ -69,6 +71,7 @@ class PluginWork:
     clock_bound_ns: int | None
     read_began: int | None
     share_groups: tuple[PlannedShareGroup, ...]
+    quiet_periods: Mapping[str, tuple[int, int]]
     terms: Mapping[int | None, ValidityWindow]
     faults: FaultWindows
 
@@ -140,10 +143,21 @@ def _work(
         ),
         clock_bound_ns=bound,
         share_groups=planned.share_groups,
+        quiet_periods=dict(_quiet_periods(run, planned)),
         read_began=None if None in began else min(one for one in began if one is not None),
         terms=_terms(run, cell, places, checker.promised),
         faults=windows(touching, run.planned, bound or 0, run.pace),
     )
+
+
+def _quiet_periods(run: RunEvidence, planned: PlannedCell) -> Iterator[tuple[str, tuple[int, int]]]:
+    if not planned.share_groups:
+        return
+    span = quiet_period_of(run, planned.cell).span
+    end = span.end - run.pace.lost_ns(span.start, span.end)
+    for group in planned.share_groups:
+        if any(run.writers.lived(one, "deliveries", span.end) for one in group.members):
+            yield group.name, (span.start, end)
 
 
 def _files(

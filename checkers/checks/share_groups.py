@@ -1,18 +1,23 @@
-"""The checkers of share groups (KIP-932): lost records, and records that a group received although
-it was done with them, or too often.
+"""The checkers of share groups (KIP-932): records that a group never received, gave up, received
+although it was done with them, or received too often.
 
 A share group delivers each record at least once. A member accepts the record, which ends its
 deliveries, rejects it, which ends them, too, or releases it for another one. A record without an
 answer is delivered again when its lock has ended. After ``group.share.delivery.count.limit``
 deliveries it is archived: the group is done with it.
 
-The clients' own buffers show nothing of the cluster. A member may be shown a record for which its
-lock has ended long ago, after another one has accepted it. Only an acknowledgement with success
-proves that the record was locked for this member.
+What is not promised is no anomaly: the order of deliveries, a second delivery after the lock has
+ended, and exact delivery counts. A count is stored with an acknowledgement, so a new leader of the
+partition may begin again at an older one.
 
-Not every delivery is recorded: that to a member that crashed, or in an answer that was lost. So a
-record counts as given up only if the group went on to newer ones for long enough. It counts as
-archived without cause only if no delivery count of the group came close to the limit.
+A delivery is evidence for little. A member may be shown a record from its own buffer when another
+one has accepted it long ago, and a broker confirms an acknowledgement of a record that the group is
+already done with. Only the delivery count tells a new lock from an old one.
+
+Not every delivery is recorded: an answer may be lost, or its member may crash. But members record
+what they acknowledge before they do. A record therefore counts as given up if no member was about
+to accept or reject it, it cannot have reached the limit, and the group left it alone for two locks
+and 10 s: while it went on to newer records, or while nothing kept it from that.
 """
 
 from bisect import bisect_right
@@ -37,9 +42,29 @@ _ENDS = frozenset({"accept", "reject"})
 """The acknowledgements after which no delivery follows."""
 _NS_PER_MS = 1_000_000
 _SLACK_NS = 10_000 * _NS_PER_MS
-_SILENCE_NS = 5_000 * _NS_PER_MS
+"""The time beyond two locks that a group may take for the next delivery of a record: its members
+may have to join again, and leaders may change."""
 
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmedAcknowledgement:
+    """An acknowledgement that the broker confirmed.
+
+    Attributes:
+        how: ``accept``, ``release`` or ``reject``.
+        asked: The time of the request.
+        time: The time of the answer.
+        client: The member.
+        count: The delivery count that the member was given with the record, or 0 if unknown.
+    """
+
+    how: str
+    asked: int
+    time: int
+    client: str
+    count: int
 
 
 @dataclass(slots=True)
@@ -49,123 +74,107 @@ class RecordDeliveries:
     Attributes:
         times: The times of the recorded ones.
         highest: The highest count that the broker gave with one, or 0.
-        answered: The acknowledgements that were answered with success: how, the time of the
-            question and that of the answer, and the client.
+        confirmed: The acknowledgements that were confirmed.
         may_be_done: Whether a member may have accepted or rejected it.
     """
 
     times: list[int] = field(default_factory=list)
     highest: int = 0
-    answered: list[tuple[str, int, int, str]] = field(default_factory=list)
+    confirmed: list[ConfirmedAcknowledgement] = field(default_factory=list)
     may_be_done: bool = False
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDeliveries:
-    """The deliveries of a partition's records to one group.
-
-    Attributes:
-        group: The group as it was planned.
-        records: The deliveries of each record, by offset.
-        last: The time of each client's last row.
-        offsets: The offsets that were delivered, in order.
-        newer: For each of these the first and the last time at which it or a higher one was
-            delivered.
-        highest: The highest count that the broker gave with a delivery.
-    """
-
-    group: PlannedShareGroup
-    records: Mapping[int, RecordDeliveries]
-    last: Mapping[str, int]
-    offsets: Sequence[int]
-    newer: Mapping[int, tuple[int, int]]
-    highest: int
+    @property
+    def end(self) -> ConfirmedAcknowledgement | None:
+        """The first confirmed accept or reject, or None."""
+        ends = (one for one in self.confirmed if one.how in _ENDS)
+        return min(ends, key=lambda one: one.time, default=None)
 
 
-def _gathered(rows: RecordedRows) -> Iterator[GroupDeliveries]:
-    """Yield the deliveries to each group that has any."""
-    by_group: dict[str, list[Row]] = {}
-    for row in rows.tables["deliveries"].to_pylist():
-        by_group.setdefault(row["group"], []).append(row)
-    for group in rows.share_groups:
-        if mine := by_group.get(group.name):
-            yield _deliveries(group, mine)
+Records = Mapping[int, RecordDeliveries]
+"""The deliveries of each record of a partition to one group, by offset."""
 
 
-def _deliveries(group: PlannedShareGroup, rows: Sequence[Row]) -> GroupDeliveries:
-    records: dict[int, RecordDeliveries] = {}
+def _records(rows: RecordedRows, group: PlannedShareGroup) -> Records:
+    found: dict[int, RecordDeliveries] = {}
     asked: dict[tuple[str, int], int] = {}
-    last: dict[str, int] = {}
-    for row in rows:
-        client, offset, time = row["client"], row["offset"], row["time"]
-        record = records.setdefault(offset, RecordDeliveries())
-        last[client] = max(time, last.get(client, 0))
+    counts: dict[tuple[str, int], int] = {}
+    for row in rows.tables["deliveries"].to_pylist():
+        if row["group"] != group.name:
+            continue
+        record = found.setdefault(row["offset"], RecordDeliveries())
+        key = row["client"], row["offset"]
         if row["event"] == _DELIVERED:
-            record.times.append(time)
-            record.highest = max(record.highest, row["delivery"] or 0)
+            counts[key] = row["delivery"] or 0
+            record.times.append(row["time"])
+            record.highest = max(record.highest, counts[key])
         elif row["event"] == SendType.INVOKE:
-            asked[client, offset] = time
+            asked[key] = row["time"]
             record.may_be_done |= row["acknowledgement"] in _ENDS
         elif row["event"] == SendType.OK:
-            begun = asked.get((client, offset)) or time
-            record.answered.append((row["acknowledgement"], begun, time, client))
-    offsets = sorted(offset for offset, record in records.items() if record.times)
-    newer: dict[int, tuple[int, int]] = {}
-    first, end = FOREVER, 0
-    for offset in reversed(offsets):
-        times = records[offset].times
-        first, end = min(first, *times), max(end, *times)
-        newer[offset] = (first, end)
-    return GroupDeliveries(
-        group=group,
-        records=records,
-        last=last,
-        offsets=offsets,
-        newer=newer,
-        highest=max(record.highest for record in records.values()),
-    )
+            record.confirmed.append(
+                ConfirmedAcknowledgement(
+                    how=row["acknowledgement"],
+                    asked=asked.get(key, row["time"]),
+                    time=row["time"],
+                    client=row["client"],
+                    count=counts.get(key, 0),
+                )
+            )
+    return found
 
 
 # --- deliveries after the end, and beyond the limit -----------------------------------------------
 
 
 def redelivered(rows: RecordedRows) -> Examined:
-    """Return the records of which an acknowledgement succeeded although it was asked for after
-    another one had ended the deliveries."""
+    """Return the records that were locked again after an accept or a reject had been confirmed.
+
+    The later lock has a confirmed acknowledgement of its own, which was requested after the first
+    answer, and a delivery count that is not lower. A lower one belongs to a lock from before.
+    """
     bound = rows.clock_bound_ns
     if bound is None:
         return Examined(examined=0, lacking=["the clocks of the clients were not compared"])
     anomalies, examined = [], 0
-    for found in _gathered(rows):
-        for offset, record in sorted(found.records.items()):
-            ends = [one for one in record.answered if one[0] in _ENDS]
-            examined += bool(ends)
-            if not ends:
+    for group in rows.share_groups:
+        for offset, record in sorted(_records(rows, group).items()):
+            end = record.end
+            if end is None:
                 continue
-            how, _, ended, by = min(ends, key=lambda one: one[2])
-            late = [one for one in record.answered if one[1] > ended + 2 * bound]
-            if late:
-                again, asked, _, client = late[0]
+            examined += 1
+            again = next(
+                (
+                    one
+                    for one in record.confirmed
+                    if one.asked > end.time + 2 * bound and one.count >= max(end.count, 1)
+                ),
+                None,
+            )
+            if again is not None:
                 detail = (
-                    f"{by} got its {how} confirmed, and {(asked - ended) // _NS_PER_MS:,} ms later "
-                    f"{client} asked for its {again}, which was confirmed, too: the group "
-                    f"{found.group.name} had locked the record again"
+                    f"the group {group.name} confirmed the {end.how} of {end.client}, and "
+                    f"{(again.asked - end.time) // _NS_PER_MS:,} ms later {again.client} requested "
+                    f"the {again.how} of delivery {again.count}, which was confirmed, too"
                 )
-                anomalies.append(Anomaly(detail=detail, time=asked, offset=offset))
+                anomalies.append(Anomaly(detail=detail, time=again.asked, offset=offset))
     return Examined(anomalies=anomalies, examined=examined)
 
 
 def over_limit(rows: RecordedRows) -> Examined:
     """Return the records that were delivered more often than the limit permits, by the broker's own
-    count or by the acknowledgements that succeeded, each of which ends another delivery."""
+    count, or by the confirmed acknowledgements until the group was done with them. A count is
+    stored before an acknowledgement is confirmed, so each of these belongs to another delivery."""
     anomalies, examined = [], 0
-    for found in _gathered(rows):
-        limit = found.group.deliveries
-        for offset, record in sorted(found.records.items()):
+    for group in rows.share_groups:
+        for offset, record in sorted(_records(rows, group).items()):
             examined += 1
-            many = max(record.highest, len(record.answered))
-            if many > limit:
-                detail = f"delivery {many} to the group {found.group.name}, whose limit is {limit}"
+            end = FOREVER if record.end is None else record.end.time
+            until = sum(one.asked <= end for one in record.confirmed)
+            many = max(record.highest, until)
+            if many > group.deliveries:
+                detail = (
+                    f"delivery {many} to the group {group.name}, whose limit is {group.deliveries}"
+                )
                 time = max(record.times, default=None)
                 anomalies.append(Anomaly(detail=detail, time=time, offset=offset))
     return Examined(anomalies=anomalies, examined=examined)
@@ -174,99 +183,143 @@ def over_limit(rows: RecordedRows) -> Examined:
 # --- records that were given up -------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryProgress:
+    """The progress of a group in a partition.
+
+    Attributes:
+        group: The group.
+        records: The deliveries of each record.
+        offsets: The offsets that were delivered, in order.
+        newer: For each of these, the first and the last time at which it or a higher one was
+            delivered.
+        unrecorded: The largest number of deliveries of one record that no member recorded, by the
+            broker's own count.
+        quiet: The time in which nothing kept the group from deliveries, or None.
+    """
+
+    group: PlannedShareGroup
+    records: Records
+    offsets: Sequence[int]
+    newer: Mapping[int, tuple[int, int]]
+    unrecorded: int
+    quiet: tuple[int, int] | None
+
+    def left_alone(self, offset: int, acked: int | None) -> tuple[int, int]:
+        """Return the longest time in which a record was due and was not delivered."""
+        last = max(self.records[offset].times, default=0) if offset in self.records else 0
+        spans = []
+        place = bisect_right(self.offsets, offset)
+        if place < len(self.offsets):
+            first, end = self.newer[self.offsets[place]]
+            spans.append((max(first, last), end))
+        if self.quiet is not None and acked is not None:
+            begun, end = self.quiet
+            spans.append((max(begun, acked, last), end))
+        return max(spans, key=lambda span: span[1] - span[0], default=(0, 0))
+
+
+def _progress(rows: RecordedRows, group: PlannedShareGroup) -> DeliveryProgress:
+    records = _records(rows, group)
+    offsets = sorted(offset for offset, record in records.items() if record.times)
+    newer: dict[int, tuple[int, int]] = {}
+    first, last = FOREVER, 0
+    for offset in reversed(offsets):
+        times = records[offset].times
+        first, last = min(first, *times), max(last, *times)
+        newer[offset] = (first, last)
+    return DeliveryProgress(
+        group=group,
+        records=records,
+        offsets=offsets,
+        newer=newer,
+        unrecorded=max((one.highest - len(one.times) for one in records.values()), default=0),
+        quiet=rows.quiet_periods.get(group.name),
+    )
+
+
 def _given_up(rows: RecordedRows, *, was_delivered: bool) -> Examined:
-    """Return the records in the final log that a group was not done with, and went on without.
+    """Return the records in the final log that a group was not done with, and left alone.
 
     ``was_delivered`` says whether those are meant of which a delivery is recorded, or the others.
     """
+    bound = rows.clock_bound_ns
+    if bound is None:
+        return Examined(examined=0, lacking=["the clocks of the clients were not compared"])
+    acked = {
+        row["offset"]: row["time"]
+        for row in rows.tables["sends"].to_pylist()
+        if row["type"] == SendType.OK
+    }
     anomalies: list[Anomaly] = []
     lacking: list[str] = []
     examined = 0
     log = sorted(rows.tables["log"].to_pylist(), key=lambda row: row["offset"])
-    for found in _gathered(rows):
-        low, high = (found.offsets[0], found.offsets[-1]) if found.offsets else (0, 0)
-        below = [row for row in log if low <= row["offset"] < high]
-        states = [_state(found, row, rows, was_delivered=was_delivered) for row in below]
-        counted = Counter(states)
-        examined += counted["done"] + counted["given up"]
-        lacking += _lacking(found, counted)
-        for row, state in zip(below, states, strict=True):
-            if state == "given up":
-                anomalies.append(_anomaly(found, row))
+    for group in rows.share_groups:
+        progress = _progress(rows, group)
+        counted: Counter[str] = Counter()
+        for row in log:
+            offset = row["offset"]
+            record = progress.records.get(offset, RecordDeliveries())
+            if record.may_be_done or record.highest >= group.deliveries:
+                examined += 1
+            elif bool(record.times) == was_delivered:
+                span = progress.left_alone(offset, acked.get(offset))
+                state = _state(progress, record, span, 2 * bound)
+                counted[state] += 1
+                if state == _GIVEN_UP:
+                    anomalies.append(_anomaly(group, record, row, span))
+        examined += counted[_GIVEN_UP]
+        lacking += _lacking(group, counted)
     return Examined(anomalies=anomalies, examined=examined, lacking=lacking)
 
 
-def _state(found: GroupDeliveries, row: Row, rows: RecordedRows, *, was_delivered: bool) -> str:
-    """Return what is known of a record: ``done``, ``given up``, ``early`` (the group may still
-    deliver it), ``limit`` (it may have been archived for its deliveries), or nothing for one that
-    is not meant, or that a crashed member may have been done with."""
-    record = found.records.get(row["offset"])
-    if record is not None and (record.may_be_done or record.highest >= found.group.deliveries):
-        return "done"
-    delivered = record is not None and bool(record.times)
-    first, end = _behind(found, row["offset"])
-    touched = max([first, *(record.times if record is not None else ())])
-    enough = 2 * found.group.lock_ms * _NS_PER_MS + _SLACK_NS
-    if delivered != was_delivered or _may_be_of_crashed(found, touched, enough, rows):
-        return ""
-    if end - touched < enough + 2 * (rows.clock_bound_ns or 0):
-        return "early"
-    return "limit" if found.highest >= found.group.deliveries - 1 else "given up"
+_GIVEN_UP, _EARLY, _LIMIT = "given up", "early", "limit"
 
 
-def _behind(found: GroupDeliveries, offset: int) -> tuple[int, int]:
-    """Return the first and the last time at which a higher offset was delivered."""
-    return found.newer[found.offsets[bisect_right(found.offsets, offset)]]
+def _state(
+    progress: DeliveryProgress, record: RecordDeliveries, span: tuple[int, int], skew_ns: int
+) -> str:
+    """Return whether a record was given up, may still be delivered, or may have reached the limit
+    by deliveries that are not recorded: at most one more than of any other record."""
+    group = progress.group
+    if record.highest + progress.unrecorded + 1 >= group.deliveries:
+        return _LIMIT
+    enough = 2 * group.lock_ms * _NS_PER_MS + _SLACK_NS + skew_ns
+    return _EARLY if span[1] - span[0] < enough else _GIVEN_UP
 
 
-def _may_be_of_crashed(
-    found: GroupDeliveries, touched: int, enough: int, rows: RecordedRows
-) -> bool:
-    """Return whether a member that crashed may have been done with a record without a trace. It was
-    then among the last ones that it got."""
-    if "deliveries" not in rows.crashed:
-        return False
-    end = max(found.last.values())
-    gone = (time for time in found.last.values() if time < end - _SILENCE_NS)
-    return any(abs(time - touched) <= enough for time in gone)
-
-
-def _lacking(found: GroupDeliveries, counted: Mapping[str, int]) -> Iterator[str]:
+def _lacking(group: PlannedShareGroup, counted: Mapping[str, int]) -> Iterator[str]:
     why = {
-        "early": "may still have delivered them: it read on for less than two locks and 10 s",
-        "limit": "may have archived them: deliveries of others came close to the limit",
+        _EARLY: "it may still have delivered: too little time was left, or its members had ended",
+        _LIMIT: "it may have archived: there were about as many deliveries as the limit permits",
     }
     for state, words in why.items():
         if many := counted[state]:
-            yield (
-                f"{many:,} records of the final log have no end in {found.group.name}, which {words}"
-            )
+            yield f"{many:,} records of the final log are not done in {group.name}, which {words}"
 
 
-def _anomaly(found: GroupDeliveries, row: Row) -> Anomaly:
-    offset = row["offset"]
-    record = found.records.get(offset, RecordDeliveries())
-    first, end = _behind(found, offset)
-    touched = max([first, *record.times])
+def _anomaly(
+    group: PlannedShareGroup, record: RecordDeliveries, row: Row, span: tuple[int, int]
+) -> Anomaly:
     begun = (
         f"delivered {len(record.times)} times, the last with count {record.highest} of "
-        f"{found.group.deliveries}, and never accepted or rejected"
+        f"{group.deliveries}, and never accepted or rejected"
         if record.times
         else "never delivered"
     )
-    seconds = (end - touched) // 1_000_000_000
-    detail = f"{begun}; the group {found.group.name} read newer records for {seconds:,} s more"
+    seconds = (span[1] - span[0]) // 1_000_000_000
     return Anomaly(
-        detail=detail,
-        time=touched,
-        offset=offset,
+        detail=f"{begun}; the group {group.name} left it alone for {seconds:,} s",
+        time=span[0],
+        offset=row["offset"],
         producer=row["producer"],
         sequence=row["sequence"],
     )
 
 
 def undelivered(rows: RecordedRows) -> Examined:
-    """Return the records that a group never received, although it received newer ones."""
+    """Return the records that a group never received."""
     return _given_up(rows, was_delivered=False)
 
 
@@ -276,30 +329,32 @@ def dropped(rows: RecordedRows) -> Examined:
     return _given_up(rows, was_delivered=True)
 
 
+# --- catalogue ------------------------------------------------------------------------------------
+
+
 _DELIVERIES = ("client", "group", "time", "event", "offset", "delivery", "acknowledgement")
 _LOG = ("offset", "producer", "sequence")
+_SENDS = ("offset", "type", "time")
 
 SHARE_CHECKERS: Mapping[str, PluginChecker] = {
     one.name: one
     for one in (
         PluginChecker(
             name="share-undelivered",
-            summary="in the final log, but a share group read on and never received it",
-            guarantee=(
-                "A share group receives every record of the part of the log that it reads past."
-            ),
-            reads={"deliveries": _DELIVERIES, "log": _LOG},
+            summary="in the final log, but never delivered to a share group that had time for it",
+            guarantee="A share group with members receives every record of the log.",
+            reads={"deliveries": _DELIVERIES, "log": _LOG, "sends": _SENDS},
             examine=undelivered,
             promised=Promised.WHILE_SHARES_STAY,
         ),
         PluginChecker(
             name="share-dropped",
-            summary="received by a share group, which gave it up without cause and read on",
+            summary="delivered to a share group, which archived it without cause",
             guarantee=(
                 "A share group delivers a record until it is accepted or rejected, or has been "
                 "delivered group.share.delivery.count.limit times."
             ),
-            reads={"deliveries": _DELIVERIES, "log": _LOG},
+            reads={"deliveries": _DELIVERIES, "log": _LOG, "sends": _SENDS},
             examine=dropped,
             promised=Promised.WHILE_SHARES_STAY,
         ),
@@ -319,7 +374,7 @@ SHARE_CHECKERS: Mapping[str, PluginChecker] = {
             summary="delivered more often than group.share.delivery.count.limit",
             guarantee=(
                 "A share group delivers a record at most group.share.delivery.count.limit times, "
-                "by its own count."
+                "by its own stored count."
             ),
             reads={"deliveries": _DELIVERIES},
             examine=over_limit,

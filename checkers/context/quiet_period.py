@@ -53,7 +53,7 @@ def _why_not(run: RunEvidence, cell: Cell) -> Iterator[str]:
             yield f"the recovery of {topic}-{number} was not observed"
     if run.asked_to_end is None:
         yield "the time at which clients were asked to end is unknown"
-    bound = run.clock_bound_ns(cell.topic_partitions[0], "sends", "polls")
+    bound = run.clock_bound_ns(cell.topic_partitions[0], "sends", "polls", "deliveries")
     if bound is None or bound > SKEW_ALLOWED_NS:
         yield "the clocks of its clients are not known well enough"
 

@@ -341,6 +341,11 @@ class Writers:
         to read."""
         return not any(who == client and time < until for time, who in self._stopped)
 
+    def lived(self, client: str, table: str, until: int) -> bool:
+        """Return whether a client surely ran until a time: it closed this table, which clients do
+        when they are asked to end, and nothing ended it before."""
+        return (table, client) in self._closed and self.went_on(client, until)
+
     def incomplete(self, table: str) -> bool:
         """Return whether a table of the whole run differs from what its planned writers closed: a
         part is missing or damaged, or there are unplanned files."""

@@ -495,6 +495,10 @@ class Admin(Protocol):
         """Limit the bytes a second that a broker moves between its log directories; None lifts the
         limit."""
 
+    def set_group_config(self, group: str, name: str, value: str, within_s: float) -> None:
+        """Set one of a group's own settings, and return when all brokers know it. The group need
+        not exist."""
+
 
 # --- certificates -----------------------------------------------------------------------------
 #

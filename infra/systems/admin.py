@@ -220,6 +220,17 @@ class KafkaAdmin:
         value = None if bytes_per_s is None else str(bytes_per_s)
         self._set_config(ConfigResource.Type.BROKER, str(broker), _MOVE_LIMIT, value, within_s)
 
+    def set_group_config(self, group: str, name: str, value: str, within_s: float) -> None:
+        from ackproof.infra.systems.wire import set_group_config
+
+        connect = self._connector()
+
+        def attempt(left_s: float) -> None:
+            brokers = list(map(self._address, self._brokers()))
+            set_group_config(brokers, group, name, value, left_s, connect)
+
+        _ordered(attempt, within_s)
+
     def _set_config(
         self, kind: ConfigResource.Type, of: str, name: str, value: str | None, within_s: float
     ) -> None:

@@ -25,11 +25,22 @@ from kio.schema.alter_replica_log_dirs.v1.request import (
     AlterReplicaLogDirTopic,
 )
 from kio.schema.alter_replica_log_dirs.v1.response import AlterReplicaLogDirsResponse
+from kio.schema.describe_configs.v4.request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.schema.describe_log_dirs.v1.request import DescribeLogDirsRequest
 from kio.schema.describe_log_dirs.v1.response import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
 from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
@@ -37,7 +48,7 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
-from kio.static.primitive import i32, i32Timedelta
+from kio.static.primitive import i8, i32, i32Timedelta
 from kio.static.protocol import RequestPayload, ResponsePayload
 
 from ackproof.infra.api.capabilities import LogDirectory
@@ -297,6 +308,45 @@ def _directory(found: DescribeLogDirsResult) -> LogDirectory:
         logs=frozenset(key for future, key in logs if not future),
         futures=frozenset(key for future, key in logs if future),
     )
+
+
+# --- settings of groups (KIP-848, KIP-932) ----------------------------------------------------
+
+
+_GROUP = i8(32)
+"""The type of a group among the resources with settings (``ConfigResource.Type``), which librdkafka
+does not have."""
+_SET = i8(0)
+
+
+def set_group_config(
+    brokers: Sequence[BrokerAddress],
+    group: str,
+    name: str,
+    value: str,
+    timeout_s: float,
+    connect: Connect,
+) -> None:
+    """Set one of a group's own settings, at any broker, and return when all brokers know the value.
+    Raises KafkaException, also if a broker does not know it yet."""
+    change = AlterableConfig(name=name, config_operation=_SET, value=value)
+    changed = AlterConfigsResource(resource_type=_GROUP, resource_name=group, configs=(change,))
+    request = IncrementalAlterConfigsRequest(resources=(changed,), validate_only=False)
+    (broker, *_) = brokers
+    answer = _of_broker(broker, request, IncrementalAlterConfigsResponse, timeout_s, connect)
+    for one in answer.responses:
+        if one.error_code.value:
+            raise KafkaException(KafkaError(one.error_code.value, one.error_message or ""))
+    asked = DescribeConfigsResource(
+        resource_type=_GROUP, resource_name=group, configuration_keys=(name,)
+    )
+    question = DescribeConfigsRequest(resources=(asked,))
+    for broker in brokers:
+        known = _of_broker(broker, question, DescribeConfigsResponse, timeout_s, connect)
+        values = [one.value for found in known.results for one in found.configs]
+        if values != [value]:
+            reason = f"{broker.name} has {values} for {name} of {group}, and not {value}"
+            raise KafkaException(KafkaError(KafkaError.UNKNOWN, reason))
 
 
 def _of_broker(

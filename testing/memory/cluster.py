@@ -73,6 +73,8 @@ class MemoryAdmin:
     """The log directories to which replicas are being moved."""
     limits: dict[int, int] = field(default_factory=dict)
     """The limits of moves between log directories, by broker. With one, no move ends."""
+    group_configs: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The settings of groups, by group and name."""
     deaf: bool = False
     """Whether it accepts orders and does nothing, like a fault without effect."""
     silent: bool = False
@@ -184,6 +186,10 @@ class MemoryAdmin:
                 self.lies[key] = self.moving.pop(key)
 
         self._order("limit", within_s, carry_out)
+
+    def set_group_config(self, group: str, name: str, value: str, within_s: float) -> None:
+        key = group, name
+        self._order("set group", within_s, lambda: self.group_configs.update({key: value}))
 
     def _lies(self, broker: int, key: Key) -> str:
         return self.lies.get((broker, *key), _DIRECTORIES[0])

@@ -6,6 +6,9 @@ Each record that a poll returns is recorded, and acknowledged at once: accepted,
 another delivery, or rejected. The seed draws which of these, for each delivery anew. The broker
 holds a lock on the record until then. The outcome of an acknowledgement comes with a later poll.
 
+Rows are written to disk before the records are acknowledged. A member that crashes has therefore
+acknowledged nothing that its history does not have.
+
 SIGTERM stops the member. It goes on until nothing was delivered to it for :data:`IDLE_S`, or for
 :data:`CATCH_UP_S`. Then it leaves.
 """
@@ -81,6 +84,10 @@ class DeliveryRecorder:
         self._counts["acknowledged"] += len(places) if event is SendType.OK else 0
         self._record(event, places, acknowledgement=how, error=error)
 
+    def flush(self) -> None:
+        """Flush the rows now."""
+        self._table.flush()
+
     def keep(self) -> None:
         """Flush the rows and rewrite the progress file when they are due."""
         now = time.monotonic()
@@ -122,6 +129,7 @@ class ShareMember:
         self._spec = spec
         self._recorder = recorder
         self._pending: dict[Place, str] = {}
+        self._overtaken: set[Place] = set()
         self._left = False
         try:
             self._consumer = ShareConsumer(
@@ -166,13 +174,20 @@ class ShareMember:
             return ()
 
     def _acknowledge(self, messages: Sequence[Message]) -> None:
-        """Acknowledge each record. An earlier acknowledgement of it without an answer stays
-        unknown: the broker has delivered it again."""
+        """Acknowledge each record.
+
+        A record may come again before an earlier acknowledgement of it was answered. Answers name
+        the record only, so from then on it is unknown which acknowledgement one belongs to.
+        """
         places = [(one.partition(), one.offset()) for one in messages]
         how = [self._drawn(one) for one in messages]
-        self._finish(SendType.INFO, [one for one in places if one in self._pending], None)
+        again = [one for one in places if one in self._pending]
+        self._overtaken.update(again)
+        self._finish(SendType.INFO, again, None)
         self._recorder.acknowledged(SendType.INVOKE, places, how)
-        self._pending.update(zip(places, how, strict=True))
+        self._recorder.flush()
+        drawn = zip(places, how, strict=True)
+        self._pending.update(one for one in drawn if one[0] not in self._overtaken)
         for message, one in zip(messages, how, strict=True):
             self._consumer.acknowledge(message, _TYPES[one])
         try:

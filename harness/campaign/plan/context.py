@@ -26,6 +26,7 @@ from ackproof.nemesis.proofs import expiry_ms
 from ackproof.nemesis.targets import expressions, resolution
 from ackproof.nemesis.targets.resolution import NO_SERVERS, UNLIMITED, Count
 from ackproof.workloads.configuration import rejoin_s
+from ackproof.workloads.spec import member_of
 
 # --- timings --------------------------------------------------------------------------------------
 
@@ -83,10 +84,16 @@ _SHARE_DEFAULTS: Mapping[str, int] = {DELIVERIES: 5, _LOCK: 30_000}
 """Kafka's defaults (``ShareGroupConfig``)."""
 
 
-def planned_share_group(name: str, brokers: Mapping[str, Value]) -> PlannedShareGroup:
-    """Return a share group as it is planned, at brokers with these properties."""
+def planned_share_group(name: str, members: int, brokers: Mapping[str, Value]) -> PlannedShareGroup:
+    """Return a share group as it is planned, at brokers with these properties. Replacements are
+    among its members."""
     given = {one: int(brokers.get(one, default)) for one, default in _SHARE_DEFAULTS.items()}
-    return PlannedShareGroup(name=name, deliveries=given[DELIVERIES], lock_ms=given[_LOCK])
+    return PlannedShareGroup(
+        name=name,
+        deliveries=given[DELIVERIES],
+        lock_ms=given[_LOCK],
+        members=tuple(member_of(name, number) for number in range(members)),
+    )
 
 
 def group_recovery_ms(

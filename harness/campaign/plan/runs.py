@@ -131,6 +131,8 @@ def _run(
     if Capability.FAKE_CLOCKS in needs:
         cluster = cluster.model_copy(update={"clocks": True})
     context = plan_context(campaign, cluster)
+    faults = scheduler.plan(campaign, seed, context)
+    lines = 1 + replacements(faults).get(ClientRole.CONSUMER, 0)
     return RunPlan(
         number=number,
         seed=seed,
@@ -151,7 +153,9 @@ def _run(
                     for group in campaign.workload.load_of(cell).groups
                 ),
                 share_groups=tuple(
-                    planned_share_group(group_id(cell, group), cluster.properties)
+                    planned_share_group(
+                        group_id(cell, group), group.members * lines, cluster.properties
+                    )
                     for group in campaign.workload.load_of(cell).share_groups
                 ),
                 transactional=campaign.workload.is_transactional,
@@ -163,7 +167,7 @@ def _run(
             )
             for cell in expand(campaign.cells)
         ],
-        faults=scheduler.plan(campaign, seed, context),
+        faults=faults,
         room=context.room,
         failovers=schedule.planned(campaign.failover, seed),
     )

@@ -24,6 +24,7 @@ from ackproof.harness.campaign.problems.properties import mapping
 from ackproof.history.cell import LIBRDKAFKA, Cell, Value
 from ackproof.history.manifest import PlannedWriter
 from ackproof.history.names import FileStem
+from ackproof.infra.systems.product import is_external
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import PARTITIONER, joins_by_heartbeat, producer_config
@@ -252,7 +253,9 @@ def _share_refusals(group: ShareGroup, cluster: ClusterSweep | None) -> Iterator
     if group.releases + group.rejects >= 1:
         yield "releases and rejects: together they must be less than 1"
     for point, _ in cluster.points() if cluster is not None else ():
-        if (reason := coordinators.without_share_groups(point)) is not None:
+        if is_external(point.system):
+            yield "an external cluster has none: its delivery count limit and lock are unknown"
+        elif (reason := coordinators.without_share_groups(point)) is not None:
             yield reason
 
 

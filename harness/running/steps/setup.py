@@ -10,9 +10,11 @@ from ackproof.harness.running.context import Run, record_zookeeper_counters
 from ackproof.harness.running.deadline import Deadline, StepTimeout
 from ackproof.harness.running.processes import ProcessWatch, exit_status, in_words, last_words
 from ackproof.harness.running.steps.recovery import unwhole, whole
+from ackproof.infra.api.capabilities import AdminTimeout, OrderRefused
 from ackproof.infra.api.interface import DeploymentError, Node
 from ackproof.workloads.configuration import connected
 from ackproof.workloads.interface import ClientRole
+from ackproof.workloads.produce import group_id
 from ackproof.workloads.topics import create_topics
 
 CLIENTS, SILENCE = "clients", "clients' silence"
@@ -47,7 +49,23 @@ def ready(run: Run, deadline: Deadline) -> None:
     )
     if not deadline.until(lambda: whole(run)):
         raise StepTimeout(f"not ready: {unwhole(run)}")
+    _let_share_groups_begin_at_the_start(run, deadline)
     record_zookeeper_counters(run, "ready")
+
+
+def _let_share_groups_begin_at_the_start(run: Run, deadline: Deadline) -> None:
+    """Let share groups begin at the start of the log, so that they are owed every record. A share
+    group begins at the end otherwise, and only a setting of the group itself changes that."""
+    for cell in run.cells:
+        for group in run.campaign.workload.load_of(cell).share_groups:
+            name = group_id(cell, group)
+            try:
+                run.system.admin.set_group_config(
+                    name, "share.auto.offset.reset", "earliest", deadline.remaining()
+                )
+            except (OrderRefused, AdminTimeout) as refusal:
+                reason = f"share.auto.offset.reset of the group {name} cannot be set: {refusal}"
+                raise StepTimeout(reason) from refusal
 
 
 def start_workload(run: Run, deadline: Deadline) -> None:
