@@ -2,8 +2,8 @@
 
 A :class:`History` is one run of a campaign without faults. A producer sends to each partition in
 turn, and every record is acknowledged and is in the final log. A tail reader and a member of a
-group read every record. Rows are dictionaries by the columns of :mod:`history.schema`. A test
-plants an anomaly by changing them.
+group read every record, and so does a member of a share group if there is one. Rows are
+dictionaries by the columns of :mod:`history.schema`. A test plants an anomaly by changing them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from ackproof.history.manifest import (
     PlannedFault,
     PlannedGroup,
     PlannedRun,
+    PlannedShareGroup,
     PlannedWriter,
     identity_of,
 )
@@ -26,6 +27,8 @@ from ackproof.history.schema import TABLES
 from ackproof.history.writer import PartitionedWriter, TableWriter
 
 CELL, TOPIC, PRODUCER, READER, MEMBER, GROUP = "c", "t", "producer-1", "reader-1", "member-1", "g"
+SHARE_GROUP, SHARE_MEMBER = "t-s", "member-t-s-0"
+SHARE_STATE = "__share_group_state"
 SETTINGS: Mapping[str, Value] = {
     "acks": "all",
     "min.insync.replicas": 2,
@@ -77,6 +80,14 @@ class History:
     tables: dict[tuple[str, str], list[Row]] = field(default_factory=dict)
     crashed: str | None = None
     starts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def share_groups(self) -> tuple[PlannedShareGroup, ...]:
+        """The share group, if its member has any row."""
+        group = PlannedShareGroup(
+            name=SHARE_GROUP, deliveries=5, lock_ms=1_000, members=(SHARE_MEMBER,)
+        )
+        return (group,) if ("deliveries", SHARE_MEMBER) in self.tables else ()
 
     @property
     def cell(self) -> Cell:
@@ -135,7 +146,9 @@ class History:
             recovery_ms=60_000,
             cells=(
                 PlannedCell(
-                    cell=self.cell, groups=(PlannedGroup(name=GROUP, delivery="at-least-once"),)
+                    cell=self.cell,
+                    groups=(PlannedGroup(name=GROUP, delivery="at-least-once"),),
+                    share_groups=self.share_groups,
                 ),
             ),
             faults=() if self.crashed is None else (_CRASH_PLANNED,),
@@ -154,7 +167,8 @@ class History:
 
     def _writers(self) -> Iterator[PlannedWriter]:
         places = self.cell.topic_partitions
-        for client, tables in CLIENTS.items():
+        share = {SHARE_MEMBER: ("deliveries",)} if self.share_groups else {}
+        for client, tables in {**CLIENTS, **share}.items():
             for table in tables:
                 yield PlannedWriter(
                     table=table,
@@ -207,19 +221,28 @@ class History:
 
 
 def sound_history(
-    settings: Mapping[str, Value] = SETTINGS, *, partitions: int = 2, records: int = 24
+    settings: Mapping[str, Value] = SETTINGS,
+    *,
+    partitions: int = 2,
+    records: int = 24,
+    share_group: bool = False,
 ) -> History:
     """Return a history without errors.
 
     Args:
         settings: The settings of the cell.
         records: The number of records sent to all partitions together, one every 100 ms.
+        share_group: Whether a share group reads them, too.
     """
     made = History(settings=dict(settings), partitions=partitions)
     for (table, writer), rows in _harness_rows(partitions).items():
         made.tables[table, writer] = rows
     for sequence in range(records):
         _add_record(made, sequence)
+    if share_group:
+        entries = made.rows("log")
+        made.tables["deliveries", SHARE_MEMBER] = [row for one in entries for row in _shared(one)]
+        made.tables["cluster", "harness"].append(_led(SHARE_STATE, 0))
     for client in (READER, MEMBER):
         made.tables["assignments", client] = [
             _assigned(client, number) for number in range(partitions)
@@ -254,6 +277,18 @@ def _add_record(made: History, sequence: int) -> None:
         shown = {**record, "client": client, "leader_epoch": 0, "poll": sequence + 1}
         rows = made.tables.setdefault(("polls", client), [])
         rows.append({**shown, "time": sent + 15 * _MS})
+
+
+def _shared(entry: Row) -> Sequence[Row]:
+    """Return the delivery of a record to the share group, and its acceptance."""
+    row = {name: entry[name] for name in ("topic", "partition", "offset")}
+    row |= {"client": SHARE_MEMBER, "group": SHARE_GROUP}
+    shown = entry["timestamp"] * _MS + 15 * _MS
+    return (
+        {**row, "event": "delivered", "time": shown, "delivery": 1},
+        {**row, "event": "invoke", "time": shown + _MS, "acknowledgement": "accept"},
+        {**row, "event": "ok", "time": shown + 5 * _MS, "acknowledgement": "accept"},
+    )
 
 
 def _assigned(client: str, partition: int) -> Row:
@@ -302,11 +337,10 @@ def _harness_rows(partitions: int) -> dict[tuple[str, str], list[Row]]:
     ]
     steps[0]["detail"] = identity_of(1, 1)
     clock = {"node": _NODE, "time": BEGIN_NS, "offset_ns": 0, "bound_ns": _MS}
-    led = {"kind": "partition", "leader_epoch": 0, "controller_epoch": 1, "version": 0}
     servers = ("broker-1", "broker-2", "broker-3", "zookeeper-1")
     found: dict[str, list[Row]] = {
         "phases": steps,
-        "cluster": [{**place, **whole, **led, "time": BEGIN_NS - 5 * _SECOND} for place in places],
+        "cluster": [_led(TOPIC, number) for number in range(partitions)],
         "servers": [
             {"time": BEGIN_NS - 9 * _SECOND, "server": server, "event": "started"}
             for server in servers
@@ -317,3 +351,10 @@ def _harness_rows(partitions: int) -> dict[tuple[str, str], list[Row]]:
         "clocks": [{**clock, "moment": moment} for moment in ("start", "end")],
     }
     return {(table, "harness"): rows for table, rows in found.items()}
+
+
+def _led(topic: str, partition: int) -> Row:
+    """Return the observation of the only leader of a partition."""
+    state = {"leader": 1, "isr": [1, 2, 3], "leader_epoch": 0, "controller_epoch": 1, "version": 0}
+    place = {"kind": "partition", "topic": topic, "partition": partition}
+    return {**place, **state, "time": BEGIN_NS - 5 * _SECOND}
