@@ -277,6 +277,12 @@ CATALOGUE: Table[BuiltInChecker | PluginChecker] = Table(
 """Every checker, by the name of its anomalies."""
 
 
+def provider(name: str) -> str | None:
+    """Return the plug-in that provides a checker, with its version, or None for a built-in one."""
+    plugin = CATALOGUE.plugin(name)
+    return None if plugin is None else str(plugin)
+
+
 def plugin_checkers() -> Mapping[str, PluginChecker]:
-    """Return the usable checkers of plug-ins by name, and import all of them."""
+    """Return the usable checkers with the interface of plug-ins by name, and import all of them."""
     return {name: one for name, one in CATALOGUE.items() if isinstance(one, PluginChecker)}

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.checks.catalogue import CATALOGUE, provider
 from ackproof.checkers.checks.plugin_work import PluginWork, work_of
 from ackproof.checkers.checks.rows import rows_of_findings
 from ackproof.checkers.context.faults import FOREVER
@@ -93,7 +93,8 @@ def _failure(work: PluginWork, error: BaseException) -> str:
         return str(error)
     reason = " ".join(f"{type(error).__name__}: {error}".split())[:_REASON_LENGTH_MAX]
     place = work.cell.topic if work.partition is None else f"{work.cell.topic}-{work.partition}"
-    words = f"the checker {work.checker} of the plug-in {work.plugin} failed on {place}: {reason}"
+    of_plugin = "" if work.plugin is None else f" of the plug-in {work.plugin}"
+    words = f"the checker {work.checker}{of_plugin} failed on {place}: {reason}"
     return printable(words)
 
 
@@ -102,8 +103,8 @@ class NotInstalled(Exception):
 
 
 def _installed(work: PluginWork) -> PluginChecker:
-    checker, plugin = CATALOGUE.get(work.checker), CATALOGUE.plugin(work.checker)
-    if isinstance(checker, PluginChecker) and str(plugin) == work.plugin:
+    checker, plugin = CATALOGUE.get(work.checker), provider(work.checker)
+    if isinstance(checker, PluginChecker) and plugin == work.plugin:
         return checker
     there = CATALOGUE.absence(work.checker) if checker is None else f"that host has {plugin}"
     raise NotInstalled(

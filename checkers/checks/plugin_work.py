@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
+from ackproof.checkers.checks.catalogue import plugin_checkers, provider
 from ackproof.checkers.context.fault_windows import FaultWindows, windows
 from ackproof.checkers.context.faults import Partition
 from ackproof.checkers.context.observed import Span
@@ -44,7 +44,7 @@ class PluginWork:
 
     Attributes:
         checker: The name of the checker.
-        plugin: The plug-in that provides it, with its version.
+        plugin: The plug-in that provides it, with its version, or None for a built-in checker.
         run: The number of the run.
         cell: The cell.
         partition: The number of the partition, or None for the whole cell.
@@ -60,7 +60,7 @@ class PluginWork:
     """
 
     checker: str
-    plugin: str
+    plugin: str | None
     run: int
     cell: Cell
     partition: int | None
@@ -129,7 +129,7 @@ def _work(
     began = [run.final_read(place).began for place in places]
     return PluginWork(
         checker=checker.name,
-        plugin=str(CATALOGUE.plugin(checker.name)),
+        plugin=provider(checker.name),
         run=run.number,
         cell=cell,
         partition=None if partition is None else partition[1],

@@ -4,7 +4,7 @@ checkers."""
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.checks.catalogue import CATALOGUE, provider
 from ackproof.checkers.checks.plugin_examination import Examination, PluginTotals, added
 from ackproof.checkers.checks.plugin_work import concerned
 from ackproof.checkers.context.run import RunEvidence
@@ -22,7 +22,7 @@ class PluginCheck:
 
     Attributes:
         checker: The name of the checker.
-        plugin: The plug-in that provides it, with its version.
+        plugin: The plug-in that provides it, with its version, or None for a built-in checker.
         guarantee: The guarantee as a sentence.
         promised: Its validity window.
         not_promised: The reason why the settings of the cell do not promise it, or None.
@@ -30,7 +30,7 @@ class PluginCheck:
     """
 
     checker: str
-    plugin: str
+    plugin: str | None
     guarantee: str
     promised: Promised
     not_promised: str | None
@@ -81,7 +81,7 @@ def _check(name: str, checker: PluginChecker, cell: Cell, totals: PluginTotals) 
         reason, totals = None, PluginTotals(lacking=(failed,))
     return PluginCheck(
         checker=name,
-        plugin=str(CATALOGUE.plugin(name)),
+        plugin=provider(name),
         guarantee=checker.guarantee,
         promised=checker.promised,
         not_promised=reason,

@@ -9,13 +9,14 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, ShareConsumer
 
 from ackproof.history.cell import Cell
 from ackproof.history.names import PARTITIONED, FileStem
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.configuration import (
     CONSUMER_RESERVED,
+    SHARE_RESERVED,
     commit_s,
     connection_properties,
     is_cooperative,
@@ -23,8 +24,17 @@ from ackproof.workloads.configuration import (
     producer_properties,
     reader_properties,
     rejoin_s,
+    share_member_properties,
 )
-from ackproof.workloads.interface import Client, ClientNode, ClientRole, Delivery, Group, Load
+from ackproof.workloads.interface import (
+    Client,
+    ClientNode,
+    ClientRole,
+    Delivery,
+    Group,
+    Load,
+    ShareGroup,
+)
 from ackproof.workloads.librdkafka.keys import Keys, keys_of, partitions_of
 from ackproof.workloads.librdkafka.library import UNASSIGNED
 from ackproof.workloads.spec import (
@@ -33,6 +43,7 @@ from ackproof.workloads.spec import (
     FinalReadSpec,
     GroupMemberSpec,
     ProducerSpec,
+    ShareMemberSpec,
     SpecificationError,
     load,
 )
@@ -349,6 +360,48 @@ def test_only_members_that_replace_others_have_the_properties_of_replacements() 
     assert [one and one.specification["consumer_config"] for one in replacements] == [
         group.replacement
     ] * 2
+
+
+def test_members_of_share_groups_are_drawn_from_the_seed_and_replaced_by_ones_of_their_own() -> (
+    None
+):
+    group = ShareGroup(name="queue", members=2, releases=0.1, rejects=0.0)
+    load = Load(rate=1, record_bytes=100, share_groups=[group])
+    replacements = {ClientRole.CONSUMER: 1}
+    made = PRODUCE.clients(
+        OTHER,
+        load,
+        bootstrap_servers="b:1",
+        places=[PLACE],
+        replacements=replacements,
+        seed=7,
+    )
+    members = [one for one in made if one.role is ClientRole.CONSUMER]
+    assert [one.name for one in members] == ["member-acks-all-queue-0", "member-acks-all-queue-1"]
+    assert [one.successor and one.successor.name for one in members] == [
+        "member-acks-all-queue-2",
+        "member-acks-all-queue-3",
+    ]
+    spec = ShareMemberSpec.model_validate(members[0].specification)
+    assert (spec.group, spec.releases, spec.seed) == ("acks-all-queue", 0.1, 7)
+    writers = PRODUCE.writers([(OTHER, load)], ["client-1"], replacements)
+    assert {one.client for one in writers if one.table == "deliveries"} == {
+        f"member-acks-all-queue-{number}" for number in range(4)
+    }
+
+
+def test_member_of_a_share_group_acknowledges_each_record_by_itself() -> None:
+    group = ShareGroup(name="queue", members=1, releases=0.0, rejects=0.0)
+    load = Load(rate=1, record_bytes=100, share_groups=[group])
+    (*_, member) = PRODUCE.clients(OTHER, load, bootstrap_servers="b:1", places=[PLACE])
+    spec = ShareMemberSpec.model_validate(member.specification)
+    properties = share_member_properties(spec)
+    assert properties["share.acknowledgement.mode"] == "explicit"
+    ShareConsumer(properties).close()
+    for name in SHARE_RESERVED:
+        wrong = spec.model_copy(update={"consumer_config": {name: "1"}})
+        with pytest.raises(SpecificationError, match="may not set"):
+            share_member_properties(wrong)
 
 
 @pytest.mark.parametrize("name", [*CONSUMER_RESERVED, "metadata.broker.list", "auto.commit.enable"])

@@ -3,8 +3,8 @@
 ``python -m ackproof.workloads.consuming.share_member SPEC.json``
 
 Each record that a poll returns is recorded, and acknowledged at once: accepted, released for
-another delivery, or rejected. The seed draws which of these, for each delivery anew. The broker
-holds a lock on the record until then. The outcome of an acknowledgement comes with a later poll.
+another delivery, or rejected. The seed draws which of these, for each delivery. The broker holds a
+lock on the record until then. The outcome of an acknowledgement comes with a later poll.
 
 Rows are written to disk before the records are acknowledged. A member that crashes has therefore
 acknowledged nothing that its history does not have.

@@ -315,6 +315,50 @@ REFUSALS = [
         "`session.timeout.ms` is not supported for `group.protocol=consumer`",
     ),
     (
+        {"workload.share~groups": [{"name": "a", "members": 1}]},
+        "workload.share.groups[0]",
+        "share groups need Apache Kafka 4.2 or newer (KIP-932), but the system is bundled",
+    ),
+    (
+        {
+            "cluster.system": "kafka:4.1.1",
+            "workload.share~groups": [{"name": "a", "members": 1}],
+        },
+        "workload.share.groups[0]",
+        "but the system is kafka:4.1.1",
+    ),
+    (
+        {
+            "workload.groups": [{"name": "a", "members": 1}],
+            "workload.share~groups": [{"name": "a", "members": 1}],
+        },
+        "workload.share.groups[0].name",
+        "workload.groups[0] also has the name 'a'",
+    ),
+    (
+        {"workload.share~groups": [{"name": "a", "members": 1, "releases": 0.7, "rejects": 0.3}]},
+        "workload.share.groups[0]",
+        "releases and rejects: together they must be less than 1",
+    ),
+    (
+        {
+            "workload.share~groups": [
+                {"name": "a", "members": 1, "consumer": {"session.timeout.ms": "x"}}
+            ]
+        },
+        "workload.share.groups[0]",
+        'Invalid value for configuration property "session.timeout.ms"',
+    ),
+    (
+        {
+            "workload.share~groups": [
+                {"name": "a", "members": 1, "consumer": {"share.acknowledgement.mode": "implicit"}}
+            ]
+        },
+        "workload.share.groups[0]",
+        "may not set share.acknowledgement.mode: each record is acknowledged by itself",
+    ),
+    (
         {"cells.producer": {"client.rack": ["y", "x" * 120]}},
         "cells",
         "would have more than 255 characters: sweep fewer settings",
