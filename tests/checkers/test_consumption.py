@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
-from ackproof.history.schema import CONSUMPTION
 from ackproof.history.writer import TableWriter
 from tests.support.builders.checked_runs import INCONCLUSIVE, PASS, WELL, checked, run, told
 from tests.support.builders.consumers import MadeConsumer, commit, committed_ok, given, seen
@@ -131,7 +130,7 @@ def halved(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
-@pytest.mark.parametrize("table", sorted(CONSUMPTION))
+@pytest.mark.parametrize("table", sorted(RESTS_ON))
 @pytest.mark.parametrize("spoil", [Path.unlink, halved, lambda path: path.write_bytes(b"")])
 def test_missing_or_damaged_consumer_table_is_a_finding_and_keeps_the_verdict(
     tmp_path: Path, table: str, spoil: Callable[[Path], object]

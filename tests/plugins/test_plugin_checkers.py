@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from ackproof.checkers.check import check, evidence
 from ackproof.checkers.checks.catalogue import BREAKS, CATALOGUE, CHECKERS
 from ackproof.checkers.checks.plugin_examination import examined
+from ackproof.checkers.checks.share_groups import SHARE_CHECKERS
 from ackproof.checkers.engine.oversized_partitions import is_whole
 from ackproof.checkers.engine.work_items import work_items
 from ackproof.checkers.guarantees.decisions import guarantees
@@ -169,7 +170,8 @@ def test_guarantee_that_the_settings_do_not_promise_is_not_broken() -> None:
 
 @pytest.mark.parametrize("promised", list(Promised))
 def test_promise_by_time_follows_that_of_acks_and_reads(promised: Promised) -> None:
-    history = sound_history({**SETTINGS, "acks": "0", "enable.idempotence": False})
+    settings = {**SETTINGS, "acks": "0", "enable.idempotence": False}
+    history = sound_history(settings, share_group=True)
     late(history)
     result, guarantee = found_in(replace(LATE, promised=promised), history)
     broken = promised is not Promised.WHILE_ACKS_ARE_KEPT
@@ -469,9 +471,10 @@ def test_plant_that_changes_nothing_is_refused() -> None:
 def test_each_built_in_guarantee_is_that_of_its_anomaly() -> None:
     named = {"recovers", "groups-recover", "servers-stay-up"}
     assert {*BREAKS.values(), *named} == GUARANTEES.keys()
-    assert BREAKS.keys() == CATALOGUE.built_in.keys() - {"G0"}
+    assert BREAKS.keys() | SHARE_CHECKERS.keys() == CATALOGUE.built_in.keys() - {"G0"}
     assert CHECKERS.keys() < BREAKS.keys()
-    assert guarantees() == GUARANTEES
+    shared = {one.breaks: one.guarantee for one in SHARE_CHECKERS.values()}
+    assert guarantees() == {**GUARANTEES, **shared}
     found = checked(LATE, sound_history())
     for one in found.result.cells[0].guarantees:
         if one.anomaly in BREAKS:
