@@ -109,8 +109,13 @@ class Guarantee:
         held: Whether it held, or None if the evidence does not show that. False means violated, if
             it was promised.
         broken: The number of violations where it was promised.
+        undecided: The number of anomalies of which it is unknown whether it was promised there.
+        found: The number of all anomalies of its kind, also where it was not promised. 0 in a
+            result of a former version.
         checked: Whether nothing was left out that could have shown a violation. A guarantee that
             was not checked neither held nor was violated.
+        lacking: The evidence that is missing to say whether it held; empty if that is known, and in
+            a result of a former version.
         anomaly: The anomaly whose rows of ``anomalies.parquet`` violate it, or None.
         plugin: The plug-in that provides its checker, with its version, or None for a built-in
             checker.
@@ -122,7 +127,10 @@ class Guarantee:
     promised: bool
     held: bool | None
     broken: int = 0
+    undecided: int = 0
+    found: int = 0
     checked: bool = True
+    lacking: str = ""
     anomaly: str | None = None
     plugin: str | None = None
     reason: str

@@ -333,9 +333,10 @@ def _told(group: str, one: ReadBack) -> str:
             f"but no member of {group} had committed or reached that offset"
         )
     told = "no committed offset" if one.lost else f"offset {one.offset}"
+    undecided = "" if one.certain else "; perhaps from a former coordinator, so it is undecided"
     return (
         f"{one.by} had committed it for {group} and received the answer; {one.client} "
-        f"received {told} when it was assigned the partition"
+        f"received {told} when it was assigned the partition{undecided}"
     )
 
 

@@ -99,6 +99,7 @@ def _conclusion(
 
 def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) -> Guarantee:
     held = _held(found, facts)
+    lacking = _lacking(found, facts) if held is None else ""
     offences = found.broken or found.seen
     # A guarantee may cover only some records, for example that acked records are in order. Others
     # need not be.
@@ -107,7 +108,7 @@ def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) ->
     )
     seen = {
         False: f"{offences:,} {found.what}",
-        None: "the evidence does not show whether it held",
+        None: f"the evidence does not show whether it held ({lacking})",
         True: "held",
     }
     if promise.name == NO_LOSS:
@@ -121,7 +122,10 @@ def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) ->
         promised=found.promised or found.broken > 0,
         held=held,
         broken=found.broken,
+        undecided=found.doubtful,
+        found=found.seen,
         checked=held is not None or _checked(found, facts),
+        lacking=lacking,
         anomaly=found.what if promise.plugin or found.what in CATALOGUE else None,
         plugin=promise.plugin,
         reason=f"{found.why}: {seen[held]}{'' if held is False else excused}",
@@ -132,7 +136,20 @@ def _checked(found: GuaranteeFinding, facts: Facts) -> bool:
     """Return whether nothing was left out that could have shown a violation."""
     if not facts.whole or found.missing_evidence or found.what in facts.crashed:
         return False
-    return bool(found.looked and found.examined) or not found.applies
+    return bool(not found.unobserved and found.examined) or not found.applies
+
+
+def _lacking(found: GuaranteeFinding, facts: Facts) -> str:
+    """Return which evidence is missing to say whether a guarantee held."""
+    if found.doubtful:
+        return f"{found.doubtful:,} {found.what}, but it is unknown whether the guarantee applied"
+    if found.what in facts.crashed:
+        return f"the checker {found.what} failed"
+    lacking = [one for one in (*found.missing_evidence, found.unobserved, *facts.gaps) if one]
+    if not lacking:
+        return "there was nothing to examine"
+    more = f"; {len(lacking) - 1:,} more such gaps of evidence" if len(lacking) > 1 else ""
+    return f"{lacking[0]}{more}"
 
 
 def _held(found: GuaranteeFinding, facts: Facts) -> bool | None:
@@ -142,7 +159,7 @@ def _held(found: GuaranteeFinding, facts: Facts) -> bool | None:
         return None
     if found.seen and not found.promised:
         return False
-    complete = found.examined and found.looked and not found.missing_evidence
+    complete = found.examined and not found.unobserved and not found.missing_evidence
     if not complete or facts.gaps or found.what in facts.crashed:
         return None
     return True

@@ -168,6 +168,7 @@ class Facts:
         readers: The kinds of its consumers.
         plugin_checks: The results of plug-ins' checkers.
         baseline: Whether the campaign was planned without faults.
+        external: Whether the cluster is external, so that only its clients observe it.
     """
 
     cell: Cell
@@ -187,6 +188,7 @@ class Facts:
     readers: Readers = Readers()
     plugin_checks: tuple[PluginCheck, ...] = ()
     baseline: bool = False
+    external: bool = False
 
     def examined(self, checker: str) -> int:
         """Return how many things a checker examined."""

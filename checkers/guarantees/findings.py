@@ -49,7 +49,8 @@ class GuaranteeFinding:
         examined: The number of things that were examined, each of which might have been a
             violation.
         missing_evidence: The evidence that is missing to conclude, a sentence each.
-        looked: Whether the evidence suffices to say that the guarantee held.
+        unobserved: The evidence that is incomplete, so that it does not show whether the guarantee
+            held, in a sentence; empty if it is complete.
         applies: Whether there is anything to examine.
         what: The name of the anomaly.
     """
@@ -61,7 +62,7 @@ class GuaranteeFinding:
     why: str
     examined: int
     missing_evidence: tuple[str, ...] = ()
-    looked: bool = True
+    unobserved: str = ""
     applies: bool = True
     what: str
 
@@ -206,9 +207,9 @@ def told_by_all_in_sync(checker: str) -> Callable[[Facts], GuaranteeFinding]:
     def judge(facts: Facts) -> GuaranteeFinding:
         found = of_records(facts)
         if facts.cell.acks == "all":
-            return replace(found, looked=_everywhere(facts, WATCHED))
+            return replace(found, unobserved=_unobserved(facts, WATCHED))
         why = _not_all(facts.cell)
-        return replace(found, promised=False, looked=False, applies=False, why=why)
+        return replace(found, promised=False, unobserved=why, applies=False, why=why)
 
     return judge
 
@@ -227,7 +228,7 @@ def min_isr(facts: Facts) -> GuaranteeFinding:
         promised=by_all,
         why="acks=all" if by_all else _not_all(facts.cell),
         examined=facts.examined("acked-below-min-isr"),
-        looked=by_all and _everywhere(facts, VERSIONED),
+        unobserved=_unobserved(facts, VERSIONED) if by_all else _not_all(facts.cell),
         applies=by_all,
         what="acked-below-min-isr",
     )
@@ -243,7 +244,7 @@ def epochs_rise(facts: Facts) -> GuaranteeFinding:
         promised=not facts.count(REPLICAS, GuaranteeStatus.UNPROMISED),
         why="; ".join(facts.apart) or "promised by every configuration",
         examined=facts.examined("epoch-regressed"),
-        looked=_everywhere(facts, WATCHED),
+        unobserved=_unobserved(facts, WATCHED),
         what="epoch-regressed",
     )
 
@@ -252,12 +253,33 @@ def one_leader(facts: Facts) -> GuaranteeFinding:
     """Judge whether each epoch had one leader. To say so takes both the observation of ZooKeeper
     and the brokers' logs."""
     found = always("two-leaders")(facts)
-    return replace(found, looked=_everywhere(facts, WATCHED) and _everywhere(facts, IN_BROKER_LOGS))
+    return replace(
+        found, unobserved=_unobserved(facts, WATCHED) or _unobserved(facts, IN_BROKER_LOGS)
+    )
 
 
-def _everywhere(facts: Facts, counted: str) -> bool:
-    """Return whether all partitions of the cell have this count."""
-    return facts.count(counted) == facts.cell.partitions
+_EVIDENCE = {
+    WATCHED: "every leader and ISR in the cluster's metadata, observed until the end of the run,",
+    VERSIONED: "every change of the ISR in the cluster's metadata, observed without a gap,",
+    IN_BROKER_LOGS: "the brokers' own logs about leaders, collected at the end of the run,",
+    COMPARED: "the logs of all replicas, collected at the end of the run, in which each record can "
+    "be read,",
+}
+"""The evidence of each count of partitions, in words."""
+
+_OF_CONSUMERS = "complete records of all consumers and groups, and the whole final log,"
+
+
+def _unobserved(facts: Facts, counted: str) -> str:
+    """Return which evidence is incomplete, or an empty text if all partitions of the cell have this
+    count."""
+    partitions = facts.cell.partitions
+    lack = partitions - facts.count(counted)
+    if not lack:
+        return ""
+    needed = _EVIDENCE.get(counted, _OF_CONSUMERS)
+    external = ": an external cluster does not show it" if facts.external else ""
+    return f"it needs {needed} which {lack} of {partitions} partitions lack{external}"
 
 
 def agreeing(facts: Facts) -> GuaranteeFinding:
@@ -273,7 +295,7 @@ def agreeing(facts: Facts) -> GuaranteeFinding:
         why="; ".join(facts.apart) or why,
         examined=facts.examined(DIVERGENT),
         applies=facts.cell.replication_factor > 1,
-        looked=_everywhere(facts, COMPARED),
+        unobserved=_unobserved(facts, COMPARED),
         what=DIVERGENT,
     )
 
@@ -294,7 +316,7 @@ def of_readers(
             why="; ".join(why_not(facts))
             or _unexcused(facts.count(checker, GuaranteeStatus.UNKNOWN)),
             examined=facts.examined(checker),
-            looked=_everywhere(facts, looked(checker)),
+            unobserved=_unobserved(facts, looked(checker)),
             what=checker,
         )
 
@@ -342,7 +364,9 @@ def transacted(checker: str, *, isolated: bool = False) -> Callable[[Facts], Gua
             why="; ".join([level, *facts.undecided] if isolated else facts.undecided)
             or "promised by every configuration",
             examined=sum(facts.count(TRANSACTIONS, one) for one in GuaranteeStatus),
-            looked=bool(facts.count(LOOKED)),
+            unobserved=""
+            if facts.count(LOOKED)
+            else "it needs the whole final log and the complete records of all transactions",
             what=checker,
         )
 
@@ -362,11 +386,20 @@ def living(of: Callable[[Facts], LivenessResult]) -> Callable[[Facts], Guarantee
             why=why,
             examined=found.examined,
             missing_evidence=found.missing_evidence,
-            looked=found.looked,
+            unobserved="" if found.looked else _unseen_life(found, facts),
             what="broken",
         )
 
     return judge
+
+
+def _unseen_life(found: LivenessResult, facts: Facts) -> str:
+    """Return why a liveness guarantee could not be examined."""
+    if found.suspended:
+        return "; ".join(found.suspended)
+    if facts.external:
+        return "it needs the exit of each server process: an external cluster does not show it"
+    return "not every group read a record of each partition after the cluster had recovered"
 
 
 def of_plugin(check: PluginCheck) -> Callable[[Facts], GuaranteeFinding]:

@@ -175,6 +175,7 @@ def _cell(
         stays_up=_stays_up(run, cell),
         plugin_checks=checks,
         baseline=run.baseline,
+        external=run.planned.external,
     )
     guarantees, doubtful = judged(facts)
     conclusion, reasons = verdict(facts, guarantees, doubtful)

@@ -23,6 +23,7 @@ from ackproof.harness.report import (
     losses,
     timeline,
     verdict,
+    violations,
 )
 from ackproof.harness.report.axis.document import Document as AxisDocument
 from ackproof.harness.report.causes import causes
@@ -118,6 +119,17 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
             pictures=drawn.of_report(directory, found.firsts, first_rows.values()),
             leading=leading,
             permitted=permitted,
+            violations=violations.violations(
+                directory,
+                leading,
+                {
+                    name: losses.windows(directory, name)
+                    for name in dict.fromkeys(one.anomaly for one in leading)
+                    if name
+                },
+                faults,
+                result,
+            ),
             causes=found,
             lines=log_lines.log_lines(directory, found.firsts),
         )

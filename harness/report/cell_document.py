@@ -37,9 +37,16 @@ class GuaranteeDocument(DocumentPart):
     """Whether it held, promised or not; null if the evidence does not show it."""
     broken: int = 0
     """The number of violations where it was promised."""
+    undecided: int = 0
+    """The number of anomalies of which it is unknown whether it was promised there."""
+    found: int = 0
+    """The number of all anomalies of its kind, also where it was not promised; 0 in results of
+    former versions."""
     checked: bool = True
     """Whether everything was checked that could have shown a violation. A guarantee that was not
     checked neither held nor was broken."""
+    lacking: str = ""
+    """The evidence that is missing to say whether it held; empty if that is known."""
     anomaly: str | None = None
     """The anomaly that violates it, as in `anomalies`; null if no anomaly of its kind is
     counted."""

@@ -22,7 +22,7 @@ from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.losses import LOST, Row
 from ackproof.harness.report.mechanisms import mechanism
 from ackproof.harness.report.pictures.sentences import clock
-from ackproof.harness.report.remedies import remedies
+from ackproof.harness.report.remedies import advice_against, remedies
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.similar_texts import kind_of, more_of_this_kind
 
@@ -66,6 +66,7 @@ class LeadingCause:
         remedies: The advice of Kafka's documentation against it: a setting, or that there is none.
             There are several if the settings of its cells differ, and none if the root cause is not
             known.
+        anomaly: If there is no root cause: the anomaly that broke the guarantee. Else empty.
         example: If there is no root cause: the meaning of the anomaly, and what was seen in its
             first row. Else empty.
     """
@@ -80,6 +81,7 @@ class LeadingCause:
     guarantees: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
     remedies: tuple[str, ...] = ()
+    anomaly: str = ""
     example: str = ""
 
     @property
@@ -280,6 +282,7 @@ def _of_guarantee(
         what = f"{count:,} {'case' if count == 1 else 'cases'} of {one.anomaly}"
     else:
         what = f"{count:,} {'violation' if count == 1 else 'violations'}"
+    what += _others([guarantee for _, guarantee in broken])
     where = cells_in_words([cell.title for cell, _ in broken])
     when = f", the first {faults_in_words(faults)}" if first else ""
     kind, words = _worst(cell for cell, _ in broken)
@@ -292,8 +295,25 @@ def _of_guarantee(
         records=count,
         faults=faults,
         guarantees=(one.name,),
+        remedies=advice_against(one.anomaly or ""),
+        anomaly=one.anomaly or "",
         example=_example(one.anomaly or "", first) if first else "",
     )
+
+
+def _others(broken: Sequence[Guarantee]) -> str:
+    """Return the anomalies that break nothing, or of which that is unknown, beside those that do:
+    `` of 235 found (34 undecided)``."""
+    found, undecided = (
+        sum(getattr(one, name) for one in broken) for name in ("found", "undecided")
+    )
+    excused = found - undecided - sum(one.broken for one in broken)
+    parts = [
+        f"{number:,} {words}"
+        for number, words in ((undecided, "undecided"), (max(excused, 0), "not covered"))
+        if number
+    ]
+    return f" of {found:,} found ({', '.join(parts)})" if parts else ""
 
 
 def _example(anomaly: str, row: Row) -> str:

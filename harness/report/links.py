@@ -15,9 +15,10 @@ from ackproof.checkers.verdict import Cause
 from ackproof.harness.report.causes import CauseGroup, cause_anchor
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.leading_causes import LeadingCause
-from ackproof.harness.report.losses import LossWindow
+from ackproof.harness.report.losses import AnomalyWindow
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.timeline import FaultSpan, fault_anchor
+from ackproof.harness.report.violations import Violation
 
 _LABEL = re.compile(r"[\w.:-]+#\d+")
 _HEADING = re.compile(r'<section id="([\w-]+)"[^>]*>\s*<h2>(.*?)</h2>', re.DOTALL)
@@ -35,12 +36,14 @@ class Links:
         faults: The id of each fault, by run and label.
         groups: The groups of root causes, in the order of their numbers.
         windows: The windows of lost records, in the order of their numbers.
+        violations: The broken guarantees without a root cause, in the order of their numbers.
     """
 
     cells: Mapping[CellKey, tuple[CellRow, str]]
     faults: Mapping[tuple[int, str], str]
     groups: Sequence[CauseGroup]
-    windows: Sequence[LossWindow]
+    windows: Sequence[AnomalyWindow]
+    violations: Sequence[Violation] = ()
 
     @classmethod
     def of(
@@ -48,7 +51,8 @@ class Links:
         cells: Sequence[CellRow],
         faults: Mapping[int, Sequence[FaultSpan]],
         groups: Sequence[CauseGroup],
-        windows: Sequence[LossWindow],
+        windows: Sequence[AnomalyWindow],
+        violations: Sequence[Violation] = (),
     ) -> "Links":
         """Return the links of a page with these parts."""
         return cls(
@@ -63,6 +67,7 @@ class Links:
             },
             groups=groups,
             windows=windows,
+            violations=violations,
         )
 
     def cell(self, run: int, name: str) -> Markup:
@@ -98,6 +103,11 @@ class Links:
             if any(one in cause.causes for one in group.causes)
         ]
         found = [(cause_anchor(number), f"root cause {number}") for number in numbers]
+        found += [
+            (f"violation-{number}", f"the cases of {cause.anomaly}")
+            for number, one in enumerate(self.violations, 1)
+            if one.cause is cause
+        ]
         lost = [window for one in cause.causes for window in self._lost_to(one)]
         return [*found[:LINKS_MAX], *self._named(lost)]
 
@@ -105,7 +115,7 @@ class Links:
         """Return the lost records of a group of root causes: their ids and names."""
         return self._named([window for one in group.causes for window in self._lost_to(one)])
 
-    def of_window(self, window: LossWindow) -> list[tuple[str, str]]:
+    def of_window(self, window: AnomalyWindow) -> list[tuple[str, str]]:
         """Return the root causes of lost records: their ids and names."""
         numbers = [
             number
@@ -114,14 +124,14 @@ class Links:
         ]
         return [(cause_anchor(number), f"root cause {number}") for number in numbers[:LINKS_MAX]]
 
-    def loss_anchor(self, window: LossWindow) -> str:
+    def loss_anchor(self, window: AnomalyWindow) -> str:
         """Return the id of a window of lost records."""
         return f"loss-{next(n for n, one in enumerate(self.windows, 1) if one is window)}"
 
-    def _lost_to(self, cause: Cause) -> list[LossWindow]:
+    def _lost_to(self, cause: Cause) -> list[AnomalyWindow]:
         return [window for window in self.windows if _explains(cause, window)]
 
-    def _named(self, windows: Sequence[LossWindow]) -> list[tuple[str, str]]:
+    def _named(self, windows: Sequence[AnomalyWindow]) -> list[tuple[str, str]]:
         anchors = {self.loss_anchor(one): f"{one.topic}-{one.partition}" for one in windows}
         left = len(anchors) - LINKS_MAX
         named = [
@@ -130,7 +140,7 @@ class Links:
         return [*named, ("lost", f"{left} more")] if left > 0 else named
 
 
-def _explains(cause: Cause, window: LossWindow) -> bool:
+def _explains(cause: Cause, window: AnomalyWindow) -> bool:
     """Return whether a cause explains records of a window: they are of the same partition, faults
     and time."""
     if (cause.run, cause.cell, cause.topic, cause.partition, cause.anomaly) != (

@@ -1,22 +1,26 @@
-"""The lines of the brokers' logs that speak of a root cause.
+"""The lines of logs that speak of a root cause, or of a client or group at a time.
 
-They are the first line of each involved broker that names the partition and the leader epoch of the
-records, or that of the next leader. The bundled broker and Apache Kafka both write such lines.
+Those of a root cause are the first line of each involved broker that names the partition and the
+leader epoch of the records, or that of the next leader. The bundled broker and Apache Kafka both
+write such lines.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from ackproof.checkers.verdict import Cause
+from ackproof.harness.report.about import moment
 from ackproof.history.storage import AnyPath
 
 CAUSES_MAX = 20
 """The most causes whose lines are looked for."""
 
 _FRAGMENT_LETTERS = 80
+_TIME = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3})")
+"""The time at the start of a line, as the bundled broker, its clients and Apache Kafka write it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +28,7 @@ class LogLine:
     """A line of a server's log.
 
     Attributes:
-        server: The server, as ``broker-1``.
+        server: The server or client, as ``broker-1``.
         path: The path of the log, relative to the results.
         number: The number of the line, from 1.
         text: The line.
@@ -82,3 +86,52 @@ def _lines(directory: Path, file: Path, cause: Cause) -> Iterator[LogLine]:
                     )
     except OSError:
         return
+
+
+def lines_before(
+    directory: AnyPath, run: int, names: Collection[str], time: int
+) -> Sequence[LogLine]:
+    """Return the last line before a time that names a client or group, of each server's log, and
+    the last line before it of a client's own log.
+
+    ``time`` is in nanoseconds of the Unix epoch. The logs are taken to be in UTC. There are no
+    lines if the logs are not beside the report or cannot be read.
+    """
+    if not isinstance(directory, Path) or not names:
+        return ()
+    word = re.compile(rf"(?<![\w.-])({'|'.join(map(re.escape, names))})(?![\w.-])")
+    until = moment(time).rstrip("Z")
+    found = []
+    for file in sorted((directory / "runs" / str(run) / "logs").glob("*/*.log")):
+        own = file.stem in names
+        if own or file.parent.name.startswith("broker-"):
+            line = _last(directory, file, None if own else word, until)
+            found += [] if line is None else [line]
+    return found
+
+
+def _last(directory: Path, file: Path, word: re.Pattern[str] | None, until: str) -> LogLine | None:
+    """Return the last line of a log up to a time that has this word, or any words."""
+    last: tuple[int, str] | None = None
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            for number, text in enumerate(lines, 1):
+                if word is not None and not word.search(text):
+                    continue
+                began = _TIME.match(text)
+                if began is None:
+                    continue
+                if "{}T{}.{}".format(*began.groups()) > until:
+                    break
+                last = number, text
+    except OSError:
+        return None
+    if last is None:
+        return None
+    number, text = last
+    return LogLine(
+        server=file.stem,
+        path=str(file.relative_to(directory)),
+        number=number,
+        text=text.rstrip("\n"),
+    )

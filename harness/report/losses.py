@@ -128,14 +128,15 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LossWindow:
-    """Records of one partition, lost to the same fault, in the order of their acks.
+class AnomalyWindow:
+    """Anomalies of one kind in one partition with the same faults, in the order of time. Those of
+    lost records are in the order of their acks.
 
     Attributes:
         fault: The fault that the checkers hold responsible, ``isolate#2``; None if none was active.
-        records: The number of records.
-        offsets: The lowest and highest offset of the acks; None if the client received none.
-        times: The times of the first and last ack, in nanoseconds of the Unix epoch; None if they
+        records: The number of records or other anomalies.
+        offsets: The lowest and highest of their offsets; None if none has one.
+        times: The times of the first and the last, in nanoseconds of the Unix epoch; None if they
             are unknown.
         seen: The number of them that consumers had read, in words, as far as it is known.
         rows: The first rows of ``anomalies.parquet``, at most :data:`LISTED_MAX`.
@@ -163,15 +164,15 @@ def name_of(row: Row) -> str:
     return f"producer {row['producer']} sequence {row['sequence']}"
 
 
-def windows(directory: AnyPath) -> list[LossWindow]:
-    """Return the lost records by partition and fault, in the order of their acks.
+def windows(directory: AnyPath, anomaly: str = LOST) -> list[AnomalyWindow]:
+    """Return the anomalies of one kind by partition and fault, in the order of their times.
 
     Raises DamagedFiles if the file is missing or cannot be read. Otherwise a missing file would
     look like a result without losses.
     """
     rows = _rows(directory)
     order = [(key, "ascending") for key in ("run", "cell", "partition", "time", "sequence")]
-    lost = rows.filter(pc.equal(rows["anomaly"], LOST)).sort_by(order).combine_chunks()
+    lost = rows.filter(pc.equal(rows["anomaly"], anomaly)).sort_by(order).combine_chunks()
     if not len(lost):
         return []
     codes = [
@@ -187,12 +188,12 @@ def windows(directory: AnyPath) -> list[LossWindow]:
     return [_window(lost.take(pa.array(places[number]))) for number in np.argsort(first)]
 
 
-def _window(rows: pa.Table) -> LossWindow:
+def _window(rows: pa.Table) -> AnomalyWindow:
     """Return the window of these rows, which have its place in common."""
     place = rows.slice(0, 1).to_pylist()[0]
     offsets = pc.min_max(rows["offset"]).as_py()
     seen = rows["seen"].drop_null()
-    return LossWindow(
+    return AnomalyWindow(
         **{name: place[name] for name in ("run", "cell", "topic", "partition", "fault")},
         records=len(rows),
         offsets=None if offsets["min"] is None else (offsets["min"], offsets["max"]),

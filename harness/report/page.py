@@ -49,6 +49,8 @@ from ackproof.harness.report.timeline import NS_PER_S, Timeline
 from ackproof.harness.report.unchecked import SHOWN_MAX as UNCHECKED_MAX
 from ackproof.harness.report.unchecked import unchecked
 from ackproof.harness.report.verdict import quorum_told
+from ackproof.harness.report.violations import SHOWN_MAX as CASES_MAX
+from ackproof.harness.report.violations import Violation
 
 _SHOWN_NS = 1_000_000
 
@@ -109,6 +111,7 @@ def _template() -> jinja2.Template:
         unknown=UNKNOWN,
         what=WHAT,
         unchecked_max=UNCHECKED_MAX,
+        cases_max=CASES_MAX,
         reasons=_WHY_UNKNOWN,
     )
     return environment.get_template("report.html")
@@ -133,6 +136,7 @@ class PageContent:
         pictures: The pictures of the logs around causes and around gaps of consumers.
         leading: The causes of the verdict, the most important first.
         permitted: The causes of what the settings permit.
+        violations: The broken guarantees without a root cause, with their cases.
         causes: The root causes, in the order of their numbers.
         lines: The lines of the brokers' logs about each root cause.
     """
@@ -142,7 +146,7 @@ class PageContent:
     cells: Sequence[CellRow]
     timelines: Mapping[int, Timeline | str]
     axes: Mapping[int, AxisDocument | str | None]
-    windows: Sequence[losses.LossWindow]
+    windows: Sequence[losses.AnomalyWindow]
     about: About = field(default_factory=About)
     losses_by_fault: Sequence[Mapping[str, Any]] = ()
     order: OutOfOrder | None = None
@@ -151,6 +155,7 @@ class PageContent:
     pictures: Pictures = field(default_factory=Pictures)
     leading: Sequence[LeadingCause] = ()
     permitted: Sequence[LeadingCause] = ()
+    violations: Sequence[Violation] = ()
     causes: Causes = field(default_factory=Causes)
     lines: Mapping[Cause, Sequence[LogLine]] = field(default_factory=dict)
 
@@ -166,11 +171,18 @@ def render(content: PageContent) -> str:
         outcome=outcome(result),
         summary=_summary(cells, content.opportunities),
         risks=_risks(cells, content.opportunities or ()),
-        links=Links.of(cells, about.faults, found.listed, content.windows[: losses.WINDOWS_MAX]),
+        links=Links.of(
+            cells,
+            about.faults,
+            found.listed,
+            content.windows[: losses.WINDOWS_MAX],
+            content.violations,
+        ),
         cells=cells,
         columns=columns(cells),
         matrices=_matrices(result, cells),
         causes=found,
+        violations=content.violations,
         unchecked=unchecked(result, cells, about.faults),
         order=content.order.words if content.order else "",
         comparison=compare(result, cells),
@@ -252,7 +264,7 @@ def _assets() -> Mapping[str, Markup]:
     return {"script": Markup(made.script), "style": Markup(made.style)}
 
 
-def _lost(windows: Sequence[losses.LossWindow], cells: Sequence[CellRow]) -> dict[str, Any]:
+def _lost(windows: Sequence[losses.AnomalyWindow], cells: Sequence[CellRow]) -> dict[str, Any]:
     return {
         "windows": windows[: losses.WINDOWS_MAX],
         "more_windows": max(0, len(windows) - losses.WINDOWS_MAX),

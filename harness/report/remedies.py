@@ -202,3 +202,87 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
 }
 """The remedies of each kind of root cause. The first that applies counts. Nothing is advised where
 the cause is not known."""
+
+_TRANSACTION = _defect(
+    "A transaction must become visible as a whole or not at all, and a fenced producer must add "
+    "nothing to it.",
+    "KIP-98, KIP-890",
+)
+_WITH_OFFSETS = _defect(
+    "The output of a transaction and the offsets of its input must be committed together.",
+    "KIP-98, KIP-447",
+)
+_ONE_LEADER = _defect("A leader epoch must have one leader, and epochs must rise.", "KIP-101")
+_ORDER = _defect(
+    "An idempotent producer's batches must be appended in the order of their sequence numbers; "
+    "client and broker both number them.",
+    "KIP-98",
+)
+_FETCH = _defect(
+    "A fetch must return the records from the requested offset on, in order; client and broker "
+    "both follow that offset.",
+    "Kafka protocol, Fetch",
+)
+_COMMIT = _defect(
+    "A coordinator must answer with the last offset whose commit it answered, also after it was "
+    "replaced.",
+    "Kafka documentation, Distribution, Consumer Offset Tracking",
+)
+
+RULES: Mapping[str, Remedy] = {
+    "deleted-too-early": _defect(
+        "Retention must not delete a segment before retention.ms or retention.bytes allow it.",
+        "topic retention.ms, retention.bytes",
+    ),
+    "offset-mismatch": _defect("A record must stay at the offset of its ack.", "KIP-101"),
+    "reordered": _ORDER,
+    "nonmonotonic-send": _ORDER,
+    "phantom": _defect("A log must contain only records that clients sent.", "KIP-98"),
+    "failed-but-present": _defect(
+        "A record that was refused with a final error must not be appended.", "producer retries"
+    ),
+    "offset-gap": _defect(
+        "A log without compaction must not skip offsets.", "topic cleanup.policy"
+    ),
+    "watermark-regressed": _defect(
+        "A leader must have every record below the high watermark of the one before it.", "KIP-101"
+    ),
+    "epoch-regressed": _ONE_LEADER,
+    "two-leaders": _ONE_LEADER,
+    "stale-leader-ack": _defect(
+        "A deposed leader must not complete a write with acks=all.", "KIP-101, KIP-497"
+    ),
+    "acked-below-min-isr": _defect(
+        "A write with acks=all must be refused while the ISR is too small.",
+        "topic min.insync.replicas",
+    ),
+    "poll-skip": _FETCH,
+    "nonmonotonic-poll": _FETCH,
+    "unseen": _FETCH,
+    "commit-lost": _COMMIT,
+    "commit-regressed": _COMMIT,
+    "skipped-by-commit": _defect(
+        "A client must not commit an offset beyond the records that it returned to its "
+        "application: try another client library as well.",
+        "consumer enable.auto.commit",
+    ),
+    "lost-commit": _TRANSACTION,
+    "torn-transaction": _TRANSACTION,
+    "resurrected-write": _TRANSACTION,
+    "zombie-write": _TRANSACTION,
+    "aborted-read": _TRANSACTION,
+    "precommitted-read": _TRANSACTION,
+    "G1c": _TRANSACTION,
+    "offsets-without-records": _WITH_OFFSETS,
+    "records-without-offsets": _WITH_OFFSETS,
+    "transformed-twice": _WITH_OFFSETS,
+}
+"""The rule that was broken by each anomaly that has no root cause, where it is promised. The
+settings promise it, so that none prevents it."""
+
+
+def advice_against(anomaly: str) -> tuple[str, ...]:
+    """Return what prevents an anomaly without a root cause, where a guarantee excludes it. There is
+    nothing for the anomalies of plug-ins and those that have root causes."""
+    rule = RULES.get(anomaly)
+    return () if rule is None else (f"{rule.advice} ({rule.source})",)

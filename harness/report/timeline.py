@@ -67,6 +67,31 @@ def fault_anchor(run: int, fault_id: int) -> str:
     return f"fault-{fault_id}" if run == 1 else f"fault-{fault_id}-run-{run}"
 
 
+def place_in_words(time: int | None, faults: Sequence[FaultSpan]) -> str:
+    """Return where a time lies among the faults of its run: the faults that were active, or else
+    the last one that was healed before it and the next one that began after it. The text is empty
+    if the time is unknown, or if the run had no fault."""
+    if time is None or not faults:
+        return ""
+    active = [one.label for one in faults if one.start <= time and not _is_over(one, time)]
+    if active:
+        return f"while {' and '.join(active)} {'was' if len(active) == 1 else 'were'} active"
+    ended = [(one.end, one.label) for one in faults if one.end is not None and one.end <= time]
+    next_ = [(one.start, one.label) for one in faults if one.start > time]
+    places = [
+        f"{(time - end) / NS_PER_S:.1f} s after the heal of {label}"
+        for end, label in sorted(ended)[-1:]
+    ]
+    places += [
+        f"{(start - time) / NS_PER_S:.1f} s before {label}" for start, label in sorted(next_)[:1]
+    ]
+    return ", ".join(places)
+
+
+def _is_over(fault: FaultSpan, time: int) -> bool:
+    return fault.end is not None and fault.end <= time
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryPart:
     """A step of a story: ``story`` is such as ``crash-loop#1``, and ``step`` such as ``bounce-2``.

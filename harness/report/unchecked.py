@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
+from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.leading_causes import cells_in_words
 from ackproof.harness.report.outcome import guarantees_checked
 from ackproof.harness.report.rows import CellRow
@@ -71,19 +72,24 @@ def _cells(cells: Sequence[CellRow]) -> Iterator[Unchecked]:
 
 def _guarantees(result: CampaignResult, cells: Sequence[CellRow]) -> Iterator[Unchecked]:
     """Yield the guarantees that were not checked, and those of which the evidence does not show
-    whether they held. The same guarantee with the same reason is one line."""
+    whether they held. Guarantees that lack the same evidence in the same cells are one line,
+    because one gap, such as a missing ack of one fault, can leave many undecided."""
     missing = guarantees_checked(result.cells).missing
-    groups: dict[tuple[str, str], list[CellRow]] = {}
+    cells_of: dict[tuple[str, str], list[CellRow]] = {}
     for cell in cells:
         for one in cell.guarantees:
             if (one.name in missing and not one.checked) or _is_unknown(one):
-                groups.setdefault((one.name, one.reason), []).append(cell)
-    for (name, reason), of in groups.items():
-        if len(of) == len(cells) > 1:
+                cells_of.setdefault((one.name, one.lacking or one.reason), []).append(cell)
+    names_of: dict[tuple[str, tuple[CellKey, ...]], list[str]] = {}
+    for (name, reason), of in cells_of.items():
+        names_of.setdefault((reason, tuple((one.run, one.cell) for one in of)), []).append(name)
+    for (reason, keys), names in names_of.items():
+        of = cells_of[names[0], reason]
+        if len(keys) == len(cells) > 1:
             where = "in every cell"
         else:
             where = cells_in_words([cell.title for cell in of])
-        yield Unchecked(subject=name, sentence=f"not checked {where}: {reason}")
+        yield Unchecked(subject=", ".join(names), sentence=f"not checked {where}: {reason}")
 
 
 def _is_unknown(guarantee: Guarantee) -> bool:

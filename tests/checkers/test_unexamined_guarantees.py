@@ -23,6 +23,9 @@ def test_acks_without_offsets_hold_nothing_of_offsets(tmp_path: Path) -> None:
     found = guarantees(result)
     for name in (*OF_NAMED_ACKS, "min-isr-kept"):
         assert (found[name].held, found[name].checked) == (None, False)
+        assert found[name].lacking in found[name].reason
+    assert found["acks-in-order"].lacking == "there was nothing to examine"
+    assert found["min-isr-kept"].lacking.startswith("it needs every change of the ISR ")
     assert found["no-acked-record-lost"].held is True
 
 

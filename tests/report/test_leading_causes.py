@@ -9,7 +9,14 @@ import pytest
 from rich.console import Console
 
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.checkers.verdict import CampaignResult, Cause, CellResult, Verdict
+from ackproof.checkers.verdict import (
+    CampaignResult,
+    Cause,
+    CellResult,
+    ClientCounts,
+    Consumption,
+    Verdict,
+)
 from ackproof.harness import report
 from ackproof.harness.report.leading_causes import (
     SHOWN_MAX,
@@ -19,10 +26,15 @@ from ackproof.harness.report.leading_causes import (
     leading_causes,
     permitted_causes,
 )
+from ackproof.harness.report.links import Links
+from ackproof.harness.report.losses import AnomalyWindow
 from ackproof.harness.report.mechanisms import mechanism
+from ackproof.harness.report.page import PageContent, render
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.similar_texts import grouped
 from ackproof.harness.report.terminal import print_result
+from ackproof.harness.report.timeline import FaultSpan
+from ackproof.harness.report.violations import violations
 from tests.support.builders import failing_nightly
 from tests.support.builders.results import cell_result, guarantee, of_cells, threshold
 
@@ -59,6 +71,26 @@ def failed(name: str = "c", lost: int = 3, **changes: object) -> CellResult:
         lost=lost,
         reasons=(f"{broken.name}: so",),
         **changes,
+    )
+
+
+def client_counts(client: str, group: str) -> ClientCounts:
+    own = {"run": 1, "cell": "c", "client": client, "member": True, "group": group}
+    return ClientCounts(**{**dict.fromkeys(ClientCounts.__slots__), **own})
+
+
+def fault_span(number: int, start: int, end: int | None) -> FaultSpan:
+    return FaultSpan(
+        fault_id=number,
+        fault="kill",
+        target="one",
+        servers=("broker-1",),
+        start=start,
+        end=end,
+        injected=True,
+        proven=True,
+        evidence={},
+        healing={},
     )
 
 
@@ -155,6 +187,70 @@ def test_broken_guarantee_without_a_root_cause_has_its_first_anomaly_as_an_examp
         "commit-regressed: an offset that a group committed, but a member later read back an older "
         "one. The first, at 00:00:01.500 (UTC) in t-3 at offset 1,000: committed, then 67."
     )
+
+
+def test_broken_guarantee_tells_its_cases_from_undecided_ones_and_those_not_covered() -> None:
+    broken = guarantee("commits-in-order", held=False, broken=2, anomaly="commit-regressed")
+    broken = replace(broken, undecided=3, found=9)
+    cell = replace(failed(), guarantees=(broken,), reasons=("commits-in-order: so",))
+    (entry,) = found(of_cells(Verdict.FAIL, cell))
+    assert entry.sentence == (
+        "commits-in-order was broken: 2 cases of commit-regressed of 9 found (3 undecided, 4 not "
+        "covered) in acks=all, min ISR 2"
+    )
+    assert entry.remedies[0].startswith("No setting: this is a defect. A coordinator must ")
+
+
+def test_cases_without_a_root_cause_are_listed_with_their_faults_clients_and_logs(
+    tmp_path: Path,
+) -> None:
+    name = "commits-in-order"
+    broken = guarantee(name, held=False, broken=2, anomaly="commit-regressed")
+    cell = replace(failed(), guarantees=(broken,), reasons=(f"{name}: so",))
+    result = replace(
+        of_cells(Verdict.FAIL, cell),
+        consumption=Consumption(clients=(client_counts("member-0", "g"),)),
+    )
+    row = {"detail": "member-0 had committed it for g; member-0 received offset 5"}
+    window = AnomalyWindow(
+        run=1,
+        cell="c",
+        topic="t",
+        partition=3,
+        fault=None,
+        records=2,
+        offsets=(8, 9),
+        times=(2_500_000_000, 3_000_000_000),
+        seen="unknown",
+        rows=(row,),
+    )
+    log = tmp_path / "runs/1/logs/client-1/member-0.log"
+    log.parent.mkdir(parents=True)
+    lines = ("1970-01-01 00:00:01,000 a", "1970-01-01 00:00:02,000 b", "1970-01-01 00:00:09,000 c")
+    log.write_text("\n".join(lines))
+    leading = found(result)
+    faults = {1: (fault_span(1, 1_000_000_000, 2_000_000_000), fault_span(2, 4_000_000_000, None))}
+    (one,) = violations(tmp_path, leading, {"commit-regressed": [window]}, faults, result)
+    (line,) = one.lines
+    assert line.between == "0.5 s after the heal of kill#1, 1.5 s before kill#2"
+    assert [(at.server, at.number) for at in line.lines] == [("member-0", 2)]
+    links = Links.of(rows(result), faults, (), (), [one])
+    assert links.of_leading(leading[0]) == [("violation-1", "the cases of commit-regressed")]
+    page = render(
+        PageContent(
+            campaign={"name": "n", "seed": 1},
+            result=result,
+            cells=rows(result),
+            timelines={},
+            axes={},
+            windows=(),
+            leading=leading,
+            violations=[one],
+        )
+    )
+    section = page.partition('id="violation-1"')[2].partition("</section>")[0]
+    assert "8 to 9" in section
+    assert "member-0 received offset 5" in section
 
 
 def test_loss_without_a_root_cause_is_still_named() -> None:

@@ -4,8 +4,10 @@ from itertools import product
 
 import pytest
 
+from ackproof.checkers.checks.catalogue import BREAKS
 from ackproof.checkers.root_cause.kinds import CauseKind
-from ackproof.harness.report.remedies import REMEDIES, remedies, remedy
+from ackproof.harness.report.causes import WHAT
+from ackproof.harness.report.remedies import REMEDIES, RULES, remedies, remedy
 
 NOT_KNOWN = {CauseKind.UNEXPLAINED, CauseKind.UNKNOWN}
 CELLS = [
@@ -65,3 +67,7 @@ def test_remedies_of_cells_are_given_once_each() -> None:
     ]
     assert len(found) == 2
     assert remedies("more", [ONE], []) == ()
+
+
+def test_rule_is_given_for_every_anomaly_that_breaks_a_guarantee_without_a_root_cause() -> None:
+    assert RULES.keys() == BREAKS.keys() - WHAT.keys()

@@ -56,6 +56,14 @@ def test_unchecked_guarantee_is_one_line_for_all_cells_with_the_same_reason() ->
     assert second.sentence == "not checked in acks=1, min ISR 2: another reason"
 
 
+def test_one_gap_that_leaves_several_guarantees_undecided_is_one_line() -> None:
+    gap = "no ack during kill#1 on broker-1, which affected t-0"
+    missed = [replace(MISSED, name=n, reason=n, lacking=gap) for n in ("epochs-rise", "no-unseen")]
+    (line,) = found(cell_result(settings=ALL, guarantees=[CHECKED, *missed]))
+    assert line.subject == "epochs-rise, no-unseen"
+    assert line.sentence == f"not checked in acks=all, min ISR 2: {gap}"
+
+
 def test_guarantee_of_unknown_result_is_named_and_an_unpromised_one_is_not() -> None:
     unknown = replace(CHECKED, held=None, reason="a file is missing")
     assert [one.sentence for one in found(cell_result(settings=ALL, guarantees=[unknown]))] == [
