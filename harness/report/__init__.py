@@ -119,17 +119,7 @@ def write(directory: AnyPath, result: CampaignResult) -> WrittenReport:
             pictures=drawn.of_report(directory, found.firsts, first_rows.values()),
             leading=leading,
             permitted=permitted,
-            violations=violations.violations(
-                directory,
-                leading,
-                {
-                    name: losses.windows(directory, name)
-                    for name in dict.fromkeys(one.anomaly for one in leading)
-                    if name
-                },
-                faults,
-                result,
-            ),
+            violations=violations.of_report(directory, leading, faults, result),
             causes=found,
             lines=log_lines.log_lines(directory, found.firsts),
         )

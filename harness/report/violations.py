@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.checkers.verdict import CampaignResult
+from ackproof.harness.report import losses
 from ackproof.harness.report.leading_causes import LeadingCause
 from ackproof.harness.report.log_lines import LogLine, lines_before
 from ackproof.harness.report.losses import AnomalyWindow
@@ -59,6 +60,20 @@ class Violation:
     meaning: str
     lines: Sequence[CaseLine]
     left: int
+
+
+def of_report(
+    directory: AnyPath,
+    leading: Sequence[LeadingCause],
+    faults: Mapping[int, Sequence[FaultSpan]],
+    result: CampaignResult,
+) -> list[Violation]:
+    """Return :func:`violations` with the cases of ``anomalies.parquet``. Raises as
+    :func:`losses.windows`."""
+    windows = {
+        name: losses.windows(directory, name) for name in {one.anomaly for one in leading} if name
+    }
+    return violations(directory, leading, windows, faults, result)
 
 
 def violations(
