@@ -61,6 +61,7 @@ def made(plan: RunPlan, directory: Path) -> ExternalClusterParts:
         described.connection(),
         topics=[cell.topic for cell in cells],
         groups=[group.name for planned in plan.cells for group in planned.groups],
+        transactional=any(planned.transactional for planned in plan.cells),
         journal=directory / FILE,
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,

@@ -149,7 +149,7 @@ class TransactionRecorder:
             time=self._clock(),
             client=self._spec.client,
             cell=self._spec.cell,
-            transactional_id=self._spec.client,
+            transactional_id=self._spec.transactional_id,
             producer=producer,
             transaction=transaction,
             event=event,

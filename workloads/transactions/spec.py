@@ -50,6 +50,12 @@ class TransactionalSpec(ProducerSpec):
     library: str = LIBRDKAFKA
     program: tuple[str, ...] = ()
 
+    @property
+    def transactional_id(self) -> str:
+        """The ``transactional.id``. It begins with the prefix of the run's topics, because other
+        runs and applications may use the same cluster."""
+        return f"{self.topic}-{self.client}"
+
 
 class TransformerSpec(TransactionalSpec):
     """The specification of a transformer; ``reader`` is that of its reading, as a member of
@@ -97,7 +103,7 @@ def session_properties(spec: TransactionalSpec) -> Config:
         "message.timeout.ms": given.get("message.timeout.ms", min(timeout, waited)),
         "enable.idempotence": True,
         "transaction.timeout.ms": timeout,
-        "transactional.id": spec.client,
+        "transactional.id": spec.transactional_id,
     }
 
 
@@ -111,6 +117,6 @@ def program_properties(spec: TransactionalSpec) -> dict[str, str]:
         **given,
         "enable.idempotence": True,
         "transaction.timeout.ms": timeout,
-        "transactional.id": spec.client,
+        "transactional.id": spec.transactional_id,
     }
     return foreign.producer_properties(spec.library, properties)

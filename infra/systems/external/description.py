@@ -157,9 +157,6 @@ def _build(version: str | None) -> ExternalBuild:
         text=EXTERNAL,
         quorums=(),
         needs="an external cluster",
-        # Topics under a prefix can be removed, but __transaction_state keeps what was written into
-        # it.
-        without_transactions="transactions are not tested on an external cluster",
     )
 
 

@@ -100,6 +100,7 @@ def own_settings(connection: Mapping[str, str], topic: str) -> Mapping[str, str]
 
 
 _OFFSETS_TOPIC = "__consumer_offsets"
+_TRANSACTIONS_TOPIC = "__transaction_state"
 _ANSWERS_WITHIN_S = 30.0
 _GONE_WITHIN_S = 20.0
 
@@ -128,6 +129,8 @@ class ExternalSystem:
     Args:
         connection: librdkafka's properties for a connection, with secrets.
         topics, groups: The topics and groups that the run will make. Topics must not exist yet.
+        transactional: Whether its clients send in transactions. Their coordinators are then
+            observed, too.
         journal: The file in which changes are noted.
         session_timeout_ms, replica_lag_ms: The values in force on the cluster, by the campaign.
     """
@@ -141,6 +144,7 @@ class ExternalSystem:
         *,
         topics: Sequence[str],
         groups: Sequence[str],
+        transactional: bool = False,
         journal: Path,
         session_timeout_ms: int,
         replica_lag_ms: int,
@@ -148,6 +152,9 @@ class ExternalSystem:
         self._described = described
         self._topics = topics
         self._groups = groups
+        self._internal = (
+            (_OFFSETS_TOPIC, _TRANSACTIONS_TOPIC) if transactional else (_OFFSETS_TOPIC,)
+        )
         self._path = journal
         self._journal: Journal | None = None
         self._connection = {**connection, "bootstrap.servers": described.bootstrap_servers}
@@ -277,7 +284,7 @@ class ExternalSystem:
         return addresses
 
     def _all_topics(self) -> Sequence[str]:
-        return [*self._topics, *self._admin.made, _OFFSETS_TOPIC]
+        return [*self._topics, *self._admin.made, *self._internal]
 
     def _written(self) -> Journal:
         assert self._journal is not None
