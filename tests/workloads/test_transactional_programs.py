@@ -85,7 +85,7 @@ def test_program_receives_its_transactional_id(produce) -> None:
         "property bootstrap.servers nowhere:1",
         "property client.id producer-t-0",
         "property acks all",
-        "property transactional.id producer-t-0",
+        "property transactional.id t-producer-t-0",
         "property transaction.timeout.ms 10000",
         "property max.block.ms 1000",
         "property enable.idempotence true",
