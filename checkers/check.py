@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from ackproof.checkers.checks.check_transactions import check_all_transactions
 from ackproof.checkers.checks.plugin_examination import examine_cells
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.context.run import RunEvidence, gather
 from ackproof.checkers.engine.results import Totals
 from ackproof.checkers.engine.spark.jobs import anomalies, reconcile_all, root_causes
@@ -25,7 +26,7 @@ from ackproof.checkers.engine.work_items import WorkItem, work_items
 from ackproof.checkers.guarantees.judge import campaign_result
 from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
 from ackproof.checkers.root_cause.rows import ROOT_CAUSES
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult
+from ackproof.checkers.verdict import CampaignResult
 from ackproof.history import manifest
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.manifest import Manifest

@@ -9,14 +9,18 @@ A checker is called only if every row of the tables that it reads is present. If
 damaged, its guarantee is not checked, and the cell is inconclusive.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedShareGroup
+
+if TYPE_CHECKING:  # lists of checkers do not need Arrow
+    import pyarrow as pa
 
 
 class Extent(StrEnum):

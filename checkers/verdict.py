@@ -4,8 +4,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import pyarrow as pa
-
 from ackproof.checkers.thresholds import Threshold
 from ackproof.history.cell import Cell, Value
 
@@ -67,34 +65,6 @@ class Verdict(StrEnum):
 
 
 WORST_FIRST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.NOT_GUARANTEED, Verdict.PASS)
-
-
-ANOMALIES = pa.schema(
-    [
-        pa.field("run", pa.int32(), nullable=False),
-        pa.field("cell", pa.string(), nullable=False),
-        pa.field("anomaly", pa.string(), nullable=False),
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("offset", pa.int64()),
-        pa.field("producer", pa.int32()),
-        pa.field("sequence", pa.int64()),
-        pa.field("time", pa.int64()),
-        pa.field("fault", pa.string()),
-        pa.field("detail", pa.string()),
-        pa.field("seen", pa.bool_()),
-    ]
-)
-"""One row for each anomaly.
-
-- ``partition`` is -1 if the anomaly does not concern a single partition.
-- ``time`` is that of the ack, or of the invoke if there was no ack, in nanoseconds of the Unix
-  epoch. For reads and offsets it is the time of the read, and for a transaction that of its commit.
-- ``fault`` has the faults of its root cause (``kill#1``, comma-separated). Without a cause it has
-  the faults that affected the partition at that time (``checkers.context.fault_windows``), or null.
-- ``seen`` says of a lost record whether a consumer had read it. It is null if that is unknown, and
-  for other anomalies.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The names of history files.
+"""The names of tables and of history files.
 
 A name consists of fields with dots between them. The number of fields shows the kind of file:
 
@@ -15,10 +15,24 @@ whose name begins with a dot are unfinished and not part of the history.
 import re
 from dataclasses import dataclass
 
-from ackproof.history.schema import TABLES
-
 PARTITIONED = frozenset({"sends", "log", "polls", "deliveries", "committed"})
 """The tables with one file for each topic, partition and writer."""
+
+UNPARTITIONED = frozenset(
+    {
+        *("assignments", "clients", "clocks", "closings", "cluster", "collected", "commits"),
+        *("committed_reads", "failovers", "faults", "inputs", "log_starts", "phases", "reads"),
+        *("recovery", "scheduling", "servers", "transactions", "transaction_offsets", "zookeeper"),
+    }
+)
+"""The tables with one file for each writer. All tables are those of :data:`history.schema.TABLES`,
+which this module does not import, because commands that only check names must not import Arrow."""
+
+CONSUMPTION = frozenset({"polls", "assignments", "commits", "deliveries"})
+"""The tables of consumers' reads, commits and acknowledgements."""
+
+MEASURES = frozenset({"zookeeper", "failovers"})
+"""The tables of the costs of a cluster. No verdict depends on them."""
 
 CLOSED_SUFFIX = ".parquet"
 PART_SUFFIX = ".arrows"
@@ -42,8 +56,8 @@ class FileStem:
     partition: tuple[str, int] | None = None
 
     def __post_init__(self) -> None:
-        if self.table not in TABLES:
-            raise ValueError(f"no table {self.table!r}; there are {', '.join(TABLES)}")
+        if self.table not in (tables := PARTITIONED | UNPARTITIONED):
+            raise ValueError(f"no table {self.table!r}; there are {', '.join(sorted(tables))}")
         if (self.table in PARTITIONED) != (self.partition is not None):
             wants = "a" if self.table in PARTITIONED else "no"
             raise ValueError(f"table {self.table} takes {wants} topic and partition")

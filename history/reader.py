@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from ackproof.history import storage, validation
+from ackproof.history import storage, stream, validation
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.names import CLOSED_SUFFIX, PART_SUFFIX, PARTITIONED, FileStem, parse
 from ackproof.history.schema import TABLES, decoded
@@ -106,7 +106,7 @@ def _read_closed(path: AnyPath, schema: pa.Schema) -> pa.Table:
 def _read_part(path: AnyPath, schema: pa.Schema) -> pa.Table:
     """Return those columns of ``schema`` that a part has. A part that was cut short before its
     first batch has none."""
-    batches, _ = storage.read_batches(path)
+    batches, _ = stream.read_batches(path)
     if not batches:
         return schema.empty_table()
     rows = pa.Table.from_batches(batches)
@@ -144,14 +144,14 @@ def _rows_of_closed(path: AnyPath) -> int:
 
 
 def _rows_of_part(path: AnyPath) -> int:
-    batches, _ = storage.read_batches(path)
+    batches, _ = stream.read_batches(path)
     return sum(map(len, batches))
 
 
 def cut_short(path: AnyPath) -> bool:
     """Return whether this is a part that ends with an incomplete batch. Raises DamagedFiles."""
     try:
-        return _is_part(path) and storage.read_batches(path)[1]
+        return _is_part(path) and stream.read_batches(path)[1]
     except (OSError, pa.ArrowException) as error:
         raise DamagedFiles({path: str(error)}) from error
 

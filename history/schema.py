@@ -483,10 +483,3 @@ def decoded(schema: pa.Schema) -> pa.Schema:
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
         for field in schema
     )
-
-
-CONSUMPTION = frozenset({"polls", "assignments", "commits", "deliveries"})
-"""The tables of consumers' reads, commits and acknowledgements."""
-
-MEASURES = frozenset({"zookeeper", "failovers"})
-"""The tables of the costs of a cluster. No verdict depends on them."""

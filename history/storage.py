@@ -15,7 +15,12 @@ Credentials, region and endpoint come from the environment (``AWS_ACCESS_KEY_ID`
 
 Buckets have no directories: a directory exists if a file is in it. A file appears there when it is
 complete. On HDFS it is written under another name and renamed, as on this machine.
+
+Each function that needs ``pyarrow`` imports it: every command imports this module, and most need
+only its paths.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
@@ -27,12 +32,13 @@ from functools import cache, total_ordering
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path, PurePosixPath
 from shutil import rmtree
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import fs, ipc
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import fs
 
 _AMAZON = {"s3": "s3", "s3a": "s3", "s3n": "s3"}
 _IN_BUCKETS = {**_AMAZON, "gs": "gs", "gcs": "gs"}
@@ -65,10 +71,10 @@ class StoredPath:
     def __str__(self) -> str:
         return f"{self.root}/{self.inside}" if self.inside.parts else self.root
 
-    def __truediv__(self, name: str) -> "StoredPath":
+    def __truediv__(self, name: str) -> StoredPath:
         return StoredPath(self.root, self.inside / name)
 
-    def __lt__(self, other: "StoredPath") -> bool:
+    def __lt__(self, other: StoredPath) -> bool:
         return (self.root, self.inside) < (other.root, other.inside)
 
     @property
@@ -85,11 +91,11 @@ class StoredPath:
         return self.inside.suffix
 
     @property
-    def parent(self) -> "StoredPath":
+    def parent(self) -> StoredPath:
         return StoredPath(self.root, self.inside.parent)
 
     @property
-    def top(self) -> "StoredPath":
+    def top(self) -> StoredPath:
         """The root of the store: its bucket."""
         return StoredPath(self.root, PurePosixPath())
 
@@ -97,39 +103,43 @@ class StoredPath:
     def parts(self) -> tuple[str, ...]:
         return (self.root, *self.inside.parts)
 
-    def absolute(self) -> "StoredPath":
+    def absolute(self) -> StoredPath:
         return self
 
     def exists(self) -> bool:
-        return bool(self._info().type != fs.FileType.NotFound)
+        return bool(self._info().type.name != "NotFound")
 
     def is_file(self) -> bool:
-        return bool(self._info().type == fs.FileType.File)
+        return bool(self._info().is_file)
 
     def is_dir(self) -> bool:
-        return bool(self._info().type == fs.FileType.Directory)
+        return bool(self._info().type.name == "Directory")
 
-    def iterdir(self) -> Iterator["StoredPath"]:
+    def iterdir(self) -> Iterator[StoredPath]:
         """Yield the entries of the directory, or nothing if it does not exist. Raises OSError."""
         return (path for path, _ in self.listed())
 
-    def listed(self) -> Iterator[tuple["StoredPath", bool]]:
+    def listed(self) -> Iterator[tuple[StoredPath, bool]]:
         """Yield each entry of the directory and whether it is a directory. Raises OSError."""
+        from pyarrow import fs
+
         store, path = self.place
         for info in store.get_file_info(fs.FileSelector(path, allow_not_found=True)):
             yield self / info.base_name, bool(info.type == fs.FileType.Directory)
 
-    def files_below(self) -> Iterator["StoredPath"]:
+    def files_below(self) -> Iterator[StoredPath]:
         """Yield the files in the directory and below it, or nothing if it does not exist. Raises
         OSError."""
+        from pyarrow import fs
+
         store, path = self.place
         selector = fs.FileSelector(path, allow_not_found=True, recursive=True)
         for info in store.get_file_info(selector):
-            if info.type == fs.FileType.File:
+            if info.is_file:
                 inside = PurePosixPath(info.path).relative_to(path)
                 yield StoredPath(self.root, self.inside / inside)
 
-    def glob(self, pattern: str) -> Iterator["StoredPath"]:
+    def glob(self, pattern: str) -> Iterator[StoredPath]:
         """Yield the entries that match a pattern, in this directory or below it. Raises OSError."""
         first, _, rest = pattern.partition("/")
         for path in self.iterdir():
@@ -196,7 +206,7 @@ class StoredPath:
     def bytes(self) -> int:
         """The size of the file in bytes. Raises OSError."""
         info = self._info()
-        if info.type != fs.FileType.File:
+        if not info.is_file:
             raise FileNotFoundError(f"{self}: there is no such file")
         return int(info.size)
 
@@ -242,6 +252,8 @@ def parquet(path: AnyPath) -> pq.ParquetFile:
     ArrowInvalid.
     """
     if isinstance(path, Path):
+        import pyarrow as pa
+
         with path.open("rb", buffering=0) as file:
             if os.fstat(file.fileno()).st_size <= SMALL_FILE:
                 return _checked(pa.BufferReader(file.read()))
@@ -251,6 +263,8 @@ def parquet(path: AnyPath) -> pq.ParquetFile:
 
 
 def _checked(source: Path | pa.NativeFile, **options: bool) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
     return pq.ParquetFile(source, page_checksum_verification=True, **options)
 
 
@@ -294,6 +308,8 @@ def files_below(directory: AnyPath) -> list[AnyPath]:
 def opened(path: AnyPath, *, mapped: bool = False) -> pa.NativeFile:
     """Open a file to read it. With ``mapped``, a local file is mapped and not copied. A file in a
     store is loaded as a whole, because every piece would be a request. Raises OSError."""
+    import pyarrow as pa
+
     if not isinstance(path, Path):
         return pa.BufferReader(path.read_bytes())
     return pa.memory_map(str(path)) if mapped else pa.OSFile(str(path))
@@ -302,6 +318,8 @@ def opened(path: AnyPath, *, mapped: bool = False) -> pa.NativeFile:
 def streamed(path: AnyPath) -> pa.NativeFile:
     """Open a file to read it from its beginning to its end, whatever its length. Raises OSError."""
     if isinstance(path, Path):
+        import pyarrow as pa
+
         return pa.memory_map(str(path))
     store, inside = path.place
     return store.open_input_stream(inside, buffer_size=_FETCHED)
@@ -339,11 +357,15 @@ def _store(root: str) -> tuple[fs.FileSystem, str]:
     scheme, _, authority = root.partition("://")
     if _SCHEMES[scheme] == "s3":
         return _s3(authority), authority
+    from pyarrow import fs
+
     store, top = fs.FileSystem.from_uri(f"{_SCHEMES[scheme]}://{authority}")
     return store, top.rstrip("/")
 
 
 def _s3(bucket: str) -> fs.S3FileSystem:
+    from pyarrow import fs
+
     named = os.environ.get
     # These are Amazon's own names, which pyarrow does not know.
     endpoint = named("AWS_ENDPOINT_URL_S3") or named("AWS_ENDPOINT_URL")
@@ -377,6 +399,8 @@ def whole(path: AnyPath) -> Iterator[pa.NativeFile]:
     """Open a file to write into, here or in a store. At the end it replaces ``path``. After an
     exception it is removed. Raises OSError."""
     if isinstance(path, Path):
+        import pyarrow as pa
+
         with written_aside(path) as aside, pa.OSFile(str(aside), "wb") as file:
             yield file
     else:
@@ -388,58 +412,3 @@ def write_text(path: AnyPath, text: str) -> None:
     """Write ``text`` to a file that appears as a whole, as with :func:`whole`. Raises OSError."""
     with whole(path) as file:
         file.write(text.encode())
-
-
-# --- streams of batches ---------------------------------------------------------------------------
-#
-# Arrow's streaming format with appended batches: a batch of rows costs one write and no file of its
-# own.
-#
-# A file is a schema message, then one message for each batch, as ``pyarrow.ipc.open_stream`` reads
-# them, without an end marker. Whatever ends its writer leaves complete messages and at most one
-# incomplete message, which counts as not written.
-
-
-# Batches are small, so passing their columns to other threads costs more than it saves.
-_WRITTEN = ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-_READ = ipc.IpcReadOptions(use_threads=False)
-
-
-def append_batches(path: Path, size: int, batch: pa.RecordBatch) -> int:
-    """Write ``batch`` at the position ``size``, which is 0 for a new file, and return the new size.
-
-    A failed write may leave a piece after ``size``. It is never read, and the next write at that
-    position replaces it. Raises OSError.
-    """
-    sink = pa.BufferOutputStream()
-    with ipc.new_stream(sink, batch.schema, options=_WRITTEN) as stream:
-        stream.write_batch(batch)
-        end: int = sink.tell()
-    begin: int = batch.schema.serialize().size if size else 0
-    with path.open("r+b" if size else "wb") as file:
-        file.seek(size)
-        # Without this, the rest of a longer failed piece would stay behind this batch and be read
-        # as the beginning of the next one. The file would then be damaged, and its rows would no
-        # longer count.
-        file.truncate()
-        file.write(sink.getvalue()[begin:end])
-    return size + end - begin
-
-
-def read_batches(path: AnyPath) -> tuple[list[pa.RecordBatch], bool]:
-    """Return the complete batches of a file in order, and whether an incomplete batch follows them,
-    or the schema itself is incomplete. Raises OSError, and ArrowException if anything but its end
-    is damaged."""
-    read: list[pa.RecordBatch] = []
-    with opened(path) as source:
-        try:
-            read.extend(ipc.open_stream(source, options=_READ))
-        except (pa.ArrowInvalid, OSError):
-            # An error at the end of the data means that the file was cut short. Any earlier error
-            # is damage, and everything after it would be skipped silently.
-            if source.tell() < source.size():
-                raise
-            return read, True
-        if source.tell() < source.size():
-            raise pa.ArrowInvalid(f"it has data after its end, at byte {source.tell()}")
-    return read, False

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from numpy import ma
 from numpy.typing import NDArray
 
-from ackproof.history import storage
+from ackproof.history import storage, stream
 from ackproof.history.errors import HistoryError, WriteFailed
 from ackproof.history.names import FileStem
 from ackproof.history.schema import TABLES, decoded
@@ -414,7 +414,7 @@ class TableWriter:
             self._parts.append(self._directory / self._stem.part(len(self._parts) + 1))
             self._part_size = 0
         try:
-            self._part_size = storage.append_batches(self._parts[-1], self._part_size, batch)
+            self._part_size = stream.append_batches(self._parts[-1], self._part_size, batch)
         except OSError as error:
             raise WriteFailed(self._parts[-1], error) from error
         self._written += len(batch)
@@ -579,7 +579,7 @@ def _coalesced(parts: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the parts' rows in order, in tables of about :data:`MERGED_ROW_GROUP` rows."""
     pending: list[pa.RecordBatch] = []
     for part in parts:
-        batches, _ = storage.read_batches(part)
+        batches, _ = stream.read_batches(part)
         pending += batches
         if sum(map(len, pending)) >= MERGED_ROW_GROUP:
             yield _encoded(pending, schema)

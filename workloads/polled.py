@@ -8,7 +8,7 @@ import numpy as np
 from confluent_kafka import KafkaError, Message
 from numpy.typing import NDArray
 
-from ackproof.history.payload import Given
+from ackproof.history.payload_arrays import Given
 
 NO_EPOCH = -1
 """The leader epoch of a record for which none is known."""

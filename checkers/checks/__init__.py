@@ -9,7 +9,7 @@
 - ``latency`` and ``outages`` are measurements on which no verdict depends.
 - ``plugin_examination`` calls the checkers of plug-ins.
 
-Rows have the shape of ``checkers.verdict.ANOMALIES`` without the run. Checkers report facts,
+Rows have the shape of ``checkers.checks.rows.ANOMALIES`` without the run. Checkers report facts,
 whether or not a guarantee applied; ``checkers.guarantees.decisions`` turns facts into verdicts. A
 rule omits what it cannot know from a partial history, and never guesses. ``docs/checkers.md`` says
 what each checker can prove.

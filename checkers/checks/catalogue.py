@@ -1,57 +1,14 @@
 """The catalogue of all checkers, and the conditions that a plug-in's checker must meet."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import pyarrow as pa
-
-from ackproof.checkers.checks.acks import (
-    acked_below_min_isr,
-    nonmonotonic_send,
-    stale_leader_ack,
-    watermark_regressed,
-)
-from ackproof.checkers.checks.read_anomalies import (
-    COMMIT_LOST,
-    COMMIT_REGRESSED,
-    INCONSISTENT,
-    NONMONOTONIC,
-    SKIPPED,
-    SKIPPED_BY_COMMIT,
-    UNSEEN,
-    VANISHED,
-)
-from ackproof.checkers.checks.records import (
-    deleted_too_early,
-    duplicated,
-    epoch_regressed,
-    failed_but_present,
-    lost,
-    offset_gap,
-    offset_mismatch,
-    phantom,
-    reordered,
-    two_leaders,
-)
-from ackproof.checkers.checks.replicas import DIVERGENT
 from ackproof.checkers.checks.share_groups import SHARE_CHECKERS
-from ackproof.checkers.checks.transaction_history import (
-    ABORTED_READ,
-    G1C,
-    LOST_COMMIT,
-    OFFSETS_ALONE,
-    PRECOMMITTED_READ,
-    RECORDS_ALONE,
-    RESURRECTED,
-    SUMMARIES,
-    TORN,
-    TWICE,
-    ZOMBIE,
-)
-from ackproof.checkers.index.partition_history import PartitionHistory
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
-from ackproof.history.schema import TABLES
+from ackproof.history.cell import Cell
+from ackproof.history.manifest import PlannedCell, PlannedRun
+from ackproof.history.names import PARTITIONED
 from ackproof.plugins import Table
 from ackproof.plugins.registration import NAME
 
@@ -103,6 +60,8 @@ def _problems(checker: PluginChecker, name: str, guarantees: Sequence[str]) -> I
 
 
 def _table_problems(reads: object) -> Iterator[str]:
+    from ackproof.history.schema import TABLES  # it imports Arrow
+
     if not isinstance(reads, Mapping) or not reads:
         yield "its reads must map each table to the columns that it reads"
         return
@@ -129,71 +88,60 @@ def _members(kind: type[Extent] | type[Promised]) -> str:
 # --- catalogue ------------------------------------------------------------------------------------
 #
 # All checkers are in one explicit table. A new built-in checker is a function and a line here.
-# Plug-ins add others under the entry-point group ``ackproof.checkers``.
+# Plug-ins add others under the entry-point group ``ackproof.checkers``. The functions are elsewhere
+# (``partition_rules.py``), because commands that only list checkers must not import Arrow.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionRule:
-    """A rule for the history of one partition, with one line that says what it finds."""
+VANISHED = "vanished-read"
+INCONSISTENT = "inconsistent-read"
+SKIPPED = "poll-skip"
+NONMONOTONIC = "nonmonotonic-poll"
+UNSEEN = "unseen"
+COMMIT_LOST = "commit-lost"
+COMMIT_REGRESSED = "commit-regressed"
+SKIPPED_BY_COMMIT = "skipped-by-commit"
 
-    rule: Callable[[PartitionHistory], pa.Table]
-    summary: str
+ABORTED_READ = "aborted-read"
+PRECOMMITTED_READ = "precommitted-read"
+LOST_COMMIT = "lost-commit"
+TORN = "torn-transaction"
+RESURRECTED = "resurrected-write"
+ZOMBIE = "zombie-write"
+OFFSETS_ALONE = "offsets-without-records"
+RECORDS_ALONE = "records-without-offsets"
+TWICE = "transformed-twice"
+G0 = "G0"
+G1C = "G1c"
+DIVERGENT = "divergent-replicas"
+"""The checker of raw logs. It is not a rule, because its input is not the history."""
 
-
-CHECKERS: Mapping[str, PartitionRule] = {
-    "lost": PartitionRule(rule=lost, summary="acked, but absent from the partition's final log"),
-    "deleted-too-early": PartitionRule(
-        rule=deleted_too_early,
-        summary="deleted by retention before retention.ms and retention.bytes allowed it",
+PARTITIONS: Mapping[str, str] = {
+    "lost": "acked, but absent from the partition's final log",
+    "deleted-too-early": "deleted by retention before retention.ms and retention.bytes allowed it",
+    "offset-mismatch": (
+        "acked at one offset, but present only at others, or another record was acked there"
     ),
-    "offset-mismatch": PartitionRule(
-        rule=offset_mismatch,
-        summary=(
-            "acked at one offset, but present only at others, or another record was acked there"
-        ),
+    "duplicated": "one sent record at two or more offsets of the final log",
+    "reordered": "in the log behind a record that its producer sent later",
+    "phantom": ("in the final log, but never sent to that partition; or an undecodable payload"),
+    "failed-but-present": "certainly failed, but present in the final log",
+    "offset-gap": ("offsets between the start and end of the final log that hold no record"),
+    "nonmonotonic-send": "acked at a lower offset than a record that its producer sent before",
+    "watermark-regressed": (
+        "acked by all in-sync replicas, but the log of a later leader, or the end "
+        "that ListOffsets returned later, was below it"
     ),
-    "duplicated": PartitionRule(
-        rule=duplicated, summary="one sent record at two or more offsets of the final log"
+    "epoch-regressed": (
+        "a leader epoch that went back: in ZooKeeper, at a broker, or in the final log"
     ),
-    "reordered": PartitionRule(
-        rule=reordered, summary="in the log behind a record that its producer sent later"
+    "two-leaders": "a leader epoch with two leaders",
+    "stale-leader-ack": (
+        "acked by a former leader that had been replaced before the record was sent"
     ),
-    "phantom": PartitionRule(
-        rule=phantom,
-        summary=("in the final log, but never sent to that partition; or an undecodable payload"),
-    ),
-    "failed-but-present": PartitionRule(
-        rule=failed_but_present, summary="certainly failed, but present in the final log"
-    ),
-    "offset-gap": PartitionRule(
-        rule=offset_gap,
-        summary=("offsets between the start and end of the final log that hold no record"),
-    ),
-    "nonmonotonic-send": PartitionRule(
-        rule=nonmonotonic_send,
-        summary="acked at a lower offset than a record that its producer sent before",
-    ),
-    "watermark-regressed": PartitionRule(
-        rule=watermark_regressed,
-        summary=(
-            "acked by all in-sync replicas, but the log of a later leader, or the end "
-            "that ListOffsets returned later, was below it"
-        ),
-    ),
-    "epoch-regressed": PartitionRule(
-        rule=epoch_regressed,
-        summary="a leader epoch that went back: in ZooKeeper, at a broker, or in the final log",
-    ),
-    "two-leaders": PartitionRule(rule=two_leaders, summary="a leader epoch with two leaders"),
-    "stale-leader-ack": PartitionRule(
-        rule=stale_leader_ack,
-        summary=("acked by a former leader that had been replaced before the record was sent"),
-    ),
-    "acked-below-min-isr": PartitionRule(
-        rule=acked_below_min_isr,
-        summary="acked with acks=all while the ISR was smaller than min.insync.replicas",
-    ),
+    "acked-below-min-isr": "acked with acks=all while the ISR was smaller than min.insync.replicas",
 }
+"""The checkers of the history of one partition, whose rules are in
+:data:`checkers.checks.partition_rules.CHECKERS`, each with what it finds."""
 
 CONSUMPTION: Mapping[str, str] = {
     VANISHED: "read by a consumer, but the final log has no record at that offset",
@@ -208,6 +156,25 @@ CONSUMPTION: Mapping[str, str] = {
     ),
 }
 """The checkers of reads and commits, which examine one consumer or group after the other."""
+
+TRANSACTION_CHECKERS: Mapping[str, str] = {
+    ABORTED_READ: "read by a consumer, but its transaction was not committed (G1a)",
+    PRECOMMITTED_READ: "read by a read_committed consumer before its commit was requested",
+    LOST_COMMIT: "a transaction whose commit was answered, but none of its records is committed",
+    TORN: "a transaction with committed and uncommitted records",
+    RESURRECTED: "committed in the final log, but its transaction was not committed",
+    ZOMBIE: "committed in the final log, but sent by a producer that had been fenced",
+    OFFSETS_ALONE: (
+        "below the offset that a group committed, but no committed transaction processed it"
+    ),
+    RECORDS_ALONE: (
+        "processed by a committed transaction, but its group has not committed its offset"
+    ),
+    TWICE: "processed by two committed transactions",
+    G0: "a cycle of transactions that each wrote after the one before",
+    G1C: "a cycle of transactions that each read the one before or followed it in its session",
+}
+"""The checkers of transactions."""
 
 BREAKS: Mapping[str, str] = {
     "lost": "no-acked-record-lost",
@@ -256,9 +223,9 @@ class BuiltInChecker:
 
 
 _SUMMARIES: Mapping[str, str] = {
-    **{name: rule.summary for name, rule in CHECKERS.items()},
+    **PARTITIONS,
     **CONSUMPTION,
-    **SUMMARIES,
+    **TRANSACTION_CHECKERS,
     DIVERGENT: "in-sync replicas whose raw logs differ below the end of the final read",
 }
 
@@ -286,3 +253,31 @@ def provider(name: str) -> str | None:
 def plugin_checkers() -> Mapping[str, PluginChecker]:
     """Return the usable checkers with the interface of plug-ins by name, and import all of them."""
     return {name: one for name, one in CATALOGUE.items() if isinstance(one, PluginChecker)}
+
+
+def concerned(run: PlannedRun, planned: PlannedCell) -> Mapping[str, PluginChecker]:
+    """Return the checkers of plug-ins that apply to a cell, by name: those for which all tables are
+    recorded and whose ``concerns`` returns true. If ``concerns`` raises an exception, the checker
+    applies."""
+    return {
+        name: checker
+        for name, checker in plugin_checkers().items()
+        if _is_recorded(checker, run, planned.cell) and _concerns(checker, planned.cell)
+    }
+
+
+def _is_recorded(checker: PluginChecker, run: PlannedRun, cell: Cell) -> bool:
+    mine = set(cell.topic_partitions)
+    recorded = {
+        writer.table
+        for writer in run.writers
+        if writer.table not in PARTITIONED or mine.intersection(writer.partitions)
+    }
+    return recorded >= checker.reads.keys()
+
+
+def _concerns(checker: PluginChecker, cell: Cell) -> bool:
+    try:
+        return bool(checker.concerns(cell))
+    except (Exception, SystemExit):  # noqa: BLE001 - the examination reports it
+        return True

@@ -25,10 +25,7 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.checks import claims, latency, read_counts, reads
-from ackproof.checkers.checks.claims import Claims
-from ackproof.checkers.checks.group_offsets import COLUMNS as OFFSETS_COLUMNS
-from ackproof.checkers.checks.group_offsets import Committed, read_back_after_a_commit
-from ackproof.checkers.checks.read_anomalies import (
+from ackproof.checkers.checks.catalogue import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
     INCONSISTENT,
@@ -37,6 +34,11 @@ from ackproof.checkers.checks.read_anomalies import (
     SKIPPED_BY_COMMIT,
     UNSEEN,
     VANISHED,
+)
+from ackproof.checkers.checks.claims import Claims
+from ackproof.checkers.checks.group_offsets import COLUMNS as OFFSETS_COLUMNS
+from ackproof.checkers.checks.group_offsets import Committed, read_back_after_a_commit
+from ackproof.checkers.checks.read_anomalies import (
     AnomalyBuilder,
     PartitionGuarantees,
     ReadAnomalies,

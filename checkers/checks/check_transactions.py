@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ackproof.checkers.checks.rows import rows_of_findings
+from ackproof.checkers.checks.catalogue import TRANSACTION_CHECKERS
+from ackproof.checkers.checks.rows import ANOMALIES, rows_of_findings
 from ackproof.checkers.checks.transaction_gathering import gathered
 from ackproof.checkers.checks.transaction_history import (
-    SUMMARIES,
     TransactionalHistory,
     TransactionOutcome,
     TransactionViolation,
@@ -21,7 +21,7 @@ from ackproof.checkers.context.fault_windows import windows
 from ackproof.checkers.context.partition_guarantees import transaction_window_of
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.validity import ValidityWindow
-from ackproof.checkers.verdict import ANOMALIES, TransactionCounts
+from ackproof.checkers.verdict import TransactionCounts
 from ackproof.history.cell import Cell
 
 TRANSACTIONS = "transactions"
@@ -74,7 +74,7 @@ class CellTransactions:
             committed=committed,
             not_committed=not_committed,
             unknown=unknown,
-            found={name: self.counts[name] or none for name in SUMMARIES},
+            found={name: self.counts[name] or none for name in TRANSACTION_CHECKERS},
         )
 
 

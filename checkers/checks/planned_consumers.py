@@ -17,7 +17,7 @@ from ackproof.checkers.context.validity import Stale, stale_spans
 from ackproof.checkers.context.writers import WriterFiles
 from ackproof.history.cell import Cell
 from ackproof.history.manifest import PlannedGroup, PlannedRun, PlannedWriter
-from ackproof.history.schema import CONSUMPTION
+from ackproof.history.names import CONSUMPTION
 
 AT_LEAST_ONCE = "at-least-once"
 

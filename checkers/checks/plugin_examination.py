@@ -16,13 +16,12 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.checks.catalogue import CATALOGUE, provider
 from ackproof.checkers.checks.plugin_work import PluginWork, work_of
-from ackproof.checkers.checks.rows import rows_of_findings
+from ackproof.checkers.checks.rows import ANOMALIES, rows_of_findings
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.status import GuaranteeStatus, statuses
 from ackproof.checkers.index import columns
 from ackproof.checkers.interface import Anomaly, Examined, PluginChecker, RecordedRows
-from ackproof.checkers.verdict import ANOMALIES
 from ackproof.history import reader
 from ackproof.history.messages import printable
 from ackproof.history.names import PARTITIONED

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof.checkers.checks.catalogue import plugin_checkers, provider
+from ackproof.checkers.checks.catalogue import concerned, provider
 from ackproof.checkers.context.fault_windows import FaultWindows, windows
 from ackproof.checkers.context.faults import Partition
 from ackproof.checkers.context.observed import Span
@@ -19,7 +19,7 @@ from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.validity import ALWAYS_VALID, ValidityWindow
 from ackproof.checkers.interface import Extent, PluginChecker, Promised
 from ackproof.history.cell import Cell
-from ackproof.history.manifest import PlannedCell, PlannedRun, PlannedShareGroup
+from ackproof.history.manifest import PlannedCell, PlannedShareGroup
 from ackproof.history.names import PARTITIONED
 
 _CLIENTS = frozenset({"sends", "polls", "assignments", "commits", "deliveries"})
@@ -74,34 +74,6 @@ class PluginWork:
     quiet_periods: Mapping[str, tuple[int, int]]
     terms: Mapping[int | None, ValidityWindow]
     faults: FaultWindows
-
-
-def concerned(run: PlannedRun, planned: PlannedCell) -> Mapping[str, PluginChecker]:
-    """Return the checkers of plug-ins that apply to a cell, by name: those for which all tables are
-    recorded and whose ``concerns`` returns true. If ``concerns`` raises an exception, the checker
-    applies."""
-    return {
-        name: checker
-        for name, checker in plugin_checkers().items()
-        if _is_recorded(checker, run, planned.cell) and _concerns(checker, planned.cell)
-    }
-
-
-def _is_recorded(checker: PluginChecker, run: PlannedRun, cell: Cell) -> bool:
-    mine = set(cell.topic_partitions)
-    recorded = {
-        writer.table
-        for writer in run.writers
-        if writer.table not in PARTITIONED or mine.intersection(writer.partitions)
-    }
-    return recorded >= checker.reads.keys()
-
-
-def _concerns(checker: PluginChecker, cell: Cell) -> bool:
-    try:
-        return bool(checker.concerns(cell))
-    except (Exception, SystemExit):  # noqa: BLE001 - the examination reports it
-        return True
 
 
 def work_of(

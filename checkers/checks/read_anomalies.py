@@ -15,6 +15,16 @@ import pyarrow as pa
 
 from ackproof.checkers.arrays import Array
 from ackproof.checkers.checks import claims
+from ackproof.checkers.checks.catalogue import (
+    COMMIT_LOST,
+    COMMIT_REGRESSED,
+    INCONSISTENT,
+    NONMONOTONIC,
+    SKIPPED,
+    SKIPPED_BY_COMMIT,
+    UNSEEN,
+    VANISHED,
+)
 from ackproof.checkers.checks.claims import ACK, Claims
 from ackproof.checkers.checks.group_offsets import Committed, Furthest, ReadBack
 from ackproof.checkers.checks.reads import ConsumerReads, Passed, ReadRecords, Steps
@@ -26,15 +36,6 @@ from ackproof.checkers.context.observed import NEVER, Span
 from ackproof.checkers.context.status import BY_THE_DEPOSED, GuaranteeStatus
 from ackproof.checkers.context.validity import ALWAYS_VALID, Stale, ValidityWindow
 from ackproof.checkers.index.partition_history import PartitionHistory
-
-VANISHED = "vanished-read"
-INCONSISTENT = "inconsistent-read"
-SKIPPED = "poll-skip"
-NONMONOTONIC = "nonmonotonic-poll"
-UNSEEN = "unseen"
-COMMIT_LOST = "commit-lost"
-COMMIT_REGRESSED = "commit-regressed"
-SKIPPED_BY_COMMIT = "skipped-by-commit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

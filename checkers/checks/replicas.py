@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ackproof.checkers.checks.catalogue import DIVERGENT
 from ackproof.checkers.checks.rows import ROWS
 from ackproof.checkers.context.faults import FOREVER, Partition
 from ackproof.checkers.context.observed import OBSERVATION_LAG_NS, Span
@@ -314,9 +315,6 @@ def _side(batch: RawBatch | None) -> HeldBatch | None:
 #
 # The checker divergent-replicas, which turns the copies of one partition into rows of anomalies.
 
-
-DIVERGENT = "divergent-replicas"
-"""The name of this checker. It is not a rule, because its input is not the history."""
 
 _ROWS_AT_ONCE = 1_000
 

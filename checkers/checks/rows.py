@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.index.partition_history import PartitionHistory
-from ackproof.checkers.verdict import ANOMALIES
 from ackproof.history.cell import Cell
 
 _BLOCK = 1 << 18
@@ -67,8 +66,35 @@ def chosen(condition: Array, words: pa.Array | str, otherwise: pa.Array | str) -
 
 # --- rows -----------------------------------------------------------------------------------------
 #
-# The rows that rules return.
+# The rows of ``anomalies.parquet``, and those that rules return.
 
+
+ANOMALIES = pa.schema(
+    [
+        pa.field("run", pa.int32(), nullable=False),
+        pa.field("cell", pa.string(), nullable=False),
+        pa.field("anomaly", pa.string(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64()),
+        pa.field("producer", pa.int32()),
+        pa.field("sequence", pa.int64()),
+        pa.field("time", pa.int64()),
+        pa.field("fault", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("seen", pa.bool_()),
+    ]
+)
+"""One row for each anomaly.
+
+- ``partition`` is -1 if the anomaly does not concern a single partition.
+- ``time`` is that of the ack, or of the invoke if there was no ack, in nanoseconds of the Unix
+  epoch. For reads and offsets it is the time of the read, and for a transaction that of its commit.
+- ``fault`` has the faults of its root cause (``kill#1``, comma-separated). Without a cause it has
+  the faults that affected the partition at that time (``checkers.context.fault_windows``), or null.
+- ``seen`` says of a lost record whether a consumer had read it. It is null if that is unknown, and
+  for other anomalies.
+"""
 
 ROWS = pa.schema([field for field in ANOMALIES if field.name != "run"])
 """The schema of the rows that a rule returns."""

@@ -13,37 +13,6 @@ from ackproof.checkers.arrays import NONE, Array
 from ackproof.history.schema import SendType
 from ackproof.history.transactional import TRANSFORMERS, TransactionEvent
 
-ABORTED_READ = "aborted-read"
-PRECOMMITTED_READ = "precommitted-read"
-LOST_COMMIT = "lost-commit"
-TORN = "torn-transaction"
-RESURRECTED = "resurrected-write"
-ZOMBIE = "zombie-write"
-OFFSETS_ALONE = "offsets-without-records"
-RECORDS_ALONE = "records-without-offsets"
-TWICE = "transformed-twice"
-G0 = "G0"
-G1C = "G1c"
-
-SUMMARIES: Mapping[str, str] = {
-    ABORTED_READ: "read by a consumer, but its transaction was not committed (G1a)",
-    PRECOMMITTED_READ: "read by a read_committed consumer before its commit was requested",
-    LOST_COMMIT: "a transaction whose commit was answered, but none of its records is committed",
-    TORN: "a transaction with committed and uncommitted records",
-    RESURRECTED: "committed in the final log, but its transaction was not committed",
-    ZOMBIE: "committed in the final log, but sent by a producer that had been fenced",
-    OFFSETS_ALONE: (
-        "below the offset that a group committed, but no committed transaction processed it"
-    ),
-    RECORDS_ALONE: (
-        "processed by a committed transaction, but its group has not committed its offset"
-    ),
-    TWICE: "processed by two committed transactions",
-    G0: "a cycle of transactions that each wrote after the one before",
-    G1C: "a cycle of transactions that each read the one before or followed it in its session",
-}
-"""The summary of each anomaly by its name."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionViolation:

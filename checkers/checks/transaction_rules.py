@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
-from ackproof.checkers.checks.transaction_history import (
+from ackproof.checkers.checks.catalogue import (
     ABORTED_READ,
     G0,
     G1C,
@@ -19,6 +19,8 @@ from ackproof.checkers.checks.transaction_history import (
     TORN,
     TWICE,
     ZOMBIE,
+)
+from ackproof.checkers.checks.transaction_history import (
     TransactionalHistory,
     TransactionOutcome,
     TransactionViolation,

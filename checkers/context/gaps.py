@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ackproof.history.schema import CONSUMPTION, MEASURES
+from ackproof.history.names import CONSUMPTION, MEASURES
 
 UNJUDGED = CONSUMPTION | MEASURES | {"collected"}
 """Tables whose missing evidence makes no cell inconclusive; it is only reported. Records of

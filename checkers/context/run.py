@@ -47,8 +47,8 @@ from ackproof.history import reader
 from ackproof.history.cell import Cell
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.manifest import PlannedRun, identity_of
+from ackproof.history.names import MEASURES
 from ackproof.history.reader import Listed
-from ackproof.history.schema import MEASURES
 from ackproof.history.storage import AnyPath
 
 SMALL_TABLES = (

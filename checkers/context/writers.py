@@ -14,9 +14,9 @@ from ackproof.checkers.context.gaps import UNJUDGED, Gap
 from ackproof.history import names, reader, storage
 from ackproof.history.errors import DamagedFiles
 from ackproof.history.manifest import PlannedRun, PlannedWriter
-from ackproof.history.names import CLOSED_SUFFIX, FileStem
+from ackproof.history.names import CLOSED_SUFFIX, CONSUMPTION, FileStem
 from ackproof.history.reader import Listed
-from ackproof.history.schema import CONSUMPTION, TABLES
+from ackproof.history.schema import TABLES
 from ackproof.history.sessions import LIBRARY, SHOWN_NOTHING, in_words
 from ackproof.history.storage import AnyPath, StoredPath, each
 

@@ -37,8 +37,8 @@ import pyarrow as pa
 
 from ackproof.checkers.arrays import NONE, Array, numbers_of
 from ackproof.checkers.checks import latency, outages
-from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.checks.outages import Asked
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.records import offset_gap
 from ackproof.checkers.engine import reconcile
 from ackproof.checkers.engine.boundary_records import boundary_records
@@ -218,7 +218,7 @@ def judge_slice(task: SliceTask) -> PartitionTotals:
 def _ruled(name: str, task: SliceTask, history: PartitionHistory, records: int) -> StepResult:
     item = task.split.item
     try:
-        rows = _own_rows(CHECKERS[name].rule(history), task.own)
+        rows = _own_rows(CHECKERS[name](history), task.own)
         counts = reconcile.of_rule(item, history, name, rows, records)
         return StepResult(rows=padded(item, rows), counts=counts)
     except Exception as error:  # noqa: BLE001 - one checker never takes down another

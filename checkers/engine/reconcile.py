@@ -21,12 +21,13 @@ import pyarrow.compute as pc
 from ackproof.checkers.arrays import Array
 from ackproof.checkers.checks import latency, outages
 from ackproof.checkers.checks.acks import records_with_known_acks
-from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.checks.catalogue import DIVERGENT
 from ackproof.checkers.checks.check_reads import ConsumerCheck, check_consumers
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.plugin_examination import examined
 from ackproof.checkers.checks.read_anomalies import ReadAnomalies
 from ackproof.checkers.checks.records import renewed
-from ackproof.checkers.checks.replicas import DIVERGENT, Divergence
+from ackproof.checkers.checks.replicas import Divergence
 from ackproof.checkers.context import status
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.timeline import PartitionTimeline
@@ -293,7 +294,7 @@ def ruled(name: str, item: WorkItem, history: PartitionHistory) -> Iterator[Step
     raises an exception ends with a check error."""
     try:
         for number, part in enumerate(_parts(name, history)):
-            rows = CHECKERS[name].rule(part)
+            rows = CHECKERS[name](part)
             counts = of_rule(item, part, name, rows)
             if not len(rows):
                 yield StepResult(counts=counts)

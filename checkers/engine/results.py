@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 
 from ackproof.checkers.checks.plugin_examination import PluginTotals
 from ackproof.checkers.checks.read_counts import ConsumerCounts
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.engine.work_items import Key, WorkItem
 from ackproof.checkers.index.sequences import ByProducer, all_together
 from ackproof.checkers.root_cause.causes import REPORTED_MAX, reported
 from ackproof.checkers.root_cause.rows import ROOT_CAUSE
-from ackproof.checkers.verdict import ANOMALIES, Cause
+from ackproof.checkers.verdict import Cause
 from ackproof.history.storage import AnyPath
 
 FOUND = pa.schema([*ANOMALIES, pa.field("root_cause", ROOT_CAUSE)])

@@ -4,9 +4,8 @@ checkers."""
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ackproof.checkers.checks.catalogue import CATALOGUE, provider
+from ackproof.checkers.checks.catalogue import CATALOGUE, concerned, provider
 from ackproof.checkers.checks.plugin_examination import Examination, PluginTotals, added
-from ackproof.checkers.checks.plugin_work import concerned
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.checkers.context.status import GuaranteeStatus, count_name, examined
 from ackproof.checkers.engine.results import PartitionTotals

@@ -9,8 +9,8 @@ later. This module adds these up and states the reasons.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from ackproof.checkers.checks.catalogue import DIVERGENT
 from ackproof.checkers.checks.check_transactions import LOOKED, TRANSACTIONS
-from ackproof.checkers.checks.replicas import DIVERGENT
 from ackproof.checkers.context.status import (
     BY_THE_DEPOSED,
     COMPARED,

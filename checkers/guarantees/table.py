@@ -7,26 +7,24 @@ source. The judges are in :mod:`checkers.guarantees.findings`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ackproof.checkers.checks.read_anomalies import (
+from ackproof.checkers.checks.catalogue import (
+    ABORTED_READ,
     COMMIT_LOST,
     COMMIT_REGRESSED,
-    INCONSISTENT,
-    NONMONOTONIC,
-    SKIPPED,
-    SKIPPED_BY_COMMIT,
-    UNSEEN,
-    VANISHED,
-)
-from ackproof.checkers.checks.transaction_history import (
-    ABORTED_READ,
     G1C,
+    INCONSISTENT,
     LOST_COMMIT,
+    NONMONOTONIC,
     OFFSETS_ALONE,
     PRECOMMITTED_READ,
     RECORDS_ALONE,
     RESURRECTED,
+    SKIPPED,
+    SKIPPED_BY_COMMIT,
     TORN,
     TWICE,
+    UNSEEN,
+    VANISHED,
     ZOMBIE,
 )
 from ackproof.checkers.context.retention import retention_of

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof.checkers.checks.planned_consumers import consumers_of
-from ackproof.checkers.checks.read_anomalies import (
+from ackproof.checkers.checks.catalogue import (
     INCONSISTENT,
     NONMONOTONIC,
     SKIPPED,
@@ -20,6 +19,7 @@ from ackproof.checkers.checks.read_anomalies import (
     UNSEEN,
     VANISHED,
 )
+from ackproof.checkers.checks.planned_consumers import consumers_of
 from ackproof.checkers.checks.read_counts import Consumer
 from ackproof.checkers.checks.replicas import high_watermark
 from ackproof.checkers.context.faults import Partition

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise
 
-from ackproof.checkers.checks.read_anomalies import INCONSISTENT, VANISHED
-from ackproof.checkers.checks.replicas import DIVERGENT
+from ackproof.checkers.checks.catalogue import DIVERGENT, INCONSISTENT, VANISHED
 from ackproof.checkers.context.broker_logs import ReplicaTruncation
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.root_cause.duplicates import DUPLICATED

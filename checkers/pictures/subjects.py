@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof.checkers.checks.replicas import DIVERGENT
+from ackproof.checkers.checks.catalogue import DIVERGENT
 from ackproof.checkers.pictures.log_picture import Column, Subject, columns_of, merged
 from ackproof.checkers.root_cause.duplicates import DUPLICATED
 

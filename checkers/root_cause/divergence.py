@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ackproof.checkers.checks.replicas import DIVERGENT, DivergentRange
+from ackproof.checkers.checks.catalogue import DIVERGENT
+from ackproof.checkers.checks.replicas import DivergentRange
 from ackproof.checkers.context.broker_logs import ReplicaTruncation
 from ackproof.checkers.root_cause.causes import CauseKey, reported
 from ackproof.checkers.root_cause.kinds import CauseKind

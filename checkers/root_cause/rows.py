@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from ackproof.checkers.arrays import NONE, Array
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.root_cause.attribution import LostRecords
 from ackproof.checkers.root_cause.copies import Copies
 from ackproof.checkers.root_cause.narratives import Narrative
 from ackproof.checkers.root_cause.partition_context import PartitionContext
-from ackproof.checkers.verdict import ANOMALIES
 
 FILE = "root-causes.parquet"
 FORMER_FILE = "autopsies.parquet"

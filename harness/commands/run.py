@@ -44,7 +44,6 @@ from ackproof.harness.commands.preview import print_warnings, timelines
 from ackproof.harness.console import console
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.interruption import Interruption
-from ackproof.harness.running import execution
 from ackproof.harness.running.deadline import SystemClock
 from ackproof.infra import run_control
 from ackproof.infra.api.interface import Capability, InfraError
@@ -254,6 +253,8 @@ def run(
 @click.pass_context
 def carry_out(context: click.Context, directory: Path, latest: bool, hint: str) -> None:
     """Carry out the campaign whose resolved file is in DIRECTORY: the inner half of ``run``."""
+    from ackproof.harness.running import execution  # the outer half does not need all of it
+
     interruption = Interruption()
     interruption.install()
     with reported_errors():

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from ackproof.checkers.checks.catalogue import TRANSACTION_CHECKERS
 from ackproof.checkers.checks.read_counts import added
-from ackproof.checkers.checks.transaction_history import SUMMARIES
 from ackproof.checkers.verdict import CampaignResult, ClientCounts, GroupCounts
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.rows import UNKNOWN, number
@@ -176,7 +176,7 @@ TRANSACTION_MEANINGS: Mapping[str, str] = {
     "committed": "their commit was answered",
     "not committed": "aborted, or the commit was not requested, or the producer had been fenced",
     "of unknown outcome": "the client does not know the outcome; only the final log shows it",
-    **SUMMARIES,
+    **TRANSACTION_CHECKERS,
 }
 """The meanings of the headings, for the page."""
 
@@ -189,7 +189,7 @@ def transactions_table(result: CampaignResult, titles: Mapping[CellKey, str]) ->
             titles.get((cell.run, cell.cell), cell.cell),
             cell.settings.isolation,
             *map(number, (told.committed, told.not_committed, told.unknown)),
-            *(number(told.found.get(anomaly)) for anomaly in SUMMARIES),
+            *(number(told.found.get(anomaly)) for anomaly in TRANSACTION_CHECKERS),
         )
         for cell in result.cells
         if (told := cell.transactions) is not None

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.root_cause.rows import FILE as ROOT_CAUSES_FILE
 from ackproof.checkers.root_cause.rows import FORMER_FILE, ROOT_CAUSES
-from ackproof.checkers.verdict import ANOMALIES
 from ackproof.harness.report.rows import told
 from ackproof.history import storage
 from ackproof.history.errors import DamagedFiles

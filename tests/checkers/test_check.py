@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 
 from ackproof.checkers.check import check, evidence
 from ackproof.checkers.checks.catalogue import CATALOGUE
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.engine.work_items import work_items
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, Verdict
+from ackproof.checkers.verdict import CampaignResult, CellResult, Verdict
 from ackproof.history.manifest import FILE
 from tests.support.builders.checked_runs import checked, reconcile
 from tests.support.builders.consumers import MadeConsumer, given, seen

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ackproof.checkers.arrays import NONE
 from ackproof.checkers.checks import claims
-from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.checks.claims import Claims
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.index.partition_history import PartitionHistory
 from tests.support.builders.examples import examples
 from tests.support.builders.histories import Made, entry, indexed, send
@@ -63,7 +63,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 
 def rows(history: PartitionHistory) -> dict[str, list[int]]:
-    found = {name: one.rule(history)["offset"].to_pylist() for name, one in CHECKERS.items()}
+    found = {name: one(history)["offset"].to_pylist() for name, one in CHECKERS.items()}
     return {name: offsets for name, offsets in found.items() if offsets}
 
 

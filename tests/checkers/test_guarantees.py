@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.checkers.checks.catalogue import CHECKERS
-from ackproof.checkers.checks.read_anomalies import (
+from ackproof.checkers.checks.catalogue import (
     COMMIT_LOST,
     COMMIT_REGRESSED,
+    DIVERGENT,
     INCONSISTENT,
     NONMONOTONIC,
     SKIPPED,
@@ -19,7 +19,7 @@ from ackproof.checkers.checks.read_anomalies import (
     UNSEEN,
     VANISHED,
 )
-from ackproof.checkers.checks.replicas import DIVERGENT
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.context.status import (
     COORDINATED,
     READABLE,

@@ -14,8 +14,8 @@ import pytest
 from ackproof.checkers.verdict import CampaignResult
 from ackproof.history import names, reader
 from ackproof.history.errors import DamagedFiles
-from ackproof.history.names import PARTITIONED
-from ackproof.history.schema import CONSUMPTION, TABLES, decoded
+from ackproof.history.names import CONSUMPTION, PARTITIONED
+from ackproof.history.schema import TABLES, decoded
 from ackproof.history.validation import TIMES, WORDS
 from ackproof.history.writer import TableWriter
 from tests.support.builders.checked_runs import (

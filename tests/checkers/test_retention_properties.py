@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.context.retention import (
     CLOCK_SLACK_NS,
     ObservedStarts,
@@ -126,7 +126,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 
 def rows(history: PartitionHistory, anomaly: str) -> list[int]:
-    return CHECKERS[anomaly].rule(history)["offset"].to_pylist()
+    return CHECKERS[anomaly](history)["offset"].to_pylist()
 
 
 @given(log=logs())

@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
-from ackproof.checkers.checks.catalogue import CATALOGUE, CHECKERS, CONSUMPTION
+from ackproof.checkers.checks.catalogue import (
+    CATALOGUE,
+    CONSUMPTION,
+    DIVERGENT,
+    TRANSACTION_CHECKERS,
+)
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.records import duplicated
-from ackproof.checkers.checks.replicas import DIVERGENT
 from ackproof.checkers.checks.rows import ROWS
-from ackproof.checkers.checks.transaction_history import SUMMARIES
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.index.raw_logs import ProducerPosition
 from tests.support.builders.histories import Entry, Made, Send, entry, indexed, send
@@ -26,7 +30,7 @@ TWO_ENTRIES = [entry(0, 1, 0), entry(1, 1, 1)]
 def found(made: Made, **options: Any) -> list[tuple[Any, ...]]:
     """(anomaly, offset, producer, sequence, detail) of everything that any rule finds."""
     history = indexed(made, **options)
-    rows = [row for c in CHECKERS.values() for row in c.rule(history).to_pylist()]
+    rows = [row for c in CHECKERS.values() for row in c(history).to_pylist()]
     return [
         tuple(row[n] for n in ("anomaly", "offset", "producer", "sequence", "detail"))
         for row in rows
@@ -48,7 +52,7 @@ def test_an_empty_history_has_no_anomaly() -> None:
 def test_rows_have_the_schema_of_anomalies_without_the_run() -> None:
     history = indexed(made(SENT_TWO_ACKED, [entry(0), entry(2, 1, 1)], 3))
     for checker in CHECKERS.values():
-        assert checker.rule(history).schema == ROWS
+        assert checker(history).schema == ROWS
 
 
 def test_lost_with_the_tail_of_the_log() -> None:
@@ -213,7 +217,7 @@ def test_a_record_of_huge_numbers_is_still_itself() -> None:
 def test_time_is_of_the_ack_and_faults_are_those_on_at_that_time() -> None:
     windows = FaultWindows(bounds=(13, 20), labels=(None, "kill#1,pause#2", None))
     history = indexed(made(SENT_TWO_ACKED, []), faults=windows)
-    rows = CHECKERS["lost"].rule(history).to_pylist()
+    rows = CHECKERS["lost"](history).to_pylist()
     assert [(row["time"], row["fault"]) for row in rows] == [(11, None), (13, "kill#1,pause#2")]
 
 
@@ -228,5 +232,5 @@ def test_contradictions_are_counted() -> None:
 
 
 def test_the_catalogue_has_one_line_each() -> None:
-    assert CATALOGUE.keys() == {*CHECKERS, *CONSUMPTION, *SUMMARIES, DIVERGENT}
+    assert CATALOGUE.keys() == {*CHECKERS, *CONSUMPTION, *TRANSACTION_CHECKERS, DIVERGENT}
     assert all(one.summary and "\n" not in one.summary for one in CATALOGUE.values())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from tests.support.builders.examples import examples
 from tests.support.builders.histories import Entry, Made, Send, entry, indexed, send
 from tests.support.oracles.reference_checker import Finding, findings
@@ -22,7 +22,7 @@ COMPLETIONS = ("ok", "ok without offset", "info", "fail", "none")
 
 def found(made: Made) -> set[Finding]:
     history = indexed(made)
-    rows = [row for checker in CHECKERS.values() for row in checker.rule(history).to_pylist()]
+    rows = [row for checker in CHECKERS.values() for row in checker(history).to_pylist()]
     result = {(row["anomaly"], row["offset"], row["producer"], row["sequence"]) for row in rows}
     assert len(result) == len(rows), "a row twice"
     return result
@@ -239,7 +239,7 @@ def test_loss_is_reported_only_above_offsets_deleted_by_order(
     before = data.draw(st.integers(made.start, made.end))
     left = [e for e in planted.log if e.offset >= before]
     history = indexed(planted.but(log=left, start=before), deleted_before=before)
-    rows = [row for checker in CHECKERS.values() for row in checker.rule(history).to_pylist()]
+    rows = [row for checker in CHECKERS.values() for row in checker(history).to_pylist()]
     told = [(row["anomaly"], row["offset"], row["producer"], row["sequence"]) for row in rows]
     assert told == ([("lost", offset, producer, sequence)] if offset >= before else [])
     unnamed = {(s.producer, s.sequence) for s in made.sends if s.type == "ok" and s.offset is None}

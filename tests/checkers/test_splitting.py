@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from ackproof.checkers.check import evidence
-from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.context.final_reads import FinalRead
 from ackproof.checkers.context.row_times import ANY
 from ackproof.checkers.context.timeline import ObservedAnomaly, PartitionTimeline, UnderMinIsr

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ackproof.checkers.arrays import NONE
+from ackproof.checkers.checks.catalogue import G0, TRANSACTION_CHECKERS
 from ackproof.checkers.checks.transaction_history import (
-    G0,
-    SUMMARIES,
     Transaction,
     TransactionOutcome,
     TransactionViolation,
@@ -54,7 +53,7 @@ def offences(world: World) -> Iterator[TransactionViolation]:
 def found(world: World) -> Counter[Finding]:
     """Return the anomalies under a guarantee: G0 is not."""
     told = [one for one in offences(world) if one.anomaly != G0]
-    assert {one.anomaly for one in told} <= SUMMARIES.keys()
+    assert {one.anomaly for one in told} <= TRANSACTION_CHECKERS.keys()
     return Counter((one.anomaly, one.partition, one.offset) for one in told)
 
 

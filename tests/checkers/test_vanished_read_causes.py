@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from ackproof.checkers.checks.catalogue import INCONSISTENT, VANISHED
 from ackproof.checkers.checks.check_reads import check_rows
-from ackproof.checkers.checks.read_anomalies import INCONSISTENT, VANISHED, PartitionGuarantees
+from ackproof.checkers.checks.read_anomalies import PartitionGuarantees
 from ackproof.checkers.root_cause.causes import attributed_faults
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.root_cause.missing_records import RootCauses, explain_reads

@@ -17,8 +17,9 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from ackproof.checkers.check import SCRATCH, check
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.engine.tasks import rows_of
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult, RunResult, Verdict
+from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness import report
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import alone

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.history.names import PARTITIONED, FileStem, parse
+from ackproof.history.names import PARTITIONED, UNPARTITIONED, FileStem, parse
 from ackproof.history.schema import TABLES
 
 LEGAL = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True)
@@ -15,8 +15,13 @@ STEMS = st.one_of(
         writer=LEGAL,
         partition=st.tuples(LEGAL, st.integers(0, 10_000)),
     ),
-    st.builds(FileStem, table=st.sampled_from(sorted(TABLES.keys() - PARTITIONED)), writer=LEGAL),
+    st.builds(FileStem, table=st.sampled_from(sorted(UNPARTITIONED)), writer=LEGAL),
 )
+
+
+def test_each_table_is_partitioned_or_not() -> None:
+    assert TABLES.keys() == PARTITIONED | UNPARTITIONED
+    assert not PARTITIONED & UNPARTITIONED
 
 
 @given(STEMS, st.integers(1, 10_000_000))

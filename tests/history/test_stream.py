@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc
 
-from ackproof.history import storage
+from ackproof.history import stream
 from tests.support.builders.examples import examples
 
 SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("word", pa.string())])
@@ -19,7 +19,7 @@ def batch(numbers: list[int]) -> pa.RecordBatch:
 
 
 def numbers(path: Path) -> list[list[int]]:
-    return [one.column("number").to_pylist() for one in storage.read_batches(path)[0]]
+    return [one.column("number").to_pylist() for one in stream.read_batches(path)[0]]
 
 
 @settings(max_examples=examples(50), deadline=None)
@@ -33,7 +33,7 @@ def test_torn_stream_yields_its_whole_batches(
     path = tmp_path_factory.mktemp("stream") / "a.arrows"
     ends = [0]
     for some in written:
-        ends.append(storage.append_batches(path, ends[-1], batch(some)))
+        ends.append(stream.append_batches(path, ends[-1], batch(some)))
     assert numbers(path) == written
     whole = path.read_bytes()
     assert len(whole) == ends[-1]
@@ -44,15 +44,15 @@ def test_torn_stream_yields_its_whole_batches(
         some for some, end in zip(written, ends[1:], strict=True) if end <= left
     ]
     schema = SCHEMA.serialize().size
-    assert storage.read_batches(path)[1] == (left not in {schema, *ends[1:]})
+    assert stream.read_batches(path)[1] == (left not in {schema, *ends[1:]})
 
 
 def test_a_piece_that_was_left_behind_is_written_over(tmp_path: Path) -> None:
     path = tmp_path / "a.arrows"
-    size = storage.append_batches(path, 0, batch([1, 2]))
+    size = stream.append_batches(path, 0, batch([1, 2]))
     with path.open("ab") as file:
         file.write(b"x" * 10_000)
-    size = storage.append_batches(path, size, batch([3]))
+    size = stream.append_batches(path, size, batch([3]))
     assert numbers(path) == [[1, 2], [3]]
     assert path.stat().st_size == size
 
@@ -60,8 +60,8 @@ def test_a_piece_that_was_left_behind_is_written_over(tmp_path: Path) -> None:
 def test_damage_before_the_end_of_a_stream_is_an_error(tmp_path: Path) -> None:
     """An end marker, among others: a reader that believes it does not miss the rest."""
     path = tmp_path / "a.arrows"
-    first = storage.append_batches(path, 0, batch([1]))
-    storage.append_batches(path, first, batch(list(range(1000))))
+    first = stream.append_batches(path, 0, batch([1]))
+    stream.append_batches(path, first, batch(list(range(1000))))
     whole = path.read_bytes()
     for damage in (
         b"\xff\xff\xff\xff\x00\x00\x00\x00",
@@ -70,4 +70,4 @@ def test_damage_before_the_end_of_a_stream_is_an_error(tmp_path: Path) -> None:
     ):
         path.write_bytes(whole[:first] + damage + whole[first + 8 :])
         with pytest.raises((OSError, pa.ArrowException)):
-            storage.read_batches(path)
+            stream.read_batches(path)

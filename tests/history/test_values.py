@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ackproof.history.payload import Decoder, Encoder, Identity, Values, bytes_min, decode
+from ackproof.history.payload import Encoder, Identity, bytes_min, decode
+from ackproof.history.payload_arrays import Decoder, Values
 
 CELLS = st.text(min_size=1, max_size=30)
 SEQUENCES = st.lists(st.integers(0, 2**63 - 1), max_size=9)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ackproof.checkers.checks.catalogue import CHECKERS
 from ackproof.checkers.checks.check_reads import check_rows
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.read_anomalies import GroupGuarantees, PartitionGuarantees
 from tests.support.builders.consumer_histories import GROUP, World, sound
 from tests.support.builders.consumers import left_by
@@ -45,7 +45,7 @@ def jepsen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JepsenChecker]:
 
 def ours(world: World) -> list[Ours]:
     history = indexed(world.log)
-    rows = [row for one in CHECKERS.values() for row in one.rule(history).to_pylist()]
+    rows = [row for one in CHECKERS.values() for row in one(history).to_pylist()]
     for some in check_rows(map(left_by, world.consumers), history, PROMISES).found:
         rows += some.rows.to_pylist()
     return [_ours(row) for row in rows]

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
+from ackproof.checkers.checks.rows import ANOMALIES
+from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.report.losses import ANOMALIES_FILE
 from ackproof.harness.subprocesses import ChildProcesses
 from tests.support.builders.results import cell_result, guarantee

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from ackproof.checkers.check import check, evidence
-from ackproof.checkers.checks.catalogue import BREAKS, CATALOGUE, CHECKERS
+from ackproof.checkers.checks.catalogue import BREAKS, CATALOGUE
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.plugin_examination import examined
 from ackproof.checkers.checks.share_groups import SHARE_CHECKERS
 from ackproof.checkers.engine.oversized_partitions import is_whole

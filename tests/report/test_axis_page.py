@@ -11,7 +11,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult, Verdict
+from ackproof.checkers.checks.rows import ANOMALIES
+from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.harness import report
 from ackproof.harness.report import axis
 from tests.support.builders import failing_nightly

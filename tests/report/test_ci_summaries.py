@@ -3,7 +3,8 @@
 import re
 from dataclasses import replace
 
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult, CellResult, RunResult, Verdict
+from ackproof.checkers.checks.rows import ANOMALIES
+from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Verdict
 from ackproof.harness.report.ci import ANNOTATIONS_MAX, FINDINGS_MAX, to_commands, to_markdown
 from ackproof.harness.report.rows import rows
 from tests.support.builders.results import cell_result, guarantee, threshold

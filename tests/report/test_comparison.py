@@ -13,9 +13,9 @@ import pytest
 import yaml
 from rich.console import Console
 
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.guarantees.decisions import campaign_verdict
 from ackproof.checkers.verdict import (
-    ANOMALIES,
     CampaignResult,
     CellResult,
     Failover,

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.root_cause.rows import ROOT_CAUSES
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult
+from ackproof.checkers.verdict import CampaignResult
 from ackproof.harness import report
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import DamagedResults

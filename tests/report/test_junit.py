@@ -12,16 +12,10 @@ import pytest
 import xmlschema
 import yaml
 
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.guarantees.decisions import judged
 from ackproof.checkers.guarantees.facts import Facts
-from ackproof.checkers.verdict import (
-    ANOMALIES,
-    CampaignResult,
-    CellResult,
-    Guarantee,
-    RunResult,
-    Verdict,
-)
+from ackproof.checkers.verdict import CampaignResult, CellResult, Guarantee, RunResult, Verdict
 from ackproof.harness import report
 from ackproof.history.cell import Cell
 from ackproof.history.schema import PHASES

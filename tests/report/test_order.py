@@ -4,7 +4,7 @@ from collections import Counter
 
 import pyarrow as pa
 
-from ackproof.checkers.verdict import ANOMALIES
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.harness.report.losses import OutOfOrder, out_of_order
 
 

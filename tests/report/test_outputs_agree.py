@@ -19,16 +19,10 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 from rich.console import Console
 
 from ackproof.checkers import thresholds
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.guarantees.decisions import campaign_verdict
 from ackproof.checkers.guarantees.table import NO_LOSS
-from ackproof.checkers.verdict import (
-    ANOMALIES,
-    CampaignResult,
-    CellResult,
-    Guarantee,
-    RunResult,
-    Verdict,
-)
+from ackproof.checkers.verdict import CampaignResult, CellResult, Guarantee, RunResult, Verdict
 from ackproof.harness.comparing import differences, output
 from ackproof.harness.exit_status import ExitStatus, exit_status
 from ackproof.harness.report import index, verdict

@@ -15,14 +15,8 @@ import yaml
 from click.testing import CliRunner
 from rich.console import Console
 
-from ackproof.checkers.verdict import (
-    ANOMALIES,
-    CampaignResult,
-    Cause,
-    CellResult,
-    RunResult,
-    Verdict,
-)
+from ackproof.checkers.checks.rows import ANOMALIES
+from ackproof.checkers.verdict import CampaignResult, Cause, CellResult, RunResult, Verdict
 from ackproof.harness import report
 from ackproof.harness.cli import cli
 from ackproof.harness.exit_status import ExitStatus

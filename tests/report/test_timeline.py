@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.checkers.verdict import ANOMALIES, Verdict
+from ackproof.checkers.checks.rows import ANOMALIES
+from ackproof.checkers.verdict import Verdict
 from ackproof.harness import report
 from ackproof.harness.report import figures
 from ackproof.harness.report.rows import rows

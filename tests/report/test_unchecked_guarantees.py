@@ -10,7 +10,8 @@ import pytest
 from junitparser import JUnitXml, Skipped
 from rich.console import Console
 
-from ackproof.checkers.verdict import ANOMALIES, CampaignResult, Guarantee, Verdict
+from ackproof.checkers.checks.rows import ANOMALIES
+from ackproof.checkers.verdict import CampaignResult, Guarantee, Verdict
 from ackproof.harness import report
 from ackproof.harness.exit_status import ExitStatus, exit_status
 from ackproof.harness.report import terminal

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.verdict import (
-    ANOMALIES,
     CampaignResult,
     Cause,
     CellResult,

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from ackproof.history.payload import Decoder
+from ackproof.history.payload_arrays import Decoder
 from ackproof.history.schema import SendType
 from ackproof.history.writer import PartitionedWriter, Row, TableWriter
 from ackproof.workloads.polled import Records

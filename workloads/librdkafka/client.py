@@ -15,7 +15,8 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from ackproof.history.payload import Encoder, Values
+from ackproof.history.payload import Encoder
+from ackproof.history.payload_arrays import Values
 from ackproof.workloads.configuration import TOKEN_CALLBACK
 from ackproof.workloads.librdkafka import library as lib
 from ackproof.workloads.librdkafka.keys import Keys

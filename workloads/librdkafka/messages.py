@@ -10,7 +10,7 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from ackproof.history.payload import Given
+from ackproof.history.payload_arrays import Given
 from ackproof.workloads.librdkafka.library import MESSAGE, RdKafkaMessage, library
 from ackproof.workloads.polled import Failure, Polled, Records
 

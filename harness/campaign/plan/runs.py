@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ackproof.checkers.checks.catalogue import CATALOGUE
-from ackproof.checkers.checks.plugin_work import concerned
+from ackproof.checkers.checks.catalogue import CATALOGUE, concerned
 from ackproof.harness.campaign.backends import client_nodes
 from ackproof.harness.campaign.model import schedule
 from ackproof.harness.campaign.model.campaign import Campaign
@@ -35,7 +34,7 @@ from ackproof.history.manifest import (
     PlannedRun,
     PlannedWriter,
 )
-from ackproof.history.schema import MEASURES
+from ackproof.history.names import MEASURES
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems.product import MetadataQuorum, is_external
 from ackproof.nemesis.process.clients import ClientCrashParameters

@@ -8,7 +8,7 @@ from functools import cache, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof.checkers.checks.read_anomalies import SKIPPED, SKIPPED_BY_COMMIT, UNSEEN
+from ackproof.checkers.checks.catalogue import SKIPPED, SKIPPED_BY_COMMIT, UNSEEN
 from ackproof.checkers.context.run import RunEvidence, gather
 from ackproof.checkers.pictures.facts import picture
 from ackproof.checkers.pictures.log_picture import LogPicture, Subject

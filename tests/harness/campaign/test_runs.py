@@ -18,7 +18,7 @@ from ackproof.harness.campaign.plan.scheduler import run_seed
 from ackproof.harness.campaign.problems.places import lacking_capabilities
 from ackproof.harness.campaign.validation import CampaignRefused, check, load
 from ackproof.history import manifest
-from ackproof.history.schema import CONSUMPTION
+from ackproof.history.names import CONSUMPTION
 from ackproof.infra.api.interface import Capability
 from ackproof.workloads import WORKLOADS
 from ackproof.workloads.interface import ClientNode
@@ -280,7 +280,7 @@ results = [
     for cell in cells
 ]
 result = CampaignResult(verdict=Verdict.PASS, cells=tuple(results), anomalies={}, findings=())
-from ackproof.checkers.verdict import ANOMALIES
+from ackproof.checkers.checks.rows import ANOMALIES
 import pyarrow.parquet as pq
 pq.write_table(ANOMALIES.empty_table(), out / "anomalies.parquet")
 report.write(out, result)

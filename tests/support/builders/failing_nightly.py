@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import (
-    ANOMALIES,
     CampaignResult,
     Cause,
     CellResult,

@@ -24,7 +24,8 @@ from ackproof.history.manifest import (
     PlannedRun,
     PlannedWriter,
 )
-from ackproof.history.schema import MEASURES, TABLES
+from ackproof.history.names import MEASURES
+from ackproof.history.schema import TABLES
 from ackproof.history.writer import PART_BYTES, PartitionedWriter, TableWriter
 from tests.support.builders.consumers import T0, MadeConsumer, write_consumer, writers_of
 

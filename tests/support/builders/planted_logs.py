@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from ackproof.checkers.check import check
+from ackproof.checkers.checks.rows import ANOMALIES
 from ackproof.checkers.pictures.log_picture import Facts, Held, LogFacts
 from ackproof.checkers.root_cause.rows import ROOT_CAUSES
-from ackproof.checkers.verdict import ANOMALIES
 from ackproof.harness import report
 from tests.support.builders.checked_runs import collected, replicas_of
 from tests.support.builders.histories import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ackproof.checkers.checks.catalogue import CHECKERS
+from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.context.broker_logs import Role
 from ackproof.checkers.context.faults import FaultFacts, Partition, faults_of
 from ackproof.checkers.context.observed import ClusterObservation
@@ -95,7 +95,7 @@ class Told:
     def all(self) -> list[dict[str, Any]]:
         """Return the same as rows of anomalies."""
         history = indexed(self.made, timeline=self.timeline)
-        return [row for one in CHECKERS.values() for row in one.rule(history).to_pylist()]
+        return [row for one in CHECKERS.values() for row in one(history).to_pylist()]
 
 
 def acked(
