@@ -35,7 +35,7 @@ be listed in memory."""
 
 
 class _Planned(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class PlannedGroup(_Planned):

@@ -397,7 +397,7 @@ def brokers_alone(fault: str, members: Members, targeted: Iterable[str]) -> None
 class Parameters(BaseModel):
     """A fault's own settings, as in the campaign file. Every field has a description."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

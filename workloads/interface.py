@@ -101,7 +101,7 @@ class Parameters(BaseModel):
     Every field has a default and a description.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 NO_PARAMETERS = Parameters()

@@ -48,7 +48,9 @@ class SpecificationError(Exception):
 
 
 class _Specification(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", defer_build=True, hide_input_in_errors=True
+    )
 
 
 class ProducerSpec(_Specification):

@@ -87,10 +87,17 @@ def test_list_of_commands_has_a_line_for_each_that_is_not_hidden() -> None:
             "from ackproof.harness.cli import cli;"
             "cli.main(['validate', 'campaigns/quick.yaml'], standalone_mode=False)",
             [
-                *("aiohttp", "docker", "jinja2", "junitparser", "matplotlib", "paramiko"),
-                *("psutil", "pyroute2", "pyspark"),
+                *("aiohttp", "docker", "jinja2", "junitparser", "kio", "matplotlib", "numpy"),
+                *("paramiko", "psutil", "pyarrow", "pyroute2", "pyspark"),
             ],
             id="validation of a campaign",
+        ),
+        pytest.param(
+            "from ackproof.harness.cli import cli;"
+            "[cli.get_command(None, name) for name in "
+            "('cluster', 'compare', 'doctor', 'faults', 'run', 'serve', 'validate')]",
+            ["aiohttp", "docker", "jinja2", "kio", "matplotlib", "numpy", "pyarrow", "pyspark"],
+            id="commands that read no history at first",
         ),
         pytest.param(
             "from ackproof.harness.cli import cli;"

@@ -37,6 +37,7 @@ def _dotted(field_name: str) -> str:
 
 class Section(BaseModel):
     model_config = ConfigDict(
+        defer_build=True,
         extra="forbid",
         strict=True,
         frozen=True,
