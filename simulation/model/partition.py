@@ -497,15 +497,29 @@ class PartitionModel:
             return
         if replica.role is Role.LEADER and epoch > self._disturbed:
             self._check_leader_watermark(broker, model, replica, watermark)
-        elif self._is_tracked(replica) and watermark > self.committed_end >= self.deleted_below:
-            self.require(
-                watermark <= max(self.committed_end, model.log.start),
-                "HighWatermark/out-of-range",
-                f"{watermark} on broker {broker}, but only {self.committed_end} are committed",
-            )
+        elif not self._is_tracked(replica):
+            model.untracked_high_watermark = watermark
+        else:
+            self._check_follower_watermark(broker, model, watermark)
         self._verify(broker, model, min(watermark, self.committed_end))
         if broker in self.isr:
             self._check_members((broker,), "Isr/member-lacks-committed-record")
+
+    def _check_follower_watermark(self, broker: int, model: ReplicaModel, watermark: int) -> None:
+        """Judge the high watermark of a follower.
+
+        What it learned from a damaged leader remains true under the next leader, although the model
+        has not counted it as committed. Suppose leader 3 fails to sync, commits up to 40 with
+        brokers 1 and 2 and stops. Broker 2 knows 40 when broker 1 begins to lead.
+        """
+        if self.committed_end >= self.deleted_below:
+            known = max(self.committed_end, model.log.start, model.untracked_high_watermark)
+            self.require(
+                watermark <= known,
+                "HighWatermark/out-of-range",
+                f"{watermark} on broker {broker}, but only {self.committed_end} are committed",
+            )
+        model.untracked_high_watermark = min(model.untracked_high_watermark, watermark)
 
     def _is_tracked(self, replica: Replica) -> bool:
         """Return whether the model tracks what the replica's leader commits.

@@ -121,6 +121,9 @@ class ReplicaModel:
 
     log: ModelLog
     high_watermark: int = 0
+    untracked_high_watermark: int = 0
+    """The part of the high watermark that it learned from a damaged leader, whose commits are not
+    tracked. It keeps it under the next leader."""
     verified: int = 0
     """The offset below which its log was compared with what is committed."""
     undamaged_end: float = UNDAMAGED

@@ -38,6 +38,7 @@ class Story:
         self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
         self.version = 0
         self.now = 0.0
+        self.leader = 1
         self.isr: tuple[int, ...] = (1, 2, 3)
         self.ends = {2: 0, 3: 0}
         self.waters = dict.fromkeys((1, 2, 3), 0)
@@ -81,7 +82,7 @@ class Story:
             elif isinstance(effect, Truncate):
                 shadow.truncate(effect.offset)
         view: Any = SimpleNamespace(
-            role=role, leader=1, leader_epoch=epoch, isr=self.isr,
+            role=role, leader=self.leader, leader_epoch=epoch, isr=self.isr,
             high_watermark=self.waters[broker],
             log_start_offset=shadow.start, log_end_offset=shadow.end, zk_version=self.version,
             serves=True, follower_ends=self.ends,
@@ -184,6 +185,21 @@ def test_watermark_of_a_damaged_leader_is_valid_for_followers(story: Story) -> N
     for broker in (1, 2, 3):
         story.append(broker, OTHER, at=1)
     story.commit(1, 2, 3, to=2)
+
+
+def test_follower_keeps_the_watermark_of_a_damaged_leader_and_no_more(story: Story) -> None:
+    """Test the next leader, which has not heard of the commit itself (seed 35)."""
+    story.replicated()
+    story.partition.damaged(1, 0, now=1.0)
+    for broker in (1, 2, 3):
+        story.append(broker, OTHER, at=1)
+    story.commit(1, 2, to=2)
+    story.state(3, 1, (2, 3))
+    story.leader, story.roles[3], story.roles[2] = 3, (Role.LEADER, 1), (Role.FOLLOWER, 1)
+    story.step(2)
+    story.append(3)
+    story.append(2, at=2)
+    broken("HighWatermark/out-of-range", story.commit, 2, to=3)
 
 
 def test_decreasing_leader_watermark_is_a_violation(story: Story) -> None:
