@@ -36,7 +36,7 @@ from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.figures import FAINT, GRID, INK, SERIES
 from ackproof.harness.report.verdict import FILE, read_document
 from ackproof.history import reader
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 
 PAGE = DIRECTORY / "seed004.md"
 NS_PER_S = 1_000_000_000

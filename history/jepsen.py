@@ -31,7 +31,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from ackproof.history import reader
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 
 Row: TypeAlias = Mapping[str, Any]
 Pair: TypeAlias = tuple[int | None, str | None]

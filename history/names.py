@@ -1,4 +1,4 @@
-"""The names of tables and of history files.
+"""The names of tables, of outcomes and of history files.
 
 A name consists of fields with dots between them. The number of fields shows the kind of file:
 
@@ -14,6 +14,7 @@ whose name begins with a dot are unfinished and not part of the history.
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 PARTITIONED = frozenset({"sends", "log", "polls", "deliveries", "committed"})
 """The tables with one file for each topic, partition and writer."""
@@ -33,6 +34,20 @@ CONSUMPTION = frozenset({"polls", "assignments", "commits", "deliveries"})
 
 MEASURES = frozenset({"zookeeper", "failovers"})
 """The tables of the costs of a cluster. No verdict depends on them."""
+
+
+class SendType(StrEnum):
+    """Jepsen's four words for the state of an operation."""
+
+    INVOKE = "invoke"
+    """The record was passed to the client library."""
+    OK = "ok"
+    """The record was acknowledged. With acks=0 this is only the client's claim."""
+    FAIL = "fail"
+    """The record is certainly not in the log and will never be."""
+    INFO = "info"
+    """It is unknown whether the record is in the log."""
+
 
 CLOSED_SUFFIX = ".parquet"
 PART_SUFFIX = ".arrows"

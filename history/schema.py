@@ -11,24 +11,9 @@ part of the file's name (``sends.<topic>.<partition>.<writer>.parquet``, see ``h
 checker can therefore reconcile partition by partition without a shuffle.
 """
 
-from enum import StrEnum
-
 import pyarrow as pa
 
 from ackproof.history import transactional
-
-
-class SendType(StrEnum):
-    """Jepsen's four words for the state of an operation."""
-
-    INVOKE = "invoke"
-    """The record was passed to the client library."""
-    OK = "ok"
-    """The record was acknowledged. With acks=0 this is only the client's claim."""
-    FAIL = "fail"
-    """The record is certainly not in the log and will never be."""
-    INFO = "info"
-    """It is unknown whether the record is in the log."""
 
 
 def _dictionary() -> pa.DataType:

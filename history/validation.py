@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.history.names import FileStem
-from ackproof.history.schema import TABLES, SendType
+from ackproof.history.names import FileStem, SendType
+from ackproof.history.schema import TABLES
 from ackproof.history.transactional import FETCHED, TransactionEvent
 
 _SENDS = frozenset(SendType)

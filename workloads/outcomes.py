@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.transactional import TransactionEvent
 
 # --- sends with librdkafka ------------------------------------------------------------------------

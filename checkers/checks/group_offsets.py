@@ -22,7 +22,7 @@ from ackproof.checkers.arrays import NONE, Array
 from ackproof.checkers.checks.reads import Event
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.validity import Stale
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 
 COLUMNS = ("time", "group", "commit", "type", "offset", "poll", "error")
 """The columns of ``commits`` that are needed, beside topic and partition."""

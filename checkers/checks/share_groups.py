@@ -35,7 +35,7 @@ from ackproof.checkers.interface import (
     RecordedRows,
 )
 from ackproof.history.manifest import PlannedShareGroup
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 
 _DELIVERED = "delivered"
 _ENDS = frozenset({"accept", "reject"})

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ackproof.checkers.arrays import NONE, Array
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.transactional import TRANSFORMERS, TransactionEvent
 
 

@@ -28,7 +28,7 @@ from ackproof.checkers.index.partition_history import (
     part_by_part,
     record_numbers,
 )
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 
 _IDENTITY = ["cell", "producer", "sequence"]
 

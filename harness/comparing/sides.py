@@ -19,7 +19,7 @@ from ackproof.harness.report.document import VerdictDocument
 from ackproof.history import reader
 from ackproof.history.cell import Value, as_text
 from ackproof.history.errors import HistoryError
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 
 # --- recorded sends -------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from ackproof.checkers.context.faults import UNCLEANLY, label_of, title_of
 from ackproof.checkers.index import columns
 from ackproof.history import reader
 from ackproof.history.manifest import PlannedFault
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.storage import AnyPath
 
 NS_PER_S = 1_000_000_000

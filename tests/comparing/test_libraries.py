@@ -9,7 +9,7 @@ import pytest
 from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
 from ackproof.harness.comparing import libraries, sides
 from ackproof.harness.report import verdict
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.writer import PartitionedWriter, TableWriter
 from tests.support.builders.results import cell_result
 

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.workloads.outcomes import DEFINITE_COMMITS, of_commit
 
 CODES = sorted(

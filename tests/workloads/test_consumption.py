@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Message
 
 from ackproof.history.errors import HistoryError
+from ackproof.history.names import SendType
 from ackproof.history.payload import Encoder
 from ackproof.history.reader import partitions, read, read_files
-from ackproof.history.schema import SendType
 from ackproof.workloads.consuming.consumption import ConsumptionRecorder, ConsumptionTables
 from ackproof.workloads.interface import Delivery
 from ackproof.workloads.polled import Records, polled

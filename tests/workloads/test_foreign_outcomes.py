@@ -3,7 +3,7 @@
 import pytest
 
 from ackproof.history.cell import LIBRARIES, LIBRDKAFKA
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.workloads.outcomes import DEFINITE_PROGRAM_SENDS, of_program_refusal
 
 NEVER_CERTAIN = (

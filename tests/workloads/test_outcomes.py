@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.workloads.outcomes import DEFINITE_SENDS, of_refusal, of_report
 
 CODES = sorted(

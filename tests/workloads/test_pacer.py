@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.writer import PartitionedWriter
 from ackproof.workloads.producing.pacing import (
     FLAT_OUT_BYTES,

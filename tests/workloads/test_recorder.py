@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ackproof.history.names import SendType
 from ackproof.history.reader import partitions, read_files
-from ackproof.history.schema import SendType
 from ackproof.history.sessions import SESSIONS_MAX, session_number
 from ackproof.history.writer import PartitionedWriter
 from ackproof.workloads.producing.recorder import SendRecorder

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ackproof.history.cell import LIBRARIES
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.workloads.outcomes import DEFINITE_CALLS, OFFSETS, of_answer
 from ackproof.workloads.transactions.session import ClientDraws, TransactionEnd
 from ackproof.workloads.transactions.spec import TransactionalSpec

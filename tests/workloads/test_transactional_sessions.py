@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.checkers.checks.transaction_history import TransactionOutcome, transactions_of
+from ackproof.history.names import SendType
 from ackproof.history.reader import read
-from ackproof.history.schema import SendType
 from ackproof.workloads.foreign.protocol import Remedy
 from ackproof.workloads.transactions.recorder import TransactionRecorder
 from ackproof.workloads.transactions.session import CallFailed, ProducerSession, Report

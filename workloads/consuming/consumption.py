@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from ackproof.history.names import SendType
 from ackproof.history.payload_arrays import Decoder
-from ackproof.history.schema import SendType
 from ackproof.history.writer import PartitionedWriter, Row, TableWriter
 from ackproof.workloads.polled import Records
 from ackproof.workloads.spec import ConsumerSpec, GroupMemberSpec

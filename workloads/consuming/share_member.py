@@ -31,7 +31,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.writer import PartitionedWriter
 from ackproof.workloads.configuration import share_member_properties
 from ackproof.workloads.consuming.polling import WAIT_SECONDS, is_fatal

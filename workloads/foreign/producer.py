@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
 from ackproof.workloads.foreign.properties import delivery_timeout_ms, producer_properties
 from ackproof.workloads.foreign.protocol import (

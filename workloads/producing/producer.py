@@ -28,7 +28,7 @@ import numpy as np
 from confluent_kafka import KafkaError
 from numpy.typing import NDArray
 
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.sessions import NO_BROKERS, SESSIONS_MAX, session_number
 from ackproof.workloads.configuration import PARTITIONER, producer_properties
 from ackproof.workloads.known_brokers import KnownBrokers

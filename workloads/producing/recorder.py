@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ackproof.history.names import SendType
 from ackproof.history.payload import Encoder
-from ackproof.history.schema import SendType
 from ackproof.history.sessions import LIBRARY
 from ackproof.history.writer import Many, PartitionedWriter
 from ackproof.workloads.process import ProgressFile

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
+from ackproof.history.names import SendType
 from ackproof.history.payload import Identity
-from ackproof.history.schema import SendType
 from ackproof.history.transactional import TransactionEvent
 from ackproof.history.writer import PartitionedWriter, TableWriter
 from ackproof.workloads.process import ProgressFile

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ackproof.history.cell import LIBRDKAFKA
+from ackproof.history.names import SendType
 from ackproof.history.payload import Encoder
-from ackproof.history.schema import SendType
 from ackproof.history.transactional import TransactionEvent, producer_number
 from ackproof.workloads.foreign.program import READY_S, ProgramFailed, RunningProgram, greeting
 from ackproof.workloads.foreign.protocol import (

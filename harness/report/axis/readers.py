@@ -17,7 +17,7 @@ from ackproof.harness.report.axis.bins import Bins, carried, thinned
 from ackproof.harness.report.axis.document import Mark, ReaderCurves
 from ackproof.history import reader
 from ackproof.history.cell import Cell
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.storage import AnyPath
 
 Key = tuple[str, int]

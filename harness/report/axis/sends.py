@@ -20,7 +20,7 @@ from ackproof.checkers.index.partition_history import record_numbers
 from ackproof.harness.report.axis.bins import Bins, Pairs, pairs
 from ackproof.harness.report.axis.document import CellTraffic, Curve, Latencies
 from ackproof.history import reader
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.storage import AnyPath
 
 _STEPS = 1 << 13

@@ -16,8 +16,7 @@ from ackproof.checkers.index import columns
 from ackproof.harness.report.axis.bins import NS_PER_S
 from ackproof.history import reader
 from ackproof.history.errors import DamagedFiles, HistoryError
-from ackproof.history.names import CLOSED_SUFFIX, FileStem
-from ackproof.history.schema import SendType
+from ackproof.history.names import CLOSED_SUFFIX, FileStem, SendType
 from ackproof.history.storage import AnyPath
 
 BOUNDS_S = (

@@ -22,7 +22,7 @@ from ackproof.history import manifest, reader, storage
 from ackproof.history.errors import DamagedFiles, HistoryError
 from ackproof.history.manifest import Manifest, PlannedRun
 from ackproof.history.messages import printable
-from ackproof.history.schema import SendType
+from ackproof.history.names import SendType
 from ackproof.history.storage import AnyPath
 
 LOG_LINES = 12
