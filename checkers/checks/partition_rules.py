@@ -21,6 +21,7 @@ from ackproof.checkers.checks.records import (
     phantom,
     reordered,
     two_leaders,
+    wrong_topic,
 )
 from ackproof.checkers.index.partition_history import PartitionHistory
 
@@ -31,6 +32,7 @@ CHECKERS: Mapping[str, Callable[[PartitionHistory], pa.Table]] = {
     "duplicated": duplicated,
     "reordered": reordered,
     "phantom": phantom,
+    "wrong-topic": wrong_topic,
     "failed-but-present": failed_but_present,
     "offset-gap": offset_gap,
     "nonmonotonic-send": nonmonotonic_send,

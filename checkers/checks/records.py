@@ -225,7 +225,7 @@ def reordered(partition: PartitionHistory) -> pa.Table:
 
 def phantom(partition: PartitionHistory) -> pa.Table:
     """Return records in the log that no client sent to this partition, including undecodable
-    payloads.
+    payloads. Those that were sent to other topics are left to :func:`wrong_topic`.
 
     There is one row for each offset. The rule needs every send to be recorded and returns nothing
     if that is unknown. The sends of a client in its last moments before a crash are not recorded.
@@ -234,7 +234,7 @@ def phantom(partition: PartitionHistory) -> pa.Table:
     if not partition.sends_whole:
         return NOTHING
     alien = partition.log_record == NONE
-    sent = (partition.fate != Fate.NEVER_SENT) | partition.untold
+    sent = (partition.fate != Fate.NEVER_SENT) | partition.untold | _of_others(partition)
     positions = np.flatnonzero(alien | ~np.append(sent, True)[partition.log_record])
     if not len(positions):
         return NOTHING
@@ -245,6 +245,25 @@ def phantom(partition: PartitionHistory) -> pa.Table:
     details = pc.replace_with_mask(alien_words, pa.array(ours), told)
     offsets = partition.log_offset[positions]
     return rows(partition, "phantom", records=records, offsets=offsets, details=details)
+
+
+def wrong_topic(partition: PartitionHistory) -> pa.Table:
+    """Return records in the log whose payloads name another cell, one row for each offset. They
+    were sent to its topic (KAFKA-19012)."""
+    ours = partition.log_record != NONE
+    strange = np.append(_of_others(partition), False)[partition.log_record]
+    positions = np.flatnonzero(ours & strange)
+    records = partition.log_record[positions]
+    details = joined(names(partition, records), " was sent to the topic of that cell")
+    offsets = partition.log_offset[positions]
+    return rows(partition, "wrong-topic", records=records, offsets=offsets, details=details)
+
+
+def _of_others(partition: PartitionHistory) -> Array:
+    """Return whether the payload of each record names another cell, by record number."""
+    of_others = np.array([name != partition.cell for name in partition.cell_names], bool)
+    found: Array = of_others[partition.cell_of]
+    return found
 
 
 def failed_but_present(partition: PartitionHistory) -> pa.Table:

@@ -67,7 +67,10 @@ BY_PARTITION = ("duplicated", "reordered", "nonmonotonic-send")
 BY_ACK = ("watermark-regressed", "stale-leader-ack", "acked-below-min-isr")
 """Violations that show from acks whose send is recorded."""
 
-BY_LOG = ("duplicated", "reordered", "phantom", "failed-but-present", "offset-gap")
+BY_LOG = (
+    *("duplicated", "reordered", "phantom", "wrong-topic", "failed-but-present"),
+    "offset-gap",
+)
 """Violations that show from the records of the final log."""
 
 BY_STATES = ("two-leaders", "epoch-regressed")

@@ -182,6 +182,11 @@ BUILT_IN: Sequence[GuaranteeRule] = (
         judge=always("phantom"),
     ),
     GuaranteeRule(
+        name="own-topic",
+        words="A record is in the log of no other topic than it was sent to.",
+        judge=always("wrong-topic"),
+    ),
+    GuaranteeRule(
         name="failed-records-absent",
         words="A record that certainly failed is not in the log.",
         judge=always("failed-but-present"),

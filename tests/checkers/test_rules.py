@@ -14,6 +14,7 @@ from ackproof.checkers.checks.catalogue import (
 from ackproof.checkers.checks.partition_rules import CHECKERS
 from ackproof.checkers.checks.records import duplicated
 from ackproof.checkers.checks.rows import ROWS
+from ackproof.checkers.checks.share_groups import SHARE_CHECKERS
 from ackproof.checkers.context.fault_windows import FaultWindows
 from ackproof.checkers.index.raw_logs import ProducerPosition
 from tests.support.builders.histories import Entry, Made, Send, entry, indexed, send
@@ -163,6 +164,16 @@ def test_phantom_record_and_phantom_payload() -> None:
     ]
 
 
+def test_record_that_was_sent_to_another_topic_is_no_phantom() -> None:
+    """An acked record, and one that another cell's producer 1 sent with the same number."""
+    strange = replace(entry(2, 1, 0), cell="d")
+    told = "cell d producer 1 sequence 0 was sent to the topic of that cell"
+    expected = [("wrong-topic", 2, 1, 0, told)]
+    history = made(SENT_TWO_ACKED, [*TWO_ENTRIES, strange])
+    assert found(history) == expected
+    assert found(history, sends_whole=False) == expected
+
+
 def test_nothing_is_called_phantom_where_sends_may_be_missing() -> None:
     log = [*TWO_ENTRIES, entry(2, 7, 7)]
     assert found(made(SENT_TWO_ACKED, log), sends_whole=False) == []
@@ -232,5 +243,6 @@ def test_contradictions_are_counted() -> None:
 
 
 def test_the_catalogue_has_one_line_each() -> None:
-    assert CATALOGUE.keys() == {*CHECKERS, *CONSUMPTION, *TRANSACTION_CHECKERS, DIVERGENT}
+    built_in = {*CHECKERS, *CONSUMPTION, *TRANSACTION_CHECKERS, DIVERGENT}
+    assert CATALOGUE.keys() == built_in | SHARE_CHECKERS.keys()
     assert all(one.summary and "\n" not in one.summary for one in CATALOGUE.values())

@@ -2,6 +2,7 @@
 whatever comes is judged like the plain second implementation judges it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -129,6 +130,15 @@ def add_alien(made: Made, _: Callable[[int], int]) -> tuple[Made, Finding]:
     return appended(made, (None, None)), ("phantom", made.end, None, None)
 
 
+def misroute(made: Made, choose: Callable[[int], int]) -> tuple[Made, Finding]:
+    """Plant a record of another cell, by a number that may be that of a record of this one."""
+    numbers = [(event.producer, event.sequence) for event in made.sends] or [(1, 0)]
+    producer, sequence = numbers[choose(len(numbers))]
+    strange = replace(entry(made.end, producer, sequence), cell="elsewhere")
+    planted = made.but(log=[*made.log, strange], end=made.end + 1)
+    return planted, ("wrong-topic", made.end, producer, sequence)
+
+
 def raise_failed(made: Made, _: Callable[[int], int]) -> tuple[Made, Finding]:
     planted = appended(made, (99, 0))
     events = [send("invoke", 99, 0, 9_000), send("fail", 99, 0, 9_001)]
@@ -170,6 +180,7 @@ PLANTS = (
     reorder,
     add_phantom,
     add_alien,
+    misroute,
     raise_failed,
     misplace,
     tear,

@@ -47,12 +47,14 @@ class Send:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One record of the final log; without producer: a payload of no client's."""
+    """One record of the final log; without producer: a payload of no client's. ``cell``: the one
+    that its payload names, if that is another one."""
 
     offset: int
     producer: int | None = None
     sequence: int | None = None
     leader_epoch: int | None = None
+    cell: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +152,7 @@ def unindexed(
 
 
 def _cell(record: Entry) -> str | None:
-    return None if record.producer is None else CELL
+    return record.cell or (None if record.producer is None else CELL)
 
 
 SECOND = 1_000_000_000
@@ -565,7 +567,7 @@ def _write_run(history: Path, run: MadeRun) -> None:
     for planned in run.cells:
         for key in planned.cell.topic_partitions:
             for row in run.partitions[key].log if key in run.partitions else ():
-                name = planned.cell.name if row.producer is not None else None
+                name = row.cell or (planned.cell.name if row.producer is not None else None)
                 log.partition(*key).append(_row("log", key, {**vars(row), "cell": name}))
     _end(log, run.closed)
     for consumer in run.consumers:

@@ -23,11 +23,12 @@ def findings(made: Made) -> set[Finding]:
     """All anomalies of one partition whose sends are all recorded."""
     places: dict[Record, list[int]] = defaultdict(list)
     for row in sorted(made.log, key=lambda row: row.offset):
-        if row.producer is not None and row.sequence is not None:
+        if row.producer is not None and row.sequence is not None and row.cell is None:
             places[row.producer, row.sequence].append(row.offset)
     invoked = {(event.producer, event.sequence) for event in made.sends}
     sent = {record: offsets for record, offsets in places.items() if record in invoked}
     found = _phantoms(made, invoked) | _misplaced(made, sent) | _in_log(made, sent)
+    found |= _misrouted(made)
     found |= _at_one_offset(made, sent) | _acked_backwards(made)
     return found | (_gaps(made) if made.complete else set())
 
@@ -36,8 +37,13 @@ def _phantoms(made: Made, invoked: set[Record]) -> set[Finding]:
     return {
         ("phantom", row.offset, row.producer, row.sequence)
         for row in made.log
-        if (row.producer, row.sequence) not in invoked
+        if (row.producer, row.sequence) not in invoked and row.cell is None
     }
+
+
+def _misrouted(made: Made) -> set[Finding]:
+    strange = (row for row in made.log if row.cell is not None)
+    return {("wrong-topic", row.offset, row.producer, row.sequence) for row in strange}
 
 
 def _misplaced(made: Made, sent: dict[Record, list[int]]) -> set[Finding]:
