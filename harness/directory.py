@@ -21,6 +21,10 @@ CAMPAIGN_FILE = "campaign.yaml"
 MATRIX_PAGE = "matrix.html"
 """The page of a campaign on several systems, whose results are in directories beside it."""
 
+LIVE_LOGS = "live-logs"
+"""The directory of the newest lines of each server's log, in the directory of a run that goes
+on."""
+
 _TRIED = ".tried"
 
 

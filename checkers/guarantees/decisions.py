@@ -9,7 +9,7 @@ evidence. A loss for which it is unknown whether the guarantee applied leads to 
 from collections.abc import Iterable, Mapping
 
 from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
-from ackproof.checkers.context.status import FORGOTTEN
+from ackproof.checkers.context.status import FORGOTTEN, GuaranteeStatus
 from ackproof.checkers.guarantees.facts import Facts, PluginCheck
 from ackproof.checkers.guarantees.findings import GuaranteeFinding, of_plugin
 from ackproof.checkers.guarantees.table import (
@@ -115,7 +115,9 @@ def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) ->
         forgotten = facts.count(FORGOTTEN)
         acked = f"of {facts.count('acked') - forgotten:,} acked records lost"
         apart = f"; {forgotten:,} more were removed by cleanup.policy" if forgotten else ""
-        seen |= {False: f"{offences:,} {acked}{apart}", True: f"none {acked}{apart}"}
+        promised = facts.count("acked", GuaranteeStatus.PROMISED)
+        none = "; no lost record was promised" if promised and not found.broken else ""
+        seen |= {False: f"{offences:,} {acked}{none}{apart}", True: f"none {acked}{apart}"}
     return Guarantee(
         name=promise.name,
         promise=promise.words,

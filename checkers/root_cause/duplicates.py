@@ -305,7 +305,8 @@ def _parts(narrative: RepeatNarrative, client: str, acks: str) -> Iterator[str]:
             pass
     yield _appended(narrative)
     yield from _acked(narrative)
-    told = list(fault_phrases(narrative.faults, min(one.asked for one in narrative.repeats)))
+    asked = [one.asked for one in narrative.repeats]
+    told = list(fault_phrases(narrative.faults, min(asked), max(asked)))
     yield from told or ["no fault was active"]
     if narrative.kind is CauseKind.UNEXPLAINED:
         yield f"nothing in the history explains it: {narrative.why}"

@@ -457,20 +457,23 @@ def brokers(numbers: Sequence[int]) -> str:
 def _fault_words(narrative: Narrative) -> Iterator[str]:
     if narrative.kind is CauseKind.LOST_FROM_DISK:
         return
-    yield from fault_phrases(narrative.faults, narrative.times[0])
+    yield from fault_phrases(narrative.faults, *narrative.times)
 
 
-def fault_phrases(faults: Sequence[ContextFault], since: int) -> Iterator[str]:
-    """Yield a phrase for each of the faults that were active. ``since`` is when the first of the
-    records was handled."""
-    yield from (_fault(fault, since) for fault in faults[:_NAMED_MAX])
+def fault_phrases(faults: Sequence[ContextFault], since: int, until: int) -> Iterator[str]:
+    """Yield a phrase for each of the faults that were active. ``since`` and ``until`` are when the
+    first and the last of the records were handled."""
+    yield from (_fault(fault, since, until) for fault in faults[:_NAMED_MAX])
     if len(faults) > _NAMED_MAX:
         yield f"{len(faults) - _NAMED_MAX} more faults were active"
 
 
-def _fault(fault: ContextFault, first: int) -> str:
+def _fault(fault: ContextFault, first: int, last: int) -> str:
     whom = _servers(fault)
     since = fault.start - first
+    if since <= 0 and fault.end < last:
+        before = f"{seconds(last - fault.end)} before the last of these"
+        return f"{fault.label} was active on {whom} until {before}"
     if since <= 0:
         return f"{fault.label} was active on {whom}"
     after = f"{seconds(since)} after the first of these"

@@ -1,9 +1,11 @@
 """The cost of each fault for each cell: lost and duplicated records, and the longest outage.
 
-A figure is attributed to a fault by the checkers. If several faults share a figure because they
-overlapped, or because one cause involves them all, it stands at each of them: records with the
-others' names, and an outage as "shared", because :mod:`harness.report.outages` lists it with its
-faults. A figure that was not measured is shown as such and never as 0.
+Records are attributed to faults by the checkers. An outage is attributed to the faults that were
+active when it began, or, without any, to those from which the cluster had not recovered. If several
+faults share a figure because they overlapped, or because one cause involves them all, it stands at
+each of them: records with the others' names, and an outage as "shared", because
+:mod:`harness.report.outages` lists it with its faults. A figure that was not measured is shown as
+such and never as 0.
 """
 
 from collections import Counter
@@ -11,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.checkers.verdict import WORST_FIRST, Outages
+from ackproof.checkers.verdict import WORST_FIRST
 from ackproof.harness.report.causes import COUNTED
 from ackproof.harness.report.cell_names import CellKey
 from ackproof.harness.report.comparison import seconds
+from ackproof.harness.report.outages import faults_at
 from ackproof.harness.report.rows import CellRow
 from ackproof.harness.report.timeline import FaultSpan, fault_anchor
 
@@ -95,7 +98,7 @@ def fault_costs(
     counts = _counts(losses)
     spans = {span.label: span for span in sorted(faults, key=lambda span: span.start)}
     labels = dict.fromkeys((*spans, *_further(mine, counts)))
-    lines = [_line(run, label, spans.get(label or ""), mine, counts) for label in labels]
+    lines = [_line(run, label, spans.get(label or ""), mine, counts, faults) for label in labels]
     found = [line for line in lines if line.span is not None or _has_figures(line)]
     kept = _shown(found)
     return FaultCosts(
@@ -138,9 +141,10 @@ def _line(
     span: FaultSpan | None,
     cells: Sequence[CellRow],
     counts: _Counts,
+    faults: Sequence[FaultSpan],
 ) -> FaultLine:
     own = [_of_fault(counts.get((cell.run, cell.cell), {}), label) for cell in cells]
-    outages = [_outages(cell, label) for cell in cells]
+    outages = [_outages(cell, label, faults) for cell in cells]
     return FaultLine(
         label=label or NO_FAULT,
         anchor=None if span is None else fault_anchor(run, span.fault_id),
@@ -150,9 +154,7 @@ def _line(
             for cell, of, found in zip(cells, own, outages, strict=True)
         ],
         lost=sum(count["lost"] for of in own for count in of.values()),
-        longest_ms=max(
-            (one.longest_ms for found in outages for with_, one in found if not with_), default=0
-        ),
+        longest_ms=max((ms for found in outages for with_, ms in found if not with_), default=0),
     )
 
 
@@ -184,19 +186,35 @@ def _records(cell: CellRow, counts: Mapping[tuple[str, ...], Counter[str]]) -> I
             yield Figure(text=f"{what}: unknown", known=False)
 
 
-def _outages(cell: CellRow, label: str | None) -> list[tuple[tuple[str, ...], Outages]]:
-    found = cell.unavailable.by_fault if cell.unavailable else ()
-    return [(with_, one) for one in found if (with_ := _others(one.fault, label)) is not None]
+_Outages = Sequence[tuple[tuple[str, ...], int]]
+"""Outages, each with the other faults that share it, and its length in milliseconds."""
 
 
-def _down(cell: CellRow, outages: Sequence[tuple[tuple[str, ...], Outages]]) -> Iterator[Figure]:
+def _outages(cell: CellRow, label: str | None, faults: Sequence[FaultSpan]) -> _Outages:
+    """Return the outages of a cell that are attributed to a fault."""
+    if cell.unavailable is None:
+        return []
+    periods = cell.unavailable.periods
+    named: list[tuple[str | None, int]] = []
+    for one in periods:
+        active, healed = faults_at(one, faults)
+        named.append((",".join(active or healed) or None, one.length_ms))
+    # Only the longest outages of a cell are listed by their times. The longest one of any faults
+    # that is not among them is known without.
+    listed = {one.fault for one in periods}
+    rest = [one for one in cell.unavailable.by_fault if one.fault not in listed]
+    named += [(one.fault, one.longest_ms) for one in rest]
+    return [(with_, ms) for fault, ms in named if (with_ := _others(fault, label)) is not None]
+
+
+def _down(cell: CellRow, outages: _Outages) -> Iterator[Figure]:
     if cell.unavailable is None:
         yield Figure(text="outage: not measured", known=False)
     for suffix, some in (
-        ("", [one for with_, one in outages if not with_]),
-        (", shared", [one for with_, one in outages if with_]),
+        ("", [ms for with_, ms in outages if not with_]),
+        (", shared", [ms for with_, ms in outages if with_]),
     ):
-        longest_ms = max((one.longest_ms for one in some), default=0)
+        longest_ms = max(some, default=0)
         if longest_ms:
             yield Figure(text=f"down {seconds(longest_ms)}{suffix}")
 

@@ -1,8 +1,8 @@
 """The causes of a verdict, the most important first, each in one sentence.
 
 One entry stands for a cause in all cells, anomalies and guarantees that it concerns: "broker-4 was
-elected outside the ISR [5]; 867 promised records lost in 3 cells, during kill#4". The sources, in
-this order, are:
+elected outside the ISR [5]; 867 promised records lost in 3 cells, attributed to kill#4". The
+sources, in this order, are:
 
 1. root causes of records that break a guarantee;
 2. broken guarantees without a root cause;
@@ -16,6 +16,7 @@ from typing import Any
 
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.checkers.root_cause.causes import MORE
+from ackproof.checkers.root_cause.kinds import CauseKind
 from ackproof.checkers.verdict import WORST_FIRST, CampaignResult, Cause, Guarantee, Verdict
 from ackproof.harness.report.causes import WHAT
 from ackproof.harness.report.cell_names import CellKey
@@ -196,10 +197,18 @@ def _of_causes(
         faults=first.faults,
         guarantees=tuple(dict.fromkeys(one.name for one in broken)),
         causes=tuple(alike),
-        remedies=remedies(
-            first.kind, (cells[key].settings for key in keys if key in cells), first.faults
-        ),
+        remedies=_remedies(causes, [cells[key] for key in keys if key in cells]),
     )
+
+
+def _remedies(causes: Sequence[Cause], cells: Iterable[CellRow]) -> tuple[str, ...]:
+    """Return the advice against causes of one kind. Where the cause is not known, a setting of acks
+    prevents losses, and no other anomaly."""
+    first = causes[0]
+    unknown = first.kind in (CauseKind.UNKNOWN, CauseKind.UNEXPLAINED)
+    if unknown and all(cause.anomaly != LOST for cause in causes):
+        return ()
+    return remedies(first.kind, (cell.settings for cell in cells), first.faults)
 
 
 def _follows(guarantee: Guarantee, anomalies: Collection[str]) -> bool:
@@ -239,14 +248,15 @@ def cells_in_words(titles: Sequence[str]) -> str:
 
 
 def faults_in_words(faults: Sequence[str]) -> str:
-    """Return when something happened: ``during kill#4 and pause#5``."""
+    """Return the faults that something is attributed to, which it may have outlasted:
+    ``attributed to kill#4 and pause#5``."""
     if not faults:
         return "while no fault was active"
     shown, left = list(faults[:FAULTS_NAMED_MAX]), len(faults) - FAULTS_NAMED_MAX
     if left > 0:
         shown.append(f"{left} more faults" if left > 1 else "1 more fault")
     *others, last = shown
-    return f"during {', '.join(others)} and {last}" if others else f"during {last}"
+    return f"attributed to {', '.join(others)} and {last}" if others else f"attributed to {last}"
 
 
 # --- broken guarantees without a root cause -------------------------------------------------------

@@ -6,7 +6,7 @@ checkers list the longest outages of each cell (``checkers.checks.outages``).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ackproof.checkers.verdict import OutagePeriod
@@ -93,18 +93,31 @@ def _line(
 ) -> OutageLine:
     periods = [one for _, one in of]
     start, end = min(one.start for one in periods), max(one.end for one in periods)
-    reached = tuple((periods[0].fault or "").split(",")) if periods[0].fault else ()
-    over = {span.label for span in faults if span.end is not None and span.end < start}
+    active, healed = faults_at(periods[0], faults)
+    reached = {*active, *healed}
     began = (span.label for span in faults if start < span.start < end)
     return OutageLine(
         start=start,
         end=end,
         longest_ms=max(one.length_ms for one in periods),
         where=_where(of),
-        faults=tuple(label for label in reached if label not in over),
-        healed=tuple(label for label in reached if label in over),
+        faults=active,
+        healed=healed,
         later=tuple(label for label in began if label not in reached),
         ended=_ended([_end(one, faults, changes) for one in periods]),
+    )
+
+
+def faults_at(
+    one: OutagePeriod, faults: Iterable[FaultSpan]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the faults that were active when an outage began, and those that were healed by then
+    and from which the cluster had not recovered."""
+    reached = one.fault.split(",") if one.fault else []
+    over = {span.label for span in faults if span.end is not None and span.end < one.start}
+    return (
+        tuple(label for label in reached if label not in over),
+        tuple(label for label in reached if label in over),
     )
 
 

@@ -45,7 +45,7 @@ from ackproof.harness.report.rows import (
     total,
 )
 from ackproof.harness.report.similar_texts import grouped
-from ackproof.harness.report.timeline import NS_PER_S, Timeline
+from ackproof.harness.report.timeline import NS_PER_S, Timeline, place_in_words
 from ackproof.harness.report.unchecked import SHOWN_MAX as UNCHECKED_MAX
 from ackproof.harness.report.unchecked import unchecked
 from ackproof.harness.report.verdict import quorum_told
@@ -181,6 +181,7 @@ def render(content: PageContent) -> str:
         cells=cells,
         columns=columns(cells),
         matrices=_matrices(result, cells),
+        place_in_words=lambda run, time: place_in_words(time, about.faults.get(run, ())),
         causes=found,
         violations=content.violations,
         unchecked=unchecked(result, cells, about.faults),

@@ -82,6 +82,12 @@ _WAIT = Remedy(
     "producer acks, topic min.insync.replicas",
     _leader_alone,
 )
+_ALONE = Remedy(
+    "acks=all with min.insync.replicas=2: until then the leader acknowledges alone, which permits "
+    "a loss whatever its cause.",
+    "producer acks, topic min.insync.replicas",
+    _leader_alone,
+)
 _TWO = Remedy(
     "min.insync.replicas=2: with 1, the ISR can shrink to the leader, and its acks then rest on "
     "one replica.",
@@ -197,11 +203,11 @@ REMEDIES: Mapping[str, Sequence[Remedy]] = {
     CauseKind.NOT_FETCHED: (
         _defect("A follower must fetch what it lacks before it joins the ISR.", "KIP-101"),
     ),
-    CauseKind.UNEXPLAINED: (),
-    CauseKind.UNKNOWN: (),
+    CauseKind.UNEXPLAINED: (_ALONE,),
+    CauseKind.UNKNOWN: (_ALONE,),
 }
-"""The remedies of each kind of root cause. The first that applies counts. Nothing is advised where
-the cause is not known."""
+"""The remedies of each kind of root cause. The first that applies counts. Where the cause is not
+known, nothing is advised but the setting without which any leader may lose what it acknowledged."""
 
 _TRANSACTION = _defect(
     "A transaction must become visible as a whole or not at all, and a fenced producer must add "

@@ -5,13 +5,20 @@ A server that ends by itself violates a guarantee of its own, even if no record 
 looks at the running servers would miss one that died after the last fault was healed.
 """
 
+import logging
+import shutil
 import time
 from dataclasses import dataclass
 
+from ackproof.harness.directory import LIVE_LOGS
 from ackproof.harness.running import processes
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.processes import ProcessWatch, exit_status, in_words, last_words
+from ackproof.history.storage import write_text
 from ackproof.infra.api.interface import InfraError, Process, ProcessState, SchedulingTimes, Server
+from ackproof.infra.machine.own_commands import masked
+
+log = logging.getLogger(__name__)
 
 # --- servers from the first start to the last -----------------------------------------------------
 
@@ -30,6 +37,11 @@ def watch_one(run: Run, server: Server) -> None:
         run.watches[server.name] = ProcessWatch(
             server.name, _WatchedServer(run, server).look
         ).start()
+
+
+def remove_live_logs(run: Run) -> None:
+    """Remove the ends of logs that were copied for the live page, once no server is watched."""
+    shutil.rmtree(run.directory / LIVE_LOGS, ignore_errors=True)
 
 
 class AllBrokersEnded(Exception):
@@ -63,6 +75,13 @@ def _is_gone(run: Run, broker: Server) -> bool:
     return exited and not (run.ledger.ending(broker.name) & held_by) - run.unhealed
 
 
+LOG_BYTES = 8192
+"""The most bytes of a server's log that are copied at a time."""
+
+_LOG_LOOKS = 2
+"""The number of looks at a server between two at its log, which cost its host a request each."""
+
+
 class _WatchedServer:
     """One server, with its process at the last look."""
 
@@ -78,9 +97,32 @@ class _WatchedServer:
         self._times: tuple[int, SchedulingTimes] | None = None
         """The time of the last look at its scheduling, and the times that its process had run and
         waited by then."""
+        self._looks = 0
+        self._log_size = -1
 
     def look(self) -> None:
-        """Record the changes since the last look."""
+        """Record the changes since the last look, and copy the end of its log."""
+        self._see_process()
+        self._looks += 1
+        if self._looks % _LOG_LOOKS == 0:
+            self._see_log()
+
+    def _see_log(self) -> None:
+        """Copy the newest lines of its log for the live page, without secrets. Nothing depends on
+        them."""
+        node, name = self._server.node, f"{self._server.name}.log"
+        try:
+            found = node.tail(node.log_directory / name, LOG_BYTES, self._log_size)
+            if found is None:
+                return
+            self._log_size, text = found
+            target = self._run.directory / LIVE_LOGS / name
+            target.parent.mkdir(exist_ok=True)
+            write_text(target, masked(text, ()))
+        except OSError as error:
+            log.debug("the end of %s was not copied: %s", name, error)
+
+    def _see_process(self) -> None:
         on = self._run.ledger.holding(self._server.name)
         ending = self._run.ledger.ending(self._server.name)
         # A fault that began and was healed between two looks is active at neither. A broker that is

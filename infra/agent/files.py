@@ -22,6 +22,22 @@ def read(path: str) -> Iterator[bytes]:
             yield chunk
 
 
+def tail(path: str, most: int, known: int) -> dict[str, object] | None:
+    """Return the size of a growing text file and its last whole lines, at most ``most`` bytes.
+
+    Return None if its size is ``known``. Raises FileNotFoundError.
+    """
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size == known:
+            return None
+        start = file.seek(max(0, size - most))
+        content = file.read(most)
+    if start:
+        content = content.partition(b"\n")[2]
+    return {"size": size, "text": content.decode("utf-8", "replace")}
+
+
 def write(path: str, chunks: Iterable[bytes]) -> None:
     """Write a file, which appears as a whole, and make its directories."""
     os.makedirs(os.path.dirname(path), exist_ok=True)

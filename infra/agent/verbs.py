@@ -28,6 +28,7 @@ VERBS: Verbs = {
     "end_all": processes.end_all,
     "mkdir": files.mkdir,
     "tree": files.tree,
+    "tail": files.tail,
     "empty": files.empty,
     "can_limit": cgroups.obstacle,
     "limit": processes.limit,

@@ -317,6 +317,13 @@ class Node(Storage, Clocks, ResourceLimits, Protocol):
 
     def read(self, path: PurePosixPath) -> bytes: ...
 
+    def tail(self, path: PurePosixPath, most: int, known: int) -> tuple[int, str] | None:
+        """Return the size of a growing text file and its last whole lines, at most ``most`` bytes,
+        or None if its size is ``known``.
+
+        Raises FileNotFoundError or InfraError.
+        """
+
     def empty(self, directory: PurePosixPath) -> None:
         """Remove everything in a directory for good, and keep the directory.
 

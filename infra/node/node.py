@@ -303,6 +303,10 @@ class AgentNode:
     def read(self, path: PurePosixPath) -> bytes:
         return self.agent.read(path)
 
+    def tail(self, path: PurePosixPath, most: int, known: int) -> tuple[int, str] | None:
+        found = self.agent.ask("tail", path=str(path), most=most, known=known)
+        return None if found is None else (found["size"], found["text"])
+
     def empty(self, directory: PurePosixPath) -> None:
         self.agent.ask("empty", path=str(directory), timeout=_EMPTY_TIMEOUT_S)
 

@@ -249,6 +249,10 @@ class MemoryNode:
     def read(self, path: PurePosixPath) -> bytes:
         raise FileNotFoundError(path)
 
+    def tail(self, path: PurePosixPath, most: int, known: int) -> tuple[int, str] | None:
+        content = self.read(path)
+        return None if len(content) == known else (len(content), content[-most:].decode())
+
     def empty(self, directory: PurePosixPath) -> None:  # noqa: ARG002
         self.files = self.files if self.full else 0
 

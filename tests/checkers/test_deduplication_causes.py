@@ -97,7 +97,8 @@ def test_deduplicated_loss_is_described_in_one_sentence() -> None:
         "and acked them at the offsets of those, as leader of epoch 1; no broker ever had "
         "them; librdkafka gives the sequence numbers of records that it purges with an "
         "aborted transaction to the records that it sends next: "
-        "confluentinc/librdkafka#5423; cut#1 was active on broker-1."
+        "confluentinc/librdkafka#5423; cut#1 was active on broker-1 until 1950 s before the last "
+        "of these."
     )
     assert (cause.kind, cause.epochs, cause.leaders) == (CauseKind.DEDUPLICATED, (1,), (2,))
     (row,) = root_causes(world).of_records.to_pylist()

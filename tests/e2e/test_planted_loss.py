@@ -47,7 +47,7 @@ def found_out(early, *options: str) -> None:
     assert "no-acked-record-lost" in broken
     page = (directory / "report.html").read_text()
     assert "records lost" in result.stdout
-    assert "during isolate#1" in result.stdout
+    assert "attributed to isolate#1" in result.stdout
     for shown in (CELL, "no-acked-record-lost", "isolate#1"):
         assert shown in page
     assert len(set(re.findall(r"producer 0 sequence \d+", page))) >= min(cell["lost"], 100)

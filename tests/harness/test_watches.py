@@ -9,11 +9,13 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from ackproof.harness.directory import LIVE_LOGS
 from ackproof.harness.running import clients, servers
 from ackproof.harness.running.clients import ClientProcess
 from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.processes import ProcessWatch
+from ackproof.harness.running.servers import remove_live_logs
 from ackproof.harness.running.steps import closing, setup
 from ackproof.history import reader
 from ackproof.infra.api.capabilities import ClockReading
@@ -114,6 +116,25 @@ def test_how_long_a_server_waited_for_a_processor_is_recorded(
         ("broker-1", 10, 10),
     ]
     assert all(row["span_ns"] > 0 for row in rows)
+
+
+def test_newest_lines_of_a_watched_server_are_copied_without_secrets(
+    run: Run, memory: Memory, watched
+) -> None:
+    log = {"content": b"one\nsasl.password=hunter2\n"}
+    broker = memory.system.brokers[0]
+    broker.node = MemoryNode("broker-1", "broker-1")
+    broker.node.read = lambda _: log["content"]
+    for _ in range(2):
+        watched()
+    copied = run.directory / LIVE_LOGS / "broker-1.log"
+    assert copied.read_text() == "one\n[hidden]"
+    log["content"] += b"two\n"
+    for _ in range(2):
+        watched()
+    assert copied.read_text() == "one\n[hidden]\ntwo"
+    remove_live_logs(run)
+    assert not copied.parent.exists()
 
 
 class Logged(MemoryNode):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.checkers.verdict import CellResult, Outages, Unavailable, Verdict
+from ackproof.checkers.verdict import CellResult, OutagePeriod, Outages, Unavailable, Verdict
 from ackproof.harness.report.fault_costs import (
     LINES_MAX,
     NO_FAULT,
@@ -78,6 +78,26 @@ def test_figure_that_overlapping_faults_share_stands_at_each() -> None:
     kill, pause = found.shown
     assert texts(kill) == ["1 lost", "5 lost with pause#2", "down 2.0 s, shared"]
     assert texts(pause) == ["5 lost with kill#1", "down 2.0 s, shared"]
+
+
+def test_outage_is_attributed_to_the_fault_that_was_active_and_not_to_a_healed_one() -> None:
+    healed = replace(span(1), end=T0 + 5)
+    period = OutagePeriod(
+        partition="t-0",
+        start=T0 + 9,
+        end=T0 + 99,
+        length_ms=5_700,
+        acked=True,
+        fault="kill#1,pause#2",
+    )
+    away = Unavailable(
+        longest_ms=8_000,
+        total_ms=1,
+        by_fault=(down("kill#1,pause#2", 5.7), down("kill#1", 0.6)),
+        periods=(period,),
+    )
+    kill, pause = costs([cell(unavailable=away)], [], healed, span(2, "pause")).shown
+    assert (texts(kill), texts(pause)) == (["down 0.6 s"], ["down 5.7 s"])
 
 
 def test_unmeasured_cost_is_no_zero() -> None:

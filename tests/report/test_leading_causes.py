@@ -155,7 +155,7 @@ def test_cause_in_several_cells_and_anomalies_is_one_entry() -> None:
     assert entry.sentence == (
         "broker-4 was elected outside the ISR [5]; 6 promised records lost and 2 read, now absent "
         "in 2 cells (acks=all, min ISR 2 (a); acks=all, min ISR 2 (b)), and 7 that no guarantee "
-        "covers, during kill#4"
+        "covers, attributed to kill#4"
     )
     assert (entry.records, entry.run, entry.faults) == (8, 1, ("kill#4",))
 
@@ -171,8 +171,8 @@ def test_consequences_of_a_loss_are_part_of_its_cause_and_other_guarantees_are_n
     lost, commits = found(result, **{"commit-lost": {"fault": "pause#2,kill#4", "time": 1}})
     assert lost.guarantees == ("no-acked-record-lost", "committed-stays")
     assert commits.sentence == (
-        "commits-kept was broken: 7 cases of commit-lost in acks=all, min ISR 2, the first during "
-        "pause#2 and kill#4"
+        "commits-kept was broken: 7 cases of commit-lost in acks=all, min ISR 2, the first "
+        "attributed to pause#2 and kill#4"
     )
     assert lost.example == ""
 
@@ -338,9 +338,9 @@ def test_each_kind_has_words_even_if_no_broker_is_known(kind: str) -> None:
 def test_long_lists_of_cells_and_faults_are_counted() -> None:
     assert cells_in_words(["a"]) == "in a"
     assert cells_in_words(["a", "b", "c"]) == "in 3 cells"
-    assert faults_in_words(["kill#1"]) == "during kill#1"
+    assert faults_in_words(["kill#1"]) == "attributed to kill#1"
     assert faults_in_words([f"kill#{n}" for n in range(6)]) == (
-        "during kill#0, kill#1, kill#2 and 3 more faults"
+        "attributed to kill#0, kill#1, kill#2 and 3 more faults"
     )
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from ackproof.harness.directory import marked_as_running
+from ackproof.harness.directory import LIVE_LOGS, marked_as_running
 from ackproof.harness.report.server import application
 from ackproof.testing.histories import BEGIN_NS, sound_history
 from tests.support.processes import browser
@@ -58,6 +58,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logs = made.write(directory).parent / "logs"
     logs.mkdir()
     (logs / "harness.log").write_text(f"{MARKUP}\nthe last line\n")
+    copied = logs.parent / LIVE_LOGS
+    copied.mkdir()
+    lines = (MARKUP, "broker-1 led t-0 [1]", "ssl.key.password=hunter2", "broker-2 led t-1 [1]")
+    (copied / "broker-1.log").write_text("\n".join(lines))
     return directory
 
 
@@ -114,12 +118,18 @@ def test_page_shows_the_run_and_is_accessible(eyes: Eyes, results: Path) -> None
         expect(page.locator("#processes .alone")).to_have_text("ended by itself, status 1")
         expect(page.locator("#partitions tbody tr")).to_have_count(2)
         expect(page.locator("#log")).to_contain_text("the last line")
+        page.get_by_text("broker-1: 4 of the newest 4 lines").click()
+        log = page.get_by_role("region", name="Log of broker-1")
+        expect(log).to_have_text(f"{MARKUP}\nbroker-1 led t-0 [1]\n[hidden]\nbroker-2 led t-1 [1]")
         for width, scheme in ((DESKTOP, "light"), (PHONE, "dark")):
             page.set_viewport_size({"width": width, "height": browser.HEIGHT})
             page.emulate_media(color_scheme=scheme)
             expect(page.locator("#acks canvas")).to_have_count(1)
             assert page.evaluate(WIDER) <= 0
             assert Axe().run(page).response["violations"] == []
+        page.get_by_label("Only lines with").fill("BROKER-2 LED")
+        expect(log).to_have_text("broker-2 led t-1 [1]")
+        expect(page.get_by_text("broker-1: 1 of the newest 4 lines")).to_be_visible()
         assert page.locator("#planted").count() == 0
         assert said == []
 

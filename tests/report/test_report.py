@@ -335,7 +335,7 @@ def test_each_cause_states_the_fate_of_its_records(directory: Path) -> None:
 def test_failure_names_cell_guarantee_count_fault_and_records(directory: Path) -> None:
     sentence = "no-acked-record-lost was broken: 1 promised record lost in acks=all, min ISR 2"
     for told in (page_of(directory), printed(directory)):
-        assert f"{sentence}, the first during " in told
+        assert f"{sentence}, the first attributed to " in told
         assert "seen with own eyes" in told
         assert "isolate#1" in told
     page = page_of(directory)

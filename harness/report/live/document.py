@@ -118,6 +118,9 @@ def _content(run: RunState) -> Mapping[str, Any]:
         "partitions_all": len(run.partitions),
         "curves": _curves(run, began),
         "log": list(run.log),
+        "server_logs": [
+            {"name": name, "lines": list(lines)} for name, lines in run.server_logs.items()
+        ],
         "unreadable": list(run.unreadable),
     }
 

@@ -121,6 +121,38 @@
       list.replaceChildren(...texts.map((text) => element("li", { textContent: text })));
   }
 
+  // --- the logs of the servers: folded by server, which stays as the reader has left it
+
+  let logs = [];
+  function serverLogs() {
+    at("no-logs").hidden = logs.length > 0;
+    at("log-filter").hidden = logs.length === 0;
+    const wanted = at("words").value.toLowerCase(), box = at("server-logs");
+    const there = new Map([...box.children].map((one) => [one.dataset.name, one]));
+    for (const log of logs) {
+      const lines = log.lines.filter((line) => line.toLowerCase().includes(wanted));
+      let one = there.get(log.name);
+      if (!one) {
+        const pre = element("pre", { tabIndex: 0 });
+        pre.setAttribute("role", "region");
+        pre.setAttribute("aria-label", `Log of ${log.name}`);
+        one = element("details", {}, element("summary"), pre);
+        one.dataset.name = log.name;
+        box.append(one);
+      }
+      there.delete(log.name);
+      const [summary, pre] = one.children, text = lines.join("\n") || "no such line among the newest";
+      const head = `${log.name}: ${lines.length} of the newest ${log.lines.length} lines`;
+      if (summary.textContent !== head) summary.textContent = head;
+      if (pre.textContent === text) continue;
+      const atEnd = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
+      pre.textContent = text;
+      if (atEnd) pre.scrollTop = pre.scrollHeight;
+    }
+    for (const one of there.values()) one.remove();
+  }
+  at("words").addEventListener("input", serverLogs);
+
   function show(state) {
     write("title", `${state.campaign}, run ${state.number} of ${state.runs}`);
     document.title = `${state.step} · ${state.campaign} · Ackproof`;
@@ -137,6 +169,9 @@
     findings(state);
     processes(state);
     partitions(state);
+    // After the run its servers are gone, and their last lines stay.
+    if (state.server_logs.length) { logs = state.server_logs; }
+    serverLogs();
     const log = state.log.join("\n");
     write("log", log || "no line so far");
   }

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ackproof.config.sensitive import HIDDEN, holds_secret
+from ackproof.harness.directory import LIVE_LOGS
 from ackproof.harness.report.live import state
 from ackproof.harness.report.live.sends import CellSends, Sends
 from ackproof.harness.report.live.state import (
@@ -27,6 +29,10 @@ from ackproof.history.storage import AnyPath
 
 LOG_LINES = 12
 _LOG_BYTES = 8192
+_LINES_MIN, _LINES_MAX, _LINES_ALL = 3, 40, 240
+"""The fewest and the most lines of a server's log, and about the most of all servers together: an
+event has all of them once a second."""
+_LINE_LETTERS = 400
 _WITH_FINDINGS = frozenset({"phases", "servers", "clients"})
 _AFTER_CLIENTS = frozenset({"final-read", "failover", "collect", "teardown"})
 """The steps in which no producer writes any more."""
@@ -44,6 +50,8 @@ class RunState:
         findings: The findings so far; None if a table that has some cannot be read.
         curves: Outcomes a second over time; None before any.
         log: The last lines of the harness's log.
+        server_logs: The last lines of each server's log, by the server's name. They are a few
+            seconds old.
         unreadable: The problems of files that could not be read.
     """
 
@@ -64,6 +72,7 @@ class RunState:
     cells: Mapping[str, CellSends]
     curves: Curves | None
     log: Sequence[str]
+    server_logs: Mapping[str, Sequence[str]]
     unreadable: Sequence[str]
 
     @property
@@ -150,7 +159,8 @@ class RunSource:
                 {kind: sends.seconds[kind] for kind in _CURVES if kind in sends.seconds},
                 None if over else state.complete_until(reports),
             ),
-            log=self._log(),
+            log=_tail(self._run / "logs" / "harness.log", LOG_LINES),
+            server_logs=self._server_logs(),
             unreadable=[*self._unreadable.values(), *sends.unreadable.values()],
         )
 
@@ -186,14 +196,23 @@ class RunSource:
                 found[path.stem] = report
         return found
 
-    def _log(self) -> list[str]:
-        try:
-            with (self._run / "logs" / "harness.log").open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES))
-                lines = file.read().decode("utf-8", "replace").splitlines()
-        except OSError:
-            return []
-        return [printable(line) for line in lines[-LOG_LINES:]]
+    def _server_logs(self) -> dict[str, Sequence[str]]:
+        """Return the last lines of each server's log. While the run goes on, they are those that
+        the run has copied from the servers' nodes."""
+        files = sorted((self._run / LIVE_LOGS).glob("*.log"))
+        lines = max(_LINES_MIN, min(_LINES_MAX, _LINES_ALL // max(1, len(files))))
+        return {path.stem: _tail(path, lines) for path in files}
+
+
+def _tail(path: Path, lines: int) -> Sequence[str]:
+    """Return the last lines of a log without secrets, or none if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES))
+            last = file.read().decode("utf-8", "replace").splitlines()[-lines:]
+    except OSError:
+        return ()
+    return [HIDDEN if holds_secret(line) else printable(line)[:_LINE_LETTERS] for line in last]
 
 
 _CURVES = (SendType.OK, SendType.FAIL, SendType.INFO)

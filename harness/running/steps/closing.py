@@ -12,7 +12,7 @@ from ackproof.harness.running.context import Run
 from ackproof.harness.running.deadline import Deadline
 from ackproof.harness.running.log_starts import hold
 from ackproof.harness.running.processes import exit_status, last_words
-from ackproof.harness.running.servers import check_brokers_left
+from ackproof.harness.running.servers import check_brokers_left, remove_live_logs
 from ackproof.harness.running.steps.setup import CLIENTS, SILENCE, compare_clocks, ended_otherwise
 from ackproof.history import storage
 from ackproof.infra.api.interface import InfraError, Node, Server, System
@@ -138,6 +138,7 @@ def collect(run: Run, deadline: Deadline) -> None:
 def teardown(run: Run, deadline: Deadline) -> None:
     """Stop everything. One failure does not keep the rest from being tried."""
     processes.stop_watching(run.watches, list(run.watches))
+    remove_live_logs(run)
     killing = {p.client.name: partial(clients.kill, p) for p in run.running if not p.ended()}
     parts: dict[str, Callable[[], None]] = {
         **killing,

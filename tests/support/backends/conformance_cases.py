@@ -235,6 +235,12 @@ def files(backend: Backend, scratch: Path) -> None:
     node.write(deep / "empty", b"")
     assert node.read(deep / "file") == b"content"
     assert node.read(deep / "empty") == b""
+    node.write(deep / "log", b"first\nsecond\nthird\n")
+    assert node.tail(deep / "log", 14, -1) == (19, "third\n")
+    assert node.tail(deep / "log", 99, 18) == (19, "first\nsecond\nthird\n")
+    assert node.tail(deep / "log", 99, 19) is None
+    with pytest.raises(FileNotFoundError):
+        node.tail(deep / "none", 99, -1)
     node.fetch(node.directory / "deep", scratch / "copy" / "tree")
     node.fetch(deep / "file", scratch / "copy" / "single")
     assert (scratch / "copy" / "tree" / "deeper" / "file").read_bytes() == b"content"

@@ -31,7 +31,8 @@ T0 = 1_942_453_020_000_000_000
 SECOND = 1_000_000_000
 
 LEADING = (
-    "broker-4 was elected outside the ISR [5]; 867 promised records lost in 3 cells, during kill#4"
+    "broker-4 was elected outside the ISR [5]; 867 promised records lost in 3 cells, attributed to "
+    "kill#4"
 )
 """The sentence that matters."""
 
