@@ -76,9 +76,6 @@ def who_leads_the_ensemble(scratch: Path) -> None:
         wait_until(
             lambda: system.zookeeper_leader() not in (None, first), PATIENCE_S, "another leader"
         )
-    with _system(scratch / "alone", brokers=0) as system:
-        system.deploy()
-        assert system.zookeeper_leader() is system.zookeepers[0]
 
 
 def brokers_register_and_stop(scratch: Path) -> None:
@@ -138,6 +135,7 @@ def views(scratch: Path) -> None:
             system.view()
         system.deploy()
         wait_until(lambda: _can_view(system), PATIENCE_S, "a view")
+        assert system.zookeeper_leader() is system.zookeepers[0]
         assert system.view() == ClusterView(
             brokers={}, controller=None, controller_epoch=0, partitions={}
         )
@@ -356,7 +354,6 @@ def what_is_seen_of_a_zookeeper(scratch: Path) -> None:
     """Cases whose process would take longer to start than they take: each has a ZooKeeper of its
     own."""
     for case in (
-        zookeeper_serves_and_keeps_its_data,
         views,
         views_where_leaders_coordinate,
         observes,

@@ -162,8 +162,9 @@ def test_each_partition_has_its_records_in_their_order(producer) -> None:
     for first in range(0, 4_000, 1_000):
         assert told.send(first, 1_000) == {}
     told.hear_of(4_000)
+    outcomes = told.outcomes()
     for partition in range(PARTITIONS):
-        mine = [told.outcomes()[number][0] for number in range(partition, 4_000, PARTITIONS)]
+        mine = [outcomes[number][0] for number in range(partition, 4_000, PARTITIONS)]
         assert mine == list(range(len(mine)))
 
 
@@ -221,7 +222,8 @@ def test_records_sent_to_a_leader_that_is_gone_time_out(producer, mock_cluster) 
     mock_cluster.lead(TOPIC, 0, -1)
     told.send(1, 5, among=1)
     told.hear_of(6)
-    codes = [told.outcomes()[number][1] for number in range(1, 6)]
+    outcomes = told.outcomes()
+    codes = [outcomes[number][1] for number in range(1, 6)]
     assert codes == [KafkaError._MSG_TIMED_OUT] * 5
 
 
@@ -232,7 +234,8 @@ def test_broker_error_is_reported_for_the_affected_records(producer, mock_cluste
     mock_cluster.fail(PRODUCE, KafkaError.NOT_ENOUGH_REPLICAS, 1)
     told.send(1, 5, among=1)
     told.hear_of(6)
-    codes = [told.outcomes()[number][1] for number in range(6)]
+    outcomes = told.outcomes()
+    codes = [outcomes[number][1] for number in range(6)]
     assert codes == [0, *[KafkaError.NOT_ENOUGH_REPLICAS] * 5]
 
 
