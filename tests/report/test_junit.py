@@ -3,6 +3,7 @@ green that lost records."""
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -21,7 +22,7 @@ from ackproof.history.cell import Cell
 from ackproof.history.schema import PHASES
 from tests.support.builders.results import cell_result, guarantee, threshold
 
-SCHEMA = xmlschema.XMLSchema(Path(__file__).parent / "schemas" / "junit.xsd")
+SCHEMA = Path(__file__).parent / "schemas" / "junit.xsd"
 T0 = 1_942_453_020_123_000_000  # 2031-07-22T02:17:00.123Z
 SECOND = 1_000_000_000
 
@@ -29,6 +30,12 @@ KEPT = guarantee()
 BROKEN = guarantee("no-acked-record-lost", held=False, reason="3 of 10 acked records lost")
 UNPROMISED = guarantee(promised=False, held=False, reason="acks=1: 2 of 10 acked records lost")
 UNTOLD = guarantee(held=None, reason="the evidence does not show whether it held")
+
+
+@cache
+def schema() -> xmlschema.XMLSchema:
+    """Return the schema, which only the worker that runs these tests reads."""
+    return xmlschema.XMLSchema(SCHEMA)
 
 
 def cell(name: str, verdict: Verdict, *guarantees: Guarantee, **changes: object) -> CellResult:
@@ -75,7 +82,7 @@ def directory(tmp_path: Path) -> Path:
 def written(directory: Path, of: CampaignResult) -> Element:
     """The root of the file, which the schema was held against."""
     report.write(directory, of)
-    SCHEMA.validate(directory / "junit.xml")
+    schema().validate(directory / "junit.xml")
     root: Element = xmlschema.XMLResource(directory / "junit.xml").root
     return root
 
@@ -90,9 +97,9 @@ def outcomes(root: Element) -> Iterator[tuple[str, str, str]]:
 def test_schema_rejects_files_that_ci_servers_would_reject() -> None:
     """A test of validity that cannot fail shows nothing."""
     suite = '<testsuite name="s" tests="1" failures="0" errors="0">{}</testsuite>'
-    assert SCHEMA.is_valid(suite.format('<testcase name="c" classname="k" time="0.1"/>'))
+    assert schema().is_valid(suite.format('<testcase name="c" classname="k" time="0.1"/>'))
     for case in ("<testcase/>", '<testcase name="c" classname="k" time="1e-05"/>', "<case/>"):
-        assert not SCHEMA.is_valid(suite.format(case))
+        assert not schema().is_valid(suite.format(case))
 
 
 def test_a_case_a_guarantee_of_each_cell(directory: Path) -> None:

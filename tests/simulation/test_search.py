@@ -18,6 +18,7 @@ pytestmark = pytest.mark.simulation
 def test_background_search_reports_its_findings_on_interruption(tmp_path: Path, jobs: int) -> None:
     summary = tmp_path / "summary.json"
     endless = ["--seconds", "100000", "--jobs", str(jobs), "--summary", str(summary)]
+    endless += ["--first", "8"]  # two short ones
     # As a shell that is not a terminal's starts a command that ends with &.
     ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
     run = "os.execv(sys.executable, [sys.executable, '-m', 'simulation', *sys.argv[1:]])"
