@@ -5,7 +5,7 @@ A name consists of fields with dots between them. The number of fields shows the
 - ``<table>.<writer>.parquet`` is a closed file. For the partitioned tables (``sends``, ``log``,
   ``polls``, ``deliveries``, ``committed``) it is ``<table>.<topic>.<partition>.<writer>.parquet``.
 - The same name with ``.part-000001.arrows`` instead of ``.parquet`` is a part: the rows that a
-  writer has flushed and not closed, in Arrow's streaming format (``history.storage``).
+  writer has flushed and not closed, in Arrow's streaming format (``history.stream``).
 
 Topics and writers may contain dots. Kafka allows ``[a-zA-Z0-9._-]`` in the name of a topic, so a
 dot is written as ``~``, which no topic can contain: ``orders.eu`` becomes ``orders~eu``. Files

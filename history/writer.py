@@ -1,7 +1,7 @@
 """The writer of a table. Whatever ends the process, flushed rows stay readable.
 
 Rows gather in memory, one by one or in :class:`Columns`, and are flushed, one batch at
-a time, to the end of a part (``history.storage``: an incomplete batch there does not count). A file
+a time, to the end of a part (``history.stream``: an incomplete batch there does not count). A file
 for every flush would soon make thousands of files, and closing would take as long as the run. At
 close, the parts of one writer become one Parquet file:
 
