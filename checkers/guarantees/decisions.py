@@ -115,8 +115,8 @@ def _guarantee(promise: GuaranteeRule, found: GuaranteeFinding, facts: Facts) ->
         forgotten = facts.count(FORGOTTEN)
         acked = f"of {facts.count('acked') - forgotten:,} acked records lost"
         apart = f"; {forgotten:,} more were removed by cleanup.policy" if forgotten else ""
-        promised = facts.count("acked", GuaranteeStatus.PROMISED)
-        none = "; no lost record was promised" if promised and not found.broken else ""
+        some = facts.count("acked") > facts.count("acked", GuaranteeStatus.UNPROMISED)
+        none = "; no lost record was promised" if some and not found.broken else ""
         seen |= {False: f"{offences:,} {acked}{none}{apart}", True: f"none {acked}{apart}"}
     return Guarantee(
         name=promise.name,

@@ -81,6 +81,11 @@ LOST = {"lost": 2, "lost promised": 2}
             "3 of 9 acked records lost",
         ),
         (facts(counts=VOIDED), NOT_GUARANTEED, "5 of 9 acked records are not promised"),
+        (
+            facts(counts=VOIDED | {"lost": 3, "lost unpromised": 3}),
+            NOT_GUARANTEED,
+            "3 of 9 acked records lost; no lost record was promised",
+        ),
         (facts(counts=VOIDED, gaps=("a gap",)), INCONCLUSIVE, "a gap"),
         (facts(counts=VOIDED | {"lost": 3, "lost promised": 1}), FAIL, "1 of 9 acked"),
         (
