@@ -244,6 +244,9 @@ RULES: Mapping[str, Remedy] = {
     "reordered": _ORDER,
     "nonmonotonic-send": _ORDER,
     "phantom": _defect("A log must contain only records that clients sent.", "KIP-98"),
+    "wrong-topic": _defect(
+        "A batch must be appended only to the partition that it was made for.", "KAFKA-19012"
+    ),
     "failed-but-present": _defect(
         "A record that was refused with a final error must not be appended.", "producer retries"
     ),
