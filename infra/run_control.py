@@ -228,6 +228,33 @@ def enter_for_docker(
     )
 
 
+# --- runs in pods -----------------------------------------------------------------------------
+
+
+def enter_for_kubernetes(
+    argv: Sequence[str],
+    run_id: str,
+    *,
+    kind: EntryKind = EntryKind.RUN,
+    results: Path | None = None,
+    scratch: Path | None = None,
+) -> NoReturn:
+    """Start a run whose nodes are pods, like :func:`enter`.
+
+    The outer process, else ``ackproof clean --backend kubernetes``, removes its namespace.
+    """
+    from ackproof.infra.backends.kubernetes import cleanup
+
+    enter(
+        argv,
+        run_id,
+        kind=kind,
+        results=results,
+        scratch=scratch,
+        afterwards=lambda: cleanup.clean_own(tell),
+    )
+
+
 # --- runs against an external cluster ---------------------------------------------------------
 
 

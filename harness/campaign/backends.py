@@ -19,6 +19,8 @@ from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.capabilities import DiskPlan
 from ackproof.infra.api.interface import Backend, Capability, System
 from ackproof.infra.backends.docker import engine
+from ackproof.infra.backends.kubernetes import cluster as kubernetes_cluster
+from ackproof.infra.backends.kubernetes import manifests as kubernetes_manifests
 from ackproof.infra.backends.local import enter as local_enter
 from ackproof.infra.backends.localhost import CAPABILITIES, LocalhostBackend
 from ackproof.infra.backends.ssh import inventory, libraries
@@ -30,6 +32,7 @@ from ackproof.infra.node.nodes import Obstacles, capabilities, lacking, limits
 from ackproof.infra.systems import make_system, product
 
 LOCAL, DOCKER, SSH, HERE = "local", "docker", "ssh", LocalhostBackend.name
+KUBERNETES = "kubernetes"
 
 CLIENT_NODE = "client-1"
 """The first client node, where the final read also runs."""
@@ -61,6 +64,15 @@ _IN_CONTAINERS = {
     Capability.LOSE_UNSYNCED_WRITES: "ext4 can be mounted from a file, and Ackproof runs as root",
 }
 _NEVER_IN_CONTAINERS = {Capability.SLOW_DISKS: "/sys is read-only there"}
+_IN_PODS = {
+    **dict.fromkeys(
+        (*_BY_NFT, *_BY_TC),
+        "the cluster admits pods with NET_ADMIN, and the kernels of its nodes support it",
+    ),
+    Capability.LOSE_UNSYNCED_WRITES: (
+        "the cluster admits privileged pods, which can mount ext4 from a file"
+    ),
+}
 _NEVER_HERE = dict.fromkeys(
     set(Capability) - CAPABILITIES, "on an external cluster, Ackproof controls processes only"
 )
@@ -168,6 +180,13 @@ def _ssh(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noqa
     return SshBackend(site.inventory, site.nodes, report=site.tell, artifacts=site.artifacts)
 
 
+def _kubernetes(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
+    from ackproof.infra.backends.kubernetes.backend import KubernetesBackend
+
+    disks = site.cluster.disks is not None
+    return KubernetesBackend(site.tell, site.nodes, disks=disks, artifacts=site.artifacts)
+
+
 def _here(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
     return LocalhostBackend(scratch)
 
@@ -227,6 +246,13 @@ def _survey(site: BackendContext) -> frozenset[Capability]:
     )
 
 
+def _in_pods(site: BackendContext) -> frozenset[Capability]:
+    from ackproof.infra.backends.kubernetes.backend import survey
+
+    disks = Capability.LOSE_UNSYNCED_WRITES in site.needs or site.cluster.disks is not None
+    return survey(site.needs, site.tell, disks=disks)
+
+
 BACKENDS: Mapping[str, BackendKind] = {
     LOCAL: BackendKind(
         capabilities=_on_this_machine,
@@ -249,6 +275,14 @@ BACKENDS: Mapping[str, BackendKind] = {
         open=_ssh,
         enter=run_control.enter,
         where=_ON_HOSTS,
+    ),
+    KUBERNETES: BackendKind(
+        capabilities=_in_pods,
+        obstacle=kubernetes_cluster.unavailable,
+        open=_kubernetes,
+        enter=run_control.enter_for_kubernetes,
+        never=kubernetes_manifests.NEVER,
+        where=_IN_PODS,
     ),
     HERE: BackendKind(
         capabilities=lambda _site: CAPABILITIES,

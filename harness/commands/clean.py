@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from ackproof.harness import standing_cluster
+from ackproof.harness.campaign.backends import KUBERNETES
 from ackproof.harness.commands.errors import reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra import run_control
@@ -31,6 +32,11 @@ from ackproof.infra.machine.registry import Registry
 )
 @click.option("--accept-host-key", "accepted", multiple=True, metavar="FINGERPRINT")
 @click.option(
+    "--backend",
+    type=click.Choice([KUBERNETES]),
+    help="Also remove what dead runs left in the cluster of the kubeconfig; --all: of any run.",
+)
+@click.option(
     "--results",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     multiple=True,
@@ -43,6 +49,7 @@ def clean(
     inventory: Path | None,
     keep_software: bool,
     accepted: tuple[str, ...],
+    backend: str | None,
     results: tuple[Path, ...],
 ) -> None:
     """Remove what crashed runs left on this machine, and print what was removed.
@@ -65,6 +72,10 @@ def clean(
             from ackproof.infra.backends.docker import cleanup as containers
 
             removed &= containers.clean(tell)
+        if backend == KUBERNETES:
+            from ackproof.infra.backends.kubernetes import cleanup as namespaces
+
+            removed &= namespaces.clean(tell, everything=everything)
         if inventory is not None:
             from ackproof.infra.backends.ssh import hosts
 

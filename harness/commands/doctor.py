@@ -1,6 +1,7 @@
 """``ackproof doctor``: the capabilities of this machine, and the cost of each missing one."""
 
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import Capability, InfraError
 from ackproof.infra.backends.docker.engine import unavailable
+from ackproof.infra.backends.kubernetes import cluster as kubernetes_cluster
 from ackproof.infra.backends.local.enter import can_enter, obstacles, undoable, unlimited
 from ackproof.infra.backends.ssh import libraries
 from ackproof.infra.clients import programs
@@ -94,6 +96,7 @@ def findings(directory: Path) -> Iterator[Prerequisite]:
         _clients,
         _docker,
         _ssh,
+        _kubernetes,
         _plugins,
     ):
         yield look()
@@ -237,6 +240,22 @@ def _ssh() -> Prerequisite:
         obstacle=libraries.unavailable(),
         seen=("hosts are given with --inventory FILE", "not usable"),
         cost="the backend ssh: nodes on other hosts",
+    )
+
+
+def _kubernetes() -> Prerequisite:
+    obstacle = kubernetes_cluster.unavailable()
+    granted = ""
+    if kubernetes_cluster.unreachable() is None:
+        try:
+            granted = kubernetes_cluster.grants(f"ackproof-{secrets.token_hex(4)}")
+        except InfraError as error:
+            obstacle = str(error)
+    return _dispensable(
+        what="Kubernetes",
+        obstacle=obstacle,
+        seen=(granted, granted or "not usable"),
+        cost="the backend kubernetes: nodes as pods",
     )
 
 

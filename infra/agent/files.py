@@ -88,6 +88,34 @@ def tree(path: str) -> list[dict[str, object]]:
     return found
 
 
+def sums(path: str, ending: str) -> dict[str, str]:
+    """Return the SHA-256 of each file below a directory whose name has that ending, by its path
+    from there.
+
+    For a file, return its own by the name ``""``. Return nothing if neither exists.
+    """
+    import hashlib  # most nodes are never asked
+
+    names = [""]
+    if not os.path.isfile(path):
+        names = [
+            os.path.relpath(os.path.join(directory, name), path)
+            for directory, _, files in os.walk(path)
+            for name in files
+            if name.endswith(ending)
+        ]
+    found = {}
+    for name in names:
+        with open(os.path.join(path, name) if name else path, "rb") as file:
+            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def allow_execution(path: str) -> None:
+    """Make a file executable for its owner. Idempotent."""
+    os.chmod(path, 0o700)
+
+
 def _entry(path: str, name: str) -> dict[str, object]:
     status = os.lstat(path)
     entry: dict[str, object] = {"name": name, "kind": "other"}

@@ -1,6 +1,8 @@
 """The agent as a program. Roles:
 
-    listen PATH     serve each client of the Unix socket PATH, until SIGTERM
+    listen PATH [SECONDS]
+                    serve each client of the Unix socket PATH, until SIGTERM, or until no client has
+                    asked anything for so many seconds
     inherit FD      the same with a listening socket that was inherited
     serve           serve the client at standard input and output, until that ends
     connect PATH    connect standard input and output with the agent that listens at PATH
@@ -52,7 +54,9 @@ def take_on(role: str, arguments: Sequence[str], verbs: "Verbs") -> None:
     if role == "serve":
         AgentServer(verbs).serve_one(StandardStreams())
     else:
-        AgentServer(verbs).listen({"listen": listening, "inherit": inherited}[role](*arguments))
+        place, *lease = arguments
+        listener = {"listen": listening, "inherit": inherited}[role](place)
+        AgentServer(verbs).listen(listener, float(lease[0]) if lease else None)
 
 
 def listening(path: str) -> socket.socket:

@@ -1,7 +1,10 @@
 """The server of the agent: each connection has a thread, and its requests are answered in order."""
 
+import os
+import signal
 import socket
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,11 +22,16 @@ class AgentServer:
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs
         self._once = AnswerMemory()
+        self._asked_at = time.monotonic()
 
-    def listen(self, listener: socket.socket) -> None:
-        """Serve every client until SIGTERM, and kill all processes below afterwards."""
+    def listen(self, listener: socket.socket, lease_s: float | None = None) -> None:
+        """Serve every client until SIGTERM, and kill all processes below afterwards.
+
+        With a lease, also end when no request has come for so many seconds: the harness is dead
+        then, or cut off.
+        """
         children.adopt_orphans()
-        children.run(lambda: self._accept(listener))
+        children.run(lambda: self._accept(listener, lease_s))
         children.end_all()
 
     def serve_one(self, stream: Stream) -> None:
@@ -33,7 +41,15 @@ class AgentServer:
         """
         children.run_while(lambda: self._converse(stream))
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _expire(self, lease_s: float) -> None:
+        while (left := self._asked_at + lease_s - time.monotonic()) > 0:
+            time.sleep(left)
+        os.write(2, f"no request of the harness for {lease_s:g} s: the agent ends\n".encode())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _accept(self, listener: socket.socket, lease_s: float | None) -> None:
+        if lease_s is not None:
+            threading.Thread(target=self._expire, args=(lease_s,), daemon=True).start()
         while True:
             connection, _ = listener.accept()
             threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
@@ -47,6 +63,7 @@ class AgentServer:
             wire.close()
 
     def _answer(self, wire: Wire, request: Mapping[str, Any]) -> None:
+        self._asked_at = time.monotonic()
         body = wire.body()
         header: Mapping[str, Any] = {"result": None}
         if "ask" in request:

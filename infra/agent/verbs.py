@@ -30,6 +30,8 @@ VERBS: Verbs = {
     "tree": files.tree,
     "tail": files.tail,
     "empty": files.empty,
+    "sums": files.sums,
+    "allow_execution": files.allow_execution,
     "can_limit": cgroups.obstacle,
     "limit": processes.limit,
     "lift": cgroups.lift,

@@ -1,14 +1,20 @@
-"""Copies of a node's files on this machine: a tree once, or a directory that is followed."""
+"""Copies between this machine and a node: a tree once, a directory that is followed, artifacts."""
 
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+from ackproof.infra.api.artifacts import Artifact, machine_of
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.node.agent_client import AgentClient
 
 _LIST_TIMEOUT_S = 60.0
+_SUMMED_WITHIN_S = 60.0
+_EVERY_S = 2.0
+
+log = logging.getLogger(__name__)
 
 
 class Shares(Protocol):
@@ -157,3 +163,75 @@ def _copy(
 
 def _hidden(name: str) -> bool:
     return any(part.startswith(".") for part in PurePosixPath(name).parts)
+
+
+# --- shared files, followed -------------------------------------------------------------------
+
+
+class Keeper:
+    """A thread that renews the claim to a node and copies its shared files until :meth:`close`.
+
+    A node that does not answer is logged and tried again.
+
+    Args:
+        who: The name of the node in the log.
+        keep: Does both once. Raises InfraError or OSError.
+    """
+
+    def __init__(self, who: str, keep: Callable[[], object]) -> None:
+        self._who = who
+        self._act = keep
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"keep-{who}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the thread. Idempotent."""
+        self._ended.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            try:
+                self._act()
+            except (InfraError, OSError) as error:
+                if not self._ended.is_set():
+                    log.warning("%s: %s", self._who, error)
+
+
+# --- artifacts --------------------------------------------------------------------------------
+
+
+def bring_artifact(
+    agent: AgentClient,
+    artifact: Artifact,
+    there: PurePosixPath,
+    machine: str,
+    report: Callable[[str], None],
+) -> None:
+    """Copy each file of an artifact that is missing on the node, or differs there.
+
+    ``machine`` is the node's, in the terms of ``uname -m``. Raises InfraError for a program of
+    another machine. Raises it also for a file that is only on the node, since Java would load that,
+    too.
+    """
+    if artifact.is_program and (made_for := machine_of(artifact.path)) not in (None, machine):
+        raise InfraError(
+            f"{agent.who}: {artifact.title} was compiled for {made_for}, and this is {machine}"
+        )
+    present = agent.ask("sums", timeout=_SUMMED_WITHIN_S, path=str(there), ending=".jar")
+    if strangers := sorted(present.keys() - artifact.sums.keys()):
+        raise InfraError(
+            f"{agent.who}: {', '.join(strangers)} in {there} does not belong to "
+            f"{artifact.title}: remove it, or remove everything with ackproof clean "
+            "--inventory FILE"
+        )
+    missing = [name for name, known in artifact.sums.items() if present.get(name) != known]
+    if missing:
+        size_mb = sum((artifact.path / name).stat().st_size for name in missing) / 1e6
+        report(f"{agent.who}: bringing {artifact.title} ({size_mb:.0f} MB)")
+    for name in missing:
+        agent.write(there / name, (artifact.path / name).read_bytes())
+    if artifact.is_program:
+        # It is done in each case: the connection may have been lost between the two steps.
+        agent.ask("allow_execution", path=str(there))

@@ -5,7 +5,6 @@ host of its own cluster.
 """
 
 import getpass
-import logging
 import secrets
 import socket
 import threading
@@ -22,47 +21,12 @@ from ackproof.infra.backends.ssh.preparation import Report
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.capability_probes import TRIALS
-from ackproof.infra.node.copying import CopiedShares
+from ackproof.infra.node.copying import CopiedShares, Keeper
 from ackproof.infra.node.node import AgentNode, NodeParts
 from ackproof.infra.node.nodes import AgentLinks, Nodes, Obstacles, capabilities, limits
 
 LEASE_S = 600.0
 """The time in seconds that a host keeps a run without a request of the harness."""
-
-_EVERY_S = 2.0
-
-log = logging.getLogger(__name__)
-
-
-class ClaimKeeper:
-    """A thread that renews the claim of one node's host and copies its shared files until
-    :meth:`close`.
-
-    A host that does not answer is logged and tried again. ``base`` is the directory of the harness
-    there.
-    """
-
-    def __init__(self, node: AgentNode, base: PurePosixPath, run: str) -> None:
-        self._node = node
-        self._base = str(base)
-        self._run = run
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name=f"keep-{node.name}", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop the thread. Idempotent."""
-        self._ended.set()
-        self._thread.join()
-
-    def _keep(self) -> None:
-        while not self._ended.wait(_EVERY_S):
-            try:
-                self._node.agent.ask("renew", base=self._base, run=self._run)
-                self._node.sync()
-            except (InfraError, OSError) as error:
-                if not self._ended.is_set():
-                    log.warning("%s: %s", self._node.name, error)
 
 
 # --- backend ----------------------------------------------------------------------------------
@@ -110,7 +74,7 @@ class SshBackend:
         self._left: dict[str, Host] = {}
         self._nodes = Nodes(self._make)
         self.links = AgentLinks(self._nodes)
-        self._keepers: dict[str, ClaimKeeper] = {}
+        self._keepers: dict[str, Keeper] = {}
         self._obstacles: list[Obstacles] = []
         self._limits: list[frozenset[Capability]] = []
         try:
@@ -167,7 +131,7 @@ class SshBackend:
         """
         if not self._nodes.close():
             return
-        on_all(ClaimKeeper.close, list(self._keepers.values()))
+        on_all(Keeper.close, list(self._keepers.values()))
         try:
             on_all(AgentNode.close, self._nodes.made())
         except InfraError as error:
@@ -212,8 +176,14 @@ class SshBackend:
             raise
         self._obstacles.append(prepared.obstacles)
         self._limits.append(limits(prepared.unlimited.get))
-        self._keepers[name] = ClaimKeeper(node, prepared.base, self._run)
+        self._keepers[name] = Keeper(name, lambda: self._keep(node, prepared.base))
         return node
+
+    def _keep(self, node: AgentNode, base: PurePosixPath) -> None:
+        """Renew the claim of a node's host, and copy its shared files. ``base`` is the directory
+        of the harness there."""
+        node.agent.ask("renew", base=str(base), run=self._run)
+        node.sync()
 
 
 def _node(name: str, host: ReadyHost) -> AgentNode:

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from ackproof.infra.api.artifacts import Artifact, machine_of
+from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import InfraError, Software
 from ackproof.infra.backends.ssh import bundle, libraries
 from ackproof.infra.backends.ssh.connection import Connection, SshChannels
 from ackproof.infra.machine.software import JAVA_VERSION_MIN, parse_version, zookeeper_jars
 from ackproof.infra.node.agent_client import AgentClient
+from ackproof.infra.node.copying import bring_artifact
 from ackproof.infra.node.nodes import OF_LINKS, Obstacles
 
 _INSTALL_WITHIN_S = 600.0
-_SUMMED_WITHIN_S = 60.0
 
 Report = Callable[[str], None]
 """A function that gets a line for each step that takes a while."""
@@ -54,37 +54,6 @@ def bring_libraries(
         wheels=str(aside),
         directory=str(directory),
     )
-
-
-def bring_artifact(
-    agent: AgentClient, artifact: Artifact, there: PurePosixPath, machine: str, report: Report
-) -> None:
-    """Copy each file of an artifact that is missing on the host, or differs there.
-
-    ``machine`` is the host's, in the terms of ``uname -m``. Raises InfraError for a program of
-    another machine. Raises it also for a file that is only on the host, since Java would load that,
-    too.
-    """
-    if artifact.is_program and (made_for := machine_of(artifact.path)) not in (None, machine):
-        raise InfraError(
-            f"{agent.who}: {artifact.title} was compiled for {made_for}, and this is {machine}"
-        )
-    present = agent.ask("sums", timeout=_SUMMED_WITHIN_S, path=str(there))
-    if strangers := sorted(present.keys() - artifact.sums.keys()):
-        raise InfraError(
-            f"{agent.who}: {', '.join(strangers)} in {there} does not belong to "
-            f"{artifact.title}: remove it, or remove everything with ackproof clean "
-            "--inventory FILE"
-        )
-    missing = [name for name, known in artifact.sums.items() if present.get(name) != known]
-    if missing:
-        size_mb = sum((artifact.path / name).stat().st_size for name in missing) / 1e6
-        report(f"{agent.who}: bringing {artifact.title} ({size_mb:.0f} MB)")
-    for name in missing:
-        agent.write(there / name, (artifact.path / name).read_bytes())
-    if artifact.is_program:
-        # It is done in each case: the connection may have been lost between the two steps.
-        agent.ask("allow_execution", path=str(there))
 
 
 # --- preparing a host -------------------------------------------------------------------------

@@ -5,7 +5,6 @@ the file ``complete`` is in it; anything else is made again. Each jar counts by 
 does: it is copied by itself, and appears as a whole.
 """
 
-import hashlib
 import shutil
 import sys
 import zipfile
@@ -24,25 +23,6 @@ _INSTALLED_WITHIN_S = 600
 def has(directory: str) -> bool:
     """Return whether the directory exists and is complete."""
     return (Path(directory) / _COMPLETE).exists()
-
-
-def sums(path: str) -> dict[str, str]:
-    """Return the SHA-256 of the jars of a directory by name, or of a file by the name ``""``.
-
-    Return nothing if neither exists.
-    """
-    top = Path(path)
-    files = {"": top} if top.is_file() else {jar.name: jar for jar in top.glob("*.jar")}
-    found = {}
-    for name, one in files.items():
-        with one.open("rb") as file:
-            found[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
-
-
-def allow_execution(path: str) -> None:
-    """Make a file executable for its owner. Idempotent."""
-    Path(path).chmod(0o700)
 
 
 def unpack(archive: str, directory: str) -> None:
@@ -92,8 +72,6 @@ VERBS: Verbs = {
     **AGENT,
     "addresses": tenancy.addresses,
     "has": has,
-    "sums": sums,
-    "allow_execution": allow_execution,
     "unpack": unpack,
     "install_libraries": install_libraries,
     "acquire": tenancy.acquire,

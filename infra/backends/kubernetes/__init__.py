@@ -1,0 +1,1 @@
+"""The kubernetes backend: nodes as pods of a cluster that the kubeconfig names."""

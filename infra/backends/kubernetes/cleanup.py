@@ -1,0 +1,65 @@
+"""Removal of the namespaces that dead runs left in a cluster, found by label and annotation."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.kubernetes.cluster import (
+    ANSWERS_WITHIN_S,
+    answered,
+    connected,
+    delete,
+)
+from ackproof.infra.backends.kubernetes.manifests import MACHINE, OWNER, machine
+from ackproof.infra.machine.identity import ProcessIdentity
+
+
+def clean(report: Callable[[str], None], *, everything: bool = False) -> bool:
+    """Remove the namespaces whose owner was a process of this machine and is dead.
+
+    Args:
+        report: Gets a line for each namespace that was removed, or is left, and why.
+        everything: Remove those of other machines, too, and those of living runs.
+
+    Return whether everything that must go is gone. Raises InfraError without a cluster.
+    """
+    from kubernetes.client import CoreV1Api
+
+    clean_namespaces = []
+    with connected() as user:
+        with answered("cannot list namespaces"):
+            found = CoreV1Api(user).list_namespace(
+                label_selector=MACHINE, _request_timeout=ANSWERS_WITHIN_S
+            )
+        for one in found.items:
+            name = one.metadata.name
+            if not everything and (holder := _holder(one)) is not None:
+                report(f"namespace {name}: {holder}, and was not changed (--all removes it)")
+                continue
+            try:
+                delete(user, name)
+                report(f"namespace {name}: removed")
+                clean_namespaces.append(True)
+            except InfraError as error:
+                report(str(error))
+                clean_namespaces.append(False)
+    return all(clean_namespaces)
+
+
+def clean_own(report: Callable[[str], None]) -> bool:
+    """Remove what dead runs of this machine left, without a word about the runs of others."""
+    kept = "was not changed"
+    return clean(lambda line: None if kept in line else report(line))
+
+
+def _holder(namespace: Any) -> str | None:
+    """Return who may still use a namespace, or None if its owner is known to be dead."""
+    where = namespace.metadata.labels[MACHINE]
+    if where != machine():
+        return f"it belongs to a run on {where}"
+    try:
+        owner = ProcessIdentity(**json.loads(namespace.metadata.annotations[OWNER]))
+    except (ValueError, TypeError, KeyError):
+        return None  # then it cannot be known to be alive
+    return f"its run is active (process {owner.pid})" if owner.lives() else None
