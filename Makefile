@@ -12,7 +12,7 @@ ENGINE := infra/backends/docker/with-engine.sh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup programs chromium clients demo test compiled-tests simulate mutation test-long test-random tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker docker-tests docker-image image \
+.PHONY: help setup programs chromium clients demo test compiled-tests simulate mutation test-long test-random tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker test-kubernetes docker-tests kubernetes-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
         seed004 side-by-side known-losses kafka-releases reference clients-table docs docs-serve lint nightly clean
 
@@ -72,7 +72,7 @@ mutation: setup  ## which broken brokers are found, for docs/detection.md; an ho
 	$(BIN)/python -m tools.mutation --out docs/detection.md $(if $(CAMPAIGNS),--campaigns)
 
 test-long: setup  ## the tests that take too long for make test
-	$(BIN)/pytest -m "long and not connect and not docker and not ssh and not kafka and not libraries"
+	$(BIN)/pytest -m "long and not connect and not docker and not kubernetes and not ssh and not kafka and not libraries"
 
 test-random: setup  ## the property tests with other examples each time, five times as many; prints what failed, to be replayed
 	HYPOTHESIS_PROFILE=random $(BIN)/pytest --numprocesses 5 --dist loadfile \
@@ -102,7 +102,7 @@ kafka-tests libraries-tests:
 	if $(BIN)/python -m ackproof.infra.backends.docker.engine; \
 	then $(MAKE) --no-print-directory docker-image || exit; \
 	else where="$$where and not docker"; fi; \
-	$(BIN)/pytest -m "$(@:-tests=) and not docker and not ssh" \
+	$(BIN)/pytest -m "$(@:-tests=) and not docker and not kubernetes and not ssh" \
 		--numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 20 --durations-min 10 && \
 	{ $(BIN)/pytest -m "$(@:-tests=) and (docker or ssh)$$where" || test $$? = 5; }
 
@@ -128,6 +128,15 @@ test-docker: setup  ## the tests that need a Docker Engine; installs and starts 
 
 docker-tests:
 	$(BIN)/pytest -m "docker and not kafka and not libraries"
+
+test-kubernetes: setup  ## the tests in pods, on the cluster of KUBECONFIG, else on one that is made here; as root
+	$(ENGINE) $(MAKE) --no-print-directory kubernetes-tests
+
+# The image of a cluster that KUBECONFIG names is in a registry, and ACKPROOF_KUBERNETES_IMAGE names it.
+kubernetes-tests: docker-base
+	image="$${ACKPROOF_KUBERNETES_IMAGE:-$$($(BIN)/python -m ackproof.infra.backends.docker.image | tail -n 1)}" && \
+	IMAGE="$$image" ACKPROOF_KUBERNETES_IMAGE="$$image" \
+		tests/tools/kubernetes/cluster.sh with $(BIN)/pytest -m kubernetes
 
 docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that one
 	$(BIN)/python -m ackproof.infra.backends.docker.image $(BASE)

@@ -92,6 +92,7 @@ Examples:
   ackproof run quick --out /tmp/r1                    results go there, which must be empty
   ackproof run quick --backend ssh --inventory hosts.yaml
   ackproof run nightly --backend docker --skip-refused
+  ackproof run quick --backend kubernetes
   ackproof run quick --watch                          see it in a browser while it goes on
   ackproof run quick --system kafka:4.4.0             Apache Kafka itself
   ackproof run quick --system kafka:3.9.1 --metadata-quorum combined-kraft

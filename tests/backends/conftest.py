@@ -14,11 +14,12 @@ import pytest
 
 from ackproof.infra import run_control
 from ackproof.infra.backends.docker import cleanup as containers
+from ackproof.infra.backends.kubernetes import cleanup as namespaces
 from ackproof.infra.backends.ssh.hosts import clean_hosts as clean_hosts
 from ackproof.infra.backends.ssh.inventory import load
 from ackproof.infra.machine.registry import Registry
 from tests.support.backends.conformance_cases import MARK, marked
-from tests.support.backends.containers import owned_things
+from tests.support.backends.containers import dead_namespaces, owned_things
 from tests.support.backends.namespaces import Inside, inside_as
 from tests.support.backends.parameters import places
 from tests.support.processes.deadlines import PATIENCE_S
@@ -127,6 +128,15 @@ def docker_place(scratch: Path) -> ProcessPlace:
     )
 
 
+def kubernetes_place(scratch: Path) -> ProcessPlace:
+    return ProcessPlace(
+        scratch=scratch,
+        program=[HERE / "kubernetes_case.py"],
+        clean=lambda: namespaces.clean(print),
+        left=dead_namespaces,
+    )
+
+
 def ssh_place(scratch: Path, hosts: SshHosts) -> ProcessPlace:
     inventory = hosts.write(scratch / "hosts.yaml", hosts.document())
 
@@ -164,6 +174,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         with _ended(docker_place(tmp_path)) as on_containers:
             yield on_containers
         on_containers.clean()
+    elif request.param == "kubernetes":
+        with _ended(kubernetes_place(tmp_path)) as in_pods:
+            yield in_pods
+        in_pods.clean()
     elif request.param == "ssh":
         with _ended(ssh_place(tmp_path, request.getfixturevalue("hosts"))) as on_hosts:
             yield on_hosts

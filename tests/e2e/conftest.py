@@ -117,7 +117,9 @@ class Ackproof:
 def ackproof(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ackproof]:
     command = Ackproof(tmp_path)
     yield command
-    away = [request.node.get_closest_marker(name) for name in ("docker", "ssh")]
+    away = [request.node.get_closest_marker(name) for name in ("docker", "kubernetes", "ssh")]
+    if request.node.get_closest_marker("kubernetes"):
+        command("clean", "--backend", "kubernetes")
     if any(away) or Registry(command.state).run_ids():
         command("clean", "--all")
 

@@ -205,6 +205,25 @@ def test_sigterm_ends_everything_below(agent) -> None:
     assert psutil.wait_procs(below, 5)[1] == []
 
 
+def test_agent_without_requests_ends_with_its_lease() -> None:
+    """And with it all processes below, whose harness is dead or cut off."""
+    with TemporaryDirectory(dir="/tmp") as directory:
+        path = f"{directory}/sock"
+        process = subprocess.Popen([*LISTEN, path, "1"], stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        with process.stderr, closing(Sockets("node", path, lambda: None)) as way:
+            client = AgentClient("node", way)
+            client.ask("start", argv=["sleep", "1000"], env={}, directory="/", log=f"{path}.log")
+            (below,) = psutil.Process(process.pid).children()
+            begun = time.monotonic()
+            while time.monotonic() < begun + 2:  # longer than the lease
+                client.clock()
+            assert process.poll() is None, "each request renews the lease"
+            assert process.wait(PATIENCE_S) == 0
+            assert b"no request of the harness for 1 s" in process.stderr.read()
+        assert psutil.wait_procs([below], 5)[1] == []
+
+
 def test_agent_that_has_answered_can_be_terminated(agent) -> None:
     """It hears signals before it serves anybody, however long that takes it."""
     there = agent(sys.executable, "-c", SLOW_TO_HEAR, "listen")

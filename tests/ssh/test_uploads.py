@@ -13,8 +13,8 @@ import pytest
 
 from ackproof.infra.api.artifacts import Artifact, machine_of, program
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.backends.ssh.preparation import bring_artifact
 from ackproof.infra.backends.ssh.remote.verbs import VERBS
+from ackproof.infra.node.copying import bring_artifact
 
 MACHINE = os.uname().machine
 CONTENTS = {"a.jar": b"first", "b.jar": b"second"}

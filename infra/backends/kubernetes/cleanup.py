@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.backends.kubernetes.cluster import (
@@ -14,6 +14,9 @@ from ackproof.infra.backends.kubernetes.cluster import (
 from ackproof.infra.backends.kubernetes.manifests import MACHINE, OWNER, machine
 from ackproof.infra.machine.identity import ProcessIdentity
 
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
 
 def clean(report: Callable[[str], None], *, everything: bool = False) -> bool:
     """Remove the namespaces whose owner was a process of this machine and is dead.
@@ -24,17 +27,10 @@ def clean(report: Callable[[str], None], *, everything: bool = False) -> bool:
 
     Return whether everything that must go is gone. Raises InfraError without a cluster.
     """
-    from kubernetes.client import CoreV1Api
-
     clean_namespaces = []
     with connected() as user:
-        with answered("cannot list namespaces"):
-            found = CoreV1Api(user).list_namespace(
-                label_selector=MACHINE, _request_timeout=ANSWERS_WITHIN_S
-            )
-        for one in found.items:
-            name = one.metadata.name
-            if not everything and (holder := _holder(one)) is not None:
+        for name, holder in leftovers(user):
+            if not everything and holder is not None:
                 report(f"namespace {name}: {holder}, and was not changed (--all removes it)")
                 continue
             try:
@@ -47,6 +43,18 @@ def clean(report: Callable[[str], None], *, everything: bool = False) -> bool:
     return all(clean_namespaces)
 
 
+def leftovers(user: "ApiClient") -> list[tuple[str, str | None]]:
+    """Return the name of each namespace of a run, and who may still use it, or None if its owner is
+    known to be dead. Raises InfraError."""
+    from kubernetes.client import CoreV1Api
+
+    with answered("cannot list namespaces"):
+        found = CoreV1Api(user).list_namespace(
+            label_selector=MACHINE, _request_timeout=ANSWERS_WITHIN_S
+        )
+    return [(one.metadata.name, _holder(one)) for one in found.items]
+
+
 def clean_own(report: Callable[[str], None]) -> bool:
     """Remove what dead runs of this machine left, without a word about the runs of others."""
     kept = "was not changed"
@@ -54,7 +62,6 @@ def clean_own(report: Callable[[str], None]) -> bool:
 
 
 def _holder(namespace: Any) -> str | None:
-    """Return who may still use a namespace, or None if its owner is known to be dead."""
     where = namespace.metadata.labels[MACHINE]
     if where != machine():
         return f"it belongs to a run on {where}"

@@ -89,10 +89,11 @@ def connected() -> "Iterator[ApiClient]":
 
     own = Configuration()
     try:
-        if not _files() and os.environ.get(_IN_A_POD):
+        if not _exists() and os.environ.get(_IN_A_POD):
             config.load_incluster_config(client_configuration=own)
         else:
-            config.load_kube_config(client_configuration=own)
+            # The library itself reads the variable once, when it is imported.
+            config.load_kube_config(_named(), client_configuration=own)
     except (config.ConfigException, OSError, ValueError, TypeError) as error:
         raise InfraError(f"the kubeconfig cannot be used: {error}") from error
     client = _client(own, ApiClient)
@@ -287,15 +288,18 @@ def _client(configuration: "Configuration", make: "type[ApiClient]") -> "ApiClie
     return make(configuration)
 
 
-def _files() -> list[str]:
-    """Return the kubeconfigs that exist."""
-    named = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    return [name for name in named.split(os.pathsep) if name and Path(name).is_file()]
+def _named() -> str:
+    """Return the files that are the kubeconfig, whether they exist or not."""
+    return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+
+def _exists() -> bool:
+    return any(Path(name).is_file() for name in _named().split(os.pathsep))
 
 
 def _is_configured() -> bool:
     # An unset variable and no file are the state of most machines.
-    return bool(_files() or os.environ.get("KUBECONFIG") or os.environ.get(_IN_A_POD))
+    return bool(_exists() or os.environ.get("KUBECONFIG") or os.environ.get(_IN_A_POD))
 
 
 def _reason(error: Any) -> str:

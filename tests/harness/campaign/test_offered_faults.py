@@ -20,7 +20,7 @@ TOPIC = "acks-all-minisr-2"
 
 
 def test_every_place_has_an_answer_for_every_fault() -> None:
-    assert places.PLACES == ("local", "docker", "ssh", "your cluster")
+    assert places.PLACES == ("local", "docker", "ssh", "kubernetes", "your cluster")
     for fault in FAULTS.values():
         for place in places.PLACES:
             assert re.match(r"yes$|no: |where ", str(places.offer(fault, place)))
@@ -37,6 +37,10 @@ def test_every_place_has_an_answer_for_every_fault() -> None:
         ),
         ("slow-disk", "docker", "no: /sys is read-only there"),
         ("step-clock", "docker", "yes"),
+        ("slow-disk", "kubernetes", "no: /sys is read-only in pods"),
+        ("starve-cpu", "kubernetes", "no: control groups are read-only in pods"),
+        ("isolate", "kubernetes", "where the cluster admits pods with NET_ADMIN"),
+        ("step-clock", "kubernetes", "yes"),
         ("isolate", "ssh", "where nft works"),
         ("isolate", "your cluster", "no: it is for deployed clusters"),
         ("pause", "your cluster", "where commands are configured to pause, resume"),

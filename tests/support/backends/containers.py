@@ -1,4 +1,4 @@
-"""Resources in the Docker Engine with our label."""
+"""Resources with our label in the Docker Engine, and in the cluster of the kubeconfig."""
 
 from collections.abc import Collection
 
@@ -22,3 +22,12 @@ def owned_things(*, dead: bool = False, by: Collection[int] | None = None) -> li
         for name, made in owners
         if not (dead and made.lives()) and (by is None or made.pid in by)
     )
+
+
+def dead_namespaces() -> list[str]:
+    """Names of the namespaces whose owner was a process of this machine and is dead."""
+    from ackproof.infra.backends.kubernetes.cleanup import leftovers
+    from ackproof.infra.backends.kubernetes.cluster import connected as to_cluster
+
+    with to_cluster() as user:
+        return sorted(name for name, holder in leftovers(user) if holder is None)

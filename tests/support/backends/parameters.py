@@ -19,6 +19,7 @@ def places(rootless: pytest.MarkDecorator):
         pytest.param("unprivileged", id="local-unprivileged", marks=rootless),
         pytest.param("docker", id="docker", marks=pytest.mark.docker),
         pytest.param("ssh", id="ssh", marks=pytest.mark.ssh),
+        pytest.param("kubernetes", id="kubernetes", marks=pytest.mark.kubernetes),
     ]
 
 

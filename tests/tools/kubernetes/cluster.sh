@@ -2,7 +2,8 @@
 # A real Kubernetes of several nodes on this machine, for tests: without registry, systemd or Docker.
 #
 #   cluster.sh up [NODES]         start one (3 nodes), and print the line that makes it yours
-#   cluster.sh load IMAGE...      copy images of this machine's Docker Engine to all nodes
+#   cluster.sh load IMAGE         copy an image of this machine's Docker Engine to all nodes; or that
+#                                 of an archive, FILE.tar
 #   cluster.sh kubectl ARG...     kubectl of that version, on that cluster
 #   cluster.sh down               end it and remove all of it; the built programs stay
 #   cluster.sh with COMMAND...    run a command on the cluster that KUBECONFIG names, else on one that
@@ -238,16 +239,19 @@ END
 
 load() {
     local directory archive importing=()
-    archive=$STATE/image.tar
-    docker save --output "$archive" "$@"
+    archive=$1
+    if [ ! -f "$archive" ]; then
+        archive=$STATE/image.tar
+        docker save --output "$archive" "$1"
+    fi
     for directory in "$STATE"/node*/; do
         ctr --address "$directory/containerd.sock" --namespace k8s.io \
             images import "$archive" >>"$directory/import.log" 2>&1 &
         importing+=($!)
     done
-    wait "${importing[@]}" || fail "cannot load $*: see $STATE/node*/import.log"
-    rm "$archive"
-    say "loaded $*"
+    wait "${importing[@]}" || fail "cannot load $1: see $STATE/node*/import.log"
+    rm -f "$STATE/image.tar"
+    say "loaded $1"
 }
 
 with() {

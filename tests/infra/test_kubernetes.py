@@ -1,0 +1,148 @@
+"""The backend kubernetes without a cluster: what it would create, and its refusals."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ackproof.harness.cli import cli
+from ackproof.infra.api.interface import InfraError
+from ackproof.infra.backends.kubernetes import cluster, manifests
+from ackproof.infra.backends.kubernetes.manifests import PodSettings
+
+PLAIN = PodSettings(image="registry.example/ackproof-node:1", resources={})
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: t}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: c
+"""
+"""No process listens at this port."""
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Set the variables that are given, and no other."""
+
+    def only(**variables: str) -> None:
+        for name in (cluster.IMAGE, cluster.CPU, cluster.MEMORY, cluster.STORAGE_CLASS):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.delenv("KUBECONFIG", raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return only
+
+
+def container(settings: PodSettings) -> dict[str, Any]:
+    (only,) = manifests.pod("broker-1", "run", settings)["spec"]["containers"]
+    return dict(only)
+
+
+def test_pod_has_no_right_but_to_affect_its_own_network() -> None:
+    rights = container(PLAIN)["securityContext"]
+    assert rights["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    assert "privileged" not in rights
+    assert rights["allowPrivilegeEscalation"] is False
+
+
+def test_pod_with_disks_is_privileged() -> None:
+    settings = PodSettings(image="i", resources={}, privileged=True)
+    assert container(settings)["securityContext"]["privileged"] is True
+
+
+def test_pod_is_never_restarted_and_gets_no_token() -> None:
+    spec = manifests.pod("broker-1", "run", PLAIN)["spec"]
+    assert spec["restartPolicy"] == "Never"
+    assert spec["automountServiceAccountToken"] is False
+
+
+def test_pods_of_a_run_are_kept_apart() -> None:
+    pod = manifests.pod("broker-1", "run", PLAIN)
+    (wish,) = pod["spec"]["affinity"]["podAntiAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    chosen = wish["podAffinityTerm"]["labelSelector"]["matchLabels"]
+    assert chosen.items() <= pod["metadata"]["labels"].items()
+
+
+def test_agent_of_a_pod_has_a_lease() -> None:
+    *_, role, socket, lease = container(PLAIN)["command"]
+    assert (role, float(lease)) == ("listen", manifests.LEASE_S)
+    assert manifests.AGENT_CONNECTION[-2:] == ["connect", socket]
+
+
+def test_storage_class_makes_a_claim_that_goes_with_the_pod() -> None:
+    settings = PodSettings(image="i", resources={}, storage_class="fast")
+    (plain,) = manifests.pod("a", "run", PLAIN)["spec"]["volumes"]
+    (claimed,) = manifests.pod("a", "run", settings)["spec"]["volumes"]
+    assert plain["emptyDir"] == {}
+    claim = claimed["ephemeral"]["volumeClaimTemplate"]["spec"]
+    assert claim["storageClassName"] == "fast"
+
+
+def test_resources_are_requested_and_limited() -> None:
+    settings = PodSettings(image="i", resources={"cpu": "2", "memory": "2Gi"})
+    assert container(settings)["resources"] == {
+        "requests": {"cpu": "2", "memory": "2Gi"},
+        "limits": {"cpu": "2", "memory": "2Gi"},
+    }
+
+
+def test_account_has_rights_in_its_namespace_alone() -> None:
+    assert manifests.role()["kind"] == "Role"
+    binding = manifests.role_binding("run")
+    assert binding["roleRef"]["kind"] == "Role"
+    assert binding["subjects"][0]["namespace"] == "run"
+    resources = {name for rule in manifests.role()["rules"] for name in rule["resources"]}
+    assert resources == {"pods", "pods/exec", "pods/log"}
+
+
+def test_namespace_names_its_owner() -> None:
+    metadata = manifests.namespace("run")["metadata"]
+    assert json.loads(metadata["annotations"][manifests.OWNER]).keys() == {"pid", "start", "boot"}
+    assert metadata["labels"][manifests.MACHINE] == manifests.machine()
+
+
+def test_settings_come_from_the_environment(environment) -> None:
+    environment(**{cluster.IMAGE: "i", cluster.CPU: "1", cluster.STORAGE_CLASS: "fast"})
+    assert cluster.settings_from_environment(privileged=False) == PodSettings(
+        image="i", resources={"cpu": "1"}, storage_class="fast"
+    )
+
+
+def test_missing_image_is_refused_with_the_way_to_one(environment) -> None:
+    environment()
+    assert "make docker-image" in (cluster.unavailable() or "")
+    with pytest.raises(InfraError, match="names no image"):
+        cluster.settings_from_environment(privileged=False)
+
+
+def test_missing_kubeconfig_is_refused(environment, tmp_path: Path) -> None:
+    environment(**{cluster.IMAGE: "i"})
+    assert "no kubeconfig" in (cluster.unavailable() or "")
+    environment(**{cluster.IMAGE: "i", "KUBECONFIG": str(tmp_path / "absent")})
+    assert "kubeconfig cannot be used" in (cluster.unavailable() or "")
+
+
+def test_damaged_kubeconfig_is_refused(environment, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("clusters: 7\n")
+    environment(**{cluster.IMAGE: "i", "KUBECONFIG": str(tmp_path / "config")})
+    assert "kubeconfig cannot be used" in (cluster.unavailable() or "")
+
+
+def test_silent_cluster_is_reported_by_run_and_clean(environment, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(KUBECONFIG)
+    environment(**{cluster.IMAGE: "i", "KUBECONFIG": str(tmp_path / "config")})
+    assert "the API server does not answer" in (cluster.unavailable() or "")
+    cleaned = CliRunner().invoke(cli, ["clean", "--backend", "kubernetes"])
+    assert cleaned.exit_code == 5, cleaned.output
+    assert "the API server does not answer" in cleaned.output
