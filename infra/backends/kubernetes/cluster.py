@@ -179,6 +179,7 @@ class RunNamespace:
         own.ssl_ca_cert, own.verify_ssl = user.ssl_ca_cert, user.verify_ssl
         own.tls_server_name, own.assert_hostname = user.tls_server_name, user.assert_hostname
         own.proxy, own.no_proxy = user.proxy, user.no_proxy
+        self._renew_token(own)  # the library asks the hook only where there is a token already
         own.refresh_api_key_hook = self._renew_token
         client = _client(own, ApiClient)
 

@@ -1,4 +1,4 @@
-"""What a run creates in a cluster, as Kubernetes takes it: a namespace with an account, and pods.
+"""The objects of a run in a cluster, as Kubernetes takes them: a namespace, an account, and pods.
 
 All of it is in the namespace of the run and goes with it. The account may do what the harness does
 there, and nothing elsewhere.
