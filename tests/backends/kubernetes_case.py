@@ -9,5 +9,5 @@ from ackproof.infra.backends.kubernetes.backend import KubernetesBackend
 from tests.support.backends.all_cases import case_named
 
 warnings.simplefilter("error")
-with closing(KubernetesBackend()) as backend:
+with closing(KubernetesBackend(disks=True)) as backend:
     case_named(sys.argv[2])(backend, Path(sys.argv[1]))

@@ -22,6 +22,7 @@ export STATE=${ACKPROOF_KUBERNETES_STATE:-/tmp/ackproof-kubernetes}
 export NODES_NET=10.66.0 PODS_NET=10.67
 HOST=$NODES_NET.254
 BRIDGE=ackkube
+PASSING=(-i $BRIDGE -o $BRIDGE -j ACCEPT)
 ETCD=http://127.0.0.1:12379
 LOCK=/tmp/ackproof-kubernetes.lock
 
@@ -122,6 +123,8 @@ network() {  # network NODES: pods are reached from here by a route to each node
     ip link add $BRIDGE type bridge
     ip address add $HOST/24 dev $BRIDGE
     ip link set $BRIDGE up
+    # Docker lets no packets pass between other networks, and bridges are filtered, too.
+    ! command -v iptables >/dev/null || iptables -I FORWARD "${PASSING[@]}"
     for node in $(seq "$1"); do
         ip netns add "$BRIDGE$node"
         ip link add "$BRIDGE$node" type veth peer name eth0 netns "$BRIDGE$node"
@@ -217,6 +220,7 @@ down() {
         done <"$directory/groups"
     done
     ip link delete $BRIDGE 2>/dev/null || true
+    ! command -v iptables >/dev/null || iptables -D FORWARD "${PASSING[@]}" 2>/dev/null || true
     rm -rf "$STATE"
 }
 
