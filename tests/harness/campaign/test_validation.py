@@ -377,7 +377,7 @@ REFUSALS = [
     (
         {"cluster.backend": "moon"},
         "cluster.backend",
-        "unknown backend 'moon'; known: local, docker, ssh, here",
+        "unknown backend 'moon'; known: local, docker, ssh, kubernetes, here",
     ),
     ({"cluster.system": "pulsar"}, "cluster.system", "unknown system 'pulsar'"),
     (
