@@ -172,7 +172,11 @@ def with_files(
         sends.append(
             _written(directory / f"sends.{TOPIC}.0.{producer}.parquet", SENDS, rows, row_group)
         )
-    log = [{**vars(one), "cell": None if one.producer is None else CELL} for one in partition.log]
+    own = [None if one.producer is None else CELL for one in partition.log]
+    log = [
+        {**vars(one), "cell": one.cell or name}
+        for one, name in zip(partition.log, own, strict=True)
+    ]
     return replace(
         item,
         sends=sends,
@@ -329,6 +333,7 @@ def planted() -> Partition:
         entry(place, *record, leader_epoch=0 if place == 40 else int(place > 25))
         for place, record in sorted(held.items())
     ]
+    log.append(replace(entry(64, 1, 3, leader_epoch=1), cell="elsewhere"))
     return Partition(sends=sends, log=log, end=66)
 
 
