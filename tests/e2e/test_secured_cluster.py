@@ -118,3 +118,39 @@ def test_secured_cluster_gets_its_verdict_and_no_secret_is_kept(
     told = ackproof.directory / "told"
     told.write_text(result.stdout + result.stderr)
     assert in_files(ackproof.directory, watch.secrets) == {}
+
+
+@pytest.mark.libraries
+@pytest.mark.parametrize(
+    "security",
+    [{"tls": "mutual", "sasl": "SCRAM-SHA-512", "acls": True}, {"sasl": "PLAIN"}],
+    ids=["mutual TLS, SCRAM and ACLs", "PLAIN"],
+)
+def test_every_library_reaches_a_secured_cluster_and_no_secret_is_kept(
+    ackproof, security: Mapping[str, object]
+) -> None:
+    libraries = ["librdkafka", "java", "aiokafka", "franz-go"]
+    ackproof.vary(
+        {
+            "cluster": {
+                "system": f"kafka:{VERSION}",
+                "metadata.quorum": "combined-kraft",
+                "security": security,
+            },
+            "cells": {"acks": "all", "min.insync.replicas": 2, "client": libraries},
+            "workload": {"rate": 50},
+            "evidence": {"acked.min": 20},
+            "limits": {"deploy": "5m", "ready": "5m"},
+            "faults": [],
+        }
+    )
+    watch = SecretsWatch()
+    with watching((), watch):
+        result = ackproof("run", "small.yaml", "--seed", "1", "--out", "results")
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads((ackproof.directory / "results" / "verdict.json").read_text())
+    cells = {cell["client"]: (cell["verdict"], cell["lost"]) for cell in document["cells"]}
+    assert cells == dict.fromkeys(libraries, ("pass", 0))
+    assert watch.secrets
+    assert watch.arguments == set()
+    assert in_files(ackproof.directory, watch.secrets) == {}
