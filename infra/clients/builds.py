@@ -28,10 +28,10 @@ SOURCES = Path(__file__).parents[2] / "workloads" / "foreign"
 JAVA_CLASS = "ProducerProgram"
 GO_BINARY = "producer"
 
-KAFKA_CLIENTS = "4.1.1"
+KAFKA_CLIENTS = "4.4.0"
 _SHA512 = (
-    "50264f2f06c92caa150683654c317a81d7831c7ea4c66353e57b46f412afa3c6"
-    "e9d12a883a91630c9f3015b1363840cf152a4fc8e7ec0ec9592033520292935f"
+    "c15e74d3b5e94094e06f8441b9a055ece431bf27748663905f3c0e8a333fdcd1"
+    "db07bd8517152f34f6b5c276aa83bec374fb184aa3da16b7989ee773aa07298a"
 )
 """The SHA-512 of its jar, as Maven Central publishes it beside the jar."""
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
