@@ -39,7 +39,8 @@ def ops_of_world(world: World) -> list[Op]:
 
 
 def _whose(row: Mapping[str, Any], **more: Any) -> Mapping[str, Any]:
-    return {"cell": None if row["producer"] is None else CELL, **row, **more}
+    cell = row.get("cell") or (None if row["producer"] is None else CELL)
+    return {**row, "cell": cell, **more}
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
