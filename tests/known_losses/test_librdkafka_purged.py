@@ -1,5 +1,4 @@
-"""The claims of docs/reports/librdkafka-purged-transaction.md about librdkafka, on one Apache Kafka
-broker. A librdkafka that keeps its committed records fails here: change the report then."""
+"""The claims of campaigns/known-losses/librdkafka-purged-transaction.md, on one Apache Kafka broker. A librdkafka that keeps its committed records fails here: change the report then."""
 
 import subprocess
 import sys
