@@ -1,4 +1,6 @@
-"""The claims of campaigns/known-losses/librdkafka-purged-transaction.md, on one Apache Kafka broker. A librdkafka that keeps its committed records fails here: change the report then."""
+"""The claims of campaigns/known-losses/librdkafka-purged-transaction.md, on one Apache Kafka broker.
+
+A librdkafka that keeps its committed records fails here: change the report then."""
 
 import subprocess
 import sys
