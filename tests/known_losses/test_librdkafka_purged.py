@@ -1,4 +1,4 @@
-"""The claims of campaigns/known-losses/librdkafka-purged-transaction.md, on one Apache Kafka broker.
+"""The claims of campaigns/known-losses/librdkafka-purged-transaction.md, on one broker of Kafka.
 
 A librdkafka that keeps its committed records fails here: change the report then."""
 
