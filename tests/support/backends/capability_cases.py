@@ -6,6 +6,11 @@ from ackproof.harness.campaign.backends import BACKENDS
 from ackproof.infra.api.interface import Backend, Capability
 
 
+def is_never_offered(backend: Backend, capability: Capability) -> bool:
+    """Return whether campaigns that need it are refused on that backend, whatever nodes can do."""
+    return capability in BACKENDS[backend.name].never
+
+
 def it_can_do_what_the_catalogue_says(backend: Backend, _scratch: Path) -> None:
     place = BACKENDS[backend.name]
     backend.node("a")  # nodes are asked, where there are any

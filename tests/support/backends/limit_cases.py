@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.harness.campaign.backends import BACKENDS
 from ackproof.infra.agent.cgroups import RUN
 from ackproof.infra.api.capabilities import LimitedResource
 from ackproof.infra.api.interface import Backend, Capability, Command, InfraError, Node
 from ackproof.infra.machine.waiting import wait_until
+from tests.support.backends.capability_cases import is_never_offered
 from tests.support.processes.deadlines import PATIENCE_S
 
 GREEDY = "import os; [os.urandom(1 << 20) for _ in range({})]"
@@ -25,9 +25,7 @@ def control_groups(run: str = os.environ.get(RUN, "")) -> list[str]:
 def _is_refused(
     backend: Backend, node: Node, capability: Capability, what: LimitedResource
 ) -> None:
-    """Check that a node refuses a limit. Of a backend that never offers it, campaigns are refused,
-    and no node is asked."""
-    if capability not in BACKENDS[backend.name].never:
+    if not is_never_offered(backend, capability):
         with pytest.raises(InfraError):
             node.limit(what, 1 << 20)
 
