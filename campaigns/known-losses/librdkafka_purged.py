@@ -6,7 +6,7 @@ HOST:PORT as the broker's advertised.listeners have it. The first produce reques
 the broker writes it and the answer is lost; with ``--late`` the broker gets it only when the next
 transaction has begun. Its connection ends, the transaction is aborted, the next one committed.
 ``--flush`` is what avoids it: flush before aborting. Exits with 1 if what is read is not what was
-committed. campaigns/known-losses/librdkafka-purged-transaction.md says what is to be seen."""
+committed. librdkafka-purged-transaction.md beside it explains the output."""
 
 # ruff: noqa: T201 - what it tells is what it is for
 import asyncio

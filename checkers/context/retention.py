@@ -190,9 +190,9 @@ class Growth:
         unplaced = np.cumsum(offsets[sent] == NONE)
         return cls(
             asked=asked[sent],
-            most=_running_maximum(ends[sent]) + unplaced,
+            most=np.maximum.accumulate(ends[sent]) + unplaced,
             answered=answered[acked],
-            least=_running_maximum(ends[acked]),
+            least=np.maximum.accumulate(ends[acked]),
         )
 
     def bounds(self, times: Array) -> tuple[Array, Array]:
@@ -201,11 +201,6 @@ class Growth:
             np.append(0, self.least)[np.searchsorted(self.answered, times, side="right")],
             np.append(0, self.most)[np.searchsorted(self.asked, times, side="right")],
         )
-
-
-def _running_maximum(ends: Array) -> Array:
-    running: Array = np.maximum.accumulate(ends)
-    return running
 
 
 def deletions(

@@ -308,8 +308,8 @@ class VerdictDocument(DocumentPart):
     """The causes of lost, duplicated and vanished records and of differing replicas: first those
     that break a guarantee, then the unexplained ones, and last those that the settings permit."""
     cause_groups: tuple[CauseGroupDocument, ...] = ()
-    """The same causes, grouped by anomaly, kind and faults. Groups are in the order of
-    their first causes."""
+    """The same causes, grouped by anomaly, kind and faults. The groups are ordered by their first
+    cause."""
     leading_causes: tuple[LeadingCauseDocument, ...] = ()
     """At most five causes of the verdict, the most important first. There are none if every cell
     came out as it should."""

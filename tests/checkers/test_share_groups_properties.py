@@ -108,8 +108,8 @@ class SharePartition:
                 record.holder, record.is_done = None, record.count >= LIMIT
 
     def change_leader(self) -> None:
-        """Let another leader begin with what is stored. Nobody may acknowledge what it was sent by
-        the former one."""
+        """Let another leader start from the stored state. No member may acknowledge records that
+        the former leader sent to it."""
         for record in self.records:
             record.holder, record.count = None, record.stored
         self.buffers = {member: [] for member in MEMBERS}

@@ -42,9 +42,9 @@ from ackproof.workloads.spec import ShareMemberSpec, SpecificationError, load
 DELIVERED = "delivered"
 """The event of a record that a poll returned."""
 IDLE_S = 5.0
-"""How long nothing may be delivered until the member has caught up, in seconds."""
+"""The member has caught up when nothing was delivered for this time, in seconds."""
 CLOSE_S = 10.0
-"""How long leaving may take, in seconds."""
+"""The time limit for leaving the group, in seconds."""
 
 _TYPES: Mapping[str, AcknowledgeType] = {
     "accept": AcknowledgeType.ACCEPT,

@@ -61,7 +61,7 @@ _PARAMETERS: Mapping[str, tuple[str, Callable[[str], object]]] = {
 _SECURING = ("security.protocol", "sasl.", "ssl.")
 """The beginnings of the names of properties that secure the connection."""
 _CREDENTIALS = re.compile(r'(username|password)="((?:[^"\\]|\\.)*)"')
-"""What a line of JAAS says of the user."""
+"""The user name and the password in a line of JAAS."""
 _PEM_BLOCK = re.compile(r"(-----BEGIN [^-]+-----) (.*?) (-----END [^-]+-----)")
 _OF_NO_CONCERN = ("max.in.flight.requests.per.connection",)
 """The properties without effect: aiokafka never has more than one batch of a partition under way

@@ -54,8 +54,8 @@ def untranslated(
         given: The properties with their values.
         secrets: The names of further ones, whose values are not needed here.
     """
-    named = {_ALIASES.get(name, name): str(value) for name, value in given.items()}
-    names = {*named, *(_ALIASES.get(name, name) for name in secrets)}
+    named = _canonical(given)
+    names = {*named, *_canonical(dict.fromkeys(secrets, ""))}
     if unknown := sorted(names - _TRANSLATED):
         return ", ".join(unknown)
     if (mechanism := named.get(_MECHANISM)) is not None and mechanism not in _LOGINS:
@@ -78,7 +78,7 @@ def program_security(client: str, given: Mapping[str, str]) -> dict[str, str]:
     """
     if (reason := untranslated(client, given)) is not None:
         raise ValueError(f"{client} cannot receive {reason}")
-    named = {_ALIASES.get(name, name): value for name, value in given.items()}
+    named = _canonical(given)
     protocol = named.get("security.protocol", "plaintext").upper()
     if protocol == "PLAINTEXT":
         return {}
@@ -88,6 +88,10 @@ def program_security(client: str, given: Mapping[str, str]) -> dict[str, str]:
     if protocol.endswith("SSL"):
         found |= _tls(client, named)
     return found
+
+
+def _canonical(given: Mapping[str, object]) -> dict[str, str]:
+    return {_ALIASES.get(name, name): str(value) for name, value in given.items()}
 
 
 def _login(named: Mapping[str, str]) -> dict[str, str]:

@@ -122,36 +122,28 @@ def session_refused(cluster: ClusterSpec, session_timeout_ms: int) -> str | None
     )
 
 
-_HEARTBEATS_SINCE = (4, 0)
-
-
 def without_heartbeats(cluster: ClusterSpec) -> str | None:
     """Return the reason why brokers of ``cluster`` would have no members by ``group.protocol:
     consumer`` (KIP-848), or None. A cluster of which nothing is known is assumed to have them."""
-    known = systems.known(cluster.system, cluster.metadata_quorum)
-    lacks_them = known is not None and BROKERS_SESSION not in known.broker
-    if lacks_them or systems.parse(cluster.system).is_before(_HEARTBEATS_SINCE):
-        return (
-            "group.protocol: consumer needs Apache Kafka 4.0 or newer (KIP-848), but the system is "
-            f"{cluster.system}"
-        )
-    return None
-
-
-_SHARES_SINCE = (4, 2)
+    return _too_old(cluster, BROKERS_SESSION, (4, 0), "group.protocol: consumer needs", "(KIP-848)")
 
 
 def without_share_groups(cluster: ClusterSpec) -> str | None:
     """Return the reason why brokers of ``cluster`` would have no share groups, or None, as
     :func:`without_heartbeats`."""
+    return _too_old(cluster, DELIVERIES, (4, 2), "share groups need", "(KIP-932)")
+
+
+def _too_old(
+    cluster: ClusterSpec, name: str, since: tuple[int, int], needs: str, source: str
+) -> str | None:
+    """Return the reason why brokers lack what the broker property ``name`` came with, or None."""
     known = systems.known(cluster.system, cluster.metadata_quorum)
-    lacks_them = known is not None and DELIVERIES not in known.broker
-    if lacks_them or systems.parse(cluster.system).is_before(_SHARES_SINCE):
-        return (
-            "share groups need Apache Kafka 4.2 or newer (KIP-932), but the system is "
-            f"{cluster.system}"
-        )
-    return None
+    lacks_it = known is not None and name not in known.broker
+    if not lacks_it and not systems.parse(cluster.system).is_before(since):
+        return None
+    release = ".".join(map(str, since))
+    return f"{needs} Apache Kafka {release} or newer {source}, but the system is {cluster.system}"
 
 
 def _in_force(cluster: ClusterSpec, name: str) -> int | None:
