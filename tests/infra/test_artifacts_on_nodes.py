@@ -10,7 +10,7 @@ from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Command, InfraError
 from ackproof.infra.node.node import AgentNode, NodeParts
 from ackproof.infra.systems.kafka.kraft.system import ServerProgram
-from ackproof.infra.systems.kafka.product import kafka_build, kafka_program
+from ackproof.infra.systems.kafka.product import KafkaBuild, kafka_build, kafka_program
 
 UNUSED: Any = None
 JARS, OTHERS = (
@@ -104,3 +104,36 @@ def test_every_program_of_kafka_goes_by_the_node_s_paths(tmp_path: Path) -> None
         assert (java, class_path) == ("/there/java", "/there/kafka-1/*")
         assert set(map(PurePosixPath, files)) == server.written.keys()
     assert str(tmp_path) not in str([argv, started, formatted])
+
+
+def test_server_loads_agent_of_its_system_from_the_node(tmp_path: Path) -> None:
+    libs, agent = tmp_path / "libs", tmp_path / "agent"
+    libs.mkdir()
+    agent.mkdir()
+    (libs / "kafka_2.13-4.1.1.jar").touch()
+    (agent / "tracer.jar").touch()
+    named = f"{tmp_path}+agent:{agent}"
+    build = kafka_build(named)
+    assert isinstance(build, KafkaBuild)
+    assert build.text == f"kafka:{named}", "results say that the brokers were changed"
+    before = build.artifacts()[1]
+    (agent / "options").write_text("script:{}/rules.btm\n")
+    jars, brought = build.artifacts()
+    assert brought.name != before.name, "other options are another agent"
+    assert set(brought.sums) == {"tracer.jar", "options"}
+
+    server: Any = Recorded()
+    program = ServerProgram(release=build.release, jars=jars, cluster_id="c")
+    program.format(server, [PurePosixPath("/node/data")], votes=False)
+    commands = {
+        "broker": kafka_program(build.release).command(server, PurePosixPath("/node/c")),
+        "server": program.configure(server, {"node.id": "1"}).argv,
+        "tool": server.started[0].argv,
+    }
+    there = f"/there/{brought.name}"
+    option = f"-javaagent:{there}/tracer.jar=script:{there}/rules.btm"
+    assert {name: option in argv for name, argv in commands.items()} == {
+        "broker": True,
+        "server": True,
+        "tool": False,
+    }

@@ -71,6 +71,10 @@ def test_names_that_are_right(tmp_path: Path) -> None:
         ("kafka:2.0.2", "Apache Kafka 2.0.2 is too old: 2.4 or newer, or one of 0.10.2.2, .*2.0.1"),
         ("kafka:2.3.1", "Apache Kafka 2.3.1 is too old"),
         ("kafka:/nowhere/at/all", "/nowhere/at/all/libs does not exist"),
+        ("kafka:4.1.1+agent:tracer", "the directory of a JVM agent is an absolute path"),
+        ("kafka:4.1.1+agent:/nowhere", "/nowhere must be a directory with the jar of one JVM"),
+        ("kafka:4.1.1+agent:", "an absolute path"),
+        ("kafka:+agent:/nowhere", "is neither a version nor"),
     ],
 )
 def test_names_that_are_none(name: str, says: str) -> None:

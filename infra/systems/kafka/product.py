@@ -13,7 +13,15 @@ from ackproof.infra.api.interface import InfraError, Node, System
 from ackproof.infra.systems.kafka import images, releases
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
 from ackproof.infra.systems.kafka.kraft.properties import OF_ZOOKEEPER, SESSION
-from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
+from ackproof.infra.systems.kafka.programs import (
+    MAIN,
+    JavaAgent,
+    agent_in,
+    agent_of,
+    java,
+    knock,
+    logging,
+)
 from ackproof.infra.systems.kafka.releases import Release
 from ackproof.infra.systems.kafka.upgrades import PROTOCOL, ProtocolChange, protocol_of
 from ackproof.infra.systems.on_zookeeper import Program, ProgramChange, SystemOnZooKeeper
@@ -38,15 +46,20 @@ _PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class _BrokerCommandLine:
-    """The command line of a broker, with these jars of a release."""
+    """The command line of a broker, with these jars of a release and its JVM agent."""
 
     release: Release
     jars: Artifact
+    agent: JavaAgent | None
 
     def __call__(self, node: Node, config: PurePosixPath) -> Sequence[str]:
         option = logging(self.release, node)
-        start = java(node, heap_mb=384, logging=option, jars=self.jars)
+        start = java(node, heap_mb=384, logging=option, jars=self.jars, agent=self.agent)
         return [*start, MAIN, str(config)]
+
+
+def _command_line(release: Release) -> _BrokerCommandLine:
+    return _BrokerCommandLine(release, jars_of(release), agent_of(release))
 
 
 def kafka_program(release: Release) -> Program:
@@ -55,7 +68,7 @@ def kafka_program(release: Release) -> Program:
     Raises InfraError if the jars are not here, or differ from the release.
     """
     return Program(
-        command=_BrokerCommandLine(release, jars_of(release)),
+        command=_command_line(release),
         knock=knock,
         properties=_PROPERTIES,
         # A broker ends when its id is taken in ZooKeeper, by whichever session.
@@ -68,6 +81,9 @@ def kafka_program(release: Release) -> Program:
 
 IMAGE = "image:"
 """The prefix of an image's name. No version and no directory begins like this."""
+
+AGENT = "+agent:"
+"""The text between a release and the directory of a JVM agent that its servers load."""
 
 TO = ".."
 """The text between the two releases of an upgrade."""
@@ -138,7 +154,8 @@ class KafkaBuild(Build):
         fetch(self.release, tell)
 
     def artifacts(self) -> Sequence[Artifact]:
-        return (jars_of(self.release),)
+        agent = agent_of(self.release)
+        return (jars_of(self.release), *(() if agent is None else (agent.artifact,)))
 
     def configured(self, layout: Layout) -> System:
         return _configured(self, self.release, None, layout)
@@ -227,7 +244,7 @@ def _configured(build: Build, release: Release, newer: Release | None, layout: L
 
 def _program_change(release: Release, newer: Release) -> ProgramChange:
     older = {PROTOCOL: protocol_of(release)}
-    programs = {one: _BrokerCommandLine(one, jars_of(one)) for one in (release, newer)}
+    programs = {one: _command_line(one) for one in (release, newer)}
     return ProgramChange(
         commands={
             Stage.BEFORE: programs[release],
@@ -256,6 +273,9 @@ def kafka_build(which: str | None) -> KafkaBuild | KafkaUpgrade:
 
 
 def _one(which: str) -> KafkaBuild:
+    release, plus, agent = which.partition(AGENT)
+    if plus:
+        return _with_agent(_one(release), agent)
     if which.startswith("/"):
         return _of(which, releases.unpacked(Path(which)))
     if which.startswith(IMAGE):
@@ -264,6 +284,17 @@ def _one(which: str) -> KafkaBuild:
     if not _VERSION.fullmatch(which):
         raise ValueError(f"{which!r} is neither a version nor the path of a directory; {_ways()}")
     return _of(which, releases.released(which))
+
+
+def _with_agent(build: KafkaBuild, directory: str) -> KafkaBuild:
+    if not directory.startswith("/"):
+        raise ValueError(f"{AGENT}{directory}: the directory of a JVM agent is an absolute path")
+    agent_in(Path(directory))
+    return replace(
+        build,
+        text=f"{build.text}{AGENT}{directory}",
+        release=replace(build.release, agent=Path(directory)),
+    )
 
 
 def _of(which: str, release: Release) -> KafkaBuild:
@@ -342,7 +373,8 @@ def _ways() -> str:
     return (
         f"{KAFKA}:VERSION (2.4.0 or newer, for example {KAFKA}:{releases.VERSIONS[-1]}), "
         f"{KAFKA}:/DIRECTORY of an unpacked release, {KAFKA}:{IMAGE}NAME, or two of these with "
-        f"{TO!r} between them for an upgrade ({KAFKA}:3.9.2{TO}{KAFKA}:4.4.0)"
+        f"{TO!r} between them for an upgrade ({KAFKA}:3.9.2{TO}{KAFKA}:4.4.0); "
+        f"{AGENT}/DIRECTORY behind a release loads a JVM agent into its servers"
     )
 
 
@@ -355,6 +387,7 @@ APACHE_KAFKA = Product(
         f"{KAFKA}:/DIRECTORY",
         f"{KAFKA}:{IMAGE}NAME",
         f"{KAFKA}:VERSION{TO}{KAFKA}:VERSION",
+        f"{KAFKA}:VERSION{AGENT}/DIRECTORY",
     ),
     versions=releases.VERSIONS,
 )

@@ -64,10 +64,13 @@ class Release:
     Attributes:
         directory: The directory of its jars if the user provides them, or None if they must be
             fetched.
+        agent: The directory of a JVM agent that its servers load
+            (:func:`infra.systems.kafka.programs.agent_of`); None for none.
     """
 
     version: str
     directory: Path | None = None
+    agent: Path | None = None
 
     @property
     def links(self) -> Sequence[str]:

@@ -62,7 +62,14 @@ from ackproof.infra.systems.kafka.kraft.records import RecordSchemas
 from ackproof.infra.systems.kafka.kraft.security import ClusterCredentials, java_options
 from ackproof.infra.systems.kafka.kraft.upgrade import MetadataVersionChange
 from ackproof.infra.systems.kafka.kraft.voters import DynamicVoters, Voter, new_directory_id
-from ackproof.infra.systems.kafka.programs import MAIN, java, knock, logging
+from ackproof.infra.systems.kafka.programs import (
+    MAIN,
+    JavaAgent,
+    agent_of,
+    java,
+    knock,
+    logging,
+)
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
 from ackproof.infra.systems.properties import RESERVED, own_rack
 from ackproof.infra.systems.security import ClusterSecurity
@@ -158,7 +165,8 @@ class ServerProgram:
         """Write the configuration of the server on ``node``, and return the command that starts
         it."""
         node.write(_config(node), server_properties(settings))
-        return Command(name=node.name, argv=[*self._java(node, _HEAP_MB), MAIN, str(_config(node))])
+        start = self._java(node, _HEAP_MB, agent_of(self.release))
+        return Command(name=node.name, argv=[*start, MAIN, str(_config(node))])
 
     def format(
         self,
@@ -195,10 +203,11 @@ class ServerProgram:
             log = node.read(node.log_directory / "kafka-storage.log").decode(errors="replace")
             raise DeploymentError(f"kafka-storage format on {node.name}: status {status}\n{log}")
 
-    def _java(self, node: Node, heap_mb: int) -> list[str]:
+    def _java(self, node: Node, heap_mb: int, agent: JavaAgent | None = None) -> list[str]:
         option = logging(self.release, node)
         own = java_options(self.security, node)
-        return [*java(node, heap_mb=heap_mb, logging=option, jars=self.jars), *own]
+        start = java(node, heap_mb=heap_mb, logging=option, jars=self.jars, agent=agent)
+        return [*start, *own]
 
 
 def metadata(node: Node) -> PurePosixPath:
