@@ -30,7 +30,7 @@ from ackproof.broker.config import (  # noqa: E402
     text,
 )
 from ackproof.checkers.checks.catalogue import CATALOGUE  # noqa: E402
-from ackproof.harness.campaign.docs import reference, schema  # noqa: E402
+from ackproof.harness.campaign.docs import reference_page, schema_text  # noqa: E402
 from ackproof.harness.report import document  # noqa: E402
 from ackproof.harness.side_by_side import document as matrix  # noqa: E402
 from tools.mutation import page as detection  # noqa: E402
@@ -107,8 +107,8 @@ def detection_page() -> str:
 
 MADE: Mapping[str, Callable[[], str]] = {
     "infra/systems/bundled.json": bundled,
-    "docs/campaign.schema.json": schema.as_text,
-    "docs/campaigns.md": reference.page,
+    "docs/campaign.schema.json": schema_text,
+    "docs/campaigns.md": reference_page,
     "docs/checkers.md": checkers_page,
     "docs/detection.md": detection_page,
     "docs/matrix.schema.json": matrix.as_text,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.docs import schema
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.cli import cli
 from ackproof.nemesis import FAULTS

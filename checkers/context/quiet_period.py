@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ackproof.checkers.context.clocks import SKEW_ALLOWED_NS
 from ackproof.checkers.context.faults import FOREVER
 from ackproof.checkers.context.observed import NEVER, Span
+from ackproof.checkers.context.row_times import SKEW_ALLOWED_NS
 from ackproof.checkers.context.run import RunEvidence
 from ackproof.history.cell import Cell
 

@@ -20,7 +20,6 @@ from ackproof.checkers.context.broker_logs import (
     truncations_of,
     unreadable_lines,
 )
-from ackproof.checkers.context.clocks import NodeClocks
 from ackproof.checkers.context.collected_files import CollectedFiles, Logs, collected_files, logs_of
 from ackproof.checkers.context.endings import ServerEnd, unaccounted
 from ackproof.checkers.context.fault_windows import settle_ns
@@ -36,6 +35,7 @@ from ackproof.checkers.context.gaps import UNJUDGED, Gap, folded
 from ackproof.checkers.context.observed import Absence, ClusterObservation, Span, absences
 from ackproof.checkers.context.pace import ServerPace, pace_of
 from ackproof.checkers.context.retention import ObservedStarts, observed_starts
+from ackproof.checkers.context.row_times import NodeClocks
 from ackproof.checkers.context.steps import fault_gaps, not_settled, unrecorded
 from ackproof.checkers.context.writers import (
     Writers,

@@ -19,7 +19,7 @@ from ackproof.config import documents
 from ackproof.config.documents import Document, DocumentRefused, Problem, problems_of
 from ackproof.config.suggestions import unknown
 from ackproof.harness.campaign.backends import BACKENDS
-from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.docs import schema
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import COMPARED
 from ackproof.harness.campaign.problems import sizes
@@ -43,18 +43,16 @@ from ackproof.harness.campaign.problems.systems import (
     release_problems,
     security_problems,
     system_problems,
+    upgrade_problems,
     voter_problems,
 )
-from ackproof.harness.campaign.problems.transactions import (
-    own_transaction_problems,
-    transaction_problems,
-)
-from ackproof.harness.campaign.problems.upgrades import upgrade_problems
 from ackproof.harness.campaign.problems.workload import (
     consumer_problems,
     idle_nodes,
     own_consumer_problems,
+    own_transaction_problems,
     own_workload_problems,
+    transaction_problems,
     workload_problems,
 )
 from ackproof.infra import systems

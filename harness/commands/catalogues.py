@@ -14,7 +14,7 @@ from rich.text import Text
 from ackproof import nemesis
 from ackproof.checkers.checks.catalogue import CATALOGUE
 from ackproof.config.suggestions import unknown
-from ackproof.harness.campaign.docs.reference import number
+from ackproof.harness.campaign.docs import number
 from ackproof.harness.campaign.plan.faults import as_written
 from ackproof.harness.campaign.plan.stories import Story, catalogue
 from ackproof.harness.campaign.problems import places

@@ -8,7 +8,7 @@ import click
 from ackproof.config.documents import DocumentRefused
 from ackproof.harness.campaign import validation
 from ackproof.harness.campaign.backends import require_inventory
-from ackproof.harness.campaign.docs import schema as schemas
+from ackproof.harness.campaign.docs import schema_text
 from ackproof.harness.campaign.problems.places import elsewhere, never_offered
 from ackproof.harness.campaign.validation import CampaignFile
 from ackproof.harness.commands.errors import fail
@@ -96,4 +96,4 @@ Examples:
 def schema() -> None:
     """Print the JSON Schema of campaign files for editors, which then complete keys and mark
     mistakes."""
-    click.echo(schemas.as_text(), nl=False)
+    click.echo(schema_text(), nl=False)

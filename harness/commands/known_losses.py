@@ -10,8 +10,7 @@ from ackproof.config.suggestions import unknown
 from ackproof.harness import directory as places
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
-from ackproof.harness.known_losses.page import page, words
-from ackproof.harness.known_losses.runs import LossCounts, LossRuns, LossSystem, read
+from ackproof.harness.known_losses import LossCounts, LossRuns, LossSystem, page, read, words
 from ackproof.harness.subprocesses import CachedRun, ChildProcesses, Interrupted, last_words
 from ackproof.history.storage import write_text
 from ackproof.infra.systems import prepare

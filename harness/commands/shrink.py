@@ -10,12 +10,15 @@ from ackproof.harness.campaign import validation
 from ackproof.harness.commands.errors import fail, reported_errors
 from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
-from ackproof.harness.shrinking.failures import (
+from ackproof.harness.shrinking.judge import (
+    DIRECTORY,
+    SMALLEST,
+    Judge,
     NothingToShrink,
+    RunLimitReached,
     failures_of,
     first_failed_run,
 )
-from ackproof.harness.shrinking.judge import DIRECTORY, SMALLEST, Judge, RunLimitReached
 from ackproof.harness.shrinking.recorded import as_recorded
 from ackproof.harness.shrinking.reductions import WAYS, Candidate
 from ackproof.harness.shrinking.search import FailureNotReproduced, RunCounts, Search

@@ -22,8 +22,8 @@ from ackproof.harness.directory import CAMPAIGN_FILE, MATRIX_PAGE, is_running
 from ackproof.harness.report import index
 from ackproof.harness.report.live import server as live
 from ackproof.harness.report.live.document import EVENTS
+from ackproof.harness.report.live.server import ADDRESS, guarded
 from ackproof.harness.report.live.source import RunSource
-from ackproof.harness.report.local_only import ADDRESS, guarded
 from ackproof.harness.report.rendering import templates
 from ackproof.history.errors import HistoryError
 from ackproof.history.messages import printable

@@ -17,7 +17,7 @@ from ackproof.harness.campaign.model.schedule import Entry, FaultEntry, Schedule
 from ackproof.harness.campaign.model.values import holds_for
 from ackproof.harness.campaign.plan.faults import Act, acts
 from ackproof.harness.campaign.plan.runs import RunPlan, runs_of
-from ackproof.harness.shrinking.failures import NothingToShrink
+from ackproof.harness.shrinking.judge import NothingToShrink
 from ackproof.history import reader
 
 _NS_PER_MS = 1_000_000

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/inconclusive.md").read_text(encoding="utf-8")
 EMITTERS = {
     "checkers/context/coverage.py": ("lacking",),
-    "checkers/context/clocks.py": ("missing",),
+    "checkers/context/row_times.py": ("missing",),
     "checkers/context/final_reads.py": ("read_gaps",),
     "checkers/context/run.py": ("gather", "_tables", "_unobserved"),
     "checkers/context/steps.py": ("fault_gaps", "_unproven", "failures", "gaps"),

@@ -25,12 +25,14 @@ from ackproof.harness.exit_status import ExitStatus
 from ackproof.harness.report import verdict
 from ackproof.harness.running.deadline import SystemClock
 from ackproof.harness.running.recorder import RunRecorder
-from ackproof.harness.shrinking.failures import (
+from ackproof.harness.shrinking.judge import (
+    DIRECTORY,
+    Judge,
     NothingToShrink,
+    RunLimitReached,
     failures_of,
     first_failed_run,
 )
-from ackproof.harness.shrinking.judge import DIRECTORY, Judge, RunLimitReached
 from ackproof.harness.shrinking.recorded import as_recorded
 from ackproof.harness.shrinking.reductions import WAYS, Candidate
 from ackproof.harness.shrinking.search import Reduction, RunCounts, Search

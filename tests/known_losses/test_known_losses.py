@@ -13,8 +13,15 @@ from click.testing import CliRunner
 from ackproof.checkers.verdict import CampaignResult, Cause, RunResult, Verdict
 from ackproof.harness.cli import cli
 from ackproof.harness.directory import ResultsDirectoryError
-from ackproof.harness.known_losses.page import page, words
-from ackproof.harness.known_losses.runs import LossCounts, LossRun, LossRuns, LossSystem, read
+from ackproof.harness.known_losses import (
+    LossCounts,
+    LossRun,
+    LossRuns,
+    LossSystem,
+    page,
+    read,
+    words,
+)
 from ackproof.harness.report import verdict
 from tests.support.builders.results import cell_result
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.docs import schema
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of

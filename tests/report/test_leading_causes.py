@@ -24,11 +24,11 @@ from ackproof.harness.report.leading_causes import (
     cells_in_words,
     faults_in_words,
     leading_causes,
+    mechanism,
     permitted_causes,
 )
 from ackproof.harness.report.links import Links
 from ackproof.harness.report.losses import AnomalyWindow
-from ackproof.harness.report.mechanisms import mechanism
 from ackproof.harness.report.page import PageContent, render
 from ackproof.harness.report.rows import rows
 from ackproof.harness.report.similar_texts import grouped

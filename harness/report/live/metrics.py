@@ -16,7 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from ackproof.harness.report.live.sends import BOUNDS_S, CellSends
+from ackproof.harness.report.axis.sends import BOUNDS_S, CellSends
 from ackproof.harness.report.live.source import RunState
 
 _COUNTS: tuple[tuple[str, str, Callable[[CellSends], int]], ...] = (

@@ -3,6 +3,9 @@
 The process gets its listening sockets from ``ackproof run``, which has opened them before it
 entered the run's namespaces. It is sent SIGTERM when the run ends, however it ends. It then shows
 the end to the open pages, gives them a moment to fetch the report, and ends.
+
+All pages are served to this machine alone (:func:`guarded`), those of finished runs, too
+(:mod:`harness.report.server`).
 """
 
 import asyncio
@@ -11,9 +14,10 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 from prometheus_client.exposition import choose_encoder
@@ -21,7 +25,29 @@ from prometheus_client.exposition import choose_encoder
 from ackproof.harness.report.live import document
 from ackproof.harness.report.live.metrics import Scrape
 from ackproof.harness.report.live.source import RunSource
-from ackproof.harness.report.local_only import guarded
+
+# --- pages for this machine alone -----------------------------------------------------------------
+
+ADDRESS = "127.0.0.1"
+_OWN_NAMES = (ADDRESS, "localhost")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse requests under another name, so that no page of another site can read results through
+    a name of its own for this address."""
+    try:
+        named = urlsplit(f"//{request.host}").hostname
+    except ValueError:  # the host is not a name: "["
+        named = None
+    if named not in _OWN_NAMES:
+        raise web.HTTPForbidden(text="this page is served to this machine only\n")
+    return await handler(request)
+
+
+# --- the pages of runs ----------------------------------------------------------------------------
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",

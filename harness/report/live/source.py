@@ -11,8 +11,8 @@ from typing import Any
 
 from ackproof.config.sensitive import HIDDEN, holds_secret
 from ackproof.harness.directory import LIVE_LOGS
+from ackproof.harness.report.axis.sends import CellSends, Sends
 from ackproof.harness.report.live import state
-from ackproof.harness.report.live.sends import CellSends, Sends
 from ackproof.harness.report.live.state import (
     Curves,
     FaultState,

@@ -22,12 +22,12 @@ from xml.sax.saxutils import escape
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.systems.kafka.asking import keep_description
 from ackproof.infra.systems.kafka.releases import (
     FIRST,
     Release,
     cached,
     keep,
+    keep_description,
     listed,
     lock_of,
     name_of,

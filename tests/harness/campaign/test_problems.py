@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ackproof.config import documents, schemas
 from ackproof.config.documents import Document
-from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.docs import schema
 from ackproof.harness.campaign.validation import CampaignRefused, check
 
 RIGHT = """\

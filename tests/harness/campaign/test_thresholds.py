@@ -217,6 +217,6 @@ def test_schema_knows_every_measure_and_how_it_is_written(campaign_schema: Mappi
 
 @pytest.fixture
 def campaign_schema() -> Mapping:
-    from ackproof.harness.campaign.docs.schema import schema
+    from ackproof.harness.campaign.docs import schema
 
     return schema()

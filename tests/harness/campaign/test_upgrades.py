@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ackproof.harness.campaign.docs.schema import schema
+from ackproof.harness.campaign.docs import schema
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.context import plan_context

@@ -10,9 +10,8 @@ import tempfile
 from pathlib import Path
 
 from ackproof.infra.systems.kafka import releases
-from ackproof.infra.systems.kafka.asking import as_text, asked
 from ackproof.infra.systems.kafka.jars import resolve
-from ackproof.infra.systems.kafka.releases import Release
+from ackproof.infra.systems.kafka.releases import Release, asked, description_text
 
 KNOWN = Path(releases.__file__).parent
 
@@ -25,7 +24,7 @@ def described(version: str) -> str:
         repository = Path(directory, "repository")
         jars = resolve(version, repository, maven, print)
         found = {"jars": jars, **asked(Release(version=version), repository.rglob("*.jar"))}
-    return as_text(found)
+    return description_text(found)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,6 @@ from ackproof.infra.systems.kafka.kraft.properties import (
 )
 from ackproof.infra.systems.kafka.kraft.records import RecordSchemas
 from ackproof.infra.systems.kafka.kraft.security import ClusterCredentials, java_options
-from ackproof.infra.systems.kafka.kraft.upgrade import MetadataVersionChange
 from ackproof.infra.systems.kafka.kraft.voters import DynamicVoters, Voter, new_directory_id
 from ackproof.infra.systems.kafka.programs import (
     MAIN,
@@ -71,6 +70,7 @@ from ackproof.infra.systems.kafka.programs import (
     logging,
 )
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
+from ackproof.infra.systems.kafka.upgrades import MetadataVersionChange
 from ackproof.infra.systems.properties import RESERVED, own_rack
 from ackproof.infra.systems.security import ClusterSecurity
 from ackproof.infra.systems.server import NodeServer, stop_all
@@ -127,9 +127,9 @@ def schemas_of(release: Release) -> RecordSchemas:
     A newer release reads what older ones have written, so that in an upgrade the newer one's
     encoding is right for both.
 
-    A release that could not be asked (:mod:`infra.systems.kafka.asking`) is assumed to encode them
-    as the newest shipped release does. A record that this one does not know is then refused by
-    name.
+    A release that could not be asked (:func:`infra.systems.kafka.releases.keep_description`) is
+    assumed to encode them as the newest shipped release does. A record that this one does not know
+    is then refused by name.
     """
     own, newest = described(release), shipped(VERSIONS[-1])
     assert newest is not None
