@@ -134,18 +134,18 @@ test-kubernetes: setup  ## the tests in pods, on the cluster of KUBECONFIG, else
 
 # The image of a cluster that KUBECONFIG names is in a registry, and ACKPROOF_KUBERNETES_IMAGE names it.
 kubernetes-tests: docker-base
-	image="$${ACKPROOF_KUBERNETES_IMAGE:-$$($(BIN)/python -m ackproof.infra.backends.docker.image | tail -n 1)}" && \
+	image="$${ACKPROOF_KUBERNETES_IMAGE:-$$($(BIN)/python -m ackproof.infra.backends.docker.image node | tail -n 1)}" && \
 	IMAGE="$$image" ACKPROOF_KUBERNETES_IMAGE="$$image" \
 		tests/tools/kubernetes/cluster.sh with $(BIN)/pytest -m kubernetes
 
 docker-image: docker-base  ## the image of a node; BASE=IMAGE makes it from that one
-	$(BIN)/python -m ackproof.infra.backends.docker.image $(BASE)
+	$(BIN)/python -m ackproof.infra.backends.docker.image node $(BASE)
 
 docker-base: $(STAMP)  ## its base: Debian's, or made by debootstrap where no registry is reached
-	@test -n "$(BASE)" || $(BIN)/python -m ackproof.infra.backends.docker.base
+	@test -n "$(BASE)" || $(BIN)/python -m ackproof.infra.backends.docker.image base
 
 image: docker-base  ## the image of Ackproof itself, ackproof:latest; BASE=IMAGE makes it from that one
-	$(BIN)/python -P -m ackproof.infra.backends.docker.harness_image $(BASE)
+	$(BIN)/python -P -m ackproof.infra.backends.docker.image harness $(BASE)
 
 docker-clean: $(STAMP)  ## remove the images, and what dead runs left in the engine
 	$(BIN)/python -m ackproof.infra.backends.docker.cleanup

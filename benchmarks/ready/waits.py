@@ -15,9 +15,8 @@ from pathlib import Path
 from time import perf_counter
 
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.backends.docker.base import ensure_base
 from ackproof.infra.backends.docker.engine import connected, unavailable
-from ackproof.infra.backends.docker.image import ensure_image
+from ackproof.infra.backends.docker.image import ensure_base, ensure_image
 from ackproof.infra.backends.ssh.hosts import clean_hosts
 from ackproof.infra.backends.ssh.inventory import load
 from ackproof.infra.machine.registry import STATE_DIRECTORY

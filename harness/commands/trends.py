@@ -134,9 +134,13 @@ def trend(
     Exits with 0 whatever the verdicts are, unless --fail-on is given.
     """
     # The report takes a while to import.
-    from ackproof.harness.report.trends import night_file, table
-    from ackproof.harness.report.trends.table import render
-    from ackproof.harness.report.trends.trend import not_compared, worse_than_before
+    from ackproof.harness.report.trends import night_file
+    from ackproof.harness.report.trends.trend import (
+        not_compared,
+        print_nights,
+        render,
+        worse_than_before,
+    )
 
     if page is not None and page.resolve() == file.resolve():
         fail(f"--html: {page} is the history file itself", ExitStatus.USAGE)
@@ -152,7 +156,7 @@ def trend(
         click.echo(f"ackproof: {printable(trouble)}", err=True)
     if not nights:
         click.echo(f"{printable(str(file))} has no nights yet")
-    table.print_nights(console(), nights, last)
+    print_nights(console(), nights, last)
     if page is not None:
         click.echo(printable(str(page)))
     reasons = list(worse_than_before(nights)) if wanted else []

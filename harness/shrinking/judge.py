@@ -1,4 +1,5 @@
-"""The execution of candidates, which must fail as the campaign did, and the record of their results.
+"""The execution of candidates, which must fail as the campaign did, and the record of their
+results.
 
 Everything is in ``shrink/`` of the results to shrink. There are the journal, with a line for each
 run, and ``smallest.yaml``. The directory ``smallest/`` has the results of a run in which that

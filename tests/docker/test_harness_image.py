@@ -13,8 +13,7 @@ import docker
 import pytest
 
 from ackproof.infra.backends.docker.engine import IMAGE, connected
-from ackproof.infra.backends.docker.harness_image import ensure_harness_image
-from ackproof.infra.backends.docker.image import PROJECT
+from ackproof.infra.backends.docker.image import PROJECT, ensure_harness_image
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
 from ackproof.infra.systems.kafka.releases import released
 

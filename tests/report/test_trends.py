@@ -26,8 +26,13 @@ from ackproof.harness.report.trends import night_file
 from ackproof.harness.report.trends.charts import MEASURES, Chart, assets
 from ackproof.harness.report.trends.night import CellFigures, Night
 from ackproof.harness.report.trends.reliability import fault_rates, flaky_cells
-from ackproof.harness.report.trends.table import render
-from ackproof.harness.report.trends.trend import not_compared, occasion, trends, worse_than_before
+from ackproof.harness.report.trends.trend import (
+    not_compared,
+    occasion,
+    render,
+    trends,
+    worse_than_before,
+)
 from tests.support.builders.results import (
     cell_result,
     guarantee,

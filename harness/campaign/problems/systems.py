@@ -1,5 +1,6 @@
 """Problems of the system under test: its name, its metadata quorum, its security, its
-release, and the faults that change its release."""
+release, and the faults that change its release.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

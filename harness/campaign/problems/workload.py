@@ -1,5 +1,5 @@
-"""Problems of a campaign's clients: how producers send, how consumers read, and nodes without
-clients, and transactions.
+"""Problems of a campaign's clients: how producers send, how consumers read, what
+transactions need, and nodes without clients.
 """
 
 from collections import Counter

@@ -1,24 +1,101 @@
-"""The image of a node: built when its sources, or its base, are new.
+"""Images: the base, the image of a node on it, and the image of the harness itself.
 
-Its tag is a hash of all of them, so an image that exists already is the right one. As a program
-(``python -m ackproof.infra.backends.docker.image [BASE]``) the module builds the image and prints
-its name.
+The base is Debian's, from the registry. If no registry is reachable, it is made here: debootstrap
+makes a minimal Debian (as root; some 100 MB are fetched from Debian's mirror), which is imported
+into the engine.
+
+The image of a node is built when its sources, or its base, are new. Its tag is a hash of all of
+them, so an image that exists already is the right one.
+
+``python -P -m ackproof.infra.backends.docker.image base | node [BASE] | harness [BASE]`` makes one
+and prints its name.
 """
 
 import hashlib
 import io
 import os
 import ssl
+import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import click
 import docker
+from docker.errors import DockerException, ImageNotFound
 
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.backends.docker.base import OUR_BASE, PUBLIC_BASE, present, pull
 from ackproof.infra.backends.docker.engine import IMAGE, connected, print_line
+
+# --- the base -------------------------------------------------------------------------------------
+
+_RELEASE = "bookworm"
+PUBLIC_BASE = f"debian:{_RELEASE}-slim"
+OUR_BASE = f"ackproof-base:{_RELEASE}"
+_MIRROR = "http://deb.debian.org/debian"
+_NEED = str(Path(__file__).parents[2] / "need.sh")
+
+
+def present(client: docker.DockerClient, name: str) -> bool:
+    """Return whether the engine has the image."""
+    try:
+        client.images.get(name)
+    except ImageNotFound:
+        return False
+    return True
+
+
+def pull(client: docker.DockerClient, name: str, progress: Callable[[str], None]) -> None:
+    """Fetch an image from its registry. Raises InfraError."""
+    progress(f"pulling {name}")
+    repository, _, tag = name.partition(":")
+    try:
+        for event in client.api.pull(repository, tag=tag or "latest", stream=True, decode=True):
+            if "error" in event:
+                raise InfraError(event["error"])
+            progress(" ".join(event[key] for key in ("id", "status", "progress") if key in event))
+    except (DockerException, InfraError) as error:
+        raise InfraError(f"cannot pull {name}: {error}") from error
+
+
+def make_base(client: docker.DockerClient) -> None:
+    """Make OUR_BASE. Raises InfraError if debootstrap is not available, or fails."""
+    with tempfile.TemporaryDirectory(prefix="ackproof-base-") as directory:
+        root, archive = Path(directory, "root"), Path(directory, "base.tar")
+        _run(_NEED, "debootstrap", "which", "debootstrap")
+        _run("debootstrap", "--variant=minbase", _RELEASE, str(root), _MIRROR)
+        _run("tar", "--create", f"--file={archive}", f"--directory={root}", ".")
+        repository, _, tag = OUR_BASE.partition(":")
+        client.api.import_image_from_file(
+            str(archive), repository=repository, tag=tag, changes=[f"LABEL {IMAGE}={OUR_BASE}"]
+        )
+
+
+def _run(*command: str) -> None:
+    try:
+        subprocess.run(command, check=True, env={**os.environ, "LC_ALL": "C"})
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise InfraError(f"cannot make {OUR_BASE}: {error}") from error
+
+
+def ensure_base(client: docker.DockerClient, progress: Callable[[str], None]) -> str:
+    """Return the name of the base, and make it if there is none. Raises InfraError if none can be
+    had."""
+    for name in (OUR_BASE, PUBLIC_BASE):
+        if present(client, name):
+            return name
+    try:
+        pull(client, PUBLIC_BASE, progress)
+    except InfraError as error:
+        progress(f"{error}; making {OUR_BASE} with debootstrap")
+        make_base(client)
+        return OUR_BASE
+    return PUBLIC_BASE
+
+
+# --- the image of a node --------------------------------------------------------------------------
 
 BASE = "ACKPROOF_DOCKER_BASE"
 """The environment variable that names the base image."""
@@ -148,12 +225,63 @@ def _tar(files: Files) -> bytes:
     return buffer.getvalue()
 
 
-def main() -> None:
-    """Build the image, and report it on standard output."""
-    base = sys.argv[1] if len(sys.argv) > 1 and sys.argv[1] else None
+# --- the image of the harness ---------------------------------------------------------------------
+
+HARNESS_IMAGE = "ackproof:latest"
+_HARNESS_FILES = (
+    *("Dockerfile", "LICENSE", "README.md", "constraints.txt", "pyproject.toml"),
+    *("ackproof/__init__.py", "ackproof/py.typed"),
+)
+
+
+def ensure_harness_image(
+    client: docker.DockerClient, progress: Callable[[str], None], base: str | None = None
+) -> str:
+    """Build the image of the harness, and return its name. The engine keeps the layers that
+    have not changed.
+
+    It is what ``docker build -t ackproof .`` makes in the root of a checkout. In addition, it uses
+    the base that ``make docker-base`` made, and the certificates that this machine trusts.
+
+    Args:
+        progress: Gets the output line by line while the image is built.
+        base: A Debian image; by default as for the image of a node.
+
+    Raises InfraError with the engine's last messages if it cannot be built.
+    """
+    ensure_base(client, progress)
+    files = list(_harness_sources(PROJECT))
+    build(client, base or default_base(client), HARNESS_IMAGE, "Dockerfile", files, progress)
+    return HARNESS_IMAGE
+
+
+def _harness_sources(project: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and content of each file that the Dockerfile copies."""
+    for name in _HARNESS_FILES:
+        yield name, (project / name).read_bytes()
+    rooms = sorted(link.name for link in (project / "ackproof").iterdir() if link.is_symlink())
+    for room in rooms:
+        for path in sorted((project / room).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield str(path.relative_to(project)), path.read_bytes()
+
+
+# --- the program ----------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("image", type=click.Choice(["base", "node", "harness"]))
+@click.argument("base", required=False, default=None)
+def main(image: str, base: str | None) -> None:
+    """Make IMAGE, on the Debian image BASE if one is named, and print its name."""
     try:
         with connected(timeout_s=1800) as client:
-            name = ensure_image(client, print_line, base)
+            if image == "base":
+                name = ensure_base(client, print_line)
+            elif image == "node":
+                name = ensure_image(client, print_line, base)
+            else:
+                name = ensure_harness_image(client, print_line, base)
     except InfraError as error:
         sys.exit(f"ackproof: {error}")
     print_line(name)

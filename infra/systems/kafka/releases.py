@@ -6,8 +6,8 @@ topics, and how it encodes the records of its metadata log. Two small Java progr
 module link against the release's own jars and print it. So a release that came out after this
 project is known as well as any other.
 
-For the releases in :data:`VERSIONS` the description is shipped, as ``<version>.json``. For any other
-the programs run when it is first used, and the answer is kept beside the cached jars.
+For the releases in :data:`VERSIONS` the description is shipped, as ``<version>.json``. For any
+other the programs run when it is first used, and the answer is kept beside the cached jars.
 """
 
 import hashlib

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from ackproof.checkers.verdict import CampaignResult, Verdict
 from ackproof.harness.report import verdict
-from ackproof.harness.report.contradictions import in_document
 from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.report.verdict import in_document
 from ackproof.history import names, storage
 from ackproof.history.manifest import FILE
 from tests.support.builders.checked_runs import replicas_of
