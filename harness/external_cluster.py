@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ackproof.config.documents import Problem
 from ackproof.config.sensitive import shown
+from ackproof.harness.campaign.backends import run_name
 from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.clusters import ClusterSpec
 from ackproof.harness.campaign.model.external import described
@@ -15,7 +16,8 @@ from ackproof.harness.campaign.plan.context import CampaignTimings
 from ackproof.harness.campaign.plan.runs import RunPlan
 from ackproof.harness.campaign.problems.external import IN_FORCE
 from ackproof.harness.exit_status import ConfirmationNeeded
-from ackproof.infra.api.interface import InfraError, ViewUnavailable
+from ackproof.infra.api.interface import Backend, InfraError, ViewUnavailable
+from ackproof.infra.backends.ssh.inventory import DIRECTORY
 from ackproof.infra.machine.secrets import Handed, read_all
 from ackproof.infra.systems.external.description import DescribedCluster, server_name
 from ackproof.infra.systems.external.journal import FILE
@@ -50,7 +52,7 @@ def outside(cluster: ClusterSpec) -> DescribedCluster:
     return described(cluster.external, cluster.brokers)
 
 
-def made(plan: RunPlan, directory: Path) -> ExternalClusterParts:
+def made(plan: RunPlan, directory: Path, backend: Backend) -> ExternalClusterParts:
     """Return the parts of a run whose results are in ``directory``. Raises InfraError if a secret
     is missing."""
     described = outside(plan.cluster)
@@ -65,6 +67,8 @@ def made(plan: RunPlan, directory: Path) -> ExternalClusterParts:
         journal=directory / FILE,
         session_timeout_ms=timings.zookeeper_session_timeout_ms,
         replica_lag_ms=timings.replica_lag_time_max_ms,
+        backend=backend,
+        run=run_name(directory),
     )
     secrets = frozenset(read_all(described.secrets).values())
     return ExternalClusterParts(system=system, connection=described.handed(), secrets=secrets)
@@ -84,6 +88,12 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
     for broker, handle in sorted(described.handles.items()):
         for action in sorted(handle.actions):
             yield f"{server_name(broker)}, to {action}: {handle.words(action)}"
+    for name, host in sorted(described.hosts.items()):
+        login = host.login
+        yield (
+            f"{name}, beside its process on {login.user}@{login}: the agent in {DIRECTORY}, as "
+            "root, removed at the end"
+        )
     if not described.handles:
         yield "controls no broker"
 

@@ -4,6 +4,7 @@ The parts of a backend are imported only when one is opened. The libraries of Do
 netlink take a third of a second to import, and a command needs at most one of them.
 """
 
+import hashlib
 import shutil
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from ackproof.harness.campaign.model.clusters import ClusterSpec
+from ackproof.harness.campaign.model.external import described
 from ackproof.harness.interruption import SIGNALS
 from ackproof.history.cell import LIBRDKAFKA, as_text
 from ackproof.infra import run_control, systems
@@ -187,8 +189,19 @@ def _kubernetes(site: BackendContext, scratch: Path, results: Path) -> Backend: 
     return KubernetesBackend(site.tell, site.nodes, disks=disks, artifacts=site.artifacts)
 
 
-def _here(site: BackendContext, scratch: Path, results: Path) -> Backend:  # noqa: ARG001
-    return LocalhostBackend(scratch)
+def run_name(results: Path) -> str:
+    """Return the name by which the run with these results claims hosts, the same in any process."""
+    return hashlib.sha256(str(results.absolute()).encode()).hexdigest()[:16]
+
+
+def _here(site: BackendContext, scratch: Path, results: Path) -> Backend:
+    external = site.cluster.external
+    hosts = {} if external is None else described(external, site.cluster.brokers).hosts
+    if not hosts:
+        return LocalhostBackend(scratch)
+    from ackproof.infra.backends.ssh.attachment import Attachments
+
+    return LocalhostBackend(scratch, Attachments(hosts, run_name(results)))
 
 
 def _on_this_machine(site: BackendContext) -> frozenset[Capability]:

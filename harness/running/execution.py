@@ -281,7 +281,7 @@ def _prepare(
     display: RunProgress,
     clock: TimeSource,
 ) -> Run:
-    outside = made(plan, directory) if plan.cluster.external is not None else None
+    outside = made(plan, directory, backend) if plan.cluster.external is not None else None
     system: System = make(plan.cluster, backend) if outside is None else outside.system
     return Run(
         campaign=campaign,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ackproof.infra.agent import (
+    attached,
     cgroups,
     clocks,
     damage,
@@ -32,6 +33,7 @@ VERBS: Verbs = {
     "empty": files.empty,
     "sums": files.sums,
     "allow_execution": files.allow_execution,
+    "listener": attached.listener,
     "can_limit": cgroups.obstacle,
     "limit": processes.limit,
     "lift": cgroups.lift,

@@ -1,18 +1,24 @@
 """The backend of this machine as it is, without namespaces, for the clients of an existing cluster.
 
-They use this machine's network. Nothing is cut, and nothing is deployed.
+They use this machine's network. Nothing is cut here, and nothing is deployed. The brokers of the
+cluster may have nodes, too: their own hosts, with an agent beside each broker.
 """
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ackproof.infra.agent.parents import dying_with
 from ackproof.infra.api.interface import Capability, Node
+from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.node import this_machine
 from ackproof.infra.node.node import AgentNode
 from ackproof.infra.node.nodes import AgentLinks, Nodes
 from ackproof.infra.node.this_machine import Directories, node_of
+
+if TYPE_CHECKING:
+    from ackproof.infra.backends.ssh.attachment import Attachments
 
 CAPABILITIES = frozenset({Capability.SIGNALS})
 """The capabilities for the clients' processes."""
@@ -24,17 +30,19 @@ class LocalhostBackend:
     """An ``infra.api.interface.Backend`` whose nodes are a directory and an agent each.
 
     Nodes must be made by a thread that lives as long as they do: the kernel tells an agent that its
-    parent has died when that thread ends.
+    parent has died when that thread ends. Nodes of brokers may be made by any thread.
 
     Args:
         directory: A directory of the caller, which also removes it. Each node's files lie below
             ``<directory>/<node name>``.
+        attachments: The hosts of brokers beside which agents may be put; None without any.
     """
 
     name = "here"
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, attachments: "Attachments | None" = None) -> None:
         self._directories = Directories(directory)
+        self._attachments = attachments
         self._nodes = Nodes(self._make)
         self.capabilities = CAPABILITIES
         self.links = AgentLinks(self._nodes)
@@ -45,6 +53,8 @@ class LocalhostBackend:
         return self._nodes.get(name)
 
     def remove(self, name: str) -> None:
+        if self._attachments is not None:
+            self._attachments.release(name)
         self._nodes.remove(name)
         self._directories.remove(name)
 
@@ -56,10 +66,15 @@ class LocalhostBackend:
 
     def close(self) -> None:
         if self._nodes.close():
-            for node in self._nodes.made():
-                node.close()
+            made = self._nodes.made()
+            if self._attachments is not None:
+                for node in made:
+                    self._attachments.release(node.name)
+            on_all(AgentNode.close, made)
 
     def _make(self, name: str) -> AgentNode:
+        if self._attachments is not None and name in self._attachments.hosts:
+            return self._attachments.attach(name)
         directory = self._directories.make(name)
         # There is no PID namespace whose end would end the agent.
         agent = this_machine.start_agent(name, directory, before=dying_with(os.getpid()))

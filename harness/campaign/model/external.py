@@ -116,6 +116,9 @@ class ExternalSpec(Section):
     """Places of secret properties such as `sasl.password`."""
     broker_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Each `broker.id`, if they are not 1 to `brokers` and not named under `servers`."""
+    agent: bool = False
+    """Whether Ackproof's agent is put beside each broker while a run lasts: by `ssh`, as root or
+    with `sudo -n`. It needs Python 3.11 there."""
     servers: Mapping[
         Annotated[
             str,
@@ -152,6 +155,7 @@ def described(spec: ExternalSpec, brokers: int) -> DescribedCluster:
         secrets={name: _secret(one) for name, one in spec.secrets.items()},
         brokers=ids(spec, brokers),
         handles={int(n.rpartition("-")[2]): handle(one) for n, one in spec.servers.items()},
+        agent=spec.agent,
     )
 
 

@@ -3,6 +3,7 @@ settings that such a cluster does not offer.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -76,6 +77,7 @@ def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
         yield from _brokers(cluster.external, cluster)
         yield from _connection(cluster.external)
         yield from _hands(cluster.external)
+        yield from _agents(cluster.external)
 
 
 def external_problems(draft: Draft) -> Iterator[Problem]:
@@ -216,3 +218,20 @@ def _hands(spec: ExternalSpec) -> Iterator[Problem]:
         except ValidationError as invalid:
             for problem in problems_of(invalid, Login.model_json_schema(by_alias=True)):
                 yield replace(problem, field=f"{_WHERE}.servers.{name}.ssh.{problem.field}")
+
+
+def _agents(spec: ExternalSpec) -> Iterator[Problem]:
+    """Yield what keeps the agent from being put beside each broker."""
+    if not spec.agent:
+        return
+    field = f"{_WHERE}.agent"
+    if not spec.servers:
+        reason = f"the agent is put beside the brokers of {_WHERE}.servers: name them"
+        yield Problem(field=field, reason=reason)
+    if lacking := sorted(name for name, one in spec.servers.items() if one.ssh is None):
+        reason = f"the agent comes to a host by ssh: {', '.join(lacking)} has none"
+        yield Problem(field=field, reason=reason)
+    hosts = Counter((one.ssh.address, one.ssh.port) for one in spec.servers.values() if one.ssh)
+    for address, _ in sorted(host for host, brokers in hosts.items() if brokers > 1):
+        reason = f"{address} has several brokers: with the agent each needs a host of its own"
+        yield Problem(field=field, reason=reason)

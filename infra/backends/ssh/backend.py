@@ -4,36 +4,23 @@ The harness's own SSH connections are never cut. Its other traffic is cut if the
 host of its own cluster.
 """
 
-import getpass
 import secrets
-import socket
 import threading
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Capability, InfraError, Node
-from ackproof.infra.backends.ssh.connection import SshChannels
-from ackproof.infra.backends.ssh.hosts import ReadyHost, held, make_ready
+from ackproof.infra.backends.ssh.hosts import LEASE_S, ReadyHost, claim, held, make_ready
 from ackproof.infra.backends.ssh.inventory import Host, Inventory, place
 from ackproof.infra.backends.ssh.login import TrustedHosts
 from ackproof.infra.backends.ssh.preparation import Report
 from ackproof.infra.machine.parallel import on_all
-from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.capability_probes import TRIALS
 from ackproof.infra.node.copying import CopiedShares, Keeper
 from ackproof.infra.node.node import AgentNode, NodeParts
 from ackproof.infra.node.nodes import AgentLinks, Nodes, Obstacles, capabilities, limits
 
-LEASE_S = 600.0
-"""The time in seconds that a host keeps a run without a request of the harness."""
-
-
-# --- backend ----------------------------------------------------------------------------------
-
-
-_CHANNELS = 4
-_ACQUIRE_TIMEOUT_S = 60.0
 _RELEASE_TIMEOUT_S = 60.0
 
 
@@ -161,16 +148,7 @@ class SshBackend:
         )
         prepared = host.prepared
         try:
-            prepared.agent.ask(
-                "acquire",
-                timeout=_ACQUIRE_TIMEOUT_S,
-                base=str(prepared.base),
-                run=self._run,
-                holder=f"{getpass.getuser()}@{socket.gethostname()}",
-                lease_s=LEASE_S,
-                env={"PYTHONPATH": str(prepared.sources)},
-            )
-            node = _node(name, host)
+            node = _node(name, host, self._run)
         except BaseException:
             host.connection.close()
             raise
@@ -186,22 +164,20 @@ class SshBackend:
         node.sync()
 
 
-def _node(name: str, host: ReadyHost) -> AgentNode:
-    """Return the node on a host that the run holds."""
+def _node(name: str, host: ReadyHost, run: str) -> AgentNode:
+    """Claim a host for the run, and return the node there."""
     prepared = host.prepared
-    run = prepared.base / "run"
-    argv = [*prepared.program, "connect", str(run / "agent.sock")]
-    way = SshChannels(host.connection, argv, at_once=_CHANNELS)
-    agent = AgentClient(str(host.connection.host), way)
-    agent.ask("mkdir", path=str(run / name / "logs"))
+    agent = claim(host.connection, prepared, run, {"PYTHONPATH": str(prepared.sources)})
+    directory = prepared.base / "run" / name
+    agent.ask("mkdir", path=str(directory / "logs"))
     return AgentNode(
         NodeParts(
             name=name,
             addresses=host.addresses,
-            directory=run / name,
+            directory=directory,
             agent=agent,
             software=lambda: prepared.software,
-            shares=CopiedShares(agent, run / name / "shared"),
+            shares=CopiedShares(agent, directory / "shared"),
             artifacts=prepared.artifacts,
             remove=lambda: _release(host),
         )

@@ -1,5 +1,6 @@
-"""The preparation of hosts for nodes, and the facts that it finds."""
+"""Hosts: their preparation for nodes, the facts that it finds, and the claims of runs to them."""
 
+import getpass
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +8,18 @@ from functools import partial
 
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import Capability, InfraError
-from ackproof.infra.backends.ssh.connection import Connection
+from ackproof.infra.backends.ssh.connection import Connection, SshChannels
 from ackproof.infra.backends.ssh.inventory import Host, Inventory, place
 from ackproof.infra.backends.ssh.login import TrustedHosts
-from ackproof.infra.backends.ssh.preparation import PreparedHost, Report, bring_agent, prepare
+from ackproof.infra.backends.ssh.preparation import (
+    DeliveredAgent,
+    PreparedHost,
+    Report,
+    bring_agent,
+    prepare,
+)
 from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.node.agent_client import AgentClient
 from ackproof.infra.node.nodes import capabilities, lacking, limits
 
 _NOTHING: Mapping[Capability, str] = {}
@@ -130,6 +138,38 @@ def _own_address(host: Host, addresses: Sequence[str]) -> str:
             f"{', '.join(addresses)}): give the address that the other hosts use"
         )
     return address
+
+
+# --- the claim of a run ----------------------------------------------------------------------
+
+
+LEASE_S = 600.0
+"""The time in seconds that a host keeps a run without a request of the harness."""
+
+_CHANNELS = 4
+_ACQUIRE_TIMEOUT_S = 60.0
+
+
+def claim(
+    connection: Connection, brought: DeliveredAgent, run: str, env: Mapping[str, str]
+) -> AgentClient:
+    """Claim a host for a run, and return the client of the run's agent there.
+
+    ``env`` has variables for the run's processes. Raises InfraError while another living run has
+    the host.
+    """
+    brought.agent.ask(
+        "acquire",
+        timeout=_ACQUIRE_TIMEOUT_S,
+        base=str(brought.base),
+        run=run,
+        holder=f"{getpass.getuser()}@{socket.gethostname()}",
+        lease_s=LEASE_S,
+        env=dict(env),
+    )
+    argv = [*brought.program, "connect", str(brought.base / "run" / "agent.sock")]
+    way = SshChannels(connection, argv, at_once=_CHANNELS)
+    return AgentClient(str(connection.host), way)
 
 
 # --- removing what hosts hold -----------------------------------------------------------------

@@ -20,6 +20,7 @@ only: the harness reaches the brokers and ZooKeeper without it (a route, a VPN).
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -109,6 +110,18 @@ class Host(Login):
         if len(set(value)) < len(value):
             raise ValueError(f"each role once, not {', '.join(value)}")
         return value
+
+
+DIRECTORY = "/var/lib/ackproof"
+"""The directory of an agent beside a broker that runs already, and of all that it writes there."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHost:
+    """A host on which a broker runs already, and the file that must hold the host's key."""
+
+    login: Login
+    known_hosts: Path
 
 
 class _Defaults(_Section):

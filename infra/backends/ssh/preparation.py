@@ -90,29 +90,6 @@ os.replace(aside, path)
 """A program that writes the agent itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedHost:
-    """A host that can carry a node.
-
-    Attributes:
-        base: The directory of everything that belongs to the harness.
-        program, agent: The attributes of :class:`DeliveredAgent`.
-        sources: The directory for PYTHONPATH.
-        artifacts: The places of the artifacts that were copied there.
-        obstacles: The reasons why its links lack a capability.
-        unlimited: The reason why processes cannot be limited, by resource; None if they can.
-    """
-
-    base: PurePosixPath
-    program: Sequence[str]
-    agent: AgentClient
-    software: Software
-    sources: PurePosixPath
-    artifacts: Mapping[Artifact, PurePosixPath]
-    obstacles: Obstacles
-    unlimited: Mapping[LimitedResource, str | None]
-
-
 @dataclass(frozen=True, slots=True)
 class DeliveredAgent:
     """The agent on a host.
@@ -126,15 +103,39 @@ class DeliveredAgent:
     agent: AgentClient
 
 
-def bring_agent(connection: Connection, directory: str) -> DeliveredAgent:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedHost(DeliveredAgent):
+    """A host that can carry a node.
+
+    Attributes:
+        sources: The directory for PYTHONPATH.
+        artifacts: The places of the artifacts that were copied there.
+        obstacles: The reasons why its links lack a capability.
+        unlimited: The reason why processes cannot be limited, by resource; None if they can.
+    """
+
+    software: Software
+    sources: PurePosixPath
+    artifacts: Mapping[Artifact, PurePosixPath]
+    obstacles: Obstacles
+    unlimited: Mapping[LimitedResource, str | None]
+
+
+def bring_agent(
+    connection: Connection, directory: str, before: Sequence[str] = (), *, installs: bool = True
+) -> DeliveredAgent:
     """Copy the agent to the host. Raises InfraError without a suitable Python.
 
-    ``directory`` is that of the inventory.
+    Args:
+        directory: The directory of the harness there; for nodes, that of the inventory.
+        before: A command that runs the agent's command, such as sudo.
+        installs: Whether a missing Python is installed.
     """
     package = bundle.agent()
-    look = [*_PYTHON, "-c", _LOOK, directory, package.name]
+    python = (*before, *_PYTHON)
+    look = [*python, "-c", _LOOK, directory, package.name]
     looked = connection.run(look)
-    if looked.status == _NO_PROGRAM:
+    if looked.status == _NO_PROGRAM and installs:
         _apt(connection, ["python3"])
         looked = connection.run(look)
     if looked.status != 0:
@@ -144,10 +145,10 @@ def bring_agent(connection: Connection, directory: str) -> DeliveredAgent:
     base = PurePosixPath(seen["base"])
     path = base / package.name
     if not seen["agent"]:
-        put = connection.run([*_PYTHON, "-c", _PUT, str(path)], package.content)
+        put = connection.run([*python, "-c", _PUT, str(path)], package.content)
         if put.status != 0:
             raise InfraError(f"{connection.host}: {put.output.strip()}")
-    program = [*_PYTHON, str(path)]
+    program = [*python, str(path)]
     way = SshChannels(connection, [*program, "serve"], at_once=1)
     return DeliveredAgent(base, program, AgentClient(str(connection.host), way))
 

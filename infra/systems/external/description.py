@@ -4,12 +4,13 @@ brokers."""
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import NoReturn
 
 from pydantic import BaseModel, ConfigDict
 
 from ackproof.infra.api.interface import InfraError
-from ackproof.infra.backends.ssh.inventory import Login
+from ackproof.infra.backends.ssh.inventory import BrokerHost, Login
 from ackproof.infra.machine.secrets import Handed, Secret, handed, read_all
 from ackproof.infra.systems.product import (
     EXTERNAL,
@@ -98,6 +99,7 @@ class DescribedCluster(_DescriptionPart):
         secrets: The place of each secret, by property.
         brokers: The ``broker.id`` of each.
         handles: The handles by ``broker.id``, of all brokers or of none.
+        agent: Whether the agent is put beside each broker. Each handle has ``ssh`` then.
     """
 
     bootstrap_servers: str
@@ -105,6 +107,18 @@ class DescribedCluster(_DescriptionPart):
     secrets: Mapping[str, Secret] = {}
     brokers: tuple[int, ...]
     handles: Mapping[int, BrokerControl] = {}
+    agent: bool = False
+
+    @property
+    def hosts(self) -> Mapping[str, BrokerHost]:
+        """Return the host of each broker beside which the agent is put, by the broker's name."""
+        if not self.agent:
+            return {}
+        return {
+            server_name(broker): BrokerHost(one.ssh, Path(one.known_hosts).expanduser())
+            for broker, one in self.handles.items()
+            if one.ssh is not None
+        }
 
     def connection(self) -> Mapping[str, str]:
         """Return librdkafka's properties for a connection, with the secrets. Raises InfraError."""

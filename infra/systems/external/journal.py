@@ -26,16 +26,19 @@ class Left:
         down: The action that brings each broker back, START or RESUME, by ``broker.id``.
         topics: The topics that were made, or were about to be.
         groups: The groups whose offsets may be kept.
+        attached: The name of the run for the hosts beside whose brokers its agents may be; None if
+            there are none.
     """
 
     described: DescribedCluster
     down: dict[int, Action] = field(default_factory=dict)
     topics: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
+    attached: str | None = None
 
     @property
     def anything(self) -> bool:
-        return bool(self.down or self.topics or self.groups)
+        return bool(self.down or self.topics or self.groups or self.attached)
 
 
 class Journal:
@@ -72,6 +75,14 @@ class Journal:
         """Note that a topic or a group was deleted."""
         self._write({"gone": thing})
 
+    def attached(self, run: str) -> None:
+        """Note that agents are about to be put beside the brokers, for the run of that name."""
+        self._write({"attached": run})
+
+    def detached(self) -> None:
+        """Note that all of these agents were removed."""
+        self._write({"attached": None})
+
     def left(self) -> Left:
         """Return the changes that must be undone. Raises InfraError for a file that cannot be
         read."""
@@ -107,6 +118,8 @@ def _take(left: Left, line: str) -> None:
         left.topics.append(entry["topic"])
     elif "group" in entry:
         left.groups.append(entry["group"])
+    elif "attached" in entry:
+        left.attached = entry["attached"]
     elif "gone" in entry:
         left.topics[:] = [topic for topic in left.topics if topic != entry["gone"]]
         left.groups[:] = [group for group in left.groups if group != entry["gone"]]

@@ -226,13 +226,18 @@ def survey(described: DescribedCluster) -> SurveyedCluster:
 
 
 def _in_force(connection: Mapping[str, str], broker: int) -> Mapping[str, str]:
-    """Return the settings of a broker; empty if it may not be asked."""
+    """Return the settings of a broker from which waits are derived, and the cleanup policy."""
+    found = settings_of(connection, broker)
+    session = _BY_ROLES[_ROLES in found]
+    return {name: found[name] for name in (_LAG, session, CLEANUP) if name in found}
+
+
+def settings_of(connection: Mapping[str, str], broker: int) -> Mapping[str, str]:
+    """Return the settings of a broker that are not empty; none if it may not be asked."""
     resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
     try:
         with admin_client(connection) as client:
             asked = client.describe_configs([resource], request_timeout=_SURVEY_ANSWER_S)
-            found = {name: one.value for name, one in asked[resource].result().items()}
+            return {name: one.value for name, one in asked[resource].result().items() if one.value}
     except KafkaException:
         return {}
-    session = _BY_ROLES[bool(found.get(_ROLES))]
-    return {name: found[name] for name in (_LAG, session, CLEANUP) if found.get(name)}

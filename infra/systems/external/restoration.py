@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ackproof.infra.api.interface import InfraError, ViewUnavailable
+from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import server_name
 from ackproof.infra.systems.external.journal import FILE, Journal, Left
@@ -44,7 +45,8 @@ def restore(results: Path, tell: Tell) -> None:
 
 
 def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None:
-    """Start the brokers that the run stopped, then delete its topics and groups.
+    """Remove the agents of a run, start the brokers that it stopped, then delete its topics and
+    groups.
 
     Args:
         journal: The journal of the run. What was undone is noted there.
@@ -55,11 +57,34 @@ def undo(journal: Journal, tell: Tell, within_s: float = _GONE_WITHIN_S) -> None
         InfraError: Names all changes that could not be undone.
     """
     left = journal.left()
-    failures = list(_bring_back(journal, left, tell))
+    failures = [*_detach(journal, left, tell), *_bring_back(journal, left, tell)]
     if left.topics or left.groups:
         failures += _remove(journal, left, tell, within_s)
     if failures:
         raise InfraError("; ".join(failures))
+
+
+def _detach(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:
+    """Yield why agents of a dead run are not all removed. They undo their faults when they end."""
+    run = left.attached
+    if run is None:
+        return
+    from ackproof.infra.backends.ssh.attachment import detach  # slow to import
+
+    hosts = left.described.hosts
+
+    def removed(name: str) -> str | None:
+        try:
+            if detach(hosts[name], run):
+                tell(f"{name}: removed the agent")
+        except InfraError as error:
+            return f"{name}: {error}"
+        return None
+
+    failures = [failure for failure in on_all(removed, sorted(hosts)) if failure is not None]
+    if not failures:
+        journal.detached()
+    yield from failures
 
 
 def _bring_back(journal: Journal, left: Left, tell: Tell) -> Iterator[str]:

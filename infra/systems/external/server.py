@@ -8,12 +8,15 @@ from typing import Any
 from ackproof.infra.agent.measuring import accepts
 from ackproof.infra.api.interface import InfraError, ProcessState
 from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.node import AgentNode
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import Action, BrokerControl, server_name
 from ackproof.infra.systems.external.journal import Journal
-from ackproof.infra.systems.external.probes import answers
+from ackproof.infra.systems.external.probes import answers, settings_of
 
 _LOOK_EVERY_S = 0.2
+_IDENTITY = "meta.properties"
+"""The file of a log directory in which Kafka keeps the ids of its broker and its cluster."""
 _FOREVER_S = float("inf")
 _BY_SIGNAL: Mapping[int, Action] = {
     signal.SIGTERM: Action.STOP,
@@ -113,6 +116,9 @@ class ExternalServer:
         handle: The way to control it; None if it must not be touched.
         connection: librdkafka's properties for a connection.
         journal: Returns the journal that is written before each action.
+
+    Attributes:
+        log_directories: Its log directories on its node; empty without an agent.
     """
 
     disks = ()
@@ -129,7 +135,8 @@ class ExternalServer:
         self.id = broker
         self.name = server_name(broker)
         self.node: Any = ExternalNode(self.name)
-        self.port = 0
+        self.log_directories: Sequence[PurePosixPath] = ()
+        self.host, self.port = "", 0
         self._handle = handle
         self._connection = connection
         self._journal = journal
@@ -144,14 +151,47 @@ class ExternalServer:
         return (self.port,)
 
     def at(self, host: str, port: int) -> None:
-        """Set the address at which it is reached."""
-        self.node.address, self.port = host, port
+        """Set the address at which clients reach it."""
+        self.host, self.port = host, port
+        self.node.address = host
+
+    def attach(self, node: AgentNode, cluster_id: str) -> None:
+        """Use the node that the agent beside it serves.
+
+        Raises InfraError unless the host is proven to be this broker's: a process listens there on
+        the broker's port, and each log directory that the broker names belongs to a broker of this
+        id and cluster.
+        """
+        node.agent.ask("listener", port=self.port)
+        settings = settings_of(self._connection, self.id)
+        named = settings.get("log.dirs") or settings.get("log.dir")
+        if named is None:
+            raise InfraError(
+                f"{self.name} does not name its log.dirs: the user needs DescribeConfigs on the "
+                "cluster"
+            )
+        directories = [PurePosixPath(directory.strip()) for directory in named.split(",")]
+        for directory in directories:
+            self._require_own(node, directory / _IDENTITY, cluster_id)
+        node.address = self.host
+        self.node, self.log_directories = node, directories
+
+    def _require_own(self, node: AgentNode, path: PurePosixPath, cluster_id: str) -> None:
+        try:
+            lines = node.read(path).decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            lines = []
+        said = dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
+        broker = said.get("node.id", said.get("broker.id"))
+        if (broker, said.get("cluster.id")) != (str(self.id), cluster_id):
+            found = f"{path} there says {', '.join(lines[1:])}" if lines else f"it has no {path}"
+            raise InfraError(f"{node.agent.who} is not the host of {self.name}: {found}")
 
     def accepts(self) -> bool:
-        return accepts(self.node.address, self.port)
+        return accepts(self.host, self.port)
 
     def answers(self) -> bool:
-        return answers(self._connection, (self.node.address, self.port))
+        return answers(self._connection, (self.host, self.port))
 
     def start(self) -> ExternalProcess:
         self.do(Action.START)

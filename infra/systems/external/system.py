@@ -10,6 +10,7 @@ from confluent_kafka.admin import ConfigResource, ConfigSource
 
 from ackproof.infra.api.capabilities import Admin
 from ackproof.infra.api.interface import (
+    Backend,
     BrokerAdditions,
     ClusterView,
     DeploymentError,
@@ -19,11 +20,17 @@ from ackproof.infra.api.interface import (
     ZooKeeperCounters,
 )
 from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
+from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
+from ackproof.infra.node.node import AgentNode
 from ackproof.infra.systems.admin import KafkaAdmin
 from ackproof.infra.systems.external.description import DescribedCluster
 from ackproof.infra.systems.external.journal import Journal
-from ackproof.infra.systems.external.probes import ProbingObserver, admin_client
+from ackproof.infra.systems.external.probes import (
+    ClusterDescription,
+    ProbingObserver,
+    admin_client,
+)
 from ackproof.infra.systems.external.restoration import undo
 from ackproof.infra.systems.external.server import ExternalServer
 from ackproof.infra.systems.observer import PollingObserver
@@ -133,6 +140,8 @@ class ExternalSystem:
             observed, too.
         journal: The file in which changes are noted.
         session_timeout_ms, replica_lag_ms: The values in force on the cluster, by the campaign.
+        backend: The backend whose nodes are beside the brokers, if the description wants agents.
+        run: The name of the run in the claims of the brokers' hosts.
     """
 
     name = EXTERNAL
@@ -148,7 +157,10 @@ class ExternalSystem:
         journal: Path,
         session_timeout_ms: int,
         replica_lag_ms: int,
+        backend: Backend,
+        run: str,
     ) -> None:
+        self._backend, self._run = backend, run
         self._described = described
         self._topics = topics
         self._groups = groups
@@ -215,13 +227,13 @@ class ExternalSystem:
 
     def deploy(self) -> None:
         """Check that all named brokers answer, and that none of the topics exists yet; begin the
-        journal.
+        journal, and put agents beside the brokers if that is wanted.
 
         Nothing is deployed.
         """
-        addresses = self._await_all()
+        found = self._await_all()
         for server in self._brokers:
-            server.at(*addresses[server.id])
+            server.at(*found.brokers[server.id])
         if there := self._looking.described(self._topics):
             names = ", ".join(sorted(there))
             raise DeploymentError(
@@ -233,6 +245,14 @@ class ExternalSystem:
         for group in self._groups:
             journal.group(group)
         self._journal = self._admin.journal = journal
+        if self._described.agent:
+            journal.attached(self._run)
+            on_all(lambda server: self._attach(server, found.cluster_id), self._brokers)
+
+    def _attach(self, server: ExternalServer, cluster_id: str) -> None:
+        node = self._backend.node(server.name)
+        assert isinstance(node, AgentNode)
+        server.attach(node, cluster_id)
 
     def view(self) -> ClusterView:
         return self._looking.view()
@@ -254,21 +274,29 @@ class ExternalSystem:
     def expired_sessions(self) -> frozenset[int]:
         return frozenset()
 
-    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:  # noqa: ARG002
-        return ()
+    def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
+        return self._brokers[self._described.brokers.index(broker.id)].log_directories
 
     def close(self) -> None:
-        """Bring back what is down, and delete what was made. Raises InfraError."""
-        if self._journal is not None:
-            undo(self._journal, lambda _line: None, _GONE_WITHIN_S)
+        """Remove the agents, bring back what is down, and delete what was made. Raises
+        InfraError."""
+        if self._journal is None:
+            return
+        if self._described.agent:
+            on_all(lambda server: self._backend.remove(server.name), self._brokers)
+            self._journal.detached()
+        undo(self._journal, lambda _line: None, _GONE_WITHIN_S)
 
-    def _await_all(self) -> Mapping[int, tuple[str, int]]:
+    def _await_all(self) -> ClusterDescription:
+        """Return the cluster once all brokers are in it. Raises DeploymentError."""
         addresses: dict[int, tuple[str, int]] = {}
-        silence = ["no broker answers"]
+        silence, cluster_id = ["no broker answers"], [""]
 
         def there() -> bool:
             try:
-                addresses.update(self._looking.cluster().brokers)
+                found = self._looking.cluster()
+                cluster_id[0] = found.cluster_id
+                addresses.update(found.brokers)
             except ViewUnavailable as reason:
                 silence[0] = str(reason)
             return all(server.id in addresses for server in self._brokers)
@@ -281,7 +309,7 @@ class ExternalSystem:
             raise DeploymentError(
                 f"the campaign names the brokers {wanted}, but {self.bootstrap_servers} has {found}"
             ) from error
-        return addresses
+        return ClusterDescription(cluster_id=cluster_id[0], brokers=addresses)
 
     def _all_topics(self) -> Sequence[str]:
         return [*self._topics, *self._admin.made, *self._internal]

@@ -19,6 +19,7 @@ from ackproof.infra.systems.external.description import Action
 
 COMMANDS = {word: ["hand", word] for word in ("stop", "start", "kill", "pause", "resume")}
 SERVERS = {f"broker-{n}": {"commands": COMMANDS} for n in (1, 2, 3)}
+SSH = {"address": "kafka-1", "user": "admin"}
 KILL = {"fault": "kill", "target": "leader(acks-all-minisr-2, any)"}
 CREATE = {"fault": "create-topic", "target": "all"}
 
@@ -108,6 +109,18 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
         (
             {"cells": {"client": "java"}, "client": {"ssl.keystore.location": "k.p12"}},
             "of cluster.external.client, java cannot receive ssl.keystore.location; librdkafka can",
+        ),
+        (
+            {"agent": True},
+            "external.agent: the agent is put beside the brokers of cluster.external",
+        ),
+        ({"agent": True, "servers": SERVERS}, "broker-1, broker-2, broker-3 has none"),
+        (
+            {
+                "agent": True,
+                "servers": {name: {**one, "ssh": SSH} for name, one in SERVERS.items()},
+            },
+            "kafka-1 has several brokers: with the agent each needs a host of its own",
         ),
         ({"cluster": {"backend": "local"}}, "its clients run on the backend here, not on local"),
         (

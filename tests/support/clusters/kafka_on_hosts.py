@@ -1,0 +1,176 @@
+"""Apache Kafka on hosts, as its operator runs it: a unit on each, which ``systemctl`` starts and
+stops. The harness has deployed nothing of it."""
+
+import contextlib
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from ackproof.infra.backends.ssh.connection import ProgramResult
+from ackproof.infra.systems.kafka.jars import fetch, jars_of
+from ackproof.infra.systems.kafka.releases import VERSIONS, released
+from tests.support.processes.deadlines import PATIENCE_S
+from tests.support.processes.process import until
+from tests.support.ssh.hosts import SshHosts, ssh_hosts
+
+IN_FORCE = {"broker.session.timeout.ms": 6_000, "replica.lag.time.max.ms": 6_000}
+_PORT, _CONTROLLER_PORT = 9092, 9093
+_CLUSTER_ID = "aG9zdHMtb2YtdGhlLXRlc3Q"
+_SERVICE = "kafka"
+_HOME = "/srv/kafka"
+_SYSTEMCTL = """\
+#!/bin/sh
+# systemctl, of one unit.
+unit=/run/kafka.pid
+alive() { kill -0 "$(cat $unit 2>/dev/null)" 2>/dev/null; }
+case "$*" in
+  "start kafka")
+    alive && exit 0
+    setsid COMMAND > /srv/kafka/server.log 2>&1 < /dev/null &
+    echo $! > $unit ;;
+  "stop kafka")
+    alive || exit 0
+    kill -TERM "$(cat $unit)"
+    while alive; do sleep 0.1; done ;;
+  "kill --signal=SIG"*" kafka") kill -"${2#--signal=SIG}" "$(cat $unit)" ;;
+  *) echo "Unit $2 could not be found."; exit 5 ;;
+esac
+"""
+_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_COMMON: Mapping[str, object] = {
+    **IN_FORCE,
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "broker.heartbeat.interval.ms": 1300,
+    "log.index.size.max.bytes": 1 << 20,
+    "log.cleaner.dedupe.buffer.size": 8 << 20,
+    "log.dirs": f"{_HOME}/logs",
+}
+
+
+class KafkaOnHosts:
+    """Three servers, each broker and controller, on a host each. ``jars`` is seen there, too."""
+
+    def __init__(self, hosts: SshHosts, jars: Path) -> None:
+        self.hosts = hosts
+        self._jars = jars
+        voters = enumerate(hosts.addresses, start=1)
+        self._voters = ",".join(f"{n}@{address}:{_CONTROLLER_PORT}" for n, address in voters)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{address}:{_PORT}" for address in self.hosts.addresses)
+
+    def start(self) -> None:
+        for number in range(len(self.hosts.addresses)):
+            self._make(number)
+            self._on(number, "systemctl", "start", _SERVICE)
+        until("all brokers serve", self.complete, PATIENCE_S)
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def complete(self) -> bool:
+        with contextlib.suppress(Exception):
+            return len(self.admin().list_topics(timeout=5).brokers) == len(self.hosts.addresses)
+        return False
+
+    def topics(self) -> set[str]:
+        """Return the topics of users."""
+        return {t for t in self.admin().list_topics(timeout=30).topics if t[:2] != "__"}
+
+    def section(self, **external: Any) -> Mapping[str, Any]:
+        """The section ``cluster`` of a campaign file."""
+        return {
+            "system": "external",
+            "backend": "here",
+            "external": {
+                "bootstrap.servers": self.bootstrap,
+                "agent": True,
+                "servers": self.servers(),
+                **external,
+            },
+            "properties": IN_FORCE,
+        }
+
+    def servers(self) -> Mapping[str, Any]:
+        """The inventory: a unit on each host."""
+        login = {
+            "user": "admin",
+            "key": str(self.hosts.directory / "key"),
+            "known.hosts": str(self.hosts.directory / "known_hosts"),
+        }
+        return {
+            f"broker-{number}": {"systemd": _SERVICE, "ssh": {"address": address, **login}}
+            for number, address in enumerate(self.hosts.addresses, start=1)
+        }
+
+    def state(self, number: int) -> str:
+        """Return all that a run may leave on a host."""
+        looks = (
+            ["ps", "-e", "-o", "comm="],
+            ["nft", "list", "ruleset"],
+            ["tc", "qdisc"],
+            ["ls", "-A", "/var/lib/ackproof", "/tmp", "/home/admin"],
+            ["find", f"{_HOME}/logs", "-maxdepth", "1", "-name", "*ackproof*"],
+        )
+        return "\n".join(self.hosts.run(number, *look).output for look in looks)
+
+    def _make(self, number: int) -> None:
+        address = self.hosts.addresses[number]
+        properties = {
+            **_COMMON,
+            "node.id": number + 1,
+            "controller.quorum.voters": self._voters,
+            "listeners": f"PLAINTEXT://{address}:{_PORT},CONTROLLER://{address}:{_CONTROLLER_PORT}",
+            "advertised.listeners": f"PLAINTEXT://{address}:{_PORT}",
+        }
+        lines = "".join(f"{name}={value}\n" for name, value in properties.items())
+        config = f"{_HOME}/server.properties"
+        java = ["java", "-Xmx256m", *_JVM, "-cp", f"{self._jars}/*"]
+        program = _SYSTEMCTL.replace("COMMAND", shlex.join([*java, "kafka.Kafka", config]))
+        # Its package is on the host. The file is sudo's, which makes it at its first use.
+        self._on(number, "apt-get", "-qq", "install", "nftables")
+        self._on(number, "touch", "/home/admin/.sudo_as_admin_successful")
+        self._on(number, "mkdir", "-p", _HOME)
+        self._put(number, config, lines)
+        self._put(number, "/usr/local/bin/systemctl", program)
+        self._on(number, "chmod", "755", "/usr/local/bin/systemctl")
+        where = ["--cluster-id", _CLUSTER_ID, "--config", config]
+        self._on(number, *java, "kafka.tools.StorageTool", "format", *where)
+
+    def _put(self, number: int, path: str, content: str) -> None:
+        with self.hosts.logged_in(number) as connection:
+            assert connection.run(["tee", path], content.encode()).status == 0
+
+    def _on(self, number: int, *argv: str) -> ProgramResult:
+        with self.hosts.logged_in(number) as connection:
+            done = connection.run(argv, timeout=PATIENCE_S)
+        assert done.status == 0, done.output
+        return done
+
+
+@contextlib.contextmanager
+def kafka_on_hosts(directory: Path) -> Iterator[KafkaOnHosts]:
+    """Yield a cluster that serves. Needs root."""
+    release = released(VERSIONS[-1])
+    fetch(release, sys.stdout.write)
+    # The hosts see the directories of this machine, except the users' homes and the project.
+    with tempfile.TemporaryDirectory(prefix="ackproof-kafka-", dir="/opt") as seen:
+        Path(seen).chmod(0o755)
+        for jar in jars_of(release).path.glob("*.jar"):
+            shutil.copy(jar, seen)
+        with ssh_hosts(directory, 3) as hosts:
+            kafka = KafkaOnHosts(hosts, Path(seen))
+            kafka.start()
+            yield kafka
