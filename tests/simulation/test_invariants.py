@@ -1,7 +1,12 @@
-"""The invariants of a partition, each of them broken."""
+"""Text scripts of the model of a partition (``testdata/partition.txt``), and its invariants.
 
-from collections.abc import Callable, Mapping, Sequence
+A script begins with a line ``=== title``. Each further line has commands of :class:`Story`. The
+last one breaks the invariant behind ``->``, and the others none. ``#`` begins a comment.
+"""
+
+import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,50 +32,81 @@ from simulation.model.replica import Lag
 from simulation.violation import Violation
 from tests.support.builders.batches import batch
 
-RECORD = batch((b"one",), leader_epoch=0)
-OTHER = batch((b"other",), leader_epoch=0)
+BATCHES = {"record": batch((b"one",), leader_epoch=0), "other": batch((b"other",), leader_epoch=0)}
+RECORD = BATCHES["record"]
+Brokers = tuple[int, ...]
+
+
+TEXT = (Path(__file__).parent / "testdata" / "partition.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [part.split("\n")[1:] for part in TEXT.split("\n=== ")[1:]],
+    ids=re.findall("=== (.*)", TEXT),
+)
+def test_invariants_of_a_partition(script: list[str]) -> None:
+    story = Story()
+    for line in (line for line in script if line and line[0] != "#"):
+        commands, _, invariant = line.partition(" -> ")
+        *sound, last = commands.split("; ")
+        for command in sound:
+            story.carry_out(command)
+        if not invariant:
+            story.carry_out(last)
+            continue
+        with pytest.raises(Violation) as raised:
+            story.carry_out(last)
+        assert raised.value.invariant == invariant, line
+
+
+def value(word: str) -> Any:
+    """Return a word of a command as a number or as several brokers, else as it is."""
+    if re.fullmatch(r"-?[0-9]+(,[0-9]+)+", word):
+        return tuple(map(int, word.split(",")))
+    if re.fullmatch(r"[-_]?[0-9.]+", word):
+        return float(word) if "." in word else int(word.replace("_", "-"))
+    return word
+
+
+def some(brokers: Brokers | int) -> Brokers:
+    return (brokers,) if isinstance(brokers, int) else brokers
 
 
 class Story:
-    """Three brokers with step-by-step events. Broker 1 leads epoch 0."""
+    """Three brokers, step by step. Broker 1 leads epoch 0.
+
+    The methods that begin with ``do_`` are the commands. They get its words by position,
+    and ``name=value`` as keywords. A word is a number, several brokers (``1,2``), or text.
+    """
 
     def __init__(self) -> None:
         self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
-        self.version = 0
-        self.now = 0.0
-        self.leader = 1
-        self.isr: tuple[int, ...] = (1, 2, 3)
+        self.version, self.now, self.leader = 0, 0.0, 1
+        self.isr: Brokers = (1, 2, 3)
         self.ends = {2: 0, 3: 0}
         self.waters = dict.fromkeys((1, 2, 3), 0)
         self.roles = {1: (Role.LEADER, 0), 2: (Role.FOLLOWER, 0), 3: (Role.FOLLOWER, 0)}
-        self.state(1, 0, (1, 2, 3))
-        for broker in (1, 2, 3):
-            self.partition.hosted(broker, ModelLog(), 0)
-            self.step(broker, event=self.word())
-
-    def word(self) -> LeaderAndIsr:
-        return LeaderAndIsr(
+        self.do_state(1, epoch=0, isr=(1, 2, 3))
+        order = LeaderAndIsr(
             controller_epoch=1, leader=1, leader_epoch=0, isr=(1, 2, 3), replicas=(1, 2, 3),
             zk_version=0, now=0,
         )  # fmt: skip
+        for broker in (1, 2, 3):
+            self.partition.hosted(broker, ModelLog(), 0)
+            self.step(broker, event=order)
+        self.do_damaged, self.do_registered = self.partition.damaged, self.partition.registered
+        self.do_closed, self.do_ended = self.partition.closed, self.partition.ended_abruptly
+        self.do_removed, self.do_min_isr = self.partition.removed, self.partition.configured
+        self.do_damaged_left_isr = self.partition.check_damaged_left_isr
 
-    def state(
-        self,
-        leader: int,
-        epoch: int,
-        isr: Sequence[int],
-        *,
-        unclean: bool = False,
-        lives: Mapping[int, int] | None = None,
-    ) -> None:
-        """Return a state. ``lives`` has the broker epochs of members that are not in the ISR with
-        their first."""
-        self.version += 1
-        state = PartitionState(
-            leader=leader, leader_epoch=epoch, isr=tuple(isr), controller_epoch=1,
-            zk_version=self.version, broker_epochs={b: (lives or {}).get(b, b) for b in isr},
-        )  # fmt: skip
-        self.partition.state_written(state, unclean=unclean, now=self.now)
+    def carry_out(self, command: str) -> None:
+        name, *words = command.replace("-", "_").split()
+        options = dict(word.split("=") for word in words if "=" in word)
+        getattr(self, f"do_{name}")(
+            *(value(word) for word in words if "=" not in word),
+            **{key: value(word) for key, word in options.items()},
+        )
 
     def step(self, broker: int, *effects: Any, event: Any = None) -> None:
         role, epoch = self.roles[broker]
@@ -89,484 +125,135 @@ class Story:
         )  # fmt: skip
         self.partition.stepped(broker, view, event or Tick(now=0), effects)
 
-    def append(self, broker: int, what: Any = RECORD, at: int = 0) -> None:
-        """Append the record as the leader, or as a follower that fetched it."""
-        leads = self.roles[broker][0] is Role.LEADER
-        epoch = self.roles[broker][1] if leads else None
-        stored = what if leads else replace(what, base_offset=at)
-        self.step(broker, Append(batches=(stored,), base_offset=at, leader_epoch=epoch))
+    # --- the state in ZooKeeper, and what brokers believe -----------------------------------------
 
-    def commit(self, *brokers: int, to: int) -> None:
-        for broker in brokers:
-            self.waters[broker] = to
-            self.step(broker, HighWatermark(offset=to))
+    def do_state(self, leader: int, how: str = "", *, epoch: int, isr: Brokers, lives="") -> None:
+        """Write a state. ``lives`` has the broker epochs of members that are not in the ISR with
+        their first."""
+        self.version += 1
+        later = dict(value(one.replace(":", ",")) for one in lives.split(",") if one)
+        state = PartitionState(
+            leader=leader, leader_epoch=epoch, isr=some(isr), controller_epoch=1,
+            zk_version=self.version, broker_epochs={b: later.get(b, b) for b in some(isr)},
+        )  # fmt: skip
+        self.partition.state_written(state, unclean=how == "unclean", now=self.now)
 
-    def replicated(self) -> None:
+    def do_role(self, broker: int, role: str, *, epoch: int) -> None:
+        """Let a broker have a role. All know of a leader of a later epoch."""
+        self.roles[broker] = (Role[role.upper()], epoch)
+        if role == "leader" and epoch:
+            self.leader = broker
+
+    def do_believed(self, isr: Brokers) -> None:
+        """Let the leader believe in an ISR."""
+        self.isr = some(isr)
+
+    def do_propose(self, isr: Brokers) -> None:
+        self.step(1, WriteIsr(leader_epoch=0, isr=some(isr), zk_version=self.version))
+
+    def do_lag(self, **limits: int) -> None:
+        self.partition.lag_max = Lag(**limits)
+
+    def do_now(self, now: float) -> None:
+        self.now = now
+
+    # --- steps of replicas ------------------------------------------------------------------------
+
+    def do_replicated(self) -> None:
         """Append one record everywhere, and commit it."""
-        for broker in (1, 2, 3):
-            self.append(broker)
-        self.commit(1, 2, 3, to=1)
-
-
-def broken(invariant: str, deed: Callable[..., None], *args: Any, **named: Any) -> None:
-    with pytest.raises(Violation) as raised:
-        deed(*args, **named)
-    assert raised.value.invariant == invariant
-
-
-@pytest.fixture
-def story() -> Story:
-    return Story()
-
-
-def test_sound_state_breaks_no_invariant(story: Story) -> None:
-    story.replicated()
-    story.state(2, 1, (2, 3))
-    assert story.partition.committed_end == 1
-    assert story.partition.is_guaranteed(0, sent_at=0.0)
-
-
-def test_leader_outside_the_isr_is_a_violation(story: Story) -> None:
-    broken("Isr/leader-is-no-member", story.state, 1, 1, (2, 3))
-
-
-def test_unclean_election_without_permission_is_a_violation(story: Story) -> None:
-    story.state(1, 0, (1, 2))
-    broken("Election/unclean-leader", story.state, 3, 1, (3,))
-
-
-def test_unclean_election_ends_earlier_guarantees(story: Story) -> None:
-    story.replicated()
-    story.state(1, 0, (1, 2))
-    story.state(3, 1, (3,), unclean=True)
-    assert not story.partition.is_guaranteed(0, sent_at=0.0)
-
-
-def test_record_acked_by_an_unaware_leader_is_not_guaranteed(story: Story) -> None:
-    """Test a leader that knows an ISR of itself alone, and so waits for no follower."""
-    story.append(1, OTHER)
-    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
-    append = Append(batches=(RECORD,), base_offset=1, leader_epoch=0)
-    answer = Respond(request=7, error=ErrorCode.none, base_offset=1)
-    story.state(1, 0, (1,))
-    story.state(3, 1, (3,), unclean=True)
-    story.step(1, append, answer, event=produce)
-    assert story.partition.acked_by_deposed == {RECORD.crc}
-
-
-def test_two_leaders_of_one_epoch_are_a_violation(story: Story) -> None:
-    broken("LeaderEpoch/two-leaders", story.state, 2, 0, (1, 2, 3))
-
-
-def test_two_appending_brokers_in_one_epoch_are_a_violation(story: Story) -> None:
-    story.append(1)
-    story.roles[2] = (Role.LEADER, 0)
-    broken("LeaderEpoch/two-leaders", story.append, 2)
-
-
-def test_decreasing_leader_epoch_is_a_violation(story: Story) -> None:
-    story.state(2, 4, (2, 3))
-    broken("LeaderEpoch/went-back", story.state, 3, 3, (2, 3))
-
-
-def test_high_watermark_above_the_log_is_a_violation(story: Story) -> None:
-    broken("HighWatermark/out-of-range", story.commit, 1, to=1)
-
-
-def test_follower_watermark_above_committed_records_is_a_violation(story: Story) -> None:
-    story.append(2)
-    broken("HighWatermark/out-of-range", story.commit, 2, to=1)
-
-
-def test_watermark_of_a_damaged_leader_is_valid_for_followers(story: Story) -> None:
-    """Test a leader with an unnoticed failed sync: it still sees what it wrote."""
-    story.replicated()
-    story.partition.damaged(1, 0, now=1.0)
-    for broker in (1, 2, 3):
-        story.append(broker, OTHER, at=1)
-    story.commit(1, 2, 3, to=2)
-
-
-def test_follower_keeps_the_watermark_of_a_damaged_leader_and_no_more(story: Story) -> None:
-    """Test the next leader, which has not heard of the commit itself (seed 35)."""
-    story.replicated()
-    story.partition.damaged(1, 0, now=1.0)
-    for broker in (1, 2, 3):
-        story.append(broker, OTHER, at=1)
-    story.commit(1, 2, to=2)
-    story.state(3, 1, (2, 3))
-    story.leader, story.roles[3], story.roles[2] = 3, (Role.LEADER, 1), (Role.FOLLOWER, 1)
-    story.step(2)
-    story.append(3)
-    story.append(2, at=2)
-    broken("HighWatermark/out-of-range", story.commit, 2, to=3)
-
-
-def test_decreasing_leader_watermark_is_a_violation(story: Story) -> None:
-    story.replicated()
-    broken("HighWatermark/went-back", story.commit, 1, to=0)
-
-
-def test_isr_member_without_a_committed_record_is_a_violation(story: Story) -> None:
-    story.append(1)
-    story.append(2)
-    broken("Isr/believed-member-lacks-committed-record", story.commit, 1, to=1)
-
-
-def test_isr_member_that_truncates_a_committed_record_is_a_violation(story: Story) -> None:
-    story.replicated()
-    story.waters[3] = 0
-    broken("Isr/member-lacks-committed-record", story.step, 3, Truncate(offset=0))
-
-
-def test_broker_that_enters_the_isr_without_a_committed_record_is_a_violation(story: Story) -> None:
-    story.state(1, 0, (1,))
-    story.append(1)
-    story.partition.replica(2).log.clear(0)
-    story.roles[1] = (Role.LEADER, 0)
-    story.waters[1] = 1
-    with pytest.raises(Violation):  # the leader's own ISR is judged first
-        story.step(1, HighWatermark(offset=1))
-    broken("Isr/member-lacks-committed-record", story.state, 1, 0, (1, 2))
-
-
-def test_isr_member_that_deletes_its_replica_is_a_violation(story: Story) -> None:
-    story.replicated()
-    broken("Isr/member-lacks-committed-record", story.partition.removed, 2)
-
-
-def test_former_isr_member_may_delete_its_replica(story: Story) -> None:
-    story.replicated()
-    story.state(1, 0, (1, 3))
-    story.partition.removed(2)
-
-
-def test_isr_member_with_a_different_log_is_a_violation(story: Story) -> None:
-    story.append(1)
-    story.append(2, OTHER)
-    story.append(3)
-    broken("Isr/believed-member-lacks-committed-record", story.commit, 1, to=1)
-
-
-def test_ack_before_the_commit_is_a_violation(story: Story) -> None:
-    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
-    append = Append(batches=(RECORD,), base_offset=0, leader_epoch=0)
-    answer = Respond(request=7, error=ErrorCode.none, base_offset=0)
-    broken("Produce/acknowledged-before-commit", story.step, 1, append, answer, event=produce)
-
-
-def answered_with_two_in_sync_at_least(story: Story, *before: Any) -> None:
-    """Let broker 1 commit a record and acknowledge it after these effects."""
-    story.partition.configured(2)
-    story.append(1)
-    story.waters[1] = 1
-    produce = Produce(request=7, batches=(), appended=(0, 1), acks=-1, deadline=9, now=0)
-    answer = Respond(request=7, error=ErrorCode.none, base_offset=0)
-    story.step(1, *before, HighWatermark(offset=1), answer, event=produce)
-
-
-def test_ack_with_enough_in_sync_replicas_is_allowed(story: Story) -> None:
-    story.append(2)
-    story.state(1, 0, (1, 2))
-    story.isr = (1, 2)
-    answered_with_two_in_sync_at_least(story)
-
-
-def test_ack_with_too_few_in_sync_replicas_is_a_violation(story: Story) -> None:
-    story.state(1, 0, (1,))
-    story.isr = (1,)
-    broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story)
-
-
-def test_ack_with_an_isr_believed_by_the_leader_alone_is_a_violation(story: Story) -> None:
-    story.append(2, replace(RECORD, leader_epoch=1))
-    story.state(1, 1, (1,))
-    story.roles[1] = (Role.LEADER, 1)
-    story.isr = (1, 2)
-    broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story)
-
-
-def test_joining_follower_counts_for_an_ack(story: Story) -> None:
-    story.append(2)
-    story.state(1, 0, (1,))
-    story.isr = (1,)
-    joining = WriteIsr(leader_epoch=0, isr=(1, 2), zk_version=story.version)
-    answered_with_two_in_sync_at_least(story, joining)
-
-
-def test_follower_with_a_refused_join_does_not_count_for_an_ack(story: Story) -> None:
-    story.state(1, 0, (1,))
-    story.isr = (1,)
-    joining = WriteIsr(leader_epoch=0, isr=(1, 2), zk_version=story.version - 1)
-    broken("Isr/acknowledged-below-minimum", answered_with_two_in_sync_at_least, story, joining)
-
-
-def lagging(story: Story) -> None:
-    """Let brokers 2 and 3 lack a record from 0 ms on. They may for 1000 ms."""
-    story.partition.lag_max = Lag(ms=1_000)
-    story.append(1)
-    story.step(1, event=Tick(now=0))
-
-
-def fetch(story: Story, follower: int, offset: int, now: int) -> None:
-    story.ends[follower] = offset
-    event = FollowerFetch(replica=follower, offset=offset, log_start_offset=0, now=now)
-    story.step(1, event=event)
-
-
-def follows(story: Story, now: int) -> None:
-    """Let the leader's high watermark follow. All have the record."""
-    story.append(2)
-    story.append(3)
-    story.waters[1] = 1
-    story.step(1, HighWatermark(offset=1), event=Tick(now=now))
-
-
-def test_lagging_follower_in_the_isr_is_a_violation(story: Story) -> None:
-    lagging(story)
-    story.step(1, event=Tick(now=1_500))
-    broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=1_501))
-
-
-def test_lagging_follower_with_a_proposed_removal_is_allowed(story: Story) -> None:
-    lagging(story)
-    story.step(1, WriteIsr(leader_epoch=0, isr=(1,), zk_version=story.version))
-    story.step(1, event=Tick(now=9_000))
-
-
-def test_follower_level_at_its_last_fetch_but_one_does_not_lag(story: Story) -> None:
-    lagging(story)
-    fetch(story, 2, 1, now=1_000)
-    fetch(story, 3, 0, now=1_000)
-    follows(story, now=1_000)
-    story.append(1, at=1)
-    fetch(story, 3, 1, now=1_400)
-    story.step(1, event=Tick(now=2_400))
-    broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=2_501))
-
-
-def test_follower_too_many_messages_behind_is_a_violation(story: Story) -> None:
-    lagging(story)
-    story.partition.lag_max = Lag(ms=1_000, messages=2)
-    for offset in (1, 2, 3):
-        story.append(1, at=offset)
-    fetch(story, 2, 2, now=100)
-    fetch(story, 3, 0, now=100)
-    story.step(1, event=Tick(now=750))
-    broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=751))
-
-
-def silent_outside_the_isr(story: Story) -> None:
-    """Let broker 3 be silent outside the ISR since 1000 ms, when it was level. Broker 2 has
-    everything."""
-    story.partition.lag_max = Lag(ms=1_000)
-    story.replicated()
-    story.isr = (1, 2)
-    story.state(1, 0, story.isr)
-    fetch(story, 3, 1, now=1_000)
-    for broker in (1, 2):
-        story.append(broker, at=1)
-    fetch(story, 2, 2, now=1_000)
-
-
-def test_recently_caught_up_follower_holds_the_high_watermark_back(story: Story) -> None:
-    silent_outside_the_isr(story)
-    story.step(1, event=Tick(now=2_000))
-    broken("HighWatermark/lags-behind-isr", story.step, 1, event=Tick(now=2_001))
-
-
-def test_high_watermark_follows_when_a_lag_time_ends(story: Story) -> None:
-    silent_outside_the_isr(story)
-    story.step(1, event=Tick(now=2_000))
-    story.waters[1] = 2
-    story.step(1, HighWatermark(offset=2), event=Tick(now=2_001))
-
-
-def test_joining_follower_holds_the_high_watermark_back(story: Story) -> None:
-    silent_outside_the_isr(story)
-    story.step(1, WriteIsr(leader_epoch=0, isr=(1, 2, 3), zk_version=story.version))
-    story.step(1, event=Tick(now=2_001))
-
-
-def test_follower_that_returns_gets_a_new_lag_time(story: Story) -> None:
-    lagging(story)
-    follows(story, now=1_000)
-    for now, story.isr in ((1_400, (1,)), (1_500, (1, 2, 3))):
-        story.step(1, event=Tick(now=now))
-    story.step(1, event=Tick(now=3_000))
-    broken("Isr/laggard-not-removed", story.step, 1, event=Tick(now=3_001))
-
-
-def test_smallest_former_min_isr_counts_for_an_unaware_leader(story: Story) -> None:
-    story.partition.configured(1)
-    story.state(1, 0, (1,))
-    story.isr = (1,)
-    answered_with_two_in_sync_at_least(story)
-
-
-# --- losses ---------------------------------------------------------------------------------------
-
-
-def test_killed_broker_without_its_log_is_a_violation(story: Story) -> None:
-    story.replicated()
-    broken("Log/records-lost-on-disk", story.partition.hosted, 2, ModelLog(), 0)
-
-
-def test_replica_without_its_synced_records_is_a_violation(story: Story) -> None:
-    story.replicated()
-    story.append(2, OTHER, at=1)
-    story.partition.damaged(2, 1, now=1.0)
-    broken("Log/records-lost-on-disk", story.partition.hosted, 2, ModelLog(), 0)
-
-
-def test_returned_deleted_record_after_a_closed_log_is_a_violation(story: Story) -> None:
-    story.replicated()
-    story.partition.replica(2).log.start_at(1)
-    story.partition.closed(2)
-    broken("Log/deleted-record-is-back", story.partition.hosted, 2, on_disk(RECORD), 0)
-
-
-def test_forgotten_high_watermark_after_a_closed_log_is_a_violation(story: Story) -> None:
-    story.replicated()
-    story.partition.replica(2).high_watermark = 1
-    story.partition.closed(2)
-    broken("HighWatermark/lost-at-stop", story.partition.hosted, 2, on_disk(RECORD), 0)
-
-
-def test_killed_replica_may_have_an_older_high_watermark(story: Story) -> None:
-    story.replicated()
-    story.partition.replica(2).high_watermark = 1
-    story.partition.ended_abruptly(2)
-    story.partition.closed(2)  # in its next process, before that has opened the log
-    story.partition.hosted(2, on_disk(RECORD), 0)
-
-
-def test_replica_that_stops_before_opening_its_log_has_not_closed_it(story: Story) -> None:
-    story.replicated()
-    story.partition.replica(2).log.start_at(1)
-    story.partition.damaged(2, 1, now=1.0)
-    story.partition.closed(2)
-    story.partition.hosted(2, on_disk(RECORD), 0)
-
-
-def on_disk(*what: Any) -> ModelLog:
-    """Return the log that a start finds."""
-    return ModelLog(
-        0,
-        [BatchExtent(at, at + 1, each.crc, 0, each.max_timestamp) for at, each in enumerate(what)],
-    )
-
-
-def test_unsynced_truncation_may_be_undone_by_a_power_failure(story: Story) -> None:
-    story.replicated()
-    story.append(2, OTHER, at=1)
-    story.step(2, Truncate(offset=1))
-    story.partition.damaged(2, 1, now=1.0)
-    story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
-    assert story.partition.replica(2).is_whole
-    story.commit(2, to=2)  # the state is unchanged, so it has no effect
-
-
-def test_returned_truncated_record_is_not_its_replacement(story: Story) -> None:
-    story.replicated()
-    story.append(2, RECORD, at=1)
-    story.partition.damaged(2, 1, now=1.0)
-    story.partition.hosted(2, on_disk(RECORD, OTHER), 0)
-    assert story.partition.replica(2).undamaged_end == 1
-    story.partition.damaged(2, 1, now=1.0)
-    broken("Log/records-lost-on-disk", story.partition.hosted, 2, on_disk(OTHER, OTHER), 0)
-
-
-def test_disk_loss_of_one_member_keeps_the_guarantees(story: Story) -> None:
-    story.replicated()
-    story.partition.damaged(2, 0, now=1.0)
-    story.partition.hosted(2, ModelLog(), 0)
-    assert story.partition.is_guaranteed(0, sent_at=0.5)
-
-
-def test_loss_on_all_isr_members_ends_the_guarantee(story: Story) -> None:
-    story.replicated()
-    for broker in (1, 2, 3):
-        story.partition.damaged(broker, 0, now=1.0)
-    assert not story.partition.is_guaranteed(0, sent_at=0.5)
-    assert story.partition.is_guaranteed(0, sent_at=2.0), "later records are guaranteed again"
-
-
-def test_damage_of_the_last_isr_member_ends_the_guarantee(story: Story) -> None:
-    story.replicated()
-    story.partition.damaged(2, 0, now=1.0)
-    story.now = 2.0
-    story.state(2, 1, (2,))
-    assert not story.partition.is_guaranteed(0, sent_at=0.5)
-
-
-def test_damaged_leader_instead_of_a_whole_member_is_a_violation(story: Story) -> None:
-    story.replicated()
-    story.partition.damaged(2, 0, now=1.0)
-    story.partition.hosted(2, ModelLog(), 0)
-    broken("Isr/damaged-replica-stays", story.state, 2, 1, (2, 3))
-
-
-def test_bounced_leader_with_other_bounced_isr_members_is_a_violation(story: Story) -> None:
-    story.replicated()
-    story.state(-1, 1, (2, 3))
-    for broker in (2, 3):
-        story.partition.registered(broker, 10 + broker)
-    broken("Election/leader-not-alone-in-isr", story.state, 2, 2, (2, 3), lives={2: 12, 3: 13})
-    story.state(2, 3, (2,), lives={2: 12})
-
-
-def test_bounced_leader_before_all_isr_members_return_is_a_violation(story: Story) -> None:
-    story.replicated()
-    story.state(-1, 1, (1, 2, 3))
-    for broker in (2, 3):
-        story.partition.registered(broker, 10 + broker)
-    broken("Election/did-not-wait-for-isr", story.state, 2, 2, (2,), lives={2: 12})
-    story.state(-1, 3, (1, 2, 3))
-    story.state(2, 4, (2,), unclean=True, lives={2: 12})
-
-
-def test_damaged_leader_of_a_bounced_isr_ends_the_guarantee(story: Story) -> None:
-    """Test the known limit: later records are guaranteed again."""
-    story.replicated()
-    story.partition.damaged(2, 0, now=1.0)
-    story.partition.hosted(2, ModelLog(), 0)
-    story.state(-1, 1, (1, 2, 3))
-    for broker in (1, 2, 3):
-        story.partition.registered(broker, 10 + broker)
-    story.now = 2.0
-    story.state(2, 2, (2,), lives={2: 12})
-    assert not story.partition.is_guaranteed(0, sent_at=0.5)
-    assert story.partition.is_guaranteed(0, sent_at=2.5)
-
-
-def test_damaged_replica_that_never_left_the_isr_is_a_violation(story: Story) -> None:
-    story.replicated()
-    story.partition.damaged(2, 0, now=1.0)
-    story.partition.hosted(2, ModelLog(), 0)
-    story.partition.replica(2).lost_committed = True
-    broken("Isr/damaged-replica-stays", story.partition.check_damaged_left_isr)
-    story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3), zk_version=1))
-    story.state(1, 0, (1, 3))
-    story.step(1, WriteIsr(leader_epoch=0, isr=(1, 3, 2), zk_version=2))
-    story.partition.check_damaged_left_isr()
-
-
-def test_member_that_lacks_only_voided_records_may_stay(story: Story) -> None:
-    """Test a cluster without a controller in which the log of the last ISR member is lost.
-
-    From its empty log, the next leader lets in a waiting follower without an order for its replica.
-    """
-    fetch = FollowerFetch(replica=2, offset=0, log_start_offset=0, now=0)
-    story.replicated()
-    story.state(1, 0, (1,))
-    for broker in (2, 1):
-        story.partition.damaged(broker, 0, now=1.0)
-        story.partition.hosted(broker, ModelLog(), 0)
-        story.waters[broker] = 0
-        story.step(1, event=fetch)
-    story.state(1, 1, (1, 2))
-    story.partition.check_damaged_left_isr()
+        self.do_append((1, 2, 3))
+        self.do_commit((1, 2, 3), to=1)
+
+    def do_append(self, brokers: Brokers, what="record", *, at: int = 0, in_epoch: int = 0) -> None:
+        """Append a batch as the leader, or as a follower that fetched it."""
+        for broker in some(brokers):
+            role, epoch = self.roles[broker]
+            stored = replace(BATCHES[what], leader_epoch=in_epoch)
+            if role is Role.LEADER:
+                self.step(broker, Append(batches=(stored,), base_offset=at, leader_epoch=epoch))
+            else:
+                fetched = (replace(stored, base_offset=at),)
+                self.step(broker, Append(batches=fetched, base_offset=at, leader_epoch=None))
+
+    def do_commit(self, brokers: Brokers, *, to: int, now: int = 0) -> None:
+        for broker in some(brokers):
+            self.waters[broker] = to
+            self.step(broker, HighWatermark(offset=to), event=Tick(now=now))
+
+    def do_truncate(self, broker: int, *, to: int) -> None:
+        self.step(broker, Truncate(offset=to))
+
+    def do_tick(self, broker: int, *, now: int = 0, answer: str = "") -> None:
+        self.step(broker, *answers(answer, -1), event=Tick(now=now))
+
+    def do_fetch(self, follower: int, *, offset: int, now: int) -> None:
+        """Let a follower fetch from the leader."""
+        self.ends[follower] = offset
+        event = FollowerFetch(replica=follower, offset=offset, log_start_offset=0, now=now)
+        self.step(1, event=event)
+
+    def do_produce(self, broker: int, *, at: int, answer: str = "") -> None:
+        """Append a record with acks=all and a deadline of 9 ms."""
+        append = Append(batches=(RECORD,), base_offset=at, leader_epoch=0)
+        event = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
+        self.step(broker, append, *answers(answer, at), event=event)
+
+    def do_acked(self, broker: int, how: str = "", *, proposes: Brokers = ()) -> None:
+        """Commit the first record and acknowledge it, after a proposal if there is one."""
+        version = self.version - (how == "stale")
+        before = [WriteIsr(leader_epoch=0, isr=proposes, zk_version=version)] if proposes else []
+        self.waters[broker] = 1
+        event = Produce(request=7, batches=(), appended=(0, 1), acks=-1, deadline=9, now=0)
+        self.step(broker, *before, HighWatermark(offset=1), *answers("none", 0), event=event)
+
+    # --- starts and losses ------------------------------------------------------------------------
+
+    def do_hosted(self, broker: int, found: str) -> None:
+        """Let a broker start, and find these batches on its disk."""
+        batches = [BATCHES[name] for name in found.split(",") if name != "empty"]
+        extents = [
+            BatchExtent(at, at + 1, each.crc, 0, each.max_timestamp)
+            for at, each in enumerate(batches)
+        ]
+        self.partition.hosted(broker, ModelLog(0, extents), 0)
+
+    def do_clear(self, broker: int) -> None:
+        self.partition.replica(broker).log.clear(0)
+
+    def do_log_starts(self, broker: int, *, at: int) -> None:
+        self.partition.replica(broker).log.start_at(at)
+
+    def do_water(self, broker: int, offset: int) -> None:
+        """Set the high watermark that a broker reports."""
+        self.waters[broker] = offset
+
+    def do_watermark(self, broker: int, offset: int) -> None:
+        """Set the high watermark that the model has of a broker."""
+        self.partition.replica(broker).high_watermark = offset
+
+    def do_lost_committed(self, broker: int) -> None:
+        self.partition.replica(broker).lost_committed = True
+
+    # --- what the model knows ---------------------------------------------------------------------
+
+    def do_guaranteed(self, offset: int, kept: str = "yes", *, sent: float) -> None:
+        assert self.partition.is_guaranteed(offset, sent_at=sent) == (kept == "yes")
+
+    def do_committed(self, end: int) -> None:
+        assert self.partition.committed_end == end
+
+    def do_acked_by_deposed(self) -> None:
+        assert self.partition.acked_by_deposed == {RECORD.crc}
+
+    def do_whole(self, broker: int) -> None:
+        assert self.partition.replica(broker).is_whole
+
+    def do_undamaged(self, broker: int, *, end: int) -> None:
+        assert self.partition.replica(broker).undamaged_end == end
+
+
+def answers(error: str, offset: int) -> list[Respond]:
+    return [Respond(request=7, error=ErrorCode[error], base_offset=offset)] if error else []
 
 
 def test_model_log_is_truncated_by_whole_batches() -> None:
@@ -576,30 +263,3 @@ def test_model_log_is_truncated_by_whole_batches() -> None:
     assert (log.start, log.end) == (0, 3)
     log.clear(7)
     assert (log.start, log.end) == (7, 7)
-
-
-# --- waiting producers ----------------------------------------------------------------------------
-
-
-def test_waiting_producer_is_answered_at_the_commit(story: Story) -> None:
-    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
-    story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
-    for broker in (2, 3):
-        story.append(broker)
-    story.waters[1] = 1
-    broken("Produce/commit-not-acknowledged", story.step, 1, HighWatermark(offset=1))
-
-
-def test_waiting_producer_is_answered_at_its_timeout(story: Story) -> None:
-    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
-    story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
-    story.step(1, event=Tick(now=8))
-    broken("Produce/waits-beyond-timeout", story.step, 1, event=Tick(now=9))
-
-
-def test_answered_producer_no_longer_waits(story: Story) -> None:
-    produce = Produce(request=7, batches=(RECORD,), acks=-1, deadline=9, now=0)
-    story.step(1, Append(batches=(RECORD,), base_offset=0, leader_epoch=0), event=produce)
-    answer = Respond(request=7, error=ErrorCode.request_timed_out, base_offset=-1)
-    story.step(1, answer, event=Tick(now=9))
-    story.step(1, event=Tick(now=20))
