@@ -15,7 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ackproof.broker.log.disk import REAL, FileSystem
 from ackproof.broker.wire.batch import HEADER_BYTES
+from simulation.loop import Killed, SimulatedLoop, SimulatedProcess
 from simulation.machines.disk import READ, SYNC, UNLIMITED_BYTES, WRITE, SimulatedDisk
+from simulation.machines.node import process_files
 from tests.support.builders.examples import examples
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -418,3 +420,33 @@ def test_failing_disk_raises_errors_of_reads_and_writes() -> None:
         disk.fail([])
         lengths.add(len(disk.read(FILE)))
     assert lengths == {3, 4, 5, 6}, "a write that fails may be done in part"
+
+
+def test_dead_process_cannot_use_its_disk() -> None:
+    disk, process, loop = (
+        SimulatedDisk(Random(1)),
+        SimulatedProcess("host"),
+        SimulatedLoop(Random(1)),
+    )
+    succeeded: list[str] = []
+    files = process_files(disk, process, succeeded.append)
+    asked: list[str] = []
+    disk.watch = asked.append
+    files.make_directory(Path("/data"))
+    descriptor = files.open(Path("/data/log"))
+
+    def kill(kind: str) -> None:
+        asked.append(kind)
+        loop.kill(process)
+
+    disk.watch = kill
+    with pytest.raises(Killed):
+        files.write(descriptor, b"the last that it wrote")
+    before = [*asked]
+    with pytest.raises(Killed):
+        files.rename(Path("/data/log"), Path("/data/other"))
+    with pytest.raises(Killed):
+        files.write(descriptor, b"never")
+    assert asked == before
+    assert disk.read(Path("/data/log")) == b"the last that it wrote"
+    assert succeeded == ["make_directory", "open", "write"]

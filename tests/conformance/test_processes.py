@@ -1,21 +1,20 @@
-"""Whole brokers on simulated machines: they start, serve, die and return."""
+"""Whole brokers on simulated machines: they start, serve, die and return, and clocks are wrong."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from random import Random
+from contextlib import closing
 
 import pytest
 
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.replication.replica import Role
 from ackproof.broker.types import TopicPartition
-from simulation.loop import Killed, SimulatedLoop, SimulatedProcess
-from simulation.machines.disk import SimulatedDisk
-from simulation.machines.node import PORT, process_files
+from simulation.machines.node import PORT
 from tests.support.fakes.swapped_functions import Mutation, Swap
 from tests.support.worlds.simulated_cluster import Cluster
 
 pytestmark = pytest.mark.simulation
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -166,31 +165,29 @@ def test_failed_broker_serves_no_request_once_its_logs_are_closed(
     assert served == [0]
 
 
-def test_dead_process_cannot_use_its_disk() -> None:
-    disk, process, loop = (
-        SimulatedDisk(Random(1)),
-        SimulatedProcess("host"),
-        SimulatedLoop(Random(1)),
-    )
-    succeeded: list[str] = []
-    files = process_files(disk, process, succeeded.append)
-    asked: list[str] = []
-    disk.watch = asked.append
-    files.make_directory(Path("/data"))
-    descriptor = files.open(Path("/data/log"))
+# --- wrong wall clocks: no duration may be measured by them ---------------------------------------
 
-    def kill(kind: str) -> None:
-        asked.append(kind)
-        loop.kill(process)
 
-    disk.watch = kill
-    with pytest.raises(Killed):
-        files.write(descriptor, b"the last that it wrote")
-    before = [*asked]
-    with pytest.raises(Killed):
-        files.rename(Path("/data/log"), Path("/data/other"))
-    with pytest.raises(Killed):
-        files.write(descriptor, b"never")
-    assert asked == before
-    assert disk.read(Path("/data/log")) == b"the last that it wrote"
-    assert succeeded == ["make_directory", "open", "write"]
+@pytest.mark.parametrize("ahead_ms", [-HOUR_MS, HOUR_MS])
+def test_flush_ms_holds_with_a_wrong_clock(ahead_ms: int) -> None:
+    """Test a clock that is set back. Flushes must not wait until it reads the same time again."""
+    with closing(Cluster(properties={"log.flush.interval.ms": "1000"})) as cluster:
+        _is_kept(cluster, ahead_ms)
+    assert not cluster.loop.unhandled_errors
+
+
+def _is_kept(cluster: Cluster, ahead_ms: int) -> None:
+    cluster.start()
+
+    async def fill() -> int:
+        await cluster.client.create("t")
+        await cluster.client.produce("t", [b"a", b"b"])
+        return await cluster.client.leader("t")
+
+    app = cluster.nodes[cluster.run(fill())].app
+    assert app is not None
+    assert app.replicas is not None
+    partition = app.replicas.hosted(TopicPartition("t", 0))
+    for node in cluster.nodes.values():
+        node.clock.clock_offset_ms = ahead_ms
+    cluster.until(lambda: partition.log.recovery_point == 2, 10.0)  # type: ignore[union-attr]
