@@ -1,6 +1,5 @@
 """The invariants of single steps of a replica: each is broken once and kept once."""
 
-import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,203 +18,151 @@ from ackproof.broker.replication.events import (
     WriteIsr,
 )
 from ackproof.broker.replication.replica import Role
-from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, Millis, Offset, ZkVersion
 from simulation.model.log import BatchExtent, ModelLog
 from simulation.model.partition import PartitionModel, check_after_step, check_before_step
 from simulation.violation import Violation
 
 pytestmark = pytest.mark.simulation
 
-LEADER, FOLLOWER = BrokerId(1), BrokerId(3)
-ISR = (LEADER, BrokerId(2))
-EPOCH = LeaderEpoch(4)
-BEGINS = 12
+ISR = LEADER, MEMBER = 1, 2
+FOLLOWER = 3
+EPOCH, VERSION, BEGINS = 4, 7, 12
 STATE = PartitionState(
-    leader=LEADER,
-    leader_epoch=EPOCH,
-    isr=ISR,
-    zk_version=ZkVersion(0),
-    controller_epoch=ControllerEpoch(1),
+    leader=LEADER, leader_epoch=EPOCH, isr=ISR, zk_version=VERSION, controller_epoch=1
 )
 ELECTED = LeaderAndIsr(
-    controller_epoch=ControllerEpoch(1),
-    leader=LEADER,
-    leader_epoch=EPOCH,
-    isr=ISR,
-    replicas=(*ISR, FOLLOWER),
-    zk_version=ZkVersion(0),
-    now=Millis(0),
-)
-JOINS = WriteIsr(leader_epoch=EPOCH, isr=(*ISR, FOLLOWER), zk_version=ZkVersion(0))
+    controller_epoch=1, leader=LEADER, leader_epoch=EPOCH, isr=ISR, replicas=(*ISR, FOLLOWER),
+    zk_version=VERSION, now=0,
+)  # fmt: skip
+TICK = Tick(now=1)
+FETCH = FollowerFetch(replica=FOLLOWER, offset=5, log_start_offset=0, now=1_000)
+JOINS = WriteIsr(leader_epoch=EPOCH, isr=(*ISR, FOLLOWER), zk_version=VERSION)
 
 
-def log(end: int) -> ModelLog:
-    return ModelLog(0, [BatchExtent(0, end, 0, 0)])
-
-
-class Elected:
+class Leader:
     """Broker 1 leads from ``BEGINS`` on, and knows that 10 records are committed."""
 
     def __init__(self) -> None:
         self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
         self.partition.state = STATE
+        self.epoch, self.version, self.high_watermark = EPOCH, VERSION, 10
         self.has(LEADER, BEGINS)
-        self.high_watermark = 10
-        self.follower_ends = dict.fromkeys((BrokerId(2), FOLLOWER), -1)
         self.step(ELECTED)
         self.has(LEADER, 20)
+        self.has(FOLLOWER, 20)
 
     def has(self, broker: int, end: int) -> None:
-        self.partition.replica(broker).log = log(end)
+        self.partition.replica(broker).log = ModelLog(0, [BatchExtent(0, end, 0, 0)])
 
     def step(self, event: Event, *effects: Any) -> None:
         leader: Any = SimpleNamespace(
-            role=Role.LEADER,
-            leader_epoch=EPOCH,
-            isr=ISR,
-            high_watermark=self.high_watermark,
-            zk_version=ZkVersion(0),
-            follower_ends=self.follower_ends,
-        )
+            role=Role.LEADER, leader_epoch=self.epoch, isr=ISR, high_watermark=self.high_watermark,
+            zk_version=self.version, follower_ends=dict.fromkeys((MEMBER, FOLLOWER), -1),
+        )  # fmt: skip
         check_before_step(LEADER, leader, self.partition, event, effects)
-
-    def lets_in(self) -> None:
-        self.partition.replica(LEADER).pending_proposal = None
-        self.step(Tick(now=Millis(1)), JOINS)
 
 
 @pytest.fixture
-def elected() -> Elected:
-    return Elected()
+def leader() -> Leader:
+    return Leader()
+
+
+# --- Isr/joined-before-epoch-start ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("end", "high_watermark"), [(10, 10), (11, 10), (12, 13), (0, 10)])
 def test_join_without_all_records_is_a_violation(
-    elected: Elected, end: int, high_watermark: int
+    leader: Leader, end: int, high_watermark: int
 ) -> None:
-    elected.has(FOLLOWER, end)
-    elected.high_watermark = high_watermark
-    with pytest.raises(Violation) as raised:
-        elected.lets_in()
-    assert raised.value.invariant == "Isr/joined-before-epoch-start"
+    leader.has(FOLLOWER, end)
+    leader.high_watermark = high_watermark
+    with pytest.raises(Violation, match="Isr/joined-before-epoch-start"):
+        leader.step(TICK, JOINS)
 
 
 @pytest.mark.parametrize(("end", "high_watermark"), [(12, 10), (13, 13), (20, 13)])
-def test_join_with_all_records_is_allowed(elected: Elected, end: int, high_watermark: int) -> None:
-    elected.has(FOLLOWER, end)
-    elected.high_watermark = high_watermark
-    elected.lets_in()
+def test_join_with_all_records_is_allowed(leader: Leader, end: int, high_watermark: int) -> None:
+    leader.has(FOLLOWER, end)
+    leader.high_watermark = high_watermark
+    leader.step(TICK, JOINS)
 
 
-def test_epoch_starts_at_the_leaders_first_order(elected: Elected) -> None:
-    elected.step(ELECTED)  # a controller has written the ISR meanwhile
-    elected.has(FOLLOWER, BEGINS)
-    elected.lets_in()
+def test_epoch_starts_at_the_leaders_first_order(leader: Leader) -> None:
+    leader.step(ELECTED)  # a controller has written the ISR meanwhile
+    leader.has(FOLLOWER, BEGINS)
+    leader.step(TICK, JOINS)
 
 
-def test_joining_member_may_lack_uncommitted_records(elected: Elected) -> None:
-    elected.has(2, 0)
-    elected.step(Tick(now=Millis(1)), replace(JOINS, isr=ISR))
+def test_joining_member_may_lack_uncommitted_records(leader: Leader) -> None:
+    leader.has(MEMBER, 0)
+    leader.step(TICK, replace(JOINS, isr=ISR))
 
 
-def test_follower_that_lost_power_after_its_fetch_may_join(elected: Elected) -> None:
-    elected.has(FOLLOWER, BEGINS)
-    elected.partition.damaged(FOLLOWER, 5, now=0)
-    elected.has(FOLLOWER, 5)
-    elected.lets_in()
+def test_follower_that_lost_power_after_its_fetch_may_join(leader: Leader) -> None:
+    leader.has(FOLLOWER, BEGINS)
+    leader.partition.damaged(FOLLOWER, 5, now=0)
+    leader.has(FOLLOWER, 5)
+    leader.step(TICK, JOINS)
 
 
-def test_deposed_leader_is_excused(elected: Elected) -> None:
-    elected.partition.state = replace(STATE, leader=BrokerId(2), leader_epoch=LeaderEpoch(5))
-    elected.has(FOLLOWER, 8)
-    elected.lets_in()
+def test_deposed_leader_is_excused(leader: Leader) -> None:
+    leader.partition.state = replace(STATE, leader=MEMBER, leader_epoch=EPOCH + 1)
+    leader.has(FOLLOWER, 8)
+    leader.step(TICK, JOINS)
 
 
 # --- Isr/two-proposals-at-once --------------------------------------------------------------------
 
-PROPOSAL = WriteIsr(
-    leader_epoch=EPOCH, isr=(LEADER, BrokerId(2), FOLLOWER), zk_version=ZkVersion(7)
-)
-FETCH = FollowerFetch(
-    replica=FOLLOWER, offset=Offset(5), log_start_offset=Offset(0), now=Millis(1_000)
-)
-REPEATED = LeaderAndIsr(
-    controller_epoch=ControllerEpoch(2),
-    leader=LEADER,
-    leader_epoch=EPOCH,
-    isr=(LEADER, BrokerId(2)),
-    replicas=(LEADER, BrokerId(2), FOLLOWER),
-    zk_version=ZkVersion(7),
-    now=Millis(900),
-)
-WRITTEN = IsrWritten(leader_epoch=EPOCH, isr=PROPOSAL.isr, zk_version=ZkVersion(8))
 
-
-class Proposer:
-    """Broker 1 leads, and has proposed to let broker 3 into the ISR."""
-
-    def __init__(self) -> None:
-        self.partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
-        self.role, self.epoch, self.version = Role.LEADER, EPOCH, ZkVersion(7)
-        self.step(FETCH, PROPOSAL)
-
-    def step(self, event: Event, *effects: Any) -> None:
-        leader: Any = SimpleNamespace(
-            role=self.role,
-            leader_epoch=self.epoch,
-            zk_version=self.version,
-            isr=ISR,
-            follower_ends={},
-            high_watermark=Offset(0),
-        )
-        check_before_step(LEADER, leader, self.partition, event, effects)
-
-
-@pytest.fixture
-def proposer() -> Proposer:
-    return Proposer()
+def outcome_of(event: Event) -> str:
+    return type(event).__name__
 
 
 @pytest.mark.parametrize(
     "outcome",
     [
         FETCH,
-        REPEATED,
+        replace(ELECTED, controller_epoch=2),
         IsrWriteFailed(leader_epoch=EPOCH, conflict=True),
-        IsrRefused(leader_epoch=LeaderEpoch(3)),
+        IsrRefused(leader_epoch=EPOCH - 1),
     ],
-    ids=lambda event: type(event).__name__,
+    ids=outcome_of,
 )
 def test_isr_proposal_before_the_last_outcome_is_a_violation(
-    proposer: Proposer, outcome: Event
+    leader: Leader, outcome: Event
 ) -> None:
-    proposer.step(outcome)
-    with pytest.raises(
-        Violation, match="Isr/two-proposals-at-once: t-0: leader 1 proposes the ISR"
-    ):
-        proposer.step(FETCH, PROPOSAL)
+    leader.step(FETCH, JOINS)
+    leader.step(outcome)
+    with pytest.raises(Violation, match="two-proposals-at-once: t-0: leader 1 proposes the ISR"):
+        leader.step(FETCH, JOINS)
 
 
 @pytest.mark.parametrize(
     "outcome",
     [IsrWriteFailed(leader_epoch=EPOCH, conflict=False), IsrRefused(leader_epoch=EPOCH)],
-    ids=lambda event: type(event).__name__,
+    ids=outcome_of,
 )
-def test_isr_proposal_after_a_rejection_is_allowed(proposer: Proposer, outcome: Event) -> None:
-    proposer.step(outcome)
-    proposer.step(FETCH, PROPOSAL)
+def test_isr_proposal_after_a_rejection_is_allowed(leader: Leader, outcome: Event) -> None:
+    leader.step(FETCH, JOINS)
+    leader.step(outcome)
+    leader.step(FETCH, JOINS)
 
 
-def test_isr_proposal_after_a_newer_state_is_allowed(proposer: Proposer) -> None:
-    proposer.version = ZkVersion(8)
-    proposer.step(WRITTEN)
-    proposer.step(FETCH, replace(PROPOSAL, isr=(LEADER, BrokerId(2)), zk_version=ZkVersion(8)))
-
-
-def test_isr_proposal_in_another_epoch_is_allowed(proposer: Proposer) -> None:
-    proposer.epoch = LeaderEpoch(5)
-    proposer.step(replace(REPEATED, leader_epoch=LeaderEpoch(5)))
-    proposer.step(FETCH, replace(PROPOSAL, leader_epoch=LeaderEpoch(5)))
+@pytest.mark.parametrize(
+    ("epoch", "version", "news"),
+    [
+        (EPOCH, VERSION + 1, IsrWritten(leader_epoch=EPOCH, isr=JOINS.isr, zk_version=VERSION + 1)),
+        (EPOCH + 1, VERSION, replace(ELECTED, controller_epoch=2, leader_epoch=EPOCH + 1)),
+    ],
+    ids=["written", "epoch"],
+)
+def test_isr_proposal_after_a_newer_state_is_allowed(
+    leader: Leader, epoch: int, version: int, news: Event
+) -> None:
+    leader.step(FETCH, JOINS)
+    leader.epoch, leader.version = epoch, version
+    leader.step(news)
+    leader.step(FETCH, replace(JOINS, isr=ISR, leader_epoch=epoch, zk_version=version))
 
 
 # --- Fetch/uncommitted-record-read ----------------------------------------------------------------
@@ -223,11 +170,8 @@ def test_isr_proposal_in_another_epoch_is_allowed(proposer: Proposer) -> None:
 
 def test_serving_beyond_the_high_watermark_is_a_violation() -> None:
     partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
-    for bound in (10, 11):
-        leader: Any = SimpleNamespace(high_watermark=10, read_bound=lambda _, bound=bound: bound)
-        with (
-            contextlib.nullcontext()
-            if bound == 10
-            else pytest.raises(Violation, match="Fetch/uncommitted-record-read")
-        ):
-            check_after_step(LEADER, leader, partition)
+    bounded: Any = SimpleNamespace(high_watermark=10, read_bound=lambda _: 10)
+    check_after_step(LEADER, bounded, partition)
+    bounded.read_bound = lambda _: 11
+    with pytest.raises(Violation, match="Fetch/uncommitted-record-read"):
+        check_after_step(LEADER, bounded, partition)
