@@ -1,4 +1,4 @@
-"""The invariants of answers to clients: each is broken once and kept once."""
+"""The invariants of answers to clients, and of the end of a run: each is broken and kept once."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from ackproof.broker.config import TopicConfig
 from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
+from ackproof.broker.replication.config import ReplicaConfig
+from ackproof.broker.server.topic_names import OFFSETS_TOPIC
 from ackproof.broker.types import (
     NO_EPOCH,
-    BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
     TopicPartition,
-    ZkVersion,
 )
 from simulation import verdict
 from simulation.clients.producers import Window
@@ -25,32 +24,20 @@ from simulation.model.observer import ClusterObserver, check_reported_leaders
 from simulation.model.partition import TopicModel
 from simulation.model.storage import check_retention
 from simulation.violation import Violation
+from tests.support.oracles.violations import violates
 
 pytestmark = pytest.mark.simulation
 
 TP = TopicPartition("t", 0)
-STATE = PartitionState(
-    leader=BrokerId(1),
-    leader_epoch=LeaderEpoch(3),
-    isr=(BrokerId(1),),
-    zk_version=ZkVersion(0),
-    controller_epoch=ControllerEpoch(1),
-)
+STATE = PartitionState(leader=1, leader_epoch=3, isr=(1,), zk_version=0, controller_epoch=1)
 
 
 def sent(crc: int, sequence: int, producer: int = 7) -> SentBatch:
     """Return a sent batch of two records."""
     return SentBatch(
-        tp=TP,
-        topic_id=None,
-        acks=-1,
-        crc=crc,
-        count=2,
-        sent_at=0.0,
-        timestamp=crc,
-        producer=producer,
-        sequence=sequence,
-    )
+        tp=TP, topic_id=None, acks=-1, crc=crc, count=2, sent_at=0.0, timestamp=crc,
+        producer=producer, sequence=sequence,
+    )  # fmt: skip
 
 
 def log(*crcs: int) -> list[BatchExtent]:
@@ -184,17 +171,57 @@ def metadata(leader: int, error: ErrorCode = ErrorCode.none, epoch: int = 3) -> 
 def test_missing_leader_without_its_error_is_a_violation() -> None:
     check_reported_leaders(metadata(1), LED)
     check_reported_leaders(metadata(-1, ErrorCode.leader_not_available), LED)
-    with pytest.raises(
-        Violation,
-        match=r"Metadata/missing-leader-not-reported: t-0: the error is none .* leader -1",
-    ):
+    with violates(r"Metadata/missing-leader-not-reported: t-0: the error is none .* leader -1"):
         check_reported_leaders(metadata(-1), LED)
 
 
 def test_metadata_leader_that_never_led_is_a_violation() -> None:
     check_reported_leaders(metadata(2, epoch=4), LED)
     check_reported_leaders(metadata(1, epoch=NO_EPOCH), LED)
-    with pytest.raises(
-        Violation, match=r"Metadata/leader-never-led: .* 1 is said to lead in epoch 4"
-    ):
+    with violates(r"Metadata/leader-never-led: .* 1 is said to lead in epoch 4"):
         check_reported_leaders(metadata(1, epoch=4), LED)
+
+
+# --- the judgement at the end of a run ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topic", ["t", OFFSETS_TOPIC])
+def test_producer_that_waits_for_replicated_records_is_a_violation(topic: str) -> None:
+    tp = TopicPartition(topic, 0)
+    observer: Any = SimpleNamespace(partitions=lambda: [(tp, SimpleNamespace(isr=(1, 2)))])
+    left: dict[int, Any] = {1: SimpleNamespace(waiting_producers=0), 2: None}
+    verdict.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
+    left[2] = SimpleNamespace(waiting_producers=2)
+    if topic == OFFSETS_TOPIC:  # coordinators still write to it
+        verdict.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
+        return
+    with violates("Produce/request-left-waiting: t-0: 2 produce requests wait at broker 2"):
+        verdict.check_no_producer_waits(observer, lambda broker, _tp: left[broker])
+
+
+def test_settings_are_known_to_the_log_and_to_the_replica() -> None:
+    config = TopicConfig(min_insync_replicas=2)
+    hosted: Any = SimpleNamespace(
+        config=config,
+        replica=SimpleNamespace(config=ReplicaConfig(min_insync_replicas=2)),
+        log=SimpleNamespace(config=config.log_config()),
+    )
+    assert verdict._is_applied(hosted)
+    hosted.replica.config = ReplicaConfig()
+    assert not verdict._is_applied(hosted)
+    hosted.replica.config = ReplicaConfig(min_insync_replicas=2)
+    hosted.log.config = TopicConfig(retention_ms=7).log_config()
+    assert not verdict._is_applied(hosted)
+
+
+@pytest.mark.parametrize(
+    ("bases", "start", "kept"),
+    [((0,), 9, False), ((0, 5), 4, False), ((0, 5), 5, True), ((5, 9), 7, False)],
+)
+def test_segment_of_deleted_records_is_detected(
+    bases: tuple[int, ...], start: int, kept: bool
+) -> None:
+    replica: Any = SimpleNamespace(
+        log=SimpleNamespace(segment_base_offsets=bases, log_start_offset=start)
+    )
+    assert verdict._keeps_deleted_segments(replica) == kept

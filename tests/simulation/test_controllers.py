@@ -17,12 +17,10 @@ from ackproof.broker.controller.requests import RequestBatch
 from ackproof.broker.types import (
     NO_LEADER,
     BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
     ZkVersion,
 )
 from simulation.model.controller import ControllerModel, check_leaders
-from simulation.violation import Violation
+from tests.support.oracles.violations import violates
 from tests.support.worlds.controlled_partition import TP, assigned, comes, led
 
 pytestmark = pytest.mark.simulation
@@ -31,14 +29,9 @@ pytestmark = pytest.mark.simulation
 
 FIRST, SECOND = IN_SYNC = (BrokerId(1), BrokerId(2))
 STATE = PartitionState(
-    leader=FIRST,
-    leader_epoch=LeaderEpoch(4),
-    isr=IN_SYNC,
-    controller_epoch=ControllerEpoch(1),
-    zk_version=ZkVersion(7),
-    broker_epochs={FIRST: 10, SECOND: 10},
-    mzxid=50,
-)
+    leader=FIRST, leader_epoch=4, isr=IN_SYNC, controller_epoch=1, zk_version=7,
+    broker_epochs={FIRST: 10, SECOND: 10}, mzxid=50,
+)  # fmt: skip
 
 
 class Bounces:
@@ -72,9 +65,7 @@ def bounces() -> Bounces:
 
 def test_bounced_member_in_the_isr_is_a_violation(bounces: Bounces) -> None:
     comes(bounces.context, SECOND, 60)
-    with pytest.raises(
-        Violation, match=r"Isr/restarted-broker-stays: t-0: brokers \[2\], which restarted"
-    ):
+    with violates(r"Isr/restarted-broker-stays: t-0: brokers \[2\], which restarted"):
         bounces.steps()
 
 
@@ -99,7 +90,7 @@ def test_member_that_joins_after_it_bounced_is_allowed(bounces: Bounces) -> None
 def test_member_that_joined_before_it_bounced_is_a_violation(bounces: Bounces) -> None:
     bounces.reads(FIRST, lives={FIRST: 10}, mzxid=51)
     comes(bounces.context, SECOND, 60)
-    with pytest.raises(Violation, match="Isr/restarted-broker-stays"):
+    with violates("Isr/restarted-broker-stays"):
         bounces.reads(FIRST, SECOND, lives={FIRST: 10, SECOND: 10}, mzxid=59)
 
 
@@ -116,7 +107,7 @@ def test_bounced_leader_in_a_request_is_a_violation(bounces: Bounces, broker: Br
     send_role(bounces, broker)
     comes(bounces.context, FIRST, 60)
     what = f"broker {broker} is informed that 1 leads t-0 since epoch 4"
-    with pytest.raises(Violation, match=f"Election/restarted-broker-leads: {what}"):
+    with violates(f"Election/restarted-broker-leads: {what}"):
         send_role(bounces, broker)
 
 
@@ -130,14 +121,9 @@ def test_bounced_follower_may_receive_its_leader(bounces: Bounces) -> None:
 
 def elected(leader: int, isr: tuple[int, ...]) -> tuple[WriteStates]:
     write = StateWrite(
-        partition=TP,
-        leader=BrokerId(leader),
-        leader_epoch=LeaderEpoch(1),
-        isr=tuple(BrokerId(b) for b in isr),
-        controller_epoch=ControllerEpoch(1),
-        expected=ZkVersion(0),
+        partition=TP, leader=leader, leader_epoch=1, isr=isr, controller_epoch=1, expected=0,
         broker_epochs={},
-    )
+    )  # fmt: skip
     return (WriteStates(writes=(write,)),)
 
 
@@ -170,19 +156,14 @@ def test_leader_replaced_although_a_member_could_lead_is_a_violation(
     isr: Any, live: Any, stopping: Any, leader: int, able: int
 ) -> None:
     found = led(isr, live=live, stopping=stopping)
-    with pytest.raises(
-        Violation, match=rf"Election/leader-replaced-without-need: .*though \[{able}\] could lead"
-    ):
+    with violates(rf"Election/leader-replaced-without-need: .*though \[{able}\] could lead"):
         check_leaders(found, elected(leader, isr if leader == NO_LEADER else (leader,)))
 
 
 def test_removed_member_that_stops_with_the_leader_is_a_violation() -> None:
     found = led((1, 2, 3), live=(1, 2), stopping=(1, 2))
     check_leaders(found, elected(1, (1, 2)))
-    with pytest.raises(
-        Violation,
-        match=r"Election/leader-replaced-without-need: 1 leads t-0 .*\[2\], which stop with it",
-    ):
+    with violates(r"leader-replaced-without-need: 1 leads t-0 .*\[2\], which stop with it"):
         check_leaders(found, elected(1, (1,)))
 
 
@@ -193,10 +174,7 @@ def test_partition_without_an_eligible_leader_may_have_none(isr: Any) -> None:
 
 def test_partition_without_leader_although_a_member_could_lead_is_a_violation() -> None:
     found = led((1, 2, 3), live=(2,))
-    with pytest.raises(
-        Violation,
-        match=r"Election/eligible-leader-not-elected: t-0 has no leader, though \[2\] could",
-    ):
+    with violates(r"Election/eligible-leader-not-elected: t-0 has no leader, though \[2\] could"):
         check_leaders(found, ())
     (found.writing[TP],) = elected(2, (2,))[0].writes
     check_leaders(found, ())
@@ -205,7 +183,7 @@ def test_partition_without_leader_although_a_member_could_lead_is_a_violation() 
 def test_dead_broker_in_a_written_isr_is_a_violation() -> None:
     found = led((1, 2, 3), live=(1, 2))
     check_leaders(found, elected(2, (2, 1)))
-    with pytest.raises(Violation, match=r"Isr/dead-broker-stays: 2 is to lead t-0, .* has \[3\]"):
+    with violates(r"Isr/dead-broker-stays: 2 is to lead t-0, .* has \[3\]"):
         check_leaders(found, elected(2, (2, 3)))
 
 
@@ -229,9 +207,6 @@ def test_leadership_may_remain_if_no_other_broker_can_lead(
 def test_leadership_that_remains_although_another_broker_can_lead_is_a_violation() -> None:
     for stopping in ((1,), ()):
         found = led((1, 2), live=(1, 2), stopping=stopping)
-        with pytest.raises(
-            Violation,
-            match=r"Election/leadership-kept-at-shutdown: broker 1 keeps leading .*\[2\] could",
-        ):
+        with violates(r"leadership-kept-at-shutdown: broker 1 keeps leading .*\[2\] could"):
             check_leaders(found, (REMAINS,))
         check_leaders(found, (AnswerShutdown(token=1, error=ErrorCode.none),))

@@ -20,7 +20,7 @@ from ackproof.broker.replication.events import (
 from ackproof.broker.replication.replica import Role
 from simulation.model.log import BatchExtent, ModelLog
 from simulation.model.partition import PartitionModel, check_after_step, check_before_step
-from simulation.violation import Violation
+from tests.support.oracles.violations import violates
 
 pytestmark = pytest.mark.simulation
 
@@ -76,7 +76,7 @@ def test_join_without_all_records_is_a_violation(
 ) -> None:
     leader.has(FOLLOWER, end)
     leader.high_watermark = high_watermark
-    with pytest.raises(Violation, match="Isr/joined-before-epoch-start"):
+    with violates("Isr/joined-before-epoch-start"):
         leader.step(TICK, JOINS)
 
 
@@ -133,7 +133,7 @@ def test_isr_proposal_before_the_last_outcome_is_a_violation(
 ) -> None:
     leader.step(FETCH, JOINS)
     leader.step(outcome)
-    with pytest.raises(Violation, match="two-proposals-at-once: t-0: leader 1 proposes the ISR"):
+    with violates("two-proposals-at-once: t-0: leader 1 proposes the ISR"):
         leader.step(FETCH, JOINS)
 
 
@@ -173,5 +173,5 @@ def test_serving_beyond_the_high_watermark_is_a_violation() -> None:
     bounded: Any = SimpleNamespace(high_watermark=10, read_bound=lambda _: 10)
     check_after_step(LEADER, bounded, partition)
     bounded.read_bound = lambda _: 11
-    with pytest.raises(Violation, match="Fetch/uncommitted-record-read"):
+    with violates("Fetch/uncommitted-record-read"):
         check_after_step(LEADER, bounded, partition)

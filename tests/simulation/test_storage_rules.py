@@ -27,9 +27,9 @@ from simulation.machines.disk import SimulatedDisk
 from simulation.model import storage
 from simulation.model.log import read_log
 from simulation.model.storage import FlushTracker
-from simulation.violation import Violation
 from tests.support.builders.batches import batch
 from tests.support.fakes.log_disk import LOGS
+from tests.support.oracles.violations import violates
 
 pytestmark = pytest.mark.simulation
 
@@ -54,23 +54,19 @@ def test_log_with_a_damaged_batch_is_a_violation(log: PartitionLog, disk: Simula
     content = disk.pread(descriptor, disk.size(descriptor), 0)
     disk.truncate(descriptor, 0)
     disk.write(descriptor, content[:-1] + b"w")
-    with pytest.raises(Violation, match=r"Log/records-lost-on-disk: t-0: .* CRC-32C of the batch"):
+    with violates(r"Log/records-lost-on-disk: t-0: .* CRC-32C of the batch"):
         read_log(log)
 
 
 def test_log_without_its_end_is_a_violation(log: PartitionLog) -> None:
     log._end = Offset(9)
-    with pytest.raises(
-        Violation, match=r"Log/records-lost-on-disk: t-0: nothing can be read at offset 6 of 9"
-    ):
+    with violates(r"Log/records-lost-on-disk: t-0: nothing can be read at offset 6 of 9"):
         read_log(log)
 
 
 def test_log_with_a_missing_batch_is_a_violation(log: PartitionLog) -> None:
     del log._segments[1]
-    with pytest.raises(
-        Violation, match=r"Log/records-lost-on-disk: t-0: nothing is there from offset . to . of 6"
-    ):
+    with violates(r"Log/records-lost-on-disk: t-0: nothing is there from offset . to . of 6"):
         read_log(log)
 
 
@@ -84,9 +80,7 @@ def test_unsynced_start_of_an_empty_log_is_a_violation(
     storage.check_restarted_log(disk, log)
     disk.remove(log.directory / f"{40:020d}.log")
     disk.open(log.directory / f"{40:020d}.log")
-    with pytest.raises(
-        Violation, match=r"Log/new-start-unsynced: t-0 was restarted at 40, .* no 0+40\.log"
-    ):
+    with violates(r"Log/new-start-unsynced: t-0 was restarted at 40, .* no 0+40\.log"):
         storage.check_restarted_log(disk, log)
 
 
@@ -110,7 +104,7 @@ def test_new_log_in_a_checkpoint_is_a_violation(
     for tp in (TP, other):
         storage.check_new_log(disk, logs, other, made)
         write_offsets(noted, name, {tp: 7})
-    with pytest.raises(Violation, match=rf"Log/new-log-knows-former-topic: other-0 .* {name} is 7"):
+    with violates(rf"Log/new-log-knows-former-topic: other-0 .* {name} is 7"):
         storage.check_new_log(disk, logs, other, made)
 
 
@@ -119,11 +113,9 @@ def test_new_log_with_former_state_is_a_violation(disk: SimulatedDisk, logs: Log
     made = logs.create(other)
     storage.check_new_log(disk, logs, other, made)
     made.start_epoch(3, 0)
-    with pytest.raises(
-        Violation, match=r"Log/new-log-knows-former-topic: other-0 .* its epochs is 1"
-    ):
+    with violates(r"Log/new-log-knows-former-topic: other-0 .* its epochs is 1"):
         storage.check_new_log(disk, logs, other, made)
-    with pytest.raises(Violation, match=r"Log/new-log-knows-former-topic: t-0 .* its log end is 6"):
+    with violates(r"Log/new-log-knows-former-topic: t-0 .* its log end is 6"):
         storage.check_new_log(disk, logs, TP, logs.create(TP))
 
 
@@ -131,13 +123,7 @@ def test_new_log_with_former_state_is_a_violation(disk: SimulatedDisk, logs: Log
 
 
 def look(log: PartitionLog, *, deleted: int = 0) -> None:
-    read = read_log(log)
-    assert read is not None
-    storage.check_epochs("t-0", log, read, deleted=deleted)
-
-
-def as_told(log: PartitionLog) -> Any:
-    return SimpleNamespace(epochs=log.epochs.entries)
+    storage.check_epochs("t-0", log, read_log(log), deleted=deleted)
 
 
 def test_epochs_that_match_the_batches_are_allowed(log: PartitionLog) -> None:
@@ -153,22 +139,22 @@ def test_epochs_that_match_the_batches_are_allowed(log: PartitionLog) -> None:
 @pytest.mark.parametrize("spoil", [lambda e: e.clear(), lambda e: e.truncate_from_end(2)])
 def test_missing_epoch_is_a_violation(log: PartitionLog, spoil: Any) -> None:
     spoil(log.epochs)
-    with pytest.raises(Violation, match="Log/epochs-differ-from-batches"):
+    with violates("Log/epochs-differ-from-batches"):
         look(log)
 
 
 def test_deleted_record_that_is_back_may_have_no_epoch(log: PartitionLog) -> None:
     log.epochs.truncate_from_start(3)  # the checkpoint of log starts was not written in time
     look(log, deleted=3)
-    with pytest.raises(Violation, match="Log/epochs-differ-from-batches"):
+    with violates("Log/epochs-differ-from-batches"):
         look(log, deleted=2)
 
 
 def test_replica_with_other_epochs_than_its_log_is_a_violation(log: PartitionLog) -> None:
-    replica = as_told(log)
+    replica: Any = SimpleNamespace(epochs=log.epochs.entries)
     storage.check_replica_epochs("t-0", log, replica)
     log.epochs.truncate_from_end(4)
-    with pytest.raises(Violation, match="Log/epochs-differ-from-batches"):
+    with violates("Log/epochs-differ-from-batches"):
         storage.check_replica_epochs("t-0", log, replica)
 
 
@@ -186,9 +172,7 @@ def test_recovery_point_before_the_sync_of_epochs_is_a_violation(
     log.epochs._written = log.epochs.history
     log.flush()
     storage.check_recovery_point(disk, log, 7)
-    with pytest.raises(
-        Violation, match=r"Log/epochs-differ-from-batches: .*below 8 .* offset 7 is of epoch 3"
-    ):
+    with violates(r"Log/epochs-differ-from-batches: .*below 8 .* offset 7 is of epoch 3"):
         storage.check_recovery_point(disk, log, 8)
 
 
@@ -196,9 +180,7 @@ def test_recovery_point_before_the_sync_of_epochs_is_a_violation(
 
 
 def look_for_times(log: PartitionLog) -> None:
-    read = read_log(log)
-    assert read is not None
-    storage.check_timestamps("t-0", log, read)
+    storage.check_timestamps("t-0", log, read_log(log))
 
 
 def test_greatest_timestamp_without_a_batch_is_a_violation(log: PartitionLog) -> None:
@@ -208,9 +190,7 @@ def test_greatest_timestamp_without_a_batch_is_a_violation(log: PartitionLog) ->
     log.truncate_to(6)
     look_for_times(log)
     log._segments[-1].max_timestamp = 2 * 10**12
-    with pytest.raises(
-        Violation, match=r"Log/timestamp-of-no-batch: .* said to be 2000000000000 ms"
-    ):
+    with violates(r"Log/timestamp-of-no-batch: .* said to be 2000000000000 ms"):
         look_for_times(log)
     log.truncate_fully(20)
     look_for_times(log)
@@ -243,12 +223,12 @@ def test_recovery_point_before_the_sync_is_a_violation(
     disk: SimulatedDisk, log: PartitionLog
 ) -> None:
     for offset in range(1, 7):
-        with pytest.raises(Violation, match="Log/recovery-point-unsynced"):
+        with violates("Log/recovery-point-unsynced"):
             note(disk, log, offset)
     log.flush()
     log.append([batch((b"v",))], 6, 2, 0)
     note(disk, log, 6)
-    with pytest.raises(Violation, match=r"everything below 7 .* below 6"):
+    with violates(r"everything below 7 .* below 6"):
         note(disk, log, 7)
 
 
@@ -260,7 +240,7 @@ def test_recovery_point_after_an_unsynced_truncation_is_a_violation(
     note(disk, log, 3)
     log.append([batch((b"v" * 50,))], 3, 5, 0)
     note(disk, log, 3)
-    with pytest.raises(Violation, match="Log/recovery-point-unsynced"):
+    with violates("Log/recovery-point-unsynced"):
         note(disk, log, 4)
 
 
@@ -271,9 +251,7 @@ def test_recovery_point_unknown_to_the_log_is_a_violation(
     storage.check_recovery_point(disk, log, 6)
     log.flushing.vouched_for = 5
     storage.check_recovery_point(disk, log, 5)
-    with pytest.raises(
-        Violation, match=r"Log/recovery-point-unsynced: t-0: .* below 6 .* only of 5"
-    ):
+    with violates(r"Log/recovery-point-unsynced: t-0: .* below 6 .* only of 5"):
         storage.check_recovery_point(disk, log, 6)
 
 
@@ -316,10 +294,6 @@ def tick(tracker: FlushTracker, flushed: PartitionLog, now_ms: int) -> None:
     tracker.started(flushed, now_ms)
 
 
-def violates(what: str) -> Any:
-    return pytest.raises(Violation, match=f"Log/flush-overdue: t-0: .*{what}")
-
-
 def test_more_unflushed_records_than_flush_messages_are_a_violation(
     tracker: FlushTracker, flushed: PartitionLog
 ) -> None:
@@ -330,7 +304,7 @@ def test_more_unflushed_records_than_flush_messages_are_a_violation(
     flushed.config = LogConfig()
     append(tracker, flushed, 0)
     flushed.config = LogConfig(flush_messages=2)
-    with violates("2 records wait for the disk, flush.messages is 2"):
+    with violates("Log/flush-overdue: t-0: .*2 records wait for the disk, flush.messages is 2"):
         tracker.appended(flushed, 5, 0)
 
 
@@ -346,7 +320,7 @@ def test_record_unflushed_beyond_flush_ms_is_a_violation(
     append(tracker, flushed, 9_000)
     for now_ms in (9_000, 9_499):
         tick(tracker, flushed, now_ms)
-    with violates("offset 2 waits for the disk for 500 ms and is not being flushed"):
+    with violates("Log/flush-overdue: t-0: offset 2 waits .* 500 ms and is not being flushed"):
         tracker.started(flushed, 9_500)
 
 
@@ -357,12 +331,12 @@ def test_truncated_record_does_not_wait(tracker: FlushTracker, flushed: Partitio
     flushed.truncate_to(2)
     tracker.started(flushed, 499)
     append(tracker, flushed, 700)
-    with violates("offset 0 waits for the disk for 500 ms"):
+    with violates("Log/flush-overdue: t-0: .*offset 0 waits for the disk for 500 ms"):
         tracker.started(flushed, 500)
     flushed.truncate_to(0)
     append(tracker, flushed, 4_000)
     tracker.started(flushed, 4_499)
-    with violates("offset 0 waits for the disk for 500 ms"):
+    with violates("Log/flush-overdue: t-0: .*offset 0 waits for the disk for 500 ms"):
         tracker.started(flushed, 4_500)
 
 

@@ -23,7 +23,7 @@ from simulation.plans.actions import (
     Target,
     Timed,
 )
-from simulation.plans.coverage import Coverage
+from simulation.plans.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
 from simulation.plans.plan import SimulationPlan, from_json, to_json
 from simulation.plans.schedule import draw
 from simulation.search import Shrinker, narrative
@@ -112,7 +112,7 @@ def test_kept_plan_belongs_to_a_formerly_failing_seed() -> None:
 def test_history_of_a_seed_does_not_depend_on_hashing() -> None:
     script = (
         "from simulation.plans.schedule import draw; from simulation.world.world import run\n"
-        "for seed in (4, 9):\n"
+        "for seed in (4, 5, 9):\n"
         "    outcome = run(draw(seed), with_digest=True)\n"
         "    print(outcome.steps, outcome.digest, outcome.notes)"
     )
@@ -133,18 +133,30 @@ def test_world_without_faults_commits_and_settles() -> None:
 
 
 @pytest.mark.long
-def test_worlds_contain_elections_cuts_and_failures() -> None:
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize(
+    ("coordination", "seeds", "acked", "faults"),
+    [("controller", 20, 500, 8), ("leader-fenced", 12, 300, 6)],
+)
+def test_worlds_contain_elections_cuts_and_failures(
+    coordination: str, seeds: int, acked: int, faults: int
+) -> None:
     """Test that the seeds contain elections, cuts, failures and returns. A world without events
     would prove nothing."""
     met = Coverage()
-    for seed in range(20):
-        met.update(run(draw(seed)).coverage)
-    assert met["client", "produce, acks=-1: acked"] > 500
-    for name in ("Append", "StartEpoch", "Truncate", "WriteIsr", "HighWatermark", "Respond"):
+    for seed in range(seeds):
+        met.update(run(draw(seed, coordination=coordination)).coverage)
+    assert met["client", "produce, acks=-1: acked"] > acked
+    for name in ("Append", "StartEpoch", "WriteIsr", "HighWatermark", "Respond"):
         assert met["replica effect", name], name
-    for name in ("BrokersChanged", "IsrChanged", "TopicsChanged", "StatesWritten"):
-        assert met["controller event", name], name
-    assert len([name for room, name in met if room == "fault"]) >= 8
+    assert len([name for room, name in met if room == "fault"]) >= faults
+    events = ("BrokersChanged", "IsrChanged", "TopicsChanged", "StatesWritten")
+    if coordination == "controller":
+        assert met["replica effect", "Truncate"]
+        assert all(met[CONTROLLER_EVENT, name] for name in events)
+    else:
+        assert not any(room == CONTROLLER_EVENT for room, _ in (*met, *expected(met)))
+        assert any(room == COORDINATION_EVENT for room, _ in met)
 
 
 def test_broker_with_a_session_expired_at_startup_survives() -> None:

@@ -23,10 +23,8 @@ from simulation.plans.actions import (
     Target,
     Timed,
 )
-from simulation.plans.coverage import CONTROLLER_EVENT, COORDINATION_EVENT, Coverage, expected
 from simulation.plans.plan import SimulationPlan
 from simulation.plans.scenario import TOPIC as OF_SCENARIOS
-from simulation.plans.scenarios import NEED_CONTROLLER, SCENARIOS
 from simulation.plans.schedule import draw, without_controller
 from simulation.world.world import run
 
@@ -34,7 +32,6 @@ pytestmark = pytest.mark.simulation
 
 WORLDS = int(os.environ.get("ACKPROOF_SIMULATION_WORLDS", "12")) // 2
 BLOCKS = 3
-LED_SCENARIOS = sorted(SCENARIOS.keys() - NEED_CONTROLLER)
 TP = TopicPartition("t", 0)
 HOME = "/brokers/topics/t/0"
 
@@ -46,28 +43,6 @@ def test_every_invariant_holds(block: int) -> None:
         outcome = run(draw(seed, coordination="leader-fenced"))
         replay = f"python -m simulation --coordination leader-fenced --seed {seed}"
         assert outcome.violation is None, replay
-
-
-@pytest.mark.long
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("scenario", LED_SCENARIOS)
-def test_sound_brokers_pass_scenario_without_a_controller(scenario: str) -> None:
-    outcome = run(draw(1, scenario, "leader-fenced"))
-    assert outcome.violation is None, f"{outcome.violation}"
-
-
-@pytest.mark.long
-@pytest.mark.timeout(0)
-def test_worlds_contain_elections_cuts_and_failures() -> None:
-    met = Coverage()
-    for seed in range(12):
-        met.update(run(draw(seed, coordination="leader-fenced")).coverage)
-    assert met["client", "produce, acks=-1: acked"] > 300
-    for name in ("Append", "StartEpoch", "WriteIsr", "HighWatermark", "Respond"):
-        assert met["replica effect", name], name
-    assert not any(room == CONTROLLER_EVENT for room, _ in (*met, *expected(met)))
-    assert any(room == COORDINATION_EVENT for room, _ in met)
-    assert len([name for room, name in met if room == "fault"]) >= 6
 
 
 def test_plan_without_a_controller_has_orders_and_scenarios_and_no_deposition() -> None:

@@ -1,12 +1,13 @@
 """The invariants of writes to ZooKeeper: each is broken once and kept once."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from kazoo.protocol.serialization import CheckVersion, Create, SetData, Transaction
 
 from ackproof.broker.controller.cluster import PartitionState, ReplicaAssignment, TopicAssignment
-from ackproof.broker.types import BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition, ZkVersion
+from ackproof.broker.types import BrokerId, TopicPartition
 from simulation.model.partition import PartitionModel, TopicModel
 from simulation.model.zookeeper import (
     ReassignmentNode,
@@ -15,7 +16,7 @@ from simulation.model.zookeeper import (
     check_removal,
     check_replacement,
 )
-from simulation.violation import Violation
+from tests.support.oracles.violations import violates
 
 pytestmark = pytest.mark.simulation
 
@@ -49,7 +50,7 @@ def test_write_with_a_version_is_allowed(written: Any) -> None:
 def test_write_of_a_state_without_version_is_a_violation(written: Any) -> None:
     transaction = Transaction([CheckVersion("/controller_epoch", 1), written])
     for request in (written, transaction):
-        with pytest.raises(Violation, match="ZooKeeper/unconditional-write"):
+        with violates("ZooKeeper/unconditional-write"):
             check_conditional(request)
 
 
@@ -85,7 +86,7 @@ def test_announced_settings_are_allowed(written: Any) -> None:
     ],
 )
 def test_unannounced_settings_are_a_violation(written: Any) -> None:
-    with pytest.raises(Violation, match="TopicConfig/change-not-announced"):
+    with violates("TopicConfig/change-not-announced"):
         check_announced(written, topic_there)
 
 
@@ -96,85 +97,54 @@ def test_order_names_the_brokers_of_the_order_that_it_replaces() -> None:
     former = ReassignmentNode(of(3), of(4))
     check_replacement(TP, former, ReassignmentNode(of(5), of(3, 4)), assigned=of(1, 2))
     check_replacement(TP, former, ReassignmentNode(of(3, 4), ()), assigned=of(1, 2))
-    with pytest.raises(
-        Violation, match=r"Reassignment/started-replica-forgotten: .* does not name \[4\]"
-    ):
+    with violates(r"Reassignment/started-replica-forgotten: .* does not name \[4\]"):
         check_replacement(TP, former, ReassignmentNode(of(5), of(3)), assigned=of(1, 2))
 
 
-def brokers(*ids: int) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(each) for each in ids)
-
-
-def topic(
-    *replicas: int, adding: tuple[int, ...] = (), removing: tuple[int, ...] = ()
-) -> TopicAssignment:
-    assigned = ReplicaAssignment(
-        replicas=brokers(*replicas), adding=brokers(*adding), removing=brokers(*removing)
-    )
+def topic(*replicas: int, adding: Any = (), removing: Any = ()) -> TopicAssignment:
+    assigned = ReplicaAssignment(replicas=of(*replicas), adding=adding, removing=removing)
     return TopicAssignment(topic_id=None, partitions={0: assigned})
 
 
-def moved(
-    before: TopicAssignment,
-    after: TopicAssignment,
-    isr: tuple[int, ...],
-    been: tuple[int, ...] = (1, 2, 3, 4),
+THERE, MOVED = topic(1, 2), topic(3, 4)
+MOVING = topic(3, 4, 1, 2, adding=(3, 4), removing=(1, 2))
+MET = (1, 2, 3, 4)
+STILL_IN_SYNC = r"t-0: it counts as moved to \[3, 4\]"
+NEVER_IN_SYNC = r".* and \[4\] were never in the ISR"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "isr", "been", "broken"),
+    [
+        (MOVING, MOVED, (3, 4), MET, None),
+        (MOVING, MOVED, (4, 3), MET, None),
+        (MOVING, MOVED, (3,), MET, None),  # 4 has left the ISR since
+        (MOVING, MOVED, (3, 4, 1), MET, STILL_IN_SYNC),
+        (MOVING, MOVED, (1,), MET, STILL_IN_SYNC),
+        (MOVING, MOVED, (3,), (1, 2, 3), NEVER_IN_SYNC),
+        (MOVING, MOVED, (), (), None),  # a partition without a state is not judged
+        (THERE, MOVING, (1, 2), MET, None),
+        (MOVING, MOVING, (1, 3), MET, None),
+    ],
+)
+def test_move_ends_when_new_replicas_were_in_sync_and_removed_ones_have_left_the_isr(
+    before: TopicAssignment, after: TopicAssignment, isr: Any, been: Any, broken: str | None
 ) -> None:
-    """Judge an assignment that was written while the partition had this ISR. Raises Violation."""
     partition = PartitionModel("t-0", checks_data=True, note=lambda _: None)
     if isr:
         partition.state = PartitionState(
-            leader=BrokerId(isr[0]),
-            leader_epoch=LeaderEpoch(3),
-            isr=brokers(*isr),
-            controller_epoch=ControllerEpoch(1),
-            zk_version=ZkVersion(7),
+            leader=isr[0], leader_epoch=3, isr=isr, controller_epoch=1, zk_version=7
         )
     partition.been_in_sync = set(been)
-    TopicModel(None, before, {0: partition}).assigned("t", after)
-
-
-MOVING = topic(3, 4, 1, 2, adding=(3, 4), removing=(1, 2))
-
-
-@pytest.mark.parametrize("isr", [(3, 4), (4, 3), (3,)])  # 4 has left the last one since
-def test_move_ends_when_removed_replicas_have_left_the_isr(isr: tuple[int, ...]) -> None:
-    moved(MOVING, topic(3, 4), isr)
-
-
-@pytest.mark.parametrize("isr", [(3, 4, 1), (1,)])
-def test_move_that_ends_with_a_removed_replica_in_the_isr_is_a_violation(
-    isr: tuple[int, ...],
-) -> None:
-    with pytest.raises(
-        Violation, match=r"Reassignment/ended-out-of-sync: t-0: it counts as moved to \[3, 4\]"
-    ):
-        moved(MOVING, topic(3, 4), isr)
-
-
-def test_move_that_ends_before_a_join_is_a_violation() -> None:
-    with pytest.raises(
-        Violation, match=r"Reassignment/ended-out-of-sync: .* and \[4\] were never in the ISR"
-    ):
-        moved(MOVING, topic(3, 4), (3,), been=(1, 2, 3))
-
-
-def test_move_under_way_may_have_any_isr() -> None:
-    moved(topic(1, 2), MOVING, (1, 2))
-    moved(MOVING, MOVING, (1, 3))
-
-
-def test_move_of_a_partition_without_state_is_not_judged() -> None:
-    moved(MOVING, topic(3, 4), (), been=())
+    expected = violates(f"Reassignment/ended-out-of-sync: {broken}") if broken else nullcontext()
+    with expected:
+        TopicModel(None, before, {0: partition}).assigned("t", after)
 
 
 def test_move_that_ends_before_its_target_is_a_violation() -> None:
-    check_removal(TP, brokers(2, 3), brokers(2, 3))
-    with pytest.raises(
-        Violation, match=r"Reassignment/ended-before-target: t-0 is no longer to move to \[2, 3\]"
-    ):
-        check_removal(TP, brokers(2, 3), brokers(1, 2))
+    check_removal(TP, of(2, 3), of(2, 3))
+    with violates(r"Reassignment/ended-before-target: t-0 is no longer to move to \[2, 3\]"):
+        check_removal(TP, of(2, 3), of(1, 2))
 
 
 def test_deleted_topic_with_a_remaining_replica_is_a_violation() -> None:
@@ -182,11 +152,11 @@ def test_deleted_topic_with_a_remaining_replica_is_a_violation() -> None:
     TopicModel(None, topic(1, 2)).deleted(
         "t", [(3, TP)]
     )  # moved away from 3, which does not know it yet
-    with pytest.raises(Violation, match=r"Deletion/replica-left: .* broker 2 still has t-0"):
+    with violates(r"Deletion/replica-left: .* broker 2 still has t-0"):
         TopicModel(None, topic(1, 2)).deleted("t", [(2, TP)])
 
 
 def test_lost_partition_of_a_topic_is_a_violation() -> None:
     partition = PartitionModel("t-1", checks_data=True, note=lambda _: None)
-    with pytest.raises(Violation, match=r"Partition/disappeared: t has lost its partitions \[1\]"):
+    with violates(r"Partition/disappeared: t has lost its partitions \[1\]"):
         TopicModel(None, topic(1, 2), {1: partition}).assigned("t", topic(1, 2))

@@ -1,16 +1,18 @@
-"""Links that are cut or slow for a while. The end of an earlier fault does not end a later one."""
+"""Links and disks that are cut or slow for a while. A fault does not end with an earlier one."""
 
 from typing import Any
 
 import pytest
 
+from simulation.loop import EXECUTOR_S_MAX, SimulatedProcess
 from simulation.model.observer import ClusterObserver
 from simulation.network import BASE_S
-from simulation.world.injection import LinkFaults
+from simulation.world.injection import LinkFaults, SlowDisks
 
 pytestmark = pytest.mark.simulation
 
 LINK = ("server", "client-1")
+HOST = "broker-1"
 
 
 @pytest.fixture
@@ -63,3 +65,39 @@ def test_slow_link_delays_only_bytes_sent_meanwhile(world: Any, links: LinkFault
     assert not waiting.done()
     world.loop.run_for(2)
     assert waiting.done()
+
+
+# --- slow disks: the background work of a broker takes longer -------------------------------------
+
+
+def takes(world: Any, host: str) -> float:
+    """Return the longest of many delays."""
+    process = SimulatedProcess(host)
+
+    async def longest() -> float:
+        took = []
+        for _ in range(50):
+            began = world.loop.time()
+            await world.loop.run_in_executor(None, lambda: None)
+            took.append(world.loop.time() - began)
+        return max(took)
+
+    task = world.loop.create_task(longest(), context=process.context.copy())
+    return float(world.loop.run_until_complete(task))
+
+
+def test_slow_disk_affects_its_own_broker_until_its_last_end(world: Any) -> None:
+    disks = SlowDisks(world.loop)
+    disks.slow(HOST, 200, 60_000)
+    disks.slow(HOST, 100, 1_000)
+    assert 0.05 < takes(world, HOST) <= 0.1
+    assert takes(world, "broker-2") <= EXECUTOR_S_MAX
+    world.loop.run_for(60)
+    assert takes(world, HOST) <= EXECUTOR_S_MAX
+
+
+def test_healing_makes_a_slow_disk_fast(world: Any) -> None:
+    disks = SlowDisks(world.loop)
+    disks.slow(HOST, 100, 60_000)
+    disks.heal()
+    assert takes(world, HOST) <= EXECUTOR_S_MAX

@@ -1,0 +1,12 @@
+"""What tests of the simulation's invariants expect."""
+
+from typing import Any
+
+import pytest
+
+from simulation.violation import Violation
+
+
+def violates(pattern: str) -> Any:
+    """Return a context in which an invariant must be broken with a matching message."""
+    return pytest.raises(Violation, match=pattern)
