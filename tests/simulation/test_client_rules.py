@@ -11,10 +11,7 @@ from ackproof.broker.config import TopicConfig
 from ackproof.broker.controller.cluster import PartitionState, TopicAssignment
 from ackproof.broker.replication.config import ReplicaConfig
 from ackproof.broker.server.topic_names import OFFSETS_TOPIC
-from ackproof.broker.types import (
-    NO_EPOCH,
-    TopicPartition,
-)
+from ackproof.broker.types import NO_EPOCH, TopicPartition
 from simulation import verdict
 from simulation.clients.producers import Window
 from simulation.model.clients import AnswersModel

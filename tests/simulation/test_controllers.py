@@ -8,17 +8,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from ackproof.broker.controller.cluster import PartitionState
-from ackproof.broker.controller.events import (
-    AnswerShutdown,
-    StateWrite,
-    WriteStates,
-)
+from ackproof.broker.controller.events import AnswerShutdown, StateWrite, WriteStates
 from ackproof.broker.controller.requests import RequestBatch
-from ackproof.broker.types import (
-    NO_LEADER,
-    BrokerId,
-    ZkVersion,
-)
+from ackproof.broker.types import NO_LEADER, BrokerId, ZkVersion
 from simulation.model.controller import ControllerModel, check_leaders
 from tests.support.oracles.violations import violates
 from tests.support.worlds.controlled_partition import TP, assigned, comes, led

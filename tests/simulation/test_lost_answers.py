@@ -24,7 +24,7 @@ def plan(
             expires=expires,
             for_ms=for_ms,
             carried_out=carried_out,
-        )  # fmt: skip
+        )
         for b in (1, 2)
     )
     return SimulationPlan(

@@ -19,10 +19,7 @@ from ackproof.broker.log.disk import (
 )
 from ackproof.broker.log.manager import LogManager
 from ackproof.broker.log.partition_log import PartitionLog
-from ackproof.broker.types import (
-    Offset,
-    TopicPartition,
-)
+from ackproof.broker.types import Offset, TopicPartition
 from simulation.machines.disk import SimulatedDisk
 from simulation.model import storage
 from simulation.model.log import read_log

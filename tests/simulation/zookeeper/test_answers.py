@@ -6,10 +6,7 @@ The brokers' use of it, :class:`KafkaZk` and its callers, is in test_sessions.
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kazoo.exceptions import (
-    BadArgumentsError,
-    NodeExistsError,
-)
+from kazoo.exceptions import BadArgumentsError, NodeExistsError
 from kazoo.protocol.states import ZnodeStat
 
 from tests.support.builders.examples import examples
