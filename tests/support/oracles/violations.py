@@ -1,4 +1,4 @@
-"""What tests of the simulation's invariants expect."""
+"""The expectation that a test breaks an invariant of the simulation."""
 
 from typing import Any
 
