@@ -19,6 +19,7 @@ from ackproof.nemesis.process.rolling import ROLLS
 from ackproof.nemesis.process.servers import KILL, PAUSE, REPLACE, RESTART, TERMINATE
 from ackproof.nemesis.process.starvation import STARVE_CPU, STARVE_MEMORY
 from ackproof.nemesis.process.voters import REMOVE_VOTER
+from ackproof.nemesis.remote_tier import REMOTE_TIER
 from ackproof.nemesis.storage import STORAGE
 from ackproof.nemesis.zookeeper import SESSIONS
 from ackproof.plugins import Table
@@ -31,6 +32,7 @@ _FAMILIES: tuple[Fault, ...] = (
     *STORAGE,
     *CLOCKS,
     *CERTIFICATES,
+    REMOTE_TIER,
     *SESSIONS,
     *ADMIN,
     ADD_BROKER,

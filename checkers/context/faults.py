@@ -69,6 +69,7 @@ TAKE_NOTHING = frozenset(
         *("upgrade", "downgrade", "remove-voter", "rotate-certificates", "bad-certificate"),
         *("crash-client", "pause-client", "expire-session", "conflicted-node"),
         *("disk-full", "slow-disk", "corrupt-index", "lose-checkpoint", "command"),
+        "disturb-remote-tier",
     }
 )
 """Faults that destroy no data, unless their campaign declares it."""

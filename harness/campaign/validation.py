@@ -44,6 +44,7 @@ from ackproof.harness.campaign.problems.systems import (
     security_problems,
     system_problems,
     upgrade_problems,
+    tier_problems,
     voter_problems,
 )
 from ackproof.harness.campaign.problems.workload import (
@@ -214,6 +215,7 @@ def _between(part: Draft, meant: bool) -> Iterator[Problem]:
         *release_problems(part),
         *log_directory_problems(part),
         *voter_problems(part),
+        *tier_problems(part),
         *upgrade_problems(part),
     ]
     yield from faults

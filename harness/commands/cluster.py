@@ -77,7 +77,7 @@ def up(
     for problem in (*secret_problems(given), *property_problems(given)):
         fail(f"--property: {problem}", ExitStatus.USAGE)
     with reported_errors():
-        prepare(wanted.system, click.echo)
+        prepare(wanted.system, click.echo, tiered=wanted.tiered)
         found = standing_cluster.start(wanted, Deadline.after(SystemClock(), _UP_WITHIN_S))
         _print(found)
 

@@ -361,7 +361,8 @@ def _placed(
         raise InfraError(obstacle)
     cluster = campaign.cluster
     known_before = known(cluster.system, cluster.metadata_quorum)
-    prepare(cluster.system, click.echo)
+    tiered = any(one.tiered for one, _ in cluster.points())
+    prepare(cluster.system, click.echo, tiered=tiered)
     if known_before is None:
         # The properties of a release are known only after it was fetched.
         validation.judged(file.document, meant=True)

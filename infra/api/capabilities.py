@@ -500,6 +500,52 @@ class Admin(Protocol):
         not exist."""
 
 
+# --- the remote tier --------------------------------------------------------------------------
+#
+# The storage to which brokers copy closed segments (KIP-405).
+
+
+class TierProblem(StrEnum):
+    """A fault of a broker's use of the remote tier."""
+
+    ABSENT = "absent"
+    """Every operation fails."""
+    READ_ONLY = "read-only"
+    """Uploads and deletions fail, and reads succeed."""
+    SLOW = "slow"
+    """Every operation takes longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierUse:
+    """The operations of a broker on the remote tier.
+
+    Attributes:
+        problem: The fault that is on; None without one.
+        disturbed: The number of operations that the last fault refused or delayed.
+        passed: The number that passed after the last of these.
+    """
+
+    problem: TierProblem | None
+    disturbed: int
+    passed: int
+
+
+class RemoteTier(Protocol):
+    """The remote tier of a system's brokers. Methods take a broker's id, and raise InfraError if
+    the tier cannot be reached."""
+
+    def disturb(self, broker: int, problem: TierProblem, delay_ms: int) -> None:
+        """Begin a fault of a broker's use of the tier. ``delay_ms`` is how much longer each
+        operation takes if it is slow."""
+
+    def restore(self, broker: int) -> None:
+        """End the fault. Idempotent."""
+
+    def use(self, broker: int) -> TierUse:
+        """Return the operations of a broker so far."""
+
+
 # --- certificates -----------------------------------------------------------------------------
 #
 # Certificates of brokers that can be exchanged while they run.

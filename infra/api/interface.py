@@ -19,6 +19,7 @@ from ackproof.infra.api.capabilities import (
     Clock,
     Clocks,
     Disk,
+    RemoteTier,
     ResourceLimits,
     Storage,
     Upgrade,
@@ -540,6 +541,10 @@ class System(Timings, Protocol):
     @property
     def certificates(self) -> BrokerCertificates | None:
         """Return the certificates of its brokers; None if they have none that can be exchanged."""
+
+    @property
+    def remote_tier(self) -> RemoteTier | None:
+        """Return the remote tier of its brokers; None without one, or if it is not Ackproof's."""
 
     @property
     def upgrade(self) -> Upgrade | None:

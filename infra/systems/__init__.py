@@ -130,14 +130,18 @@ def known(name: str, asked: str | None = None) -> KnownProperties | None:
         return None
 
 
-def prepare(name: str, tell: Callable[[str], None]) -> None:
-    """Bring to this machine what the system needs and a run could not fetch.
+def prepare(name: str, tell: Callable[[str], None], *, tiered: bool = False) -> None:
+    """Bring to this machine what the system needs and a run could not fetch, also for its remote
+    tier if it is ``tiered``.
 
     ``tell`` gets a line for each step that takes long. Raises InfraError if it is not available.
     Afterwards :func:`known` may know more: a release is asked for its properties when it is first
     fetched.
     """
-    _parsed(name).prepare(tell)
+    build = _parsed(name)
+    build.prepare(tell)
+    if tiered:
+        build.prepare_tier(tell)
     known.cache_clear()
 
 

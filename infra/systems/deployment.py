@@ -16,6 +16,7 @@ from ackproof.infra.api.capabilities import (
     Disk,
     DiskPlan,
     FakeClock,
+    RemoteTier,
     Upgrade,
     Voters,
 )
@@ -199,6 +200,10 @@ class DeployedSystem(ABC):
 
     @property
     def certificates(self) -> BrokerCertificates | None:
+        return None
+
+    @property
+    def remote_tier(self) -> RemoteTier | None:
         return None
 
     @property

@@ -192,6 +192,14 @@ class Build(ABC):
         can."""
         return f"{self.text} is deployed with connections in the clear only; use {KAFKA}:VERSION"
 
+    def untiered(self, quorum: MetadataQuorum | None, backend: str) -> str | None:  # noqa: ARG002
+        """Return why it cannot be deployed with the remote tier that Ackproof supplies; None if it
+        can."""
+        return f"{self.text} has no remote tier; use {KAFKA}:VERSION"
+
+    def prepare_tier(self, tell: Callable[[str], None]) -> None:  # noqa: B027
+        """Bring the remote tier to this machine, as :meth:`prepare` does with the rest."""
+
     def prepare(self, tell: Callable[[str], None]) -> None:  # noqa: B027
         """Bring to this machine what a run could not fetch.
 

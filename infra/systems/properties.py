@@ -277,3 +277,16 @@ def racks_of(nodes: Sequence[str], properties: Mapping[str, object]) -> Sequence
 
 def _apart(properties: Mapping[str, object]) -> bool:
     return properties.get(SELECTOR) == RACK_AWARE and RACK not in properties
+
+
+# --- the remote tier --------------------------------------------------------------------------
+
+
+TIERED = "remote.log.storage.system.enable"
+TIER_CLASS = "remote.log.storage.manager.class.name"
+
+
+def needs_tier(properties: Mapping[str, object]) -> bool:
+    """Return whether brokers with these properties need the remote tier that Ackproof supplies:
+    they use tiered storage (KIP-405), and no class of the user's own keeps their segments."""
+    return str(properties.get(TIERED)).lower() == "true" and TIER_CLASS not in properties

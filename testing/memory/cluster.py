@@ -15,6 +15,8 @@ from ackproof.infra.api.capabilities import (
     HandshakeResult,
     LogDirectory,
     NoSuchTopic,
+    TierProblem,
+    TierUse,
     Upgrade,
     Voters,
 )
@@ -304,6 +306,39 @@ class MemoryCertificates:
             self.loaded[broker] = self.given[broker], refusal
 
 
+# --- the remote tier ------------------------------------------------------------------------------
+
+
+@dataclass
+class MemoryTier:
+    """The remote tier in memory. Each broker uses it whenever somebody looks."""
+
+    problems: dict[int, TierProblem] = field(default_factory=dict)
+    """The fault that is on, by broker id."""
+    uses: dict[int, TierUse] = field(default_factory=dict)
+    deaf: bool = False
+    """Whether no fault has an effect."""
+
+    def disturb(self, broker: int, problem: TierProblem, delay_ms: int) -> None:  # noqa: ARG002
+        self.problems[broker] = problem
+        self.uses[broker] = TierUse(problem=problem, disturbed=0, passed=0)
+
+    def restore(self, broker: int) -> None:
+        if not self.deaf:
+            self.problems.pop(broker, None)
+
+    def use(self, broker: int) -> TierUse:
+        before = self.uses.get(broker, TierUse(problem=None, disturbed=0, passed=0))
+        problem = self.problems.get(broker)
+        struck = problem is not None and not self.deaf
+        self.uses[broker] = TierUse(
+            problem=problem,
+            disturbed=before.disturbed + struck,
+            passed=0 if struck else before.passed + 1,
+        )
+        return self.uses[broker]
+
+
 # --- the cluster ----------------------------------------------------------------------------------
 
 _CONTROLLER_PORT = 9093
@@ -346,6 +381,7 @@ class MemorySystem:
     upgrade: Upgrade | None = None
     voters: Voters | None = None
     certificates: "MemoryCertificates" = field(init=False)
+    remote_tier: MemoryTier = field(default_factory=MemoryTier)
     ensemble: MemoryEnsemble = field(init=False)
     admin: MemoryAdmin = field(init=False)
     added: MemoryAdded = field(init=False)
@@ -491,6 +527,8 @@ class Memory:
             found += self._of_server(self.backend.servers[server])
         bad = (name for name, one in self.system.certificates.loaded.items() if one[1])
         found += [f"{name} shows a bad certificate" for name in sorted(bad)]
+        tier = sorted(self.system.remote_tier.problems.items())
+        found += [f"the remote tier is {problem} for broker {one}" for one, problem in tier]
         held = sorted(self.system.ensemble.occupying)
         return [*found, *(f"the registration of broker {broker} is held" for broker in held)]
 
@@ -509,6 +547,7 @@ class Memory:
         self.system.ensemble.deaf = True
         self.system.admin.deaf = True
         self.system.certificates.deaf = True
+        self.system.remote_tier.deaf = True
         for process in self.workload:
             process.deaf = True
         for server in (*self.system.brokers, *self.system.zookeepers):

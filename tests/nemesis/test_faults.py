@@ -51,6 +51,7 @@ CASES = [
     ("conflicted-node", "leader(orders, 0)"),
     ("conflicted-node", "all"),
     ("bad-certificate", "leader(orders, 0)"),
+    ("disturb-remote-tier", "leader(orders, 0)"),
 ]
 
 

@@ -14,6 +14,7 @@ from ackproof.harness.campaign.model.values import AsWritten, OneOrSeveral, Scal
 from ackproof.history.cell import Value
 from ackproof.infra import systems
 from ackproof.infra.systems.product import MetadataQuorum
+from ackproof.infra.systems.properties import needs_tier
 from ackproof.infra.systems.security import OAUTHBEARER, PLAIN, ClusterSecurity, TlsKind
 
 RUNS_MAX = 500
@@ -110,6 +111,11 @@ class ClusterSpec(Section):
     def kraft(self) -> bool:
         """Return whether the metadata quorum is KRaft."""
         return self.quorum is not None and self.quorum.kraft
+
+    @property
+    def tiered(self) -> bool:
+        """Return whether its brokers get the remote tier that Ackproof supplies."""
+        return needs_tier(self.properties)
 
     @property
     def keepers(self) -> tuple[str, ...]:

@@ -18,12 +18,14 @@ from ackproof.history.cell import LIBRDKAFKA
 from ackproof.infra.api.interface import Capability
 from ackproof.infra.systems import parse, product
 from ackproof.infra.systems.product import MetadataQuorum, is_external
+from ackproof.infra.systems.properties import TIER_CLASS, TIERED
 from ackproof.infra.systems.security import OAUTHBEARER
 from ackproof.nemesis import FAULTS
 from ackproof.nemesis.admin.orders import MOVE_LOG_DIR
 from ackproof.nemesis.certificates import CERTIFICATES
 from ackproof.nemesis.process.rolling import DOWNGRADE, ROLLS, UPGRADE, Upgraded
 from ackproof.nemesis.process.voters import REMOVE_VOTER
+from ackproof.nemesis.remote_tier import REMOTE_TIER
 from ackproof.nemesis.targets import expressions
 from ackproof.workloads.configuration import connection_properties
 
@@ -229,6 +231,41 @@ def voter_problems(draft: Draft) -> Iterator[Problem]:
             )
             key = "story" if isinstance(entry, StoryEntry) else "fault"
             yield Problem(field=f"faults[{index}].{key}", reason=reason)
+
+
+def tier_problems(draft: Draft) -> Iterator[Problem]:
+    """Yield a problem for everything about tiered storage that the clusters of valid sections
+    cannot have."""
+    cluster = draft.cluster
+    if cluster is None or product.is_external(cluster.system):
+        return  # its brokers may have a tier of their own
+    points = [one for one, _ in cluster.points()]
+    if any(one.tiered for one in points) and (reason := _why_no_tier(cluster)) is not None:
+        yield Problem(field=_TIERED, reason=reason)
+    used = draft.cells is not None and any(
+        str(value).lower() == "true" for value in draft.cells.topic.get(_TIERED_TOPIC, ())
+    )
+    if used and any(str(one.properties.get(TIERED)).lower() != "true" for one in points):
+        reason = f"needs brokers with tiered storage: set {TIERED}: true in cluster.properties"
+        yield Problem(field=f"cells.topic.{_TIERED_TOPIC}", reason=reason)
+    for index, entry in enumerate(draft.faults or ()):
+        if REMOTE_TIER.name in faults_of(entry) and not all(one.tiered for one in points):
+            key = "story" if isinstance(entry, StoryEntry) else "fault"
+            reason = (
+                f"{REMOTE_TIER.name} needs the remote tier that Ackproof supplies: set {TIERED}: "
+                f"true in cluster.properties, and no {TIER_CLASS}"
+            )
+            yield Problem(field=f"faults[{index}].{key}", reason=reason)
+
+
+_TIERED_TOPIC = "remote.storage.enable"
+_TIERED = f"cluster.properties.{TIERED}"
+
+
+def _why_no_tier(cluster: ClusterSweep) -> str | None:
+    if cluster.security is not None:
+        return f"the remote tier keeps its metadata over connections in the clear, without {_WHERE}"
+    return parse(cluster.system).untiered(cluster.largest.quorum, cluster.backend)
 
 
 def _why_no_move(cluster: ClusterSweep) -> str | None:

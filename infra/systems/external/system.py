@@ -209,6 +209,10 @@ class ExternalSystem:
         """Return None: the harness issues no certificates for a cluster that it did not deploy."""
 
     @property
+    def remote_tier(self) -> None:
+        """Return None: the harness does not come between brokers and the storage of their own."""
+
+    @property
     def upgrade(self) -> None:
         """Return None: the harness does not exchange programs of a cluster that it did not
         deploy."""

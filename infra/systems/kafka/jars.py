@@ -115,13 +115,22 @@ def _fetch(version: str, tell: Callable[[str], None]) -> None:
         else:
             tell(f"fetching Apache Kafka {version}, {len(wanted)} jars, once, to {partial.parent}")
         jars = partial / "jars"
-        pom = partial / "pom.xml"
-        pom.write_text(as_pom(wanted), encoding="utf-8")
-        _run([maven, "-B", "-f", str(pom), _COPY, f"-DoutputDirectory={jars}"], version, tell)
+        copy(wanted, jars, version, tell)
         check(jars, wanted)
         put(jars, cached(name_of(version, wanted)))
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def copy(wanted: Iterable[str], directory: Path, version: str, tell: Callable[[str], None]) -> None:
+    """Fetch these jars of a release, by coordinates and without their dependencies, into a
+    directory. Raises InfraError."""
+    maven = _maven(f"Apache Kafka {version}")
+    directory.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as place:
+        pom = Path(place, "pom.xml")
+        pom.write_text(as_pom(wanted), encoding="utf-8")
+        _run([maven, "-B", "-f", str(pom), _COPY, f"-DoutputDirectory={directory}"], version, tell)
 
 
 def resolve(

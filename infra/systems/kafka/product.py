@@ -10,7 +10,7 @@ from ackproof.config.schemas import Schema
 from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.capabilities import Stage
 from ackproof.infra.api.interface import InfraError, Node, System
-from ackproof.infra.systems.kafka import images, releases
+from ackproof.infra.systems.kafka import images, releases, remote_tier
 from ackproof.infra.systems.kafka.jars import fetch, jars_of
 from ackproof.infra.systems.kafka.kraft.properties import OF_ZOOKEEPER, SESSION
 from ackproof.infra.systems.kafka.programs import (
@@ -91,6 +91,7 @@ TO = ".."
 _VERSION = re.compile(r"[0-9]+(?:\.[0-9]+){1,3}")
 _TWO_VERSIONS = re.compile(rf"({_VERSION.pattern})({re.escape(TO)})({_VERSION.pattern})")
 _IN_CONTAINERS = "docker"
+_ON_ONE_MACHINE = "local"
 _WITH_KRAFT, _WITHOUT_ZOOKEEPER = (3, 3), (4, 0)
 """The first release in which KRaft is declared ready (KIP-833), and the first without ZooKeeper."""
 _WITH_VOTERS = (3, 9)
@@ -150,6 +151,21 @@ class KafkaBuild(Build):
             return f"OAUTHBEARER is deployed with Apache Kafka 3.9 or newer, not {self.text}"
         return None
 
+    def untiered(self, quorum: MetadataQuorum | None, backend: str) -> str | None:
+        if quorum is None or not quorum.kraft:
+            return f"{self.text} with ZooKeeper is deployed without a remote tier; use KRaft"
+        if self.release.is_before(remote_tier.SINCE):
+            return f"tiered storage is ready since Apache Kafka 3.9 (KIP-405), not in {self.text}"
+        if backend != _ON_ONE_MACHINE:
+            return (
+                "the remote tier is a directory that all brokers share, which only the backend "
+                f"{_ON_ONE_MACHINE} has"
+            )
+        return None
+
+    def prepare_tier(self, tell: Callable[[str], None]) -> None:
+        remote_tier.fetch(self.release, tell)
+
     def prepare(self, tell: Callable[[str], None]) -> None:
         fetch(self.release, tell)
 
@@ -191,6 +207,9 @@ class KafkaUpgrade(Build):
     @property
     def is_upgrade(self) -> bool:
         return True
+
+    def untiered(self, quorum: MetadataQuorum | None, backend: str) -> str | None:  # noqa: ARG002
+        return "an upgrade is deployed without a remote tier"
 
     def insecurity(self, asked: ClusterSecurity, quorum: MetadataQuorum | None) -> str | None:  # noqa: ARG002
         return f"{self.text}: an upgrade is done with connections in the clear only"

@@ -341,13 +341,19 @@ def _records(listing: str) -> Mapping[str, Any]:
 
 def _run(program: Path, jars: Iterable[Path]) -> str:
     command = [str(find_java()), "-cp", os.pathsep.join(map(str, jars)), str(program)]
+    return run_java(command, program.name)
+
+
+def run_java(command: Sequence[str], name: str) -> str:
+    """Run a command that needs Java with its compiler, and return its output. Raises InfraError,
+    which calls it by ``name``."""
     try:
         answer = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=_WITHIN_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise InfraError(f"{program.name} did not end within {_WITHIN_S} s") from None
+        raise InfraError(f"{name} did not end within {_WITHIN_S} s") from None
     if answer.returncode:
         words = answer.stderr.strip()
         if "jdk.compiler" in words:
@@ -355,5 +361,5 @@ def _run(program: Path, jars: Iterable[Path]) -> str:
                 "this Java has no compiler; install a JDK (Debian, Ubuntu: apt-get install "
                 "default-jdk-headless) or point JAVA_HOME at one"
             )
-        raise InfraError(f"{program.name} ended with status {answer.returncode}: {words[-2000:]}")
+        raise InfraError(f"{name} ended with status {answer.returncode}: {words[-2000:]}")
     return answer.stdout

@@ -71,7 +71,9 @@ from ackproof.infra.systems.kafka.programs import (
 )
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
 from ackproof.infra.systems.kafka.upgrades import MetadataVersionChange
-from ackproof.infra.systems.properties import RESERVED, own_rack
+from ackproof.infra.systems.kafka.remote_tier import NODE as TIER_NODE
+from ackproof.infra.systems.kafka.remote_tier import RemoteTier
+from ackproof.infra.systems.properties import RESERVED, needs_tier, own_rack
 from ackproof.infra.systems.security import ClusterSecurity
 from ackproof.infra.systems.server import NodeServer, stop_all
 from ackproof.infra.systems.wire import connector
@@ -300,6 +302,11 @@ class SystemOnKRaft(DeployedSystem):
         places = {n: backend.node(name) for n, name in (first if combined else apart).items()}
         self._voters = {n: (place.address, CONTROLLER_PORT) for n, place in places.items()}
         self._first = {n: new_directory_id() for n in self._voters} if dynamic else {}
+        self._tier = (
+            RemoteTier(backend.node(TIER_NODE), release, min(3, brokers))
+            if needs_tier(properties)
+            else None
+        )
         self._make_brokers(backend, brokers)
         self._controllers = (
             self._brokers[:controllers]
@@ -333,6 +340,10 @@ class SystemOnKRaft(DeployedSystem):
             return None
         own = self._credentials
         return KafkaCertificates(own.certificates, self._by_name, self._admin, own.client)
+
+    @property
+    def remote_tier(self) -> RemoteTier | None:
+        return self._tier
 
     @property
     def upgrade(self) -> Upgrade | None:
@@ -484,6 +495,7 @@ class SystemOnKRaft(DeployedSystem):
             "log.dirs": ",".join(map(str, places)),
             "metadata.log.dir": str(metadata(node)),
             **(own_rack(node.name, self._properties) if _BROKER in roles else {}),
+            **(self._tier.settings(PLAINTEXT.name) if self._tier and _BROKER in roles else {}),
         }
         self._settings[node.name] = own | self._properties
         if self._change is not None:
