@@ -296,6 +296,12 @@ class Cell:
         return "compact" in as_text(self.settings.get("topic.cleanup.policy", ""))
 
     @property
+    def tiered(self) -> bool:
+        """Whether brokers copy its closed segments to a remote tier, and delete their own copies
+        (KIP-405)."""
+        return as_text(self.settings.get("topic.remote.storage.enable", "")) == "true"
+
+    @property
     def reads_committed(self) -> bool:
         """Whether its consumers read committed records only."""
         return self.isolation == READ_COMMITTED

@@ -75,7 +75,7 @@ def _used(injection: Injection, claim: str, seen: Callable[[TierUse], Seen]) -> 
 
 
 def _disturbed(use: TierUse) -> Seen:
-    return use.disturbed > 0, f"{use.disturbed} operations"
+    return use.problem is not None and use.disturbed > 0, f"{use.disturbed} operations"
 
 
 def _passing(use: TierUse) -> Seen:

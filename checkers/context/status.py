@@ -54,6 +54,11 @@ FORGOTTEN_UNDETERMINED = "forgotten undetermined"
 """The name of the count of those among them that may have been deleted too early."""
 
 
+REMOTE_ONLY = "in the remote tier only"
+"""The name of the count of offsets of the final log that no replica's own log had any more when the
+logs were copied, so that they were in the remote tier alone."""
+
+
 def examined(checker: str) -> str:
     """Return the name of the count of things that a checker examined: acks, records of the final
     log, states, reads of consumers. If it is 0, the checker says nothing."""

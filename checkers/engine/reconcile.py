@@ -408,7 +408,9 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         directories=list(map(located, item.copies)),
         end=item.compared_to,
         # Each replica deletes on its own, so that their logs may start at different offsets.
-        deleted_before=item.deleted_before if item.retention is None else FOREVER,
+        deleted_before=FOREVER
+        if item.retention is not None or item.tiered
+        else item.deleted_before,
         not_compared=list(item.uncompared),
     )
     root_causes = DivergenceCauses(
@@ -438,11 +440,21 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
             status.count_name(status.REPLICAS, promised): 1,
             status.examined(DIVERGENT): copies.compared,
             status.COMPARED: int(bool(item.brokers) and not not_compared),
+            status.REMOTE_ONLY: _remote_only(item),
         }
     )
     yield StepResult(
         counts=counts, causes=tuple(root_causes.causes()), check_errors=tuple(check_errors)
     )
+
+
+def _remote_only(item: WorkItem) -> int:
+    """Return the number of offsets of the final log below the start of every copied log."""
+    if not item.tiered or item.read is None or item.read.start is None:
+        return 0
+    starts = [RawLog(located(copy)).start for copy in item.copies]
+    lowest = min((start for start in starts if start is not None), default=item.read.start)
+    return max(lowest - item.read.start, 0)
 
 
 def by_plugins(item: WorkItem) -> Iterator[StepResult]:

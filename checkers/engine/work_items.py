@@ -63,6 +63,7 @@ class WorkItem:
         moment_ends: The end of each of these.
         shown_unpromised_before, shown_unknown_before: The validity window of what consumers read.
         compacted: Whether the log is compacted.
+        tiered: Whether closed segments are copied to a remote tier.
         consumers: The planned consumers of the partition.
         groups: The guarantees to consumer groups.
         brokers, copies, compared_to, uncompared: As of :class:`checkers.checks.replicas.Copies`.
@@ -101,6 +102,7 @@ class WorkItem:
     shown_unpromised_before: int
     shown_unknown_before: int
     compacted: bool
+    tiered: bool
     consumers: list[Consumer]
     groups: list[PlannedGroupWork]
     brokers: list[int]
@@ -204,6 +206,7 @@ def _item(run: RunEvidence, planned: PlannedCell, partition: Partition) -> WorkI
         shown_unpromised_before=within_int64(shown.unpromised_before),
         shown_unknown_before=within_int64(shown.unknown_before),
         compacted=cell.compacts,
+        tiered=cell.tiered,
         consumers=consumers_of(run, partition),
         groups=[group_of(run, cell, group, partition) for group in planned.groups],
         brokers=list(compared.brokers),

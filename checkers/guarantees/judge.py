@@ -26,7 +26,12 @@ from ackproof.checkers.context.partition_guarantees import (
 )
 from ackproof.checkers.context.retention import retention_of
 from ackproof.checkers.context.run import RunEvidence
-from ackproof.checkers.context.status import FORGOTTEN, GuaranteeStatus, count_name
+from ackproof.checkers.context.status import (
+    FORGOTTEN,
+    REMOTE_ONLY,
+    GuaranteeStatus,
+    count_name,
+)
 from ackproof.checkers.engine.results import (
     CONSUMPTION,
     HISTORY,
@@ -398,6 +403,8 @@ def _cell_gaps(
             yield f"{topic}-{number}: nothing was acknowledged"
     if not run.baseline:
         yield from _untouched(run, cell)
+    if cell.tiered and not counts[REMOTE_ONLY]:
+        yield "it is tiered, but nothing shows that any of its records was in the remote tier alone"
     # A log that has lost no acked record also has the sessions of its producers.
     if counts[count_name("partitions", GuaranteeStatus.PROMISED)] == len(found):
         yield from run.writers.fatal(cell.name)

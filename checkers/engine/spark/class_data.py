@@ -40,6 +40,7 @@ _NOTHING = WorkItem(
     shown_unpromised_before=0,
     shown_unknown_before=0,
     compacted=False,
+    tiered=False,
     consumers=[],
     groups=[],
     brokers=[],

@@ -162,7 +162,9 @@ def _compile(release: Release, place: Path) -> None:
     own = release.directory or place_of(release)
     assert own is not None, "it was fetched before"
     partial = place.with_name(f"{place.name}.{os.getpid()}")
-    class_path = os.pathsep.join(str(jar) for at in (own, _jar(release)) for jar in at.glob("*.jar"))
+    class_path = os.pathsep.join(
+        str(jar) for at in (own, _jar(release)) for jar in at.glob("*.jar")
+    )
     command = [
         *(str(find_java()), "-m", _COMPILER, "-nowarn"),
         *("-cp", class_path, "-d", str(partial), str(_PROGRAM)),
