@@ -46,7 +46,13 @@ from ackproof.checkers.engine.results import (
 )
 from ackproof.checkers.engine.work_items import WorkItem
 from ackproof.checkers.index.partition_history import Fate, PartitionHistory
-from ackproof.checkers.index.raw_logs import NO_POSITIONS, OtherFormat, ProducerPosition, written
+from ackproof.checkers.index.raw_logs import (
+    NO_POSITIONS,
+    OtherFormat,
+    ProducerPosition,
+    RawLog,
+    written,
+)
 from ackproof.checkers.index.sequences import sequences_of
 from ackproof.checkers.root_cause.divergence import DivergenceCauses
 from ackproof.checkers.root_cause.duplicates import DUPLICATED, explain_duplicates
@@ -400,6 +406,8 @@ def consumption(
 def divergent(item: WorkItem) -> Iterator[StepResult]:
     """Yield the result of the checker divergent-replicas."""
     promised = status.GuaranteeStatus(item.agreement)
+    # Each replica deletes on its own, so that their logs may start at different offsets.
+    own_starts = item.retention is not None or item.tiered
     copies = Divergence(
         cell=item.cell,
         topic=item.topic,
