@@ -416,9 +416,7 @@ def divergent(item: WorkItem) -> Iterator[StepResult]:
         directories=list(map(located, item.copies)),
         end=item.compared_to,
         # Each replica deletes on its own, so that their logs may start at different offsets.
-        deleted_before=FOREVER
-        if item.retention is not None or item.tiered
-        else item.deleted_before,
+        deleted_before=FOREVER if own_starts else item.deleted_before,
         not_compared=list(item.uncompared),
     )
     root_causes = DivergenceCauses(
