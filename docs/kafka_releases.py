@@ -22,6 +22,7 @@ from ackproof.harness.report.document import VerdictDocument
 from ackproof.harness.report.verdict import FILE
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka.jars import newest
+from ackproof.infra.systems.product import MetadataQuorum
 
 PAGE = DIRECTORY / "kafka.md"
 VERSIONS = ("3.7.2", "3.8.1", "3.9.2", "4.0.2", "4.1.2", "4.2.2", "4.3.1", "4.4.0")
@@ -43,20 +44,26 @@ def run(version: str, results: Path) -> Iterator[Path]:
 
 
 def table(results: Mapping[Path, VerdictDocument | None]) -> Iterator[str]:
-    """Yield the lines of the table, also for releases without a verdict."""
-    yield "| release | metadata quorum | verdict | records acknowledged | lost with acks=all |"
-    yield "| --- | --- | --- | ---: | ---: |"
+    """Yield the lines of the table, a row for each release and a column for each quorum, also for
+    runs without a verdict."""
+    by_release: dict[str, dict[str, str]] = {}
     for directory, one in results.items():
-        if one is None:
-            release, quorum = directory.name.removeprefix("kafka-").split("-", 1)
-            yield f"| {release} | {quorum} | no result | | |"
-            continue
-        release = one.system.removeprefix("kafka:")
-        acked = sum(cell.acked or 0 for cell in one.cells)
-        lost = [cell.lost for cell in one.cells if cell.acks == "all"]
-        known = [count for count in lost if count is not None]
-        total = f"{sum(known):,}" if len(known) == len(lost) else "not known"
-        yield f"| {release} | {one.metadata_quorum} | {one.verdict} | {acked:,} | {total} |"
+        release, quorum = directory.name.removeprefix("kafka-").split("-", 1)
+        by_release.setdefault(release, {})[quorum] = "no result" if one is None else _cell(one)
+    quorums = [str(one) for one in MetadataQuorum if any(one in row for row in by_release.values())]
+    yield f"| release | {' | '.join(quorums)} |"
+    yield f"| --- |{' --- |' * len(quorums)}"
+    for release, row in by_release.items():
+        yield f"| {release} | {' | '.join(row.get(one, '') for one in quorums)} |"
+
+
+def _cell(one: VerdictDocument) -> str:
+    """Return a verdict with the records acknowledged, and lost with acks=all."""
+    acked = sum(cell.acked or 0 for cell in one.cells)
+    lost = [cell.lost for cell in one.cells if cell.acks == "all"]
+    known = [count for count in lost if count is not None]
+    total = f"{sum(known):,}" if len(known) == len(lost) else "unknown"
+    return f"{one.verdict}: {acked:,}, {total}"
 
 
 def main(results: Path, versions: Sequence[str]) -> int:

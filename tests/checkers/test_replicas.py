@@ -351,6 +351,22 @@ def test_replicas_are_not_compared_below_offsets_deleted_by_order(
     assert any("not compared" in each for each in result.findings) is (held is None)
 
 
+def test_replicas_of_a_tiered_topic_may_start_apart(tmp_path: Path) -> None:
+    """Test with records in the tier alone, and without, where nothing is known of the tier."""
+    tiered = cell({**ALL, "topic.remote.storage.enable": "true"})
+    directory = starting_later(tmp_path, cells=(tiered,))
+    result = checked(directory)
+    assert result.verdict is INCONCLUSIVE
+    assert result.findings == ()
+    assert "it is tiered, but nothing shows" in told(result)
+    for broker in ("broker-1", "broker-3"):
+        log = replicas_of(directory) / broker / "t-0"
+        (log / f"{0:020}.log").write_bytes(LOG[1].data)
+        (log / f"{0:020}.log").rename(log / f"{2:020}.log")
+    result = checked(directory)
+    assert (result.verdict, agreement(result).held) == (PASS, True)
+
+
 def test_a_run_from_former_days_is_asked_for_nothing_and_compared_if_it_can_be(
     tmp_path: Path,
 ) -> None:
