@@ -43,8 +43,8 @@ from ackproof.harness.campaign.problems.systems import (
     release_problems,
     security_problems,
     system_problems,
-    upgrade_problems,
     tier_problems,
+    upgrade_problems,
     voter_problems,
 )
 from ackproof.harness.campaign.problems.workload import (

@@ -70,9 +70,9 @@ from ackproof.infra.systems.kafka.programs import (
     logging,
 )
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
-from ackproof.infra.systems.kafka.upgrades import MetadataVersionChange
 from ackproof.infra.systems.kafka.remote_tier import NODE as TIER_NODE
 from ackproof.infra.systems.kafka.remote_tier import RemoteTier
+from ackproof.infra.systems.kafka.upgrades import MetadataVersionChange
 from ackproof.infra.systems.properties import RESERVED, needs_tier, own_rack
 from ackproof.infra.systems.security import ClusterSecurity
 from ackproof.infra.systems.server import NodeServer, stop_all
