@@ -107,7 +107,7 @@ class RemoteTierFault:
 
     name: str = "disturb-remote-tier"
     summary: str = (
-        "let brokers' uploads to the remote tier and reads from it fail or take longer (KIP-405)"
+        "disturb brokers' use of the remote tier; uploads and reads fail or take longer (KIP-405)"
     )
     parameters: type[Disturbance] = Disturbance
     aim: ClassVar[Aim] = Aim.BROKERS

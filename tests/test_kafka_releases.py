@@ -10,5 +10,10 @@ from kafka_releases import table  # noqa: E402
 
 
 def test_release_without_a_verdict_has_no_result() -> None:
-    *_, row = table({Path("results/kafka-4.4.0-combined-kraft"): None})
-    assert row == "| 4.4.0 | combined-kraft | no result | | |"
+    missing = ("3.9.2-zookeeper", "3.9.2-combined-kraft", "4.4.0-combined-kraft")
+    assert list(table({Path(f"results/kafka-{name}"): None for name in missing})) == [
+        "| release | zookeeper | combined-kraft |",
+        "| --- | --- | --- |",
+        "| 3.9.2 | no result | no result |",
+        "| 4.4.0 |  | no result |",
+    ]
