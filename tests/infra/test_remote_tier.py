@@ -1,7 +1,6 @@
 """The harness's side of the remote tier: what it tells brokers, and what it reads of them."""
 
 from pathlib import Path, PurePosixPath
-from types import SimpleNamespace
 
 import pytest
 
@@ -26,15 +25,9 @@ class Files:
 
 
 @pytest.fixture
-def tier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> remote_tier.RemoteTier:
-    """A tier whose programs are there, as far as anybody looks."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    place = tmp_path / "ackproof" / "kafka-4.3.1-tier"
-    place.mkdir(parents=True)
-    monkeypatch.setattr(remote_tier.jars, "check", lambda *_: {"storage.jar": ""})
-    monkeypatch.setattr(remote_tier, "_classes", lambda _: place)
-    (place.parent / "kafka-4.3.1-tier.lock.json").write_text("{}")
-    return remote_tier.RemoteTier(Files(tmp_path / "tier"), released("4.3.1"), 3)  # type: ignore[arg-type]
+def tier(tmp_path: Path) -> remote_tier.RemoteTier:
+    node = Files(tmp_path / "tier")
+    return remote_tier.RemoteTier(node, "storage.jar", 3)  # type: ignore[arg-type]
 
 
 def operations(tmp_path: Path, text: str) -> None:
@@ -49,7 +42,7 @@ def test_tier_that_was_never_fetched_cannot_be_deployed(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(InfraError, match=r"tier of Apache Kafka 4\.3\.1 was never fetched"):
-        remote_tier.RemoteTier(SimpleNamespace(directory=tmp_path), released("4.3.1"), 3)  # type: ignore[arg-type]
+        remote_tier.class_path(released("4.3.1"))
 
 
 def test_broker_is_told_of_its_fault_and_of_its_end(

@@ -54,33 +54,39 @@ def fetch(release: Release, tell: Callable[[str], None]) -> None:
         _compile(release, classes)
 
 
+def class_path(release: Release) -> str:
+    """Return Java's class path of the tier, given a release whose tier was fetched.
+
+    Raises InfraError if it was not fetched, or differs from what was.
+    """
+    jar, classes = _jar(release), _classes(release)
+    if not jar.is_dir() or not classes.is_dir():
+        raise InfraError(f"the remote tier of Apache Kafka {release.version} was never fetched")
+    (name,) = jars.check(jar, _locked(release))
+    return f"{jar / name}:{classes}/"
+
+
 class RemoteTier:
     """An ``infra.api.capabilities.RemoteTier`` of deployed brokers.
 
     Args:
         node: The node whose directory all brokers see.
-        release: The release, whose tier was fetched.
+        program: The class path of the tier.
         copies: The replication factor of the topic with the tier's metadata.
-
-    Raises InfraError if it was not fetched, or differs from what was.
     """
 
-    def __init__(self, node: Node, release: Release, copies: int) -> None:
+    def __init__(self, node: Node, program: str, copies: int) -> None:
         self._node = node
+        self._program = program
         self._copies = copies
         self._numbers = count(1)
         self._tokens: dict[int, str] = {}
-        jar, classes = _jar(release), _classes(release)
-        if not jar.is_dir() or not classes.is_dir():
-            raise InfraError(f"the remote tier of Apache Kafka {release.version} was never fetched")
-        (name,) = jars.check(jar, _locked(release))
-        self._class_path = f"{jar / name}:{classes}/"
 
     def settings(self, listener: str) -> Mapping[str, str]:
         """Return the properties of brokers; ``listener`` is the name of theirs for each other."""
         return {
             TIER_CLASS: _CLASS,
-            "remote.log.storage.manager.class.path": self._class_path,
+            "remote.log.storage.manager.class.path": self._program,
             "rsm.config.dir": str(self._node.directory),
             "remote.log.metadata.manager.listener.name": listener,
             f"{_METADATA}replication.factor": str(self._copies),

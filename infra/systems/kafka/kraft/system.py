@@ -46,6 +46,7 @@ from ackproof.infra.systems.deployment import (
     name_of,
     server_properties,
 )
+from ackproof.infra.systems.kafka import remote_tier
 from ackproof.infra.systems.kafka.jars import jars_of
 from ackproof.infra.systems.kafka.kraft.admission import admit
 from ackproof.infra.systems.kafka.kraft.certificates import KafkaCertificates
@@ -70,7 +71,6 @@ from ackproof.infra.systems.kafka.programs import (
     logging,
 )
 from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
-from ackproof.infra.systems.kafka.remote_tier import NODE as TIER_NODE
 from ackproof.infra.systems.kafka.remote_tier import RemoteTier
 from ackproof.infra.systems.kafka.upgrades import MetadataVersionChange
 from ackproof.infra.systems.properties import RESERVED, needs_tier, own_rack
@@ -303,7 +303,9 @@ class SystemOnKRaft(DeployedSystem):
         self._voters = {n: (place.address, CONTROLLER_PORT) for n, place in places.items()}
         self._first = {n: new_directory_id() for n in self._voters} if dynamic else {}
         self._tier = (
-            RemoteTier(backend.node(TIER_NODE), release, min(3, brokers))
+            RemoteTier(
+                backend.node(remote_tier.NODE), remote_tier.class_path(release), min(3, brokers)
+            )
             if needs_tier(properties)
             else None
         )
