@@ -311,7 +311,7 @@ class MemoryCertificates:
 
 @dataclass
 class MemoryTier:
-    """The remote tier in memory. Each broker uses it whenever somebody looks."""
+    """The remote tier in memory. Each look at a broker is also an operation of it."""
 
     problems: dict[int, TierProblem] = field(default_factory=dict)
     """The fault that is on, by broker id."""
