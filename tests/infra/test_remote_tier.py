@@ -45,7 +45,7 @@ def test_tier_that_was_never_fetched_cannot_be_deployed(
         remote_tier.class_path(released("4.3.1"))
 
 
-def test_broker_is_told_of_its_fault_and_of_its_end(
+def test_fault_is_written_for_its_broker_and_emptied_at_its_end(
     tier: remote_tier.RemoteTier, tmp_path: Path
 ) -> None:
     place = tmp_path / "tier" / "faults" / "2"
