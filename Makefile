@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help setup programs chromium clients demo test compiled-tests simulate mutation test-long test-random tamper test-jepsen test-kills test-kafka kafka-tests test-clients libraries-tests test-connect test-ssh test-docker test-kubernetes docker-tests kubernetes-tests docker-image image \
         docker-base docker-clean bench bench-quick bench-ready bench-check bench-recording \
-        seed004 side-by-side known-losses kafka-releases reference clients-table docs docs-serve lint nightly clean
+        seed004 side-by-side known-losses kafka-mutants kafka-releases reference clients-table docs docs-serve lint nightly clean
 
 help:  ## what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -185,6 +185,10 @@ side-by-side: setup  ## campaigns on the bundled broker and on Apache Kafka, and
 known-losses: setup  ## what releases of Apache Kafka are known to lose, RUNS=1 each; hours, goes on where it was
 	-$(BIN)/python -m ackproof.infra.clients.builds java
 	$(BIN)/ackproof known-losses $(STORIES) --runs $(or $(RUNS),1) --out docs/known-losses.md
+
+# What was run is kept below results/mutants, and not run again.
+kafka-mutants: setup  ## which faults in Apache Kafka campaigns find, SEEDS=3 of 10 minutes each; as root; days, continues where it was
+	$(BIN)/ackproof mutants --seeds $(or $(SEEDS),3)
 
 kafka-releases: setup  ## quick on releases of Apache Kafka, VERSIONS="3.9.2 newest"; all of the table in docs/kafka.md: an hour
 	$(BIN)/python docs/kafka_releases.py $(or $(OUT),results/kafka-releases) $(VERSIONS)

@@ -69,6 +69,7 @@ Examples:
   ackproof cluster up                           start a cluster that keeps running
   ackproof clean                                remove what a killed run left behind
   ackproof known-losses --runs 3                reproduce known losses of Apache Kafka
+  ackproof mutants --list                       list faults to put into Apache Kafka
 
 \b
 """
@@ -108,6 +109,7 @@ _COMMANDS = {
     "known_losses": {"known-losses": "Reproduce known losses of Apache Kafka."},
     "live": {"live": ""},
     "matrix": {"matrix": "Run a campaign on several systems, side by side."},
+    "mutants": {"mutants": "Break Apache Kafka on purpose, and report what is found."},
     "nightly": {"nightly": "Run a campaign with several seeds derived from the date."},
     "run": {
         "run": "Run a campaign, check its recorded history, and report.",

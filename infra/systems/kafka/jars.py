@@ -115,22 +115,45 @@ def _fetch(version: str, tell: Callable[[str], None]) -> None:
         else:
             tell(f"fetching Apache Kafka {version}, {len(wanted)} jars, once, to {partial.parent}")
         jars = partial / "jars"
-        copy(wanted, jars, version, tell)
+        copy(wanted, jars, f"Apache Kafka {version}", tell)
         check(jars, wanted)
         put(jars, cached(name_of(version, wanted)))
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def copy(wanted: Iterable[str], directory: Path, version: str, tell: Callable[[str], None]) -> None:
-    """Fetch these jars of a release, by coordinates and without their dependencies, into a
-    directory. Raises InfraError."""
-    maven = _maven(f"Apache Kafka {version}")
+def fetch_jar(coordinates: str, sha256: str, tell: Callable[[str], None]) -> Path:
+    """Return a jar of Maven Central, which is brought to this machine unless it is there.
+
+    ``tell`` gets a line if it must be fetched. Raises InfraError if it is not available, or has
+    another SHA-256.
+    """
+    name, wanted = file_name(coordinates), {coordinates: sha256}
+    place = cached(name.removesuffix(".jar"))
+    if not place.is_dir():
+        tell(f"fetching {name}, once, to {place.parent}")
+        partial = place.with_name(f"{place.name}.{os.getpid()}")
+        try:
+            copy(wanted, partial, name, tell)
+            check(partial, wanted)
+            put(partial, place)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    check(place, wanted)
+    return place / name
+
+
+def copy(wanted: Iterable[str], directory: Path, what: str, tell: Callable[[str], None]) -> None:
+    """Fetch jars, by coordinates and without their dependencies, into a new directory.
+
+    ``what`` names them in a message. Raises InfraError.
+    """
+    maven = _maven(what)
     directory.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as place:
         pom = Path(place, "pom.xml")
         pom.write_text(as_pom(wanted), encoding="utf-8")
-        _run([maven, "-B", "-f", str(pom), _COPY, f"-DoutputDirectory={directory}"], version, tell)
+        _run([maven, "-B", "-f", str(pom), _COPY, f"-DoutputDirectory={directory}"], what, tell)
 
 
 def resolve(
@@ -145,7 +168,8 @@ def resolve(
     pom.write_text(_pom(_dependency(one, alone=False) for one in needed(version)), encoding="utf-8")
     options = ["-DincludeScope=runtime", "-Dmdep.useRepositoryLayout=true"]
     where = f"-DoutputDirectory={repository}"
-    _run([maven, "-B", "-f", str(pom), _COPY, *options, where], version, tell)
+    what = f"Apache Kafka {version}"
+    _run([maven, "-B", "-f", str(pom), _COPY, *options, where], what, tell)
     return {
         _coordinates(path.relative_to(repository)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(repository.rglob("*.jar"))
@@ -159,7 +183,8 @@ def newest(tell: Callable[[str], None]) -> str:
         pom = Path(directory, "pom.xml")
         pom.write_text(as_pom([f"org.apache.kafka:kafka_2.13:[{_FROM},)"]), encoding="utf-8")
         # Maven only asks for the list of versions again with the option -U.
-        _run([maven, "-B", "-U", "-f", str(pom), _COPY, f"-DoutputDirectory={directory}"], "", tell)
+        command = [maven, "-B", "-U", "-f", str(pom), _COPY, f"-DoutputDirectory={directory}"]
+        _run(command, "the newest Apache Kafka", tell)
         (jar,) = Path(directory).glob("kafka_2.13-*.jar")
     return jar.stem.removeprefix("kafka_2.13-")
 
@@ -251,7 +276,7 @@ def _dependency(coordinates: str, *, alone: bool) -> str:
     )
 
 
-def _run(command: list[str], version: str, tell: Callable[[str], None]) -> None:
+def _run(command: list[str], what: str, tell: Callable[[str], None]) -> None:
     said: list[str] = []
     numbers = count(1)
     with subprocess.Popen(
@@ -267,8 +292,8 @@ def _run(command: list[str], version: str, tell: Callable[[str], None]) -> None:
         words = "".join(said[-_TOLD_LINES:]).strip()
         missing = _NOT_THERE.search(words)
         cause = (
-            f"there is no Apache Kafka {version} on Maven Central"
-            if missing and missing[1] == version
-            else f"the jars of Apache Kafka {version} could not be fetched"
+            f"there is no {what} on Maven Central"
+            if missing and what == f"Apache Kafka {missing[1]}"
+            else f"the jars of {what} could not be fetched"
         )
         raise InfraError(f"{cause}. Maven said: {words}")

@@ -149,7 +149,7 @@ def _fetch_jar(release: Release, place: Path, tell: Callable[[str], None]) -> No
     coordinates = f"org.apache.kafka:kafka-storage:{release.version}:test"
     partial = place.with_name(f"{place.name}.{os.getpid()}")
     try:
-        jars.copy([coordinates], partial, release.version, tell)
+        jars.copy([coordinates], partial, f"Apache Kafka {release.version}", tell)
         sums = {coordinates: sums_of(partial)[jars.file_name(coordinates)]}
         if not _lock(release).exists():
             keep(_lock(release), json.dumps(sums, indent=1) + "\n")

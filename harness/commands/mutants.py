@@ -1,0 +1,266 @@
+"""``ackproof mutants``: what campaigns find of an Apache Kafka that is broken on purpose."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import click
+
+from ackproof.config.suggestions import unknown
+from ackproof.harness import directory as places
+from ackproof.harness.campaign.model.values import parse_ms
+from ackproof.harness.commands import options
+from ackproof.harness.commands.errors import fail, reported_errors
+from ackproof.harness.exit_status import ExitStatus
+from ackproof.harness.mutants.catalogue import (
+    DEFAULT_CAMPAIGN,
+    KafkaMutant,
+    catalogue,
+    fetch_byteman,
+)
+from ackproof.harness.mutants.page import MutantSummary, page, summary, words
+from ackproof.harness.mutants.runs import UNMUTATED, Detection, MutantFinding, MutantRuns
+from ackproof.harness.subprocesses import ChildProcesses, Interrupted
+from ackproof.history.storage import write_text
+from ackproof.infra.systems import parse, prepare
+from ackproof.infra.systems.kafka.product import KafkaBuild
+
+_SYSTEM = "kafka:4.4.0"
+"""The release that the catalogue was written for."""
+
+
+def _release(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    try:
+        build = parse(text)
+    except ValueError as refusal:
+        raise click.BadParameter(str(refusal)) from None
+    if not isinstance(build, KafkaBuild) or build.release.agent is not None:
+        raise click.BadParameter(f"{text}: mutants are made of one release, such as {_SYSTEM}")
+    return build.text
+
+
+def _campaign(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    try:
+        return text and str(options.campaign_file(Path(text)))
+    except options.UnknownCampaign as refusal:
+        raise click.BadParameter(str(refusal)) from None
+
+
+def _within(_context: click.Context, _option: click.Parameter, text: str) -> int | None:
+    if text == "all":
+        return None
+    try:
+        return parse_ms(text)
+    except ValueError as refusal:
+        raise click.BadParameter(f"{refusal}, or all for the whole campaign") from None
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  ackproof mutants --list                        what there is, and what each mutant breaks
+  ackproof mutants                               every mutant, one seed, as root; many hours
+  ackproof mutants --seeds 3 --within 20m        go on with more seeds until each one is found
+  ackproof mutants isr-joined-at-once --campaign mine.yaml
+  ackproof mutants --seeds 0                     the page alone, of what was run
+  ackproof mutants --reach                       which mutants the campaigns reach, in one run each
+
+\b
+Exit status: 0 each mutant was found; 1 the unmutated release broke a guarantee, so that no find
+counts; 2 bad usage or campaign file; 3 a mutant was not found or not judged, or the session was
+interrupted; 5 a file, Maven or a backend could not be used.
+""",
+)
+@click.argument("wanted", metavar="[MUTANT]...", nargs=-1)
+@click.option("--list", "listing", is_flag=True, help="List the mutants, and do nothing else.")
+@click.option(
+    "--reach",
+    is_flag=True,
+    help=(
+        "Run the campaigns on the unmutated release with one seed, and report on which servers "
+        "each mutant would have taken effect."
+    ),
+)
+@click.option(
+    "--system",
+    callback=_release,
+    default=_SYSTEM,
+    show_default=True,
+    help="Break this release. The rules are written for the default.",
+)
+@click.option(
+    "--campaign",
+    "file",
+    callback=_campaign,
+    metavar="CAMPAIGN",
+    help=(
+        "Run this campaign on every mutant. "
+        f"[default: {DEFAULT_CAMPAIGN}, or the one that the mutant names]"
+    ),
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Run the seeds 1 to N on each mutant, until one finds it.",
+)
+@click.option(
+    "--within",
+    "within_ms",
+    callback=_within,
+    default="10m",
+    show_default=True,
+    metavar="DURATION",
+    help="Begin the faults of each run within this time; `all`: as the campaign says.",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results/mutants"),
+    show_default=True,
+    help="Keep the results in this directory.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the page to this file. [default: kafka-mutants.md in the directory of the results]",
+)
+@click.pass_context
+def mutants(
+    context: click.Context,
+    wanted: tuple[str, ...],
+    listing: bool,
+    reach: bool,
+    system: str,
+    file: str | None,
+    seeds: int,
+    within_ms: int | None,
+    results: Path,
+    out: Path | None,
+) -> None:
+    """Break Apache Kafka on purpose, one fault at a time, and report which faults campaigns find.
+
+    A JVM agent changes classes of each server when they are loaded. The unmutated release runs the
+    same campaigns first. A mutant counts as found if a promised guarantee was broken. Results are
+    kept: after Ctrl-C, the same command continues with the rest.
+    """
+    known = catalogue()
+    chosen = {name: known[name] for name in _chosen(wanted, list(known))}
+    if listing:
+        click.echo("\n".join(map(_described, chosen.values())))
+        return
+    with reported_errors():
+        made = out or results / "kafka-mutants.md"
+        for directory in (results, made.parent):
+            places.require_writable(directory)
+        prepare(system, click.echo)
+        runs = MutantRuns(
+            system=system,
+            only=file,
+            file=lambda name: options.campaign_file(Path(name)),
+            within_ms=within_ms,
+            results=results.absolute(),
+            byteman=fetch_byteman(click.echo),
+        )
+        runs.check(chosen.values())
+        if reach:
+            context.exit(_reach(runs, list(chosen.values())))
+        finished = _carry_out(runs, chosen.values(), seeds)
+        unmutated = {one: runs.findings(None, one) for one in runs.campaigns(chosen.values())}
+        found = {
+            name: summary(runs.findings(one, runs.campaign(one))) for name, one in known.items()
+        }
+        made.parent.mkdir(parents=True, exist_ok=True)
+        write_text(made, page(runs.described(list(unmutated)), unmutated, known, found))
+        for name in chosen:
+            click.echo(f"{name}: {words(found[name]).replace('*', '')}")
+        click.echo(str(made))
+    sound = map(summary, unmutated.values())
+    context.exit(_status(finished, sound, [found[name] for name in chosen]))
+
+
+def _chosen(wanted: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    for name in wanted:
+        if name not in known:
+            fail(f"{unknown('mutant', name, known)}; see --list", ExitStatus.USAGE)
+    return wanted or known
+
+
+def _described(mutant: KafkaMutant) -> str:
+    return (
+        f"{mutant.name}: {mutant.breaks}\n"
+        f"    {mutant.kind}: {mutant.origin}; breaks {mutant.guarantee}\n"
+        f"    shows in {mutant.campaign} with {mutant.needs}"
+    )
+
+
+def _carry_out(runs: MutantRuns, chosen: Iterable[KafkaMutant], seeds: int) -> bool:
+    """Run the unmutated release and the mutants with each seed, and return whether that was done to
+    the end. All mutants come with the first seed first, so that each soon has a result."""
+    children = ChildProcesses()
+    children.install()
+    mutants = list(chosen)
+    try:
+        for seed in range(1, seeds + 1):
+            for campaign in runs.campaigns(mutants):
+                if _run(runs, None, campaign, seed, children).detection is Detection.FOUND:
+                    click.echo("the unmutated release broke a guarantee, so that no find counts")
+                    return False
+            for one in mutants:
+                campaign = runs.campaign(one)
+                if summary(runs.findings(one, campaign)).detection is not Detection.FOUND:
+                    _run(runs, one, campaign, seed, children)
+    except Interrupted:
+        click.echo("interrupted; the same command continues with the rest")
+        return False
+    return True
+
+
+def _reach(runs: MutantRuns, chosen: Sequence[KafkaMutant]) -> ExitStatus:
+    """Print which mutants the campaigns reach, and return HELD if that is all of them."""
+    children = ChildProcesses()
+    children.install()
+    complete = True
+    for campaign in runs.campaigns(chosen):
+        those = [one for one in chosen if runs.campaign(one) == campaign]
+        click.echo(f"{campaign}, seed 1, {len(those)} mutants watched")
+        try:
+            reached = runs.reached(those, campaign, 1, children)
+        except Interrupted:
+            click.echo("interrupted")
+            return ExitStatus.INCONCLUSIVE
+        if reached is None:
+            click.echo(f"{campaign} came to no verdict; its output is in {runs.results}")
+            complete = False
+            continue
+        for name, servers in reached.items():
+            click.echo(f"{name}: {', '.join(servers) or 'not reached'}")
+        complete &= all(reached.values())
+    return ExitStatus.HELD if complete else ExitStatus.INCONCLUSIVE
+
+
+def _run(
+    runs: MutantRuns,
+    mutant: KafkaMutant | None,
+    campaign: str,
+    seed: int,
+    children: ChildProcesses,
+) -> MutantFinding:
+    name = UNMUTATED if mutant is None else mutant.name
+    click.echo(f"{name}, {campaign}, seed {seed}: {runs.place(mutant, campaign)}")
+    finding = runs.carry_out(mutant, campaign, seed, children)
+    said = (finding.detection, finding.guarantee, finding.where, finding.why)
+    click.echo(f"  {', '.join(filter(None, said))}")
+    return finding
+
+
+def _status(
+    finished: bool,
+    unmutated: Iterable[MutantSummary],
+    mutants: Iterable[MutantSummary],
+) -> ExitStatus:
+    if any(one.detection is Detection.FOUND for one in unmutated):
+        return ExitStatus.BROKEN
+    if finished and all(one.detection is Detection.FOUND for one in mutants):
+        return ExitStatus.HELD
+    return ExitStatus.INCONCLUSIVE

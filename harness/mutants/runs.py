@@ -1,0 +1,287 @@
+"""The runs of campaigns on mutants of Apache Kafka, and the finding of each.
+
+A finding is one small file, written when its run is over. So an interrupted session continues with
+the missing ones, and the results of runs that found nothing need not be kept.
+"""
+
+import contextlib
+import hashlib
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from ackproof.checkers.verdict import Verdict
+from ackproof.config import documents
+from ackproof.harness.campaign import validation
+from ackproof.harness.campaign.model.values import format_ms
+from ackproof.harness.mutants.catalogue import KafkaMutant, write_agent
+from ackproof.harness.report.document import VerdictDocument
+from ackproof.harness.subprocesses import CachedRun, ChildProcesses, last_words
+from ackproof.history.storage import write_text
+from ackproof.infra.systems.kafka.product import AGENT
+
+UNMUTATED = "unmutated"
+"""The name of the release without a mutant. What is found there is no mutant's."""
+
+_CRASHES = frozenset({"servers-stay-up"})
+"""Guarantees whose violation is no find: a broker that ends says nothing of what it would lose."""
+_DIGEST = 8
+_CHUNK = 1 << 20
+
+
+class Detection(StrEnum):
+    """The result of a run on a mutant. What counts most comes first."""
+
+    FOUND = "found"
+    """A promised guarantee was broken."""
+    NOT_FOUND = "not found"
+    """Every guarantee held, on enough evidence, although the mutant took effect."""
+    INCONCLUSIVE = "inconclusive"
+    """The run did not come to its end, or had too little evidence."""
+    NO_EFFECT = "no effect"
+    """No server executed the changed code where it behaves differently: nothing to be found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutantFinding:
+    """The result of one run.
+
+    Attributes:
+        guarantee: The broken guarantee, the mutant's own if it is among several; empty unless
+            found.
+        where: The cell in which it was broken.
+        why: The observation, or the reason why the run is inconclusive.
+        seconds: The time from the beginning of the run to its end, without the check.
+        effective_on: The servers on which the mutant took effect.
+        version: The version of Ackproof.
+    """
+
+    seed: int
+    detection: Detection
+    guarantee: str = ""
+    where: str = ""
+    why: str = ""
+    seconds: float | None = None
+    effective_on: tuple[str, ...] = ()
+    version: str = ""
+
+
+_FINDING = TypeAdapter(MutantFinding)
+
+
+# --- judgement --------------------------------------------------------------------------------
+
+
+def judge(
+    mutant: KafkaMutant | None, seed: int, result: VerdictDocument, effective_on: Sequence[str]
+) -> MutantFinding:
+    """Return what a checked run says of a mutant, or of the unmutated release if it is None."""
+    broken = [
+        (cell, one)
+        for cell in result.cells
+        if cell.is_broken
+        for one in cell.guarantees
+        if one.broken and one.name not in _CRASHES
+    ]
+    broken.sort(key=lambda pair: mutant is None or pair[1].name != mutant.guarantee)
+    detection, why = _detection(mutant, result, bool(broken), bool(effective_on))
+    return MutantFinding(
+        seed=seed,
+        detection=detection,
+        guarantee=broken[0][1].name if broken else "",
+        where=broken[0][0].cell if broken else "",
+        why=why,
+        seconds=result.duration_s,
+        effective_on=tuple(effective_on),
+        version=result.versions.ackproof or "",
+    )
+
+
+def _detection(
+    mutant: KafkaMutant | None, result: VerdictDocument, broken: bool, effective: bool
+) -> tuple[Detection, str]:
+    causes = [one.sentence for one in result.leading_causes]
+    reasons = [*causes, *result.findings, f"the verdict is {result.verdict.value}"]
+    without = mutant is not None and not effective
+    if broken and without:
+        said = "a guarantee was broken although the mutant took no effect"
+        return Detection.INCONCLUSIVE, "; ".join([said, *causes[:1]])
+    if broken:
+        return Detection.FOUND, reasons[0]
+    if _failed(result):
+        return Detection.INCONCLUSIVE, reasons[0]
+    if without:
+        return Detection.NO_EFFECT, ""
+    if result.verdict is Verdict.PASS:
+        return Detection.NOT_FOUND, ""
+    return Detection.INCONCLUSIVE, reasons[0]
+
+
+def _failed(result: VerdictDocument) -> bool:
+    """Return whether a run did not come to its end, for example because no server started."""
+    return not result.runs or any(run.infrastructure_failed for run in result.runs)
+
+
+def effective_servers(mutant: KafkaMutant, directory: Path) -> Iterator[str]:
+    """Yield the servers of a result that logged that the mutant took effect, sorted."""
+    line = mutant.announcement.encode()
+    for logs in sorted(directory.glob("runs/*/logs/*/")):
+        if any(_holds(file, line) for file in sorted(logs.glob("*.log"))):
+            yield logs.name
+
+
+def _holds(file: Path, line: bytes) -> bool:
+    with file.open("rb") as log:
+        end = b""
+        while chunk := log.read(_CHUNK):
+            if line in end + chunk:
+                return True
+            end = chunk[-len(line) :]
+    return False
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutantRuns:
+    """The runs on mutants of one release.
+
+    Attributes:
+        system: The release, ``kafka:4.4.0``.
+        only: The campaign for all mutants, a name or a path; None for those that they name.
+        file: Returns the file of a campaign.
+        within_ms: The time within which the faults of a run begin; None: as the campaign says.
+        results: The directory below which each run has its own.
+        byteman: Byteman's jar.
+    """
+
+    system: str
+    only: str | None
+    file: Callable[[str], Path]
+    within_ms: int | None
+    results: Path
+    byteman: Path
+
+    def campaign(self, mutant: KafkaMutant) -> str:
+        """Return the campaign of a mutant."""
+        return self.only or mutant.campaign
+
+    def campaigns(self, mutants: Iterable[KafkaMutant]) -> Sequence[str]:
+        """Return the campaigns of these mutants, each once."""
+        return list(dict.fromkeys(map(self.campaign, mutants)))
+
+    def described(self, campaigns: Sequence[str]) -> str:
+        """Return the release and the campaigns in words."""
+        names = ", ".join(f"`{Path(name).stem}`" for name in campaigns)
+        lasts = "" if self.within_ms is None else f", {format_ms(self.within_ms)} of faults a seed"
+        return f"{self.system}, {names}{lasts}"
+
+    def check(self, mutants: Iterable[KafkaMutant]) -> None:
+        """Raise DocumentRefused if the release would refuse one of the campaigns."""
+        for name in self.campaigns(mutants):
+            validation.check(self._file(name), meant=True, system=self.system)
+
+    def place(self, mutant: KafkaMutant | None, campaign: str) -> Path:
+        """Return the directory of the runs of a mutant. A changed mutant or campaign has another
+        one, because former runs say nothing of it."""
+        name, rules = (UNMUTATED, "") if mutant is None else (mutant.name, mutant.script)
+        return self.results / self._release / f"{name}-{_digest(rules, self._file(campaign))}"
+
+    def findings(self, mutant: KafkaMutant | None, campaign: str) -> list[MutantFinding]:
+        """Return the findings of all runs so far, by seed."""
+        files = self.place(mutant, campaign).glob("seed-*.json")
+        found = [one for file in files if (one := _read(file)) is not None]
+        return sorted(found, key=lambda one: one.seed)
+
+    def carry_out(
+        self, mutant: KafkaMutant | None, campaign: str, seed: int, children: ChildProcesses
+    ) -> MutantFinding:
+        """Return the finding of a run, after the run unless it was run before.
+
+        The results of a run that found nothing are deleted. Raises Interrupted, DamagedResults,
+        OSError.
+        """
+        place = self.place(mutant, campaign)
+        kept = place / f"seed-{seed}.json"
+        if (known := _read(kept)) is not None:
+            return known
+        once = CachedRun(
+            file=self._file(campaign),
+            system=self.system
+            if mutant is None
+            else self._with_agent(mutant.script, place / mutant.name),
+            seed=seed,
+            directory=place / f"seed-{seed}",
+        )
+        if not once.carry_out(children) or (result := once.result) is None:
+            why = last_words(once.output)
+            return MutantFinding(seed=seed, detection=Detection.INCONCLUSIVE, why=why)
+        servers = [] if mutant is None else list(effective_servers(mutant, once.directory))
+        finding = judge(mutant, seed, result, servers)
+        write_text(kept, _FINDING.dump_json(finding, indent=2).decode() + "\n")
+        if finding.detection in (Detection.NOT_FOUND, Detection.NO_EFFECT):
+            shutil.rmtree(once.directory, ignore_errors=True)
+        return finding
+
+    def reached(
+        self, mutants: Sequence[KafkaMutant], campaign: str, seed: int, children: ChildProcesses
+    ) -> Mapping[str, Sequence[str]] | None:
+        """Run the unmutated release while the conditions of all mutants are watched. Return, for
+        each mutant, the servers on which it would have taken effect; None without a verdict.
+
+        Raises the errors of :meth:`carry_out`.
+        """
+        rules = "\n".join(one.probe for one in mutants)
+        file = self._file(campaign)
+        place = self.results / self._release / f"reach-{_digest(rules, file)}"
+        once = CachedRun(
+            file=file,
+            system=self._with_agent(rules, place / "reach"),
+            seed=seed,
+            directory=place / f"seed-{seed}",
+        )
+        if not once.carry_out(children) or (result := once.result) is None or _failed(result):
+            return None
+        return {one.name: list(effective_servers(one, once.directory)) for one in mutants}
+
+    @property
+    def _release(self) -> str:
+        return re.sub(r"[^A-Za-z0-9.]+", "-", self.system)
+
+    def _with_agent(self, rules: str, directory: Path) -> str:
+        write_agent(rules, self.byteman, directory)
+        return f"{self.system}{AGENT}{directory}"
+
+    def _file(self, name: str) -> Path:
+        """Return the campaign's file, or a copy of it that lasts as long as it is asked to."""
+        file = self.file(name)
+        if self.within_ms is None:
+            return file
+        lasts = format_ms(self.within_ms)
+        content = documents.read(file).content
+        if isinstance(content, dict) and isinstance(content.get("schedule", {}), dict):
+            schedule = {**content.get("schedule", {}), "lasts": lasts}
+            schedule.pop("rounds", None)
+            content = {**content, "schedule": schedule}
+        copy = self.results / "campaigns" / f"{file.stem}-{lasts}.yaml"
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        write_text(copy, yaml.safe_dump(content, sort_keys=False))
+        return copy
+
+
+def _digest(rules: str, campaign: Path) -> str:
+    return hashlib.sha256(rules.encode() + campaign.read_bytes()).hexdigest()[:_DIGEST]
+
+
+def _read(file: Path) -> MutantFinding | None:
+    """Return a stored finding; None if there is none, or its file cannot be read."""
+    with contextlib.suppress(FileNotFoundError, ValidationError):
+        return _FINDING.validate_json(file.read_bytes())
+    return None

@@ -1,0 +1,308 @@
+"""Mutants of Apache Kafka: their files, what runs say of them, and the page of the results."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ackproof.checkers.verdict import CampaignResult, RunResult, Verdict
+from ackproof.harness.cli import cli
+from ackproof.harness.commands import options
+from ackproof.harness.mutants.catalogue import (
+    DEFAULT_CAMPAIGN,
+    KafkaMutant,
+    MutantKind,
+    catalogue,
+    read,
+    write_agent,
+)
+from ackproof.harness.mutants.page import page, summary, words
+from ackproof.harness.mutants.runs import (
+    UNMUTATED,
+    Detection,
+    MutantFinding,
+    MutantRuns,
+    effective_servers,
+)
+from ackproof.harness.report import verdict
+from ackproof.harness.subprocesses import ChildProcesses
+from ackproof.infra.systems.kafka.programs import agent_in
+from tests.support.builders.results import cell_result, guarantee
+
+HEADER = """\
+# breaks: Nothing is kept.
+# kind: planted
+# guarantee: no-acked-record-lost
+# origin: invented
+# shows with: acks=all
+"""
+RULE = """
+RULE nothing is kept
+CLASS kafka.cluster.Partition
+METHOD isLeader
+AT EXIT
+IF $!
+DO RETURN false
+ENDRULE
+"""
+
+
+@pytest.fixture
+def mutant(tmp_path: Path) -> KafkaMutant:
+    file = tmp_path / "nothing-kept.btm"
+    file.write_text(HEADER + RULE, encoding="utf-8")
+    return read(file)
+
+
+def test_catalogue_has_both_kinds_and_campaigns_that_are_shipped() -> None:
+    known = catalogue()
+    kinds = [one.kind for one in known.values()]
+    assert len(known) >= 20
+    assert kinds.count(MutantKind.FIX_TAKEN_BACK) >= 8
+    assert all("KIP-" in one.origin or "KAFKA-" in one.origin for one in known.values()
+               if one.kind is MutantKind.FIX_TAKEN_BACK)  # fmt: skip
+    assert {one.campaign for one in known.values()} <= options.shipped().keys()
+    assert DEFAULT_CAMPAIGN in options.shipped()
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_each_rule_announces_its_mutant_before_it_acts(name: str) -> None:
+    one = catalogue()[name]
+    rules = one.script.split("ENDRULE")[:-1]
+    assert rules
+    for rule in rules:
+        assert re.search(rf"\nDO System\.out\.append.*{one.announcement}.*; \S", rule)
+    names = re.findall(r"^RULE (.+)$", one.script, re.MULTILINE)
+    assert len(set(names)) == len(names)
+    assert all(rule.startswith(f"{name}, ") for rule in names), "Byteman takes no name twice"
+    actions = re.findall(r"^DO (.+)$", one.probe, re.MULTILINE)
+    assert {action.count(";") for action in actions} == {0}, "a probe changes nothing"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (RULE, "the header has , expected breaks, kind"),
+        (HEADER.replace("# kind: planted\n", "") + RULE, "the header has breaks, guarantee"),
+        (HEADER.replace("planted", "real") + RULE, "'real' is not a valid MutantKind"),
+        (HEADER.replace("no-acked", "no-old") + RULE, "'no-old-record-lost' is not one of"),
+        (HEADER, "each rule must have one line"),
+        (HEADER + RULE.replace("DO RETURN", "DO\nRETURN"), "each rule must have one line"),
+        (HEADER + RULE.replace("IF $!\n", ""), "each rule must have one line"),
+    ],
+)
+def test_malformed_mutant_is_refused_with_its_file(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "m.btm"
+    file.write_text(text.replace("DO\nRETURN", "DO\nDO RETURN"), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"m\.btm: .*{says}"):
+        read(file)
+
+
+def test_agent_of_a_mutant_is_one_that_a_system_takes(tmp_path: Path, mutant: KafkaMutant) -> None:
+    jar = tmp_path / "byteman.jar"
+    jar.write_bytes(b"jar")
+    write_agent(mutant.script, jar, tmp_path / "agent")
+    agent = agent_in(tmp_path / "agent")
+    assert (agent.jar, agent.options) == ("byteman.jar", "script:{}/rules.btm")
+    assert (tmp_path / "agent" / "rules.btm").read_text(encoding="utf-8") == mutant.script
+
+
+# --- runs -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> MutantRuns:
+    campaign, jar = tmp_path / "c.yaml", tmp_path / "byteman.jar"
+    campaign.write_text("name: c\nschedule: {rounds: 2, order: listed}\n", encoding="utf-8")
+    jar.touch()
+    return MutantRuns(
+        system="kafka:4.4.0",
+        only=str(campaign),
+        file=Path,
+        within_ms=600_000,
+        results=tmp_path / "results",
+        byteman=jar,
+    )
+
+
+LOSS = guarantee(held=False)
+CRASH = guarantee("servers-stay-up", held=False, anomaly=None)
+OTHER = guarantee("commits-kept", held=False, anomaly="commit-lost")
+
+
+def was_run(
+    runs: MutantRuns,
+    mutant: KafkaMutant | None,
+    seed: int = 1,
+    *,
+    broken: Sequence[Any] = (),
+    effective: bool = True,
+    failed: bool = False,
+    result: Verdict = Verdict.PASS,
+) -> Path:
+    """The results of a run, as checking leaves them."""
+    place = runs.place(mutant, runs.campaigns([])[0] if mutant is None else runs.campaign(mutant))
+    place = place / f"seed-{seed}"
+    log = place / "runs" / "1" / "logs" / "broker-2" / "broker-2.log"
+    log.parent.mkdir(parents=True)
+    said = mutant.announcement if mutant is not None and effective else "started"
+    log.write_text(f"{'x' * 100}\n{said}\n", encoding="utf-8")
+    found = Verdict.FAIL if broken else result
+    run = RunResult(number=1, clock_bound_ns=0, infrastructure_failed=failed, cluster={})
+    cell = cell_result(verdict=found, guarantees=broken, lost=int(LOSS in broken))
+    checked = CampaignResult(
+        verdict=found,
+        cells=(cell,),
+        anomalies={one.anomaly: 1 for one in broken if one.anomaly},
+        findings=(),
+        runs=(run,),
+    )
+    verdict.write(place, verdict.to_document({"name": "c", "seed": seed}, checked))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        ({"broken": [LOSS]}, (Detection.FOUND, "no-acked-record-lost")),
+        ({"broken": [OTHER, LOSS]}, (Detection.FOUND, "no-acked-record-lost")),
+        ({"broken": [OTHER]}, (Detection.FOUND, "commits-kept")),
+        ({}, (Detection.NOT_FOUND, "")),
+        ({"effective": False}, (Detection.NO_EFFECT, "")),
+        ({"effective": False, "broken": [LOSS]}, (Detection.INCONCLUSIVE, "no-acked-record-lost")),
+        ({"effective": False, "failed": True}, (Detection.INCONCLUSIVE, "")),
+        ({"broken": [CRASH]}, (Detection.INCONCLUSIVE, "")),
+        ({"result": Verdict.INCONCLUSIVE}, (Detection.INCONCLUSIVE, "")),
+    ],
+)
+def test_run_is_judged_by_broken_guarantees_and_effect(
+    runs: MutantRuns, mutant: KafkaMutant, recorded: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    place = was_run(runs, mutant, **recorded)
+    finding = runs.carry_out(mutant, runs.campaign(mutant), 1, ChildProcesses())
+    assert (finding.detection, finding.guarantee) == expected
+    assert finding.effective_on == (("broker-2",) if recorded.get("effective", True) else ())
+    deleted = finding.detection in (Detection.NOT_FOUND, Detection.NO_EFFECT)
+    assert place.exists() is not deleted, "what was found, or must be examined, is kept"
+    again = runs.carry_out(mutant, runs.campaign(mutant), 1, ChildProcesses())
+    assert again == finding, "a run is not repeated"
+
+
+def test_effect_is_seen_across_the_boundary_of_two_reads(
+    tmp_path: Path, mutant: KafkaMutant
+) -> None:
+    log = tmp_path / "runs" / "1" / "logs" / "controller-1" / "controller-1.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("x" * ((1 << 20) - 10) + mutant.announcement + "\n", encoding="utf-8")
+    assert list(effective_servers(mutant, tmp_path)) == ["controller-1"]
+
+
+def test_changed_rule_or_campaign_is_run_again(
+    runs: MutantRuns, mutant: KafkaMutant, tmp_path: Path
+) -> None:
+    campaign = runs.campaign(mutant)
+    place = runs.place(mutant, campaign)
+    assert runs.place(mutant, campaign) == place
+    other = tmp_path / mutant.name / f"{mutant.name}.btm"
+    other.parent.mkdir()
+    other.write_text(HEADER + RULE.replace("false", "true"), encoding="utf-8")
+    assert runs.place(read(other), campaign) != place
+    Path(campaign).write_text("name: d\n", encoding="utf-8")
+    assert runs.place(mutant, campaign) != place
+
+
+def test_faults_last_as_long_as_asked(runs: MutantRuns, mutant: KafkaMutant) -> None:
+    runs.place(mutant, runs.campaign(mutant))
+    (copy,) = (runs.results / "campaigns").iterdir()
+    assert copy.name == "c-10m.yaml"
+    assert "rounds" not in (text := copy.read_text(encoding="utf-8"))
+    assert "lasts: 10m" in text
+    assert "order: listed" in text
+
+
+# --- page -------------------------------------------------------------------------------------
+
+
+def finding(seed: int, detection: Detection, **changes: Any) -> MutantFinding:
+    return MutantFinding(seed=seed, detection=detection, **{"seconds": 300.0, **changes})
+
+
+def test_time_to_find_includes_the_runs_before() -> None:
+    found = summary(
+        [
+            finding(1, Detection.INCONCLUSIVE, why="busy"),
+            finding(2, Detection.NOT_FOUND),
+            finding(3, Detection.FOUND, guarantee="commits-kept"),
+        ]
+    )
+    assert words(found) == "**found** (commits-kept, seed 3, after 15 min)"
+
+
+@pytest.mark.parametrize(
+    ("detections", "says"),
+    [
+        ([], "not run"),
+        ([Detection.NOT_FOUND, Detection.NO_EFFECT], "not found in 2"),
+        ([Detection.NO_EFFECT], "no effect in 1"),
+        ([Detection.NO_EFFECT, Detection.INCONCLUSIVE], "inconclusive in 2: a \\| b"),
+    ],
+)
+def test_mutant_that_is_not_found_says_why(detections: list[Detection], says: str) -> None:
+    runs = [finding(seed, one, why="a | b") for seed, one in enumerate(detections, 1)]
+    assert words(summary(runs)) == says
+
+
+def test_page_counts_only_judged_mutants_by_time(mutant: KafkaMutant) -> None:
+    found = summary([finding(1, Detection.FOUND, guarantee="commits-kept", version="1.2")])
+    without = summary([finding(1, Detection.NO_EFFECT)])
+    mutants = {"seen": replace(mutant, name="seen"), mutant.name: mutant}
+    text = page(
+        "kafka:4.4.0, `c`",
+        {"c": [finding(1, Detection.NOT_FOUND, version="1.2")]},
+        mutants,
+        {"seen": found, mutant.name: without},
+    )
+    assert "kafka:4.4.0, `c`. Ackproof 1.2." in text
+    assert "- Unmutated, `c`: every guarantee held in 1 of 1" in text
+    assert "| planted | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 1 | 1 |" in text
+    assert "| fix taken back | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "| `seen` | planted | no-acked-record-lost | **found** (commits-kept, seed 1," in text
+    assert "| `nothing-kept` | planted | no-acked-record-lost | no effect in 1 |" in text
+
+
+def test_find_on_the_unmutated_release_makes_no_find_count(mutant: KafkaMutant) -> None:
+    sound = finding(1, Detection.FOUND, guarantee="commits-kept")
+    text = page("c", {"c": [sound]}, {mutant.name: mutant}, {mutant.name: summary([])})
+    assert "after 5 min): no find counts" in text
+    assert "| planted | 1 | 0 | 0 |" in text
+
+
+# --- command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["isr-joined-at-onc"], "did you mean isr-joined-at-once?"),
+        (["--system", "bundled"], "mutants are made of one release"),
+        (["--system", "kafka:3.9.2..kafka:4.4.0"], "mutants are made of one release"),
+        (["--within", "10 parsecs"], "or all for the whole campaign"),
+        (["--campaign", "nightlykraft"], "did you mean nightly-kraft?"),
+        (["--seeds", "-1"], "-1 is not in the range"),
+    ],
+)
+def test_bad_usage_is_refused_with_a_remedy(arguments: list[str], says: str) -> None:
+    outcome = CliRunner().invoke(cli, ["mutants", *arguments])
+    assert outcome.exit_code == 2, outcome.output
+    assert says in " ".join(outcome.output.split())
+
+
+def test_list_has_the_description_of_each_mutant() -> None:
+    outcome = CliRunner().invoke(cli, ["mutants", "--list"])
+    assert outcome.exit_code == 0
+    assert all(f"{one.name}: {one.breaks}\n" in outcome.output for one in catalogue().values())
+    assert UNMUTATED not in outcome.output
