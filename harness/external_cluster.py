@@ -16,14 +16,26 @@ from ackproof.harness.campaign.plan.context import CampaignTimings
 from ackproof.harness.campaign.plan.runs import RunPlan
 from ackproof.harness.campaign.problems.external import IN_FORCE
 from ackproof.harness.exit_status import ConfirmationNeeded
-from ackproof.infra.api.interface import Backend, InfraError, ViewUnavailable
+from ackproof.infra.api.interface import (
+    Backend,
+    InfraError,
+    ViewUnavailable,
+    ViewUnsupported,
+)
 from ackproof.infra.backends.ssh.inventory import DIRECTORY
-from ackproof.infra.machine.secrets import Handed, read_all
-from ackproof.infra.systems.external.description import DescribedCluster, server_name
+from ackproof.infra.machine.secrets import Handed
+from ackproof.infra.systems import prepare
+from ackproof.infra.systems.external.description import (
+    Connection,
+    DescribedCluster,
+    DescribedControllers,
+    server_name,
+)
 from ackproof.infra.systems.external.journal import FILE
 from ackproof.infra.systems.external.probes import CLEANUP, SurveyedCluster, survey
-from ackproof.infra.systems.external.reachability import why_silent
-from ackproof.infra.systems.external.system import ExternalSystem
+from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
+from ackproof.infra.systems.external.system import ExternalSystem, metadata_of
+from ackproof.infra.systems.product import KAFKA
 
 KEPT: Mapping[str, str] = {
     "retention.ms": "-1",
@@ -31,6 +43,8 @@ KEPT: Mapping[str, str] = {
 }
 """Properties of the run's topics. Records that the brokers' own settings deleted would be reported
 as lost."""
+_METADATA_WITHIN_S = 30.0
+_RELEASE = "cluster.external.controllers.release"
 _STATE = "XDG_STATE_HOME"
 _SESSIONS = ("broker.session.timeout.ms", "zookeeper.session.timeout.ms")
 
@@ -70,8 +84,9 @@ def made(plan: RunPlan, directory: Path, backend: Backend) -> ExternalClusterPar
         backend=backend,
         run=run_name(directory),
     )
-    secrets = frozenset(read_all(described.secrets).values())
-    return ExternalClusterParts(system=system, connection=described.handed(), secrets=secrets)
+    return ExternalClusterParts(
+        system=system, connection=described.handed(), secrets=described.all_secrets
+    )
 
 
 def doings(cluster: ClusterSpec) -> Iterator[str]:
@@ -79,12 +94,11 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
     injected faults are in the timeline."""
     described = outside(cluster)
     yield f"connects to {described.bootstrap_servers}, deploys nothing"
-    if described.client:
-        given = (f"{name}={shown(name, value)}" for name, value in sorted(described.client.items()))
-        yield f"with {', '.join(given)}"
-    for name, secret in described.secrets.items():
-        where = f"the file {secret.file}" if secret.env is None else f"${secret.env}"
-        yield f"reads {name} from {where}"
+    yield from _connecting(described)
+    if described.controllers is not None:
+        voters = described.controllers.voters.values()
+        yield f"reads the metadata log from {', '.join(f'{host}:{port}' for host, port in voters)}"
+        yield from _connecting(described.controllers)
     for broker, handle in sorted(described.handles.items()):
         for action in sorted(handle.actions):
             yield f"{server_name(broker)}, to {action}: {handle.words(action)}"
@@ -98,6 +112,17 @@ def doings(cluster: ClusterSpec) -> Iterator[str]:
         yield "controls no broker"
 
 
+def _connecting(connection: Connection) -> Iterator[str]:
+    if connection.client:
+        given = (
+            f"{name}={shown(name, value)}" for name, value in sorted(connection.client.items())
+        )
+        yield f"with {', '.join(given)}"
+    for name, secret in connection.secrets.items():
+        where = f"the file {secret.file}" if secret.env is None else f"${secret.env}"
+        yield f"reads {name} from {where}"
+
+
 def topics(campaign: Campaign, plan: RunPlan) -> str:
     """Return the topics and groups that the run creates, and deletes at the end."""
     names = ", ".join(planned.cell.topic for planned in plan.cells)
@@ -107,11 +132,16 @@ def topics(campaign: Campaign, plan: RunPlan) -> str:
 
 
 def ask(
-    campaign: Campaign, cluster: ClusterSpec, confirm: Callable[[str], bool], *, yes: bool
+    campaign: Campaign,
+    cluster: ClusterSpec,
+    confirm: Callable[[str], bool],
+    tell: Callable[[str], None],
+    *,
+    yes: bool,
 ) -> Iterator[Problem]:
     """Ask before the first run on the cluster, survey it, and yield each difference from the
-    campaign. Raises InfraError if it does not answer or a secret is missing, and Unconfirmed if the
-    user does not agree.
+    campaign. ``tell`` gets a line for each step that takes long. Raises InfraError if it does not
+    answer or a secret is missing, and Unconfirmed if the user does not agree.
 
     The question comes before any connection. A campaign file may come from anyone. It names the
     files with passwords, and the servers that receive them.
@@ -139,8 +169,33 @@ def ask(
         meant(f"{there}: this is the first run on it")
     noted.parent.mkdir(parents=True, exist_ok=True)
     noted.write_text(found.cluster_id, encoding="utf-8")
+    if described.controllers is not None:
+        _read_metadata(described, described.controllers, found.cluster_id, tell)
     yield from _differences(cluster, described, found)
     yield from _compacting(campaign, found)
+
+
+def _read_metadata(
+    described: DescribedCluster,
+    controllers: DescribedControllers,
+    cluster_id: str,
+    tell: Callable[[str], None],
+) -> None:
+    """Read the metadata log once. Raises InfraError with the cause if that fails."""
+    if controllers.release is not None:
+        prepare(f"{KAFKA}:{controllers.release}", tell)
+    metadata = metadata_of(described, lambda _topic: False, cluster_id)
+    try:
+        metadata.read(lambda _image, _moment: None, _METADATA_WITHIN_S)
+    except ViewUnsupported as unknown:
+        words = f"{unknown}: set {_RELEASE} to the version of the controllers"
+        raise InfraError(words) from unknown
+    except ViewUnavailable as silence:
+        addresses = list(controllers.voters.values())
+        why = why_unreadable(addresses, controllers.connection(), str(silence))
+        raise InfraError(f"the metadata log cannot be read: {why}") from silence
+    finally:
+        metadata.close()
 
 
 def _differences(

@@ -198,6 +198,19 @@ class PlannedWriter(_Planned):
     partitions: tuple[tuple[str, int], ...] = ()
 
 
+_UNSEEN_BY_CLIENTS: Mapping[str, str] = {
+    "replicas-agree": "the logs of an external cluster are not read",
+    **dict.fromkeys(
+        (
+            *("committed-stays", "deposed-leaders-stop", "min-isr-kept", "one-leader-an-epoch"),
+            "epochs-rise",
+        ),
+        "clients receive neither leader epochs nor versions of the ISR",
+    ),
+    "servers-stay-up": "the processes of an external cluster are not observed",
+}
+
+
 class PlannedRun(_Planned):
     """One run.
 
@@ -214,8 +227,9 @@ class PlannedRun(_Planned):
         recovery_ms: The time after the last heal within which every partition must have a leader
             and a full ISR.
         replicas: Whether every broker's logs must be collected into ``runs/<number>/replicas``.
-        external: Whether the cluster existed before. Its processes are then not watched, and facts
-            that clients do not receive (leader epochs, for example) are not in the history.
+        external: Whether the cluster existed before.
+        unchecked: The guarantees that the run cannot check, because of what it observes of an
+            external cluster, each with the reason.
         skipped: The faults that the environment did not allow, and why.
         plugins: The plug-ins that it uses, each with its version.
     """
@@ -233,9 +247,19 @@ class PlannedRun(_Planned):
     failovers: tuple[PlannedFailover, ...] = ()
     replicas: bool = False
     external: bool = False
+    unchecked: Mapping[str, str] = {}
     skipped: tuple[str, ...] = ()
     plugins: Mapping[str, str] = {}
     writers: tuple[PlannedWriter, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_what_clients_did_not_see(cls, run: Any) -> Any:
+        """Add the unchecked guarantees to a run from before manifests named them. Of an external
+        cluster, only what clients received was observed then."""
+        if isinstance(run, dict) and run.get("external") is True and "unchecked" not in run:
+            return {**run, "unchecked": _UNSEEN_BY_CLIENTS}
+        return run
 
     @model_validator(mode="after")
     def _names_are_told_apart(self) -> "PlannedRun":

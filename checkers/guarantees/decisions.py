@@ -7,6 +7,7 @@ evidence. A loss for which it is unknown whether the guarantee applied leads to 
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ackproof.checkers.checks.catalogue import CATALOGUE, plugin_checkers
 from ackproof.checkers.context.status import FORGOTTEN, GuaranteeStatus
@@ -44,11 +45,21 @@ def judged(facts: Facts) -> tuple[tuple[Guarantee, ...], tuple[str, ...]]:
     leaves something undecided."""
     concerned = [promise for promise in BUILT_IN if promise.concerns(facts)]
     concerned += map(_of_plugin, facts.plugin_checks)
-    findings = [(promise, promise.judge(facts)) for promise in concerned]
+    findings = [
+        (promise, _with_reason(promise.judge(facts), facts.unchecked.get(promise.name)))
+        for promise in concerned
+    ]
     guarantees = tuple(_guarantee(promise, found, facts) for promise, found in findings)
     return guarantees, tuple(
         open_ for promise, found in findings for open_ in _open(promise, found)
     )
+
+
+def _with_reason(found: GuaranteeFinding, unchecked: str | None) -> GuaranteeFinding:
+    """Return the finding with the planned reason why its guarantee is unchecked, if any."""
+    if unchecked is None or not found.applies:
+        return found
+    return replace(found, unobserved=unchecked)
 
 
 def verdict(

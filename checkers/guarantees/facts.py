@@ -167,7 +167,7 @@ class Facts:
         readers: The kinds of its consumers.
         plugin_checks: The results of plug-ins' checkers.
         baseline: Whether the campaign was planned without faults.
-        external: Whether the cluster is external, so that only its clients observe it.
+        unchecked: The guarantees that the run cannot check, each with the reason.
     """
 
     cell: Cell
@@ -187,7 +187,7 @@ class Facts:
     readers: Readers = Readers()
     plugin_checks: tuple[PluginCheck, ...] = ()
     baseline: bool = False
-    external: bool = False
+    unchecked: Mapping[str, str] = field(default_factory=dict)
 
     def examined(self, checker: str) -> int:
         """Return how many things a checker examined."""

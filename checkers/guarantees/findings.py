@@ -278,8 +278,7 @@ def _unobserved(facts: Facts, counted: str) -> str:
     if not lack:
         return ""
     needed = _EVIDENCE.get(counted, _OF_CONSUMERS)
-    external = ": an external cluster does not show it" if facts.external else ""
-    return f"it needs {needed} which {lack} of {partitions} partitions lack{external}"
+    return f"it needs {needed} which {lack} of {partitions} partitions lack"
 
 
 def agreeing(facts: Facts) -> GuaranteeFinding:
@@ -386,19 +385,17 @@ def living(of: Callable[[Facts], LivenessResult]) -> Callable[[Facts], Guarantee
             why=why,
             examined=found.examined,
             missing_evidence=found.missing_evidence,
-            unobserved="" if found.looked else _unseen_life(found, facts),
+            unobserved="" if found.looked else _unseen_life(found),
             what="broken",
         )
 
     return judge
 
 
-def _unseen_life(found: LivenessResult, facts: Facts) -> str:
+def _unseen_life(found: LivenessResult) -> str:
     """Return why a liveness guarantee could not be examined."""
     if found.suspended:
         return "; ".join(found.suspended)
-    if facts.external:
-        return "it needs the exit of each server process: an external cluster does not show it"
     return "not every group read a record of each partition after the cluster had recovered"
 
 

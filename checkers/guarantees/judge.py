@@ -51,6 +51,7 @@ from ackproof.checkers.guarantees.facts import (
     plugins_of,
 )
 from ackproof.checkers.guarantees.facts import findings as of_plugins
+from ackproof.checkers.guarantees.table import STAYS_UP
 from ackproof.checkers.index.sequences import RANGE, missing
 from ackproof.checkers.root_cause.causes import in_order
 from ackproof.checkers.verdict import CampaignResult, CellResult, RunResult, Unavailable, Verdict
@@ -180,7 +181,7 @@ def _cell(
         stays_up=_stays_up(run, cell),
         plugin_checks=checks,
         baseline=run.baseline,
-        external=run.planned.external,
+        unchecked=run.planned.unchecked,
     )
     guarantees, doubtful = judged(facts)
     conclusion, reasons = verdict(facts, guarantees, doubtful)
@@ -246,7 +247,7 @@ def _recovers(
 
 
 def _stays_up(run: RunEvidence, cell: Cell) -> liveness.LivenessResult:
-    if run.planned.external:
+    if STAYS_UP in run.planned.unchecked:
         return liveness.LivenessResult(looked=False)
     living = liveness.stays_up(cell, run.ends, run.servers, run.recovery, run.observation)
     return liveness.resting_on(living, ("servers", "faults"), run.incomplete)

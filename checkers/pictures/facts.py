@@ -251,8 +251,8 @@ def _replicas(
 
 
 def _not_collected(run: RunEvidence, directories: int) -> str:
-    if run.planned.external:
-        return "the logs of an external cluster are not read"
+    if (reason := run.planned.unchecked.get("replicas-agree")) is not None:
+        return reason
     if directories:
         return "its log was collected from several log directories"
     return "its raw log was not collected"

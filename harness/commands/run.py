@@ -330,7 +330,8 @@ def _check_cluster(campaign: Campaign, file: CampaignFile, *, yes: bool) -> None
         _tell_doings(campaign)
         return sys.stdin.isatty() and click.confirm(f"{question}: continue?")
 
-    file.refuse(external_cluster.ask(campaign, runs_of(campaign)[0].cluster, confirm, yes=yes))
+    cluster = runs_of(campaign)[0].cluster
+    file.refuse(external_cluster.ask(campaign, cluster, confirm, click.echo, yes=yes))
 
 
 def _placeable(campaign: Campaign, file: CampaignFile, skip_refused: bool) -> Campaign:

@@ -27,7 +27,7 @@ from ackproof.infra.api.capabilities import (
     NoSuchTopic,
     OrderRefused,
 )
-from ackproof.infra.api.interface import Server
+from ackproof.infra.api.interface import InfraError, Server
 from ackproof.infra.systems.server import BrokerAddress
 
 if TYPE_CHECKING:
@@ -49,6 +49,20 @@ _NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 Attempt = Callable[[float], None]
 """A function that gives an order once, within so many seconds. Raises KafkaException."""
+
+
+def admin_client(properties: Mapping[str, str | int]) -> AdminClient:
+    """Return an admin client.
+
+    Raises InfraError with librdkafka's reason, such as a file without certificates, or the wrong
+    passphrase for a key.
+    """
+    try:
+        return AdminClient({"log_level": 0, **properties})
+    except KafkaException as refusal:
+        raise InfraError(
+            f"librdkafka refuses these connection settings: {refusal.args[0].str()}"
+        ) from None
 
 
 class KafkaAdmin:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ackproof.infra.api.metadata import ChangeKind
 from ackproof.infra.systems.kafka.kraft.image import Image
+from ackproof.infra.systems.kafka.kraft.metadata import schemas_of
 from ackproof.infra.systems.kafka.kraft.properties import in_force, session_as_here
 from ackproof.infra.systems.kafka.kraft.records import (
     BrokerRegistrationChange,
@@ -24,7 +25,7 @@ from ackproof.infra.systems.kafka.kraft.records import (
     UnknownRecord,
     UnregisterBroker,
 )
-from ackproof.infra.systems.kafka.kraft.system import let_go, schemas_of
+from ackproof.infra.systems.kafka.kraft.system import let_go
 from ackproof.infra.systems.kafka.releases import Release
 from ackproof.infra.systems.observer import EMPTY, changes
 from tests.support.builders.metadata_records import encoded

@@ -18,7 +18,7 @@ from ackproof.infra.api.artifacts import Artifact
 from ackproof.infra.api.interface import InfraError
 from ackproof.infra.systems import parse
 from ackproof.infra.systems.kafka import jars, releases
-from ackproof.infra.systems.kafka.kraft.system import schemas_of
+from ackproof.infra.systems.kafka.kraft.metadata import schemas_of
 from ackproof.infra.systems.kafka.product import KafkaBuild
 from ackproof.infra.systems.kafka.releases import Release
 

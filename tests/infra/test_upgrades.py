@@ -9,7 +9,7 @@ import pytest
 from ackproof.infra.api.capabilities import Stage, UpgradeRefused
 from ackproof.infra.api.interface import Command
 from ackproof.infra.systems import as_name, parse, pinned
-from ackproof.infra.systems.kafka.kraft.system import schemas_of
+from ackproof.infra.systems.kafka.kraft.metadata import schemas_of
 from ackproof.infra.systems.kafka.product import KafkaUpgrade
 from ackproof.infra.systems.kafka.releases import Release, apache_version
 from ackproof.infra.systems.kafka.upgrades import ProtocolChange, protocol_of

@@ -21,6 +21,7 @@ from ackproof.infra.systems.external.description import (
     Argv,
     BrokerControl,
     DescribedCluster,
+    DescribedControllers,
     server_name,
 )
 from ackproof.infra.systems.security import PROBE
@@ -104,6 +105,31 @@ class HandSpec(Section):
         return self
 
 
+class ControllersSpec(Section):
+    """The controllers of a cluster with KRaft. Their metadata log is read as brokers read it, with
+    the ACL ClusterAction on the cluster. It shows leader epochs and every change of the ISR."""
+
+    quorum_voters: Annotated[
+        str,
+        PatternDescription(
+            r"^\s*[0-9]{1,9}@\S+:[0-9]{1,5}\s*(,\s*[0-9]{1,9}@\S+:[0-9]{1,5}\s*)*$",
+            "NODE.ID@HOST:PORT of each controller, as Kafka's controller.quorum.voters",
+        ),
+    ]
+    """Every controller, as in Kafka's `controller.quorum.voters`: `1@kafka-1:9093,2@kafka-2:9093`.
+    """
+    client: Mapping[str, Scalar] | None = None
+    """Connection properties of the controllers' listener. Default: `client` and `secrets` of the
+    brokers."""
+    secrets: Mapping[str, SecretSpec] = {}
+    """Places of its secret properties."""
+    release: (
+        Annotated[str, PatternDescription(r"^[0-9]+(\.[0-9]+)+$", "a version: 4.4.0")] | None
+    ) = None
+    """The controllers' version of Apache Kafka, needed if it is newer than 4.1.1. It is fetched
+    once for the encoding of its records."""
+
+
 class ExternalSpec(Section):
     """A cluster that Ackproof did not start ([your-cluster.md](your-cluster.md)). Faults affect
     only the servers that are named here."""
@@ -119,6 +145,8 @@ class ExternalSpec(Section):
     agent: bool = False
     """Whether Ackproof's agent is put beside each broker while a run lasts: by `ssh`, as root or
     with `sudo -n`. It needs Python 3.11 there."""
+    controllers: ControllersSpec | None = None
+    """The KRaft controllers. Without them, clients alone observe the cluster."""
     servers: Mapping[
         Annotated[
             str,
@@ -156,6 +184,62 @@ def described(spec: ExternalSpec, brokers: int) -> DescribedCluster:
         brokers=ids(spec, brokers),
         handles={int(n.rpartition("-")[2]): handle(one) for n, one in spec.servers.items()},
         agent=spec.agent,
+        controllers=None if spec.controllers is None else _controllers(spec, spec.controllers),
+    )
+
+
+def controllers_connection(
+    spec: ExternalSpec, controllers: ControllersSpec
+) -> tuple[Mapping[str, Scalar], Mapping[str, SecretSpec]]:
+    """Return the properties for connections to the controllers, and the places of secrets."""
+    if controllers.client is None and not controllers.secrets:
+        return spec.client, spec.secrets
+    return controllers.client or {}, controllers.secrets
+
+
+def _controllers(spec: ExternalSpec, controllers: ControllersSpec) -> DescribedControllers:
+    client, secrets = controllers_connection(spec, controllers)
+    return DescribedControllers(
+        voters=voters(controllers),
+        client={name: _anywhere(name, as_text(value)) for name, value in client.items()},
+        secrets={name: _secret(one) for name, one in secrets.items()},
+        release=controllers.release,
+    )
+
+
+def voters(spec: ControllersSpec) -> Mapping[int, tuple[str, int]]:
+    """Return the host and port of each controller, by ``node.id``."""
+    found = {}
+    for voter in spec.quorum_voters.split(","):
+        number, _, address = voter.strip().partition("@")
+        host, _, port = address.rpartition(":")
+        found[int(number)] = (host.strip("[]"), int(port))
+    return found
+
+
+_BY_METADATA = (
+    "committed-stays",
+    "deposed-leaders-stop",
+    "min-isr-kept",
+    "one-leader-an-epoch",
+    "epochs-rise",
+)
+"""The guarantees that need leader epochs and versions of the ISR."""
+
+
+def unchecked(spec: ExternalSpec) -> Mapping[str, str]:
+    """Return the guarantees that a run on the cluster cannot check, each with the reason."""
+    reasons = {
+        "replicas-agree": "the logs of an external cluster are not read",
+        "servers-stay-up": "the processes of an external cluster are not observed",
+    }
+    if spec.controllers is not None:
+        logs = "the brokers' own logs, which say who led in which epoch, are not read"
+        return reasons | {"one-leader-an-epoch": logs}
+    return reasons | dict.fromkeys(
+        _BY_METADATA,
+        "clients receive neither leader epochs nor versions of the ISR: name the controllers "
+        "under cluster.external.controllers",
     )
 
 

@@ -15,6 +15,7 @@ from ackproof.harness.campaign.model.campaign import Campaign
 from ackproof.harness.campaign.model.cells import expand, only
 from ackproof.harness.campaign.model.clusters import ClusterSpec, DisksSpec
 from ackproof.harness.campaign.model.expectations import expected, planned_thresholds
+from ackproof.harness.campaign.model.external import unchecked
 from ackproof.harness.campaign.plan import scheduler
 from ackproof.harness.campaign.plan.context import (
     CampaignTimings,
@@ -188,6 +189,7 @@ def _planned(campaign: Campaign, run: RunPlan) -> PlannedRun:
         failovers=tuple(run.failovers),
         replicas=not is_external(run.cluster.system),
         external=is_external(run.cluster.system),
+        unchecked={} if run.cluster.external is None else unchecked(run.cluster.external),
         skipped=tuple(f"{one.what}: {one.reason}" for one in campaign.skipped),
         plugins=plugins_of(campaign),
         writers=tuple(_writers(campaign, run)),

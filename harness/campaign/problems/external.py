@@ -13,8 +13,17 @@ from ackproof.config.documents import Problem, problems_of
 from ackproof.harness.campaign import clients
 from ackproof.harness.campaign.model.cells import clients_of
 from ackproof.harness.campaign.model.clusters import ClusterSweep
-from ackproof.harness.campaign.model.external import ExternalSpec, handle, ids, names
+from ackproof.harness.campaign.model.external import (
+    ExternalSpec,
+    SecretSpec,
+    controllers_connection,
+    handle,
+    ids,
+    names,
+    voters,
+)
 from ackproof.harness.campaign.model.schedule import Entry, FaultEntry
+from ackproof.harness.campaign.model.values import Scalar
 from ackproof.harness.campaign.plan.stories import catalogue
 from ackproof.harness.campaign.problems.draft import Draft
 from ackproof.harness.campaign.problems.properties import mapping
@@ -23,7 +32,7 @@ from ackproof.history.cell import LIBRDKAFKA, as_text
 from ackproof.infra import systems
 from ackproof.infra.backends.ssh.inventory import Login
 from ackproof.infra.systems.external.description import Action
-from ackproof.infra.systems.product import EXTERNAL
+from ackproof.infra.systems.product import EXTERNAL, KAFKA
 from ackproof.infra.systems.security import MECHANISMS, unspoken
 from ackproof.workloads.configuration import connection_properties
 from ackproof.workloads.foreign.security import untranslated
@@ -75,7 +84,8 @@ def own_external_problems(content: Mapping[str, object]) -> Iterator[Problem]:
     if cluster.external is not None:
         yield from _cluster_problems(cluster)
         yield from _brokers(cluster.external, cluster)
-        yield from _connection(cluster.external)
+        yield from _connection(_WHERE, cluster.external.client, cluster.external.secrets)
+        yield from _controllers(cluster.external)
         yield from _hands(cluster.external)
         yield from _agents(cluster.external)
 
@@ -191,17 +201,46 @@ def _brokers(spec: ExternalSpec, cluster: ClusterSweep) -> Iterator[Problem]:
         yield Problem(field=f"{_WHERE}.servers.{name}", reason=reason, key=True)
 
 
-def _connection(spec: ExternalSpec) -> Iterator[Problem]:
-    for section, given in (("client", spec.client), ("secrets", spec.secrets)):
+def _connection(
+    where: str, client: Mapping[str, Scalar], secrets: Mapping[str, SecretSpec]
+) -> Iterator[Problem]:
+    for section, given in (("client", client), ("secrets", secrets)):
         for name in given:
-            field = f"{_WHERE}.{section}.{name}"
+            field = f"{where}.{section}.{name}"
             if not connection_properties({name: ""}):
                 reason = "is not a connection setting: only security.protocol, sasl.* and ssl.* are"
                 yield Problem(field=field, reason=reason, key=True)
-            elif section == "secrets" and name in spec.client:
+            elif section == "secrets" and name in client:
                 yield Problem(field=field, reason="is also set under client", key=True)
             elif (unknown := _unknown(name, given[name])) is not None:
                 yield Problem(field=field, reason=unknown)
+
+
+def _controllers(spec: ExternalSpec) -> Iterator[Problem]:
+    """Yield what is wrong with the controllers, from whom the metadata log is read."""
+    if (controllers := spec.controllers) is None:
+        return
+    where = f"{_WHERE}.controllers"
+    if len(voters(controllers)) != controllers.quorum_voters.count("@"):
+        yield Problem(field=f"{where}.quorum.voters", reason="names a node.id twice")
+    yield from _connection(where, controllers.client or {}, controllers.secrets)
+    client, secrets = controllers_connection(spec, controllers)
+    given = {name: as_text(value) for name, value in client.items()}
+    if (unsaid := unspoken(given, frozenset(secrets))) is not None:
+        reason = (
+            "the metadata log is read over Ackproof's own connection, which does not support "
+            f"{unsaid}"
+        )
+        yield Problem(field=where, reason=reason)
+    if controllers.release is not None:
+        try:
+            quorums = systems.parse(f"{KAFKA}:{controllers.release}").quorums
+        except ValueError as error:
+            yield Problem(field=f"{where}.release", reason=str(error))
+        else:
+            if not any(quorum.kraft for quorum in quorums):
+                reason = f"{controllers.release} has no KRaft, which is ready from 3.3 on"
+                yield Problem(field=f"{where}.release", reason=reason)
 
 
 def _unknown(name: str, value: object) -> str | None:

@@ -151,7 +151,7 @@ class RunSource:
             if self._unreadable.keys() & _WITH_FINDINGS
             else state.findings_of(phases, servers, clients),
             servers=state.servers_of(servers, states),
-            observed_servers=planned is None or not planned.external,
+            observed_servers=planned is None or "servers-stay-up" not in planned.unchecked,
             clients=list(state.clients_of(_clients(planned), reports, clients, now)),
             partitions=state.partitions_of(self._rows("cluster"), phases, planned),
             cells=dict(sorted(sends.cells.items())),

@@ -91,23 +91,51 @@ _DOCKER = {
 }
 
 
-class DescribedCluster(_DescriptionPart):
-    """A cluster.
+class Connection(_DescriptionPart):
+    """The way to connect to servers.
 
     Attributes:
         client: librdkafka's properties for a connection, without the secrets.
         secrets: The place of each secret, by property.
+    """
+
+    client: Mapping[str, str] = {}
+    secrets: Mapping[str, Secret] = {}
+
+    def connection(self) -> Mapping[str, str]:
+        """Return librdkafka's properties for a connection, with the secrets. Raises InfraError."""
+        return {**self.client, **read_all(self.secrets)}
+
+
+class DescribedControllers(Connection):
+    """The controllers of a cluster with KRaft, by their own listener.
+
+    Attributes:
+        voters: The host and port of each, by ``node.id``.
+        release: The version of Apache Kafka that writes the metadata log; None if its records are
+            read as those of the newest shipped release.
+    """
+
+    voters: Mapping[int, tuple[str, int]]
+    release: str | None = None
+
+
+class DescribedCluster(Connection):
+    """A cluster.
+
+    Attributes:
         brokers: The ``broker.id`` of each.
         handles: The handles by ``broker.id``, of all brokers or of none.
         agent: Whether the agent is put beside each broker. Each handle has ``ssh`` then.
+        controllers: The controllers whose metadata log is read; None if clients alone observe the
+            cluster.
     """
 
     bootstrap_servers: str
-    client: Mapping[str, str] = {}
-    secrets: Mapping[str, Secret] = {}
     brokers: tuple[int, ...]
     handles: Mapping[int, BrokerControl] = {}
     agent: bool = False
+    controllers: DescribedControllers | None = None
 
     @property
     def hosts(self) -> Mapping[str, BrokerHost]:
@@ -120,9 +148,24 @@ class DescribedCluster(_DescriptionPart):
             if one.ssh is not None
         }
 
-    def connection(self) -> Mapping[str, str]:
-        """Return librdkafka's properties for a connection, with the secrets. Raises InfraError."""
-        return {**self.client, **read_all(self.secrets)}
+    @property
+    def quorum(self) -> Mapping[str, tuple[int, tuple[str, int]]]:
+        """Return the ``node.id`` and address of each controller by its name. One that is also a
+        broker has the broker's name."""
+        voters = {} if self.controllers is None else self.controllers.voters
+        return {
+            server_name(number) if number in self.brokers else f"controller-{number}": (
+                number,
+                address,
+            )
+            for number, address in voters.items()
+        }
+
+    @property
+    def all_secrets(self) -> frozenset[str]:
+        """Return the value of each secret. Raises InfraError."""
+        further = {} if self.controllers is None else self.controllers.secrets
+        return frozenset([*read_all(self.secrets).values(), *read_all(further).values()])
 
     def handed(self) -> Mapping[str, Handed]:
         """Return the same properties for the environment of a child process. Raises InfraError."""

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from ackproof.infra.api.interface import ClusterView, InfraError, PartitionView, ViewUnavailable
+from ackproof.infra.api.interface import ClusterView, PartitionView, ViewUnavailable
+from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.external.description import DescribedCluster
 
 T = TypeVar("T")
@@ -111,20 +112,6 @@ class ProbingObserver:
                     self._client = None
                     self._former.append(client)
             raise
-
-
-def admin_client(properties: Mapping[str, str | int]) -> AdminClient:
-    """Return an admin client.
-
-    Raises InfraError with librdkafka's reason, such as a file without certificates, or the wrong
-    passphrase for a key.
-    """
-    try:
-        return AdminClient({"log_level": 0, **properties})
-    except KafkaException as refusal:
-        raise InfraError(
-            f"librdkafka refuses these connection settings: {refusal.args[0].str()}"
-        ) from None
 
 
 def answers(connection: Mapping[str, str], address: tuple[str, int]) -> bool:

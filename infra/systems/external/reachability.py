@@ -51,6 +51,27 @@ def why_silent(connection: Mapping[str, str], silence: object) -> str:
     return f"it refuses this client: check security.protocol, sasl.* and ssl.*: {errors[0]}"
 
 
+_REFUSALS: Mapping[str, str] = {
+    "cluster_authorization_failed": "this user needs the ACL ClusterAction on the cluster",
+    "unknown_topic_id": "a broker's listener answers: give that of the controllers",
+    "inconsistent_cluster_id": "the controllers belong to another cluster than bootstrap.servers",
+}
+"""The errors of a fetch of the metadata log that name their cause, with what to do."""
+
+
+def why_unreadable(
+    controllers: Sequence[Address], connection: Mapping[str, str], silence: str
+) -> str:
+    """Return why controllers do not let a client with these properties read the metadata log, and
+    what to do. ``silence`` is the error of the reading."""
+    known = [hint for error, hint in _REFUSALS.items() if error in silence]
+    if known:
+        return f"{'; '.join(known)} ({silence})"
+    reasons = {one: _obstacle(one) or _unlike(one, connection) for one in controllers}
+    found = [f"{_text(address)}: {reason}" for address, reason in reasons.items() if reason]
+    return "; ".join(found) if found else silence
+
+
 def _address(text: str) -> Address:
     host, colon, port = text.strip().rpartition("://")[2].rpartition(":")
     if not colon or not port.isdecimal():
@@ -118,7 +139,7 @@ def _unlike(address: Address, connection: Mapping[str, str]) -> str | None:
     if spoken in _NOT_KAFKA:
         return _NOT_KAFKA[spoken]
     if spoken == _SECURED and not wants_tls:
-        return "it speaks TLS: give security.protocol SSL or SASL_SSL under cluster.external.client"
+        return "it speaks TLS: give security.protocol SSL or SASL_SSL among the client's properties"
     if spoken == _KAFKA and wants_tls:
         return (
             "it speaks Kafka's protocol without TLS: give security.protocol PLAINTEXT or "

@@ -10,10 +10,11 @@ from confluent_kafka.admin import AdminClient
 
 from ackproof.infra.api.interface import InfraError, ViewUnavailable
 from ackproof.infra.machine.parallel import on_all
+from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.external.control import carry_out
 from ackproof.infra.systems.external.description import server_name
 from ackproof.infra.systems.external.journal import FILE, Journal, Left
-from ackproof.infra.systems.external.probes import ProbingObserver, admin_client
+from ackproof.infra.systems.external.probes import ProbingObserver
 
 _ANSWER_S = 10.0
 _GONE_WITHIN_S = 60.0

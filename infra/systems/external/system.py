@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource
@@ -14,6 +15,7 @@ from ackproof.infra.api.interface import (
     BrokerAdditions,
     ClusterView,
     DeploymentError,
+    InfraError,
     NoBrokerAdditions,
     Server,
     ViewUnavailable,
@@ -23,18 +25,18 @@ from ackproof.infra.api.metadata import ClusterChange, Ensemble, Observer
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
 from ackproof.infra.node.node import AgentNode
-from ackproof.infra.systems.admin import KafkaAdmin
+from ackproof.infra.systems.admin import KafkaAdmin, admin_client
 from ackproof.infra.systems.external.description import DescribedCluster
 from ackproof.infra.systems.external.journal import Journal
-from ackproof.infra.systems.external.probes import (
-    ClusterDescription,
-    ProbingObserver,
-    admin_client,
-)
+from ackproof.infra.systems.external.probes import ClusterDescription, ProbingObserver
 from ackproof.infra.systems.external.restoration import undo
 from ackproof.infra.systems.external.server import ExternalServer
+from ackproof.infra.systems.kafka.releases import VERSIONS, Release
 from ackproof.infra.systems.observer import PollingObserver
 from ackproof.infra.systems.product import EXTERNAL
+
+if TYPE_CHECKING:
+    from ackproof.infra.systems.kafka.kraft.metadata import ClusterMetadata
 
 _EVERY_S = 0.2
 
@@ -112,6 +114,28 @@ _ANSWERS_WITHIN_S = 30.0
 _GONE_WITHIN_S = 20.0
 
 
+def metadata_of(
+    described: DescribedCluster, keeps: Callable[[str], bool], cluster_id: str | None = None
+) -> "ClusterMetadata":
+    """Return the metadata of a cluster by its controllers. Topics that ``keeps`` refuses are not in
+    it.
+
+    Raises InfraError for a missing secret, or properties by which no connection is made.
+    """
+    # kio takes long to import (infra.systems.kafka.product).
+    from ackproof.infra.systems.kafka.kraft.metadata import ClusterMetadata
+    from ackproof.infra.systems.wire import connector
+
+    controllers = described.controllers
+    assert controllers is not None
+    try:
+        connect = connector(controllers.connection())
+    except (ValueError, OSError) as error:
+        raise InfraError(f"no connection to the controllers can be made: {error}") from error
+    release = Release(version=controllers.release or VERSIONS[-1])
+    return ClusterMetadata(described.quorum, release, connect, keeps, cluster_id)
+
+
 class UnknownEnsemble:
     """An ``infra.api.metadata.Ensemble`` without servers: clients do not learn who keeps the
     metadata."""
@@ -175,8 +199,8 @@ class ExternalSystem:
             for number in described.brokers
         ]
         self._admin = ExternalAdmin(self._brokers, self._connection)
-        self._ensemble = UnknownEnsemble()
         self._looking = ProbingObserver(self._connection, self._all_topics)
+        self._metadata = None if described.controllers is None else self._of_controllers()
         self.zookeeper_session_timeout_ms = session_timeout_ms
         self.replica_lag_time_max_ms = replica_lag_ms
 
@@ -194,7 +218,7 @@ class ExternalSystem:
 
     @property
     def ensemble(self) -> Ensemble:
-        return self._ensemble
+        return UnknownEnsemble() if self._metadata is None else self._metadata.ensemble
 
     @property
     def admin(self) -> Admin:
@@ -259,11 +283,13 @@ class ExternalSystem:
         server.attach(node, cluster_id)
 
     def view(self) -> ClusterView:
-        return self._looking.view()
+        return self._looking.view() if self._metadata is None else self._metadata.view()
 
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
     ) -> Observer:
+        if self._metadata is not None:
+            return self._metadata.observer(on_change, clock, from_now=True)
         # The observer has a client of its own: while it waits for a paused broker, no other request
         # waits.
         own = ProbingObserver(self._connection, self._all_topics)
@@ -276,7 +302,13 @@ class ExternalSystem:
         return ()
 
     def expired_sessions(self) -> frozenset[int]:
-        return frozenset()
+        """Return the registrations that the controllers have fenced without being asked.
+
+        Those that a controller let go at once, by its log, are among them.
+        """
+        if self._metadata is None:
+            return frozenset()
+        return self._metadata.read(lambda image, _: image.fenced_unasked)
 
     def log_directories(self, broker: Server) -> Sequence[PurePosixPath]:
         return self._brokers[self._described.brokers.index(broker.id)].log_directories
@@ -284,12 +316,17 @@ class ExternalSystem:
     def close(self) -> None:
         """Remove the agents, bring back what is down, and delete what was made. Raises
         InfraError."""
+        if self._metadata is not None:
+            self._metadata.close()
         if self._journal is None:
             return
         if self._described.agent:
             on_all(lambda server: self._backend.remove(server.name), self._brokers)
             self._journal.detached()
         undo(self._journal, lambda _line: None, _GONE_WITHIN_S)
+
+    def _of_controllers(self) -> "ClusterMetadata":
+        return metadata_of(self._described, lambda topic: topic in self._all_topics())
 
     def _await_all(self) -> ClusterDescription:
         """Return the cluster once all brokers are in it. Raises DeploymentError."""

@@ -26,7 +26,7 @@ from kio.static.primitive import i8
 from ackproof.infra.api.interface import DeploymentError
 from ackproof.infra.machine.parallel import on_all
 from ackproof.infra.machine.waiting import wait_until
-from ackproof.infra.systems.external.probes import admin_client
+from ackproof.infra.systems.admin import admin_client
 from ackproof.infra.systems.kafka.kraft.properties import BROKERS
 from ackproof.infra.systems.kafka.kraft.security import CLIENT, ClusterCredentials
 from ackproof.infra.systems.wire import Connect, ask, call, connector

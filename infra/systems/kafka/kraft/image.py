@@ -2,7 +2,7 @@
 Pure."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ackproof.infra.api.interface import ClusterView, PartitionView
@@ -35,8 +35,14 @@ class _BrokerRegistration:
 
 @dataclass(slots=True)
 class Image:
-    """The cluster by the log up to some offset."""
+    """The cluster by the log up to some offset.
 
+    Attributes:
+        keeps: Returns whether a topic with this name is kept; None for all topics. Partitions and
+            settings of others are dropped at once.
+    """
+
+    keeps: Callable[[str], bool] | None = None
     _brokers: dict[int, _BrokerRegistration] = field(default_factory=dict)
     _topics: dict[uuid.UUID | None, str] = field(default_factory=dict)
     _partitions: dict[tuple[str, int], PartitionView] = field(default_factory=dict)
@@ -96,6 +102,9 @@ class Image:
             case Config():
                 self._configure(record)
 
+    def _is_kept(self, topic: str) -> bool:
+        return self.keeps is None or self.keeps(topic)
+
     def _change_broker(self, record: BrokerRegistrationChange) -> None:
         known = self._brokers.get(record.broker_id)
         if known is None:
@@ -117,6 +126,8 @@ class Image:
 
     def _put(self, record: Partition, epoch: int) -> None:
         topic = self._topics[record.topic_id]
+        if not self._is_kept(topic):
+            return
         self._partitions[topic, record.partition_id] = PartitionView(
             topic=topic,
             partition=record.partition_id,
@@ -130,6 +141,8 @@ class Image:
 
     def _change(self, record: PartitionChange, epoch: int) -> None:
         key = self._topics[record.topic_id], int(record.partition_id)
+        if key not in self._partitions and not self._is_kept(key[0]):
+            return
         known = self._partitions[key]
         assert known.version is not None
         elected = record.leader != NO_LEADER_CHANGE
@@ -144,7 +157,7 @@ class Image:
         )
 
     def _configure(self, record: Config) -> None:
-        if record.resource_type != _TOPIC_CONFIG:
+        if record.resource_type != _TOPIC_CONFIG or not self._is_kept(record.resource_name):
             return
         settings = self._configs.setdefault(record.resource_name, {})
         if record.value is None:

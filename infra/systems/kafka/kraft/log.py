@@ -16,7 +16,17 @@ from time import monotonic
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v13.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.fetch.v13.response import FetchResponse, PartitionData
+from kio.schema.fetch_snapshot.v0.request import (
+    FetchSnapshotRequest,
+    PartitionSnapshot,
+    SnapshotId,
+    TopicSnapshot,
+)
+from kio.schema.fetch_snapshot.v0.response import FetchSnapshotResponse
+from kio.schema.fetch_snapshot.v0.response import PartitionSnapshot as SnapshotPiece
+from kio.schema.types import TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
+from kio.static.protocol import RequestPayload
 
 from ackproof.infra.api.interface import ViewUnavailable, ViewUnsupported
 from ackproof.infra.api.metadata import ClusterChange
@@ -29,10 +39,11 @@ from ackproof.infra.systems.kafka.kraft.records import (
     batches,
 )
 from ackproof.infra.systems.observer import PollingObserver, Report
-from ackproof.infra.systems.wire import Connect, ask, in_the_clear
+from ackproof.infra.systems.wire import Connect, R, ask, in_the_clear
 
 _METADATA = uuid.UUID(int=1)
 """The value of ``Uuid.METADATA_TOPIC_ID``."""
+_METADATA_TOPIC = TopicName("__cluster_metadata")
 _BYTES_MAX = 8 * 1024 * 1024
 _BEGINNING_EPOCH = 0
 """The last fetched epoch in a request before anything was fetched. Less is an INVALID_REQUEST."""
@@ -51,13 +62,15 @@ class ReadingOrigin:
 class MetadataLog:
     """A reader of the log. Thread-safe.
 
-    Not handled: a log that begins with a snapshot. Controllers keep all of it for at least seven
-    days, or 100 MB (``metadata.max.retention.*``).
+    Controllers keep all of the log for at least seven days, or 100 MB
+    (``metadata.max.retention.*``). An older log begins with a snapshot, which is read first.
 
     Args:
         controllers: The address of each controller, by ``node.id``.
         schemas: The release's encoding of the log's records.
         connect: Opens a connection to a controller.
+        keeps: Returns whether the image keeps a topic with this name; None for all topics.
+        cluster_id: The id of the cluster, without which no controller answers; None for any.
     """
 
     def __init__(
@@ -65,12 +78,15 @@ class MetadataLog:
         controllers: Mapping[int, Address],
         schemas: RecordSchemas,
         connect: Connect = in_the_clear,
+        keeps: Callable[[str], bool] | None = None,
+        cluster_id: str | None = None,
     ) -> None:
         self._controllers = controllers
         self._connect = connect
         self._schemas = schemas
+        self._cluster_id = cluster_id
         self._lock = threading.Lock()
-        self._image = Image()
+        self._image = Image(keeps)
         self._end = 0
         self._end_epoch = _BEGINNING_EPOCH
         self._quorum_epoch = 0
@@ -117,12 +133,9 @@ class MetadataLog:
 
     def _committed(self, found: PartitionData) -> Iterator[MetadataBatch]:
         """Yield what was fetched below the high watermark: no other leader truncates it."""
-        try:
-            for written in batches(bytes(found.records or b""), self._schemas):
-                if self._end < written.end <= found.high_watermark:
-                    yield written
-        except UnknownRecord as unknown:
-            raise ViewUnsupported(str(unknown)) from unknown
+        for written in self._understood(bytes(found.records or b"")):
+            if self._end < written.end <= found.high_watermark:
+                yield written
 
     def _fetched(self, deadline: float) -> tuple[ReadingOrigin, PartitionData]:
         """Fetch from the active controller, whichever it is."""
@@ -137,7 +150,7 @@ class MetadataLog:
                 self._disconnect()
                 refusals[controller] = str(silence)
                 continue
-            refusal = _refusal(found)
+            refusal = _refusal(found, controller)
             if refusal is None:
                 return ReadingOrigin(controller=controller, epoch=self._quorum_epoch), found
             refusals[controller] = refusal
@@ -147,20 +160,55 @@ class MetadataLog:
     def _from_active(self, deadline: float) -> PartitionData:
         """Return the answer of the connected controller.
 
-        It is asked again if it knows a later epoch of the quorum than the request had.
+        It is asked again if it knows a later epoch of the quorum than the request had, or if the
+        snapshot with which its log begins was read first.
         """
         found = self._exchange(deadline)
         if found.current_leader.leader_epoch > self._quorum_epoch:
             self._quorum_epoch = found.current_leader.leader_epoch
             found = self._exchange(deadline)
+        if found.error_code is ErrorCode.none and found.snapshot_id.end_offset >= 0:
+            self._take(found.snapshot_id.end_offset, found.snapshot_id.epoch, deadline)
+            found = self._exchange(deadline)
         return found
 
     def _exchange(self, deadline: float) -> PartitionData:
+        request = _request(self._end, self._end_epoch, self._quorum_epoch, self._cluster_id)
+        return _partition(self._ask(request, FetchResponse, deadline))
+
+    def _ask(self, request: RequestPayload, answer: type[R], deadline: float) -> R:
         if self._connection is None:
             self._connection = self._connect(self._controllers[self._active], deadline)
-        request = _request(self._end, self._end_epoch, self._quorum_epoch)
-        answer = ask(self._connection, request, FetchResponse, deadline)
-        return _partition(answer)
+        return ask(self._connection, request, answer, deadline)
+
+    def _take(self, end: i64, epoch: i32, deadline: float) -> None:
+        """Replace the image by that of the snapshot up to an offset.
+
+        Raises OSError without the whole snapshot, and ViewUnsupported for a record that cannot be
+        read.
+        """
+        content, size = bytearray(), 1
+        while len(content) < size:
+            request = _snapshot_request(end, epoch, self._quorum_epoch, len(content))
+            piece = _snapshot_piece(self._ask(request, FetchSnapshotResponse, deadline))
+            content += piece.unaligned_records or b""
+            size = int(piece.size)
+            if not piece.unaligned_records:
+                break
+        image, read = Image(self._image.keeps), 0
+        for written in self._understood(bytes(content)):
+            image.apply(written)
+            read += 1
+        if len(content) != size or not read:
+            raise OSError(f"its snapshot up to offset {end} is incomplete")
+        self._image, self._end, self._end_epoch = image, int(end), int(epoch)
+
+    def _understood(self, content: bytes) -> Iterator[MetadataBatch]:
+        """Yield the batches of a fetched piece. Raises ViewUnsupported."""
+        try:
+            yield from batches(content, self._schemas)
+        except UnknownRecord as unknown:
+            raise ViewUnsupported(str(unknown)) from unknown
 
     def _turn_to(self, controller: int) -> None:
         if controller != self._active:
@@ -191,19 +239,23 @@ def reported_leader(
     return int(answer.current_leader.leader_id)
 
 
-def _refusal(found: PartitionData) -> str | None:
-    """Return why an answer cannot be used, or None if it can."""
+def _refusal(found: PartitionData, controller: int) -> str | None:
+    """Return why an answer of a controller cannot be used, or None if it can."""
     if found.error_code is not ErrorCode.none:
         return found.error_code.name
     if found.diverging_epoch.epoch >= 0:
         return "its log differs from the log read so far"
     if found.snapshot_id.end_offset >= 0:
-        return f"its log begins with a snapshot, at offset {found.snapshot_id.end_offset}"
+        return f"its log begins with a newer snapshot, at offset {found.snapshot_id.end_offset}"
+    if found.current_leader.leader_id != controller:
+        return f"its node.id is {found.current_leader.leader_id}"
     # A new active controller must first commit a record of its own.
     return None if found.high_watermark >= 0 else "it does not know its high watermark yet"
 
 
-def _request(offset: int, offset_epoch: int, quorum_epoch: int) -> FetchRequest:
+def _request(
+    offset: int, offset_epoch: int, quorum_epoch: int, cluster_id: str | None = None
+) -> FetchRequest:
     partition = FetchPartition(
         partition=i32(0),
         current_leader_epoch=i32(quorum_epoch),
@@ -212,6 +264,7 @@ def _request(offset: int, offset_epoch: int, quorum_epoch: int) -> FetchRequest:
         partition_max_bytes=i32(_BYTES_MAX),
     )
     return FetchRequest(
+        cluster_id=cluster_id,
         max_wait=i32Timedelta.parse(timedelta()),
         min_bytes=i32(0),
         max_bytes=i32(_BYTES_MAX),
@@ -225,6 +278,30 @@ def _partition(answer: FetchResponse) -> PartitionData:
     found = [one for topic in answer.responses for one in topic.partitions]
     if len(found) != 1:
         raise OSError(f"a fetch of the metadata log was answered with {answer.error_code.name}")
+    return found[0]
+
+
+def _snapshot_request(
+    end: i64, epoch: i32, quorum_epoch: int, position: int
+) -> FetchSnapshotRequest:
+    partition = PartitionSnapshot(
+        partition=i32(0),
+        current_leader_epoch=i32(quorum_epoch),
+        snapshot_id=SnapshotId(end_offset=end, epoch=epoch),
+        position=i64(position),
+    )
+    return FetchSnapshotRequest(
+        max_bytes=i32(_BYTES_MAX),
+        topics=(TopicSnapshot(name=_METADATA_TOPIC, partitions=(partition,)),),
+    )
+
+
+def _snapshot_piece(answer: FetchSnapshotResponse) -> SnapshotPiece:
+    """Return the piece of the metadata log's snapshot. Raises OSError for an answer without it."""
+    found = [one for topic in answer.topics for one in topic.partitions]
+    if len(found) != 1 or found[0].error_code is not ErrorCode.none:
+        error = found[0].error_code if len(found) == 1 else answer.error_code
+        raise OSError(f"its snapshot cannot be fetched: {error.name}")
     return found[0]
 
 
@@ -244,14 +321,27 @@ def log_observer(
     log: MetadataLog,
     on_change: Callable[[ClusterChange], None],
     clock: Callable[[], int] = time.time_ns,
+    *,
+    from_now: bool = False,
 ) -> PollingObserver:
-    """Return an observer of ``log``, which has no other user and is closed with it."""
+    """Return an observer of ``log``, which has no other user and is closed with it.
+
+    ``from_now`` is whether the present state is the first that is reported. Otherwise the states
+    that the log had before the first reading are reported, too.
+    """
+    waits = from_now
 
     def ask(report: Report) -> None:
-        def on_batch(image: Image, moment: ReadingOrigin) -> None:
-            report(image.view(moment.controller, moment.epoch))
+        nonlocal waits
 
-        log.read(_ANSWER_S, on_batch)
+        def on_batch(image: Image, moment: ReadingOrigin) -> None:
+            if not waits:
+                report(image.view(moment.controller, moment.epoch))
+
+        image, moment = log.read(_ANSWER_S, on_batch)
+        if waits:
+            waits = False
+            on_batch(image, moment)
 
     return PollingObserver(ask, _EVERY_S, on_change, clock, log.close)
 

@@ -7,7 +7,6 @@ With these empty, the machine counts as new.
 
 import base64
 import re
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +49,8 @@ from ackproof.infra.systems.kafka import remote_tier
 from ackproof.infra.systems.kafka.jars import jars_of
 from ackproof.infra.systems.kafka.kraft.admission import admit
 from ackproof.infra.systems.kafka.kraft.certificates import KafkaCertificates
-from ackproof.infra.systems.kafka.kraft.log import LEADER, MetadataLog, Quorum, log_observer
+from ackproof.infra.systems.kafka.kraft.log import LEADER
+from ackproof.infra.systems.kafka.kraft.metadata import ClusterMetadata
 from ackproof.infra.systems.kafka.kraft.properties import (
     BROKERS,
     CLIENTS,
@@ -59,7 +59,6 @@ from ackproof.infra.systems.kafka.kraft.properties import (
     SESSION,
     in_force,
 )
-from ackproof.infra.systems.kafka.kraft.records import RecordSchemas
 from ackproof.infra.systems.kafka.kraft.security import ClusterCredentials, java_options
 from ackproof.infra.systems.kafka.kraft.voters import DynamicVoters, Voter, new_directory_id
 from ackproof.infra.systems.kafka.programs import (
@@ -70,7 +69,7 @@ from ackproof.infra.systems.kafka.programs import (
     knock,
     logging,
 )
-from ackproof.infra.systems.kafka.releases import VERSIONS, Release, described, shipped
+from ackproof.infra.systems.kafka.releases import Release
 from ackproof.infra.systems.kafka.remote_tier import RemoteTier
 from ackproof.infra.systems.kafka.upgrades import MetadataVersionChange
 from ackproof.infra.systems.properties import RESERVED, needs_tier, own_rack
@@ -118,25 +117,6 @@ def _fenced(broker: bytes, lines: list[bytes]) -> Iterator[int]:
         for who, epoch, fenced in (one.groups() for one in changes)
         if who == broker and fenced == b"1"
     )
-
-
-# --- the metadata log's records -------------------------------------------------------------------
-
-
-def schemas_of(release: Release) -> RecordSchemas:
-    """Return the encoding of the records of a release's metadata log.
-
-    A newer release reads what older ones have written, so that in an upgrade the newer one's
-    encoding is right for both.
-
-    A release that could not be asked (:func:`infra.systems.kafka.releases.keep_description`) is
-    assumed to encode them as the newest shipped release does. A record that this one does not know
-    is then refused by name.
-    """
-    own, newest = described(release), shipped(VERSIONS[-1])
-    assert newest is not None
-    known = newest if own is None or "records" not in own else own
-    return RecordSchemas(f"Apache Kafka {release.version}", known["records"])
 
 
 # --- servers ----------------------------------------------------------------------------------
@@ -237,7 +217,6 @@ def _by_stage(release: Release, newer: Release | None) -> Mapping[Stage, Release
 CONTROLLER_PORT = CONTROLLERS.port
 _BROKER, _CONTROLLER = "broker", "controller"
 _BOOTSTRAP = "controller.quorum.bootstrap.servers"
-_VIEW_TIMEOUT_S = 2.0
 _CONTROLLERS_UP_S = 60.0
 
 
@@ -315,17 +294,15 @@ class SystemOnKRaft(DeployedSystem):
             if combined
             else tuple(on_all(lambda n: self._controller(places[n], n), list(places)))
         )
-        self._schemas = schemas_of(newer or release)
-        self._connect = connector({} if self._credentials is None else self._credentials.harness)
-        self._log = MetadataLog(self._voters, self._schemas, self._connect)
-        self._reading = threading.Lock()
+        self._metadata = ClusterMetadata(
+            {s.name: (s.id, self._voters[s.id]) for s in self._controllers},
+            newer or release,
+            connector({} if self._credentials is None else self._credentials.harness),
+        )
         self._dynamic = (
             DynamicVoters(cluster_id, [self._voter(one) for one in self._controllers])
             if dynamic
             else None
-        )
-        self._ensemble = Quorum(
-            {s.name: (s.id, self._voters[s.id]) for s in self._controllers}, self._connect
         )
 
     @property
@@ -334,7 +311,7 @@ class SystemOnKRaft(DeployedSystem):
 
     @property
     def ensemble(self) -> Ensemble:
-        return self._ensemble
+        return self._metadata.ensemble
 
     @property
     def certificates(self) -> BrokerCertificates | None:
@@ -388,26 +365,22 @@ class SystemOnKRaft(DeployedSystem):
             admit(self._credentials, [(one.node.address, one.port) for one in self._brokers])
 
     def view(self) -> ClusterView:
-        with self._reading:
-            image, moment = self._log.read(_VIEW_TIMEOUT_S)
-            return image.view(moment.controller, moment.epoch)
+        return self._metadata.view()
 
     def observer(
         self, on_change: Callable[[ClusterChange], None], clock: Callable[[], int]
     ) -> Observer:
-        log = MetadataLog(self._voters, self._schemas, self._connect)
-        return log_observer(log, on_change, clock)
+        return self._metadata.observer(on_change, clock)
 
     def zookeeper_leader(self) -> Server | None:
-        modes = self._ensemble.modes()
+        modes = self.ensemble.modes()
         return next((one for one in self._controllers if modes.get(one.name) == LEADER), None)
 
     def zookeeper_counters(self) -> Sequence[ZooKeeperCounters]:
         return ()
 
     def expired_sessions(self) -> frozenset[int]:
-        with self._reading:
-            fenced = self._log.read(_VIEW_TIMEOUT_S)[0].fenced_unasked
+        fenced = self._metadata.read(lambda image, _: image.fenced_unasked)
         try:
             return fenced - let_go(server.log() for server in self._controllers)
         except (InfraError, FileNotFoundError) as error:
@@ -416,11 +389,10 @@ class SystemOnKRaft(DeployedSystem):
     def close(self) -> None:
         stop_all(self._all_brokers(), STOP_GRACE_S)
         stop_all(self._controllers, STOP_GRACE_S)
-        self._log.close()
+        self._metadata.close()
 
     def _topic_config(self, topic: str) -> Mapping[str, str]:
-        with self._reading:
-            return self._log.read(_VIEW_TIMEOUT_S)[0].config(topic)
+        return self._metadata.read(lambda image, _: image.config(topic))
 
     def _make_admin(self) -> KafkaAdmin:
         if self._credentials is None:
@@ -524,4 +496,4 @@ class SystemOnKRaft(DeployedSystem):
         return {one.name: one for one in (*self._controllers, *self._all_brokers())}
 
     def _serves(self, controller: NodeServer) -> bool:
-        return controller.name in self._ensemble.modes()
+        return controller.name in self.ensemble.modes()
