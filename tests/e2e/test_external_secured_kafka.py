@@ -5,6 +5,7 @@ import json
 import os
 import signal
 
+import pyarrow.parquet as pq
 import pytest
 
 from ackproof.infra.machine.waiting import wait_until
@@ -18,6 +19,8 @@ pytestmark = [
 ]
 
 INFRASTRUCTURE = 5
+BY_METADATA = ("committed-stays", "deposed-leaders-stop", "min-isr-kept", "epochs-rise")
+"""The guarantees that the metadata log shows, of those that clients do not."""
 PASSWORD, PASSPHRASE = SECRETS["sasl.password"], SECRETS["ssl.key.password"]
 CELLS = {"acks": "all", "min.insync.replicas": 2, "partitions": 2}
 AROUND = {"warmup": "2s", "gap": "1s", "tail": "2s", "order": "listed", "settle": "2m"}
@@ -54,12 +57,23 @@ def vary(ackproof, yours, *faults):
         # As it is written in the directory in which the command was given, and nowhere else.
         "ssl.key.password": {"file": "passphrase"},
     }
-    cluster = yours.section(servers=yours.servers(), secrets=secrets)
+    cluster = yours.section(servers=yours.servers(), secrets=secrets, controllers=yours.controllers)
     sections = {"cells": CELLS, "schedule": AROUND, "limits": LIMITS, "evidence": {"acked.min": 50}}
     ackproof.vary({**sections, "cluster": cluster, "workload": WORKLOAD, "faults": list(faults)})
 
 
+def test_run_without_the_right_to_read_the_metadata_log_is_refused(yours, on_yours) -> None:
+    yours.allow_controllers(False)
+    vary(on_yours, yours)
+    refused = on_yours("run", "small.yaml", "--out", "results", "--yes")
+    yours.allow_controllers(True)
+    assert refused.returncode == INFRASTRUCTURE, refused.stdout + refused.stderr
+    assert "this user needs the ACL ClusterAction on the cluster" in refused.stderr
+    assert not (on_yours.directory / "results").exists()
+
+
 def test_a_secured_kafka_gets_its_verdict_and_no_secret_is_seen(yours, on_yours) -> None:
+    yours.allow_controllers(True)
     vary(on_yours, yours, *FAULTS)
     before = yours.topics(), yours.groups()
     with watching(SECRETS.values()) as watch:
@@ -71,6 +85,11 @@ def test_a_secured_kafka_gets_its_verdict_and_no_secret_is_seen(yours, on_yours)
     assert (cell["verdict"], cell["lost"]) == ("pass", 0)
     assert [fault["proven"] for fault in document["faults"]] == [True] * len(FAULTS)
     assert (yours.topics(), yours.groups()) == before
+    held = {guarantee["name"]: guarantee["held"] for guarantee in cell["guarantees"]}
+    assert {held[name] for name in BY_METADATA} == {True}, held
+    changes = pq.read_table(results / "runs" / "1" / "history" / "cluster.harness.parquet")
+    topics = set(changes["topic"].to_pylist()) - {None}
+    assert all(topic.startswith(("ackproof-", "__consumer_offsets")) for topic in topics), topics
 
     assert any("ackproof.workloads.producing.producer" in program for program in watch.programs)
     assert watch.arguments == set()

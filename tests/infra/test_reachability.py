@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.infra.systems.external.reachability import why_silent
+from ackproof.infra.systems.external.reachability import why_silent, why_unreadable
 from tests.support.fakes.tls_listener import ListeningTls
 from tests.support.processes.process import free_port
 
@@ -135,3 +135,17 @@ def test_listener_in_the_clear_is_asked_with_tls() -> None:
     with listening(broker("127.0.0.1", 1)) as bootstrap:
         told = why(bootstrap, security_protocol="ssl")
     assert "without TLS" in told
+
+
+def test_unreadable_metadata_log_is_explained(tmp_path: Path) -> None:
+    refused = "1: a fetch of the metadata log was answered with cluster_authorization_failed"
+    assert "needs the ACL ClusterAction" in why_unreadable([], {}, refused)
+    server = ListeningTls(tmp_path, "PLAIN", "u", "p")
+    threading.Thread(target=server.serve, daemon=True).start()
+    try:
+        absent = ("127.0.0.1", free_port())
+        told = why_unreadable([server.address, absent], {}, "silence")
+    finally:
+        server.close()
+    assert "it speaks TLS" in told
+    assert f"127.0.0.1:{absent[1]}: no server listens there" in told

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ackproof.checkers.guarantees.table import GUARANTEES
 from ackproof.harness import external_cluster
 from ackproof.harness.campaign.model.external import HandSpec, handle
 from ackproof.harness.campaign.plan.runs import manifest_of, runs_of
@@ -47,6 +48,10 @@ def refused(path: Path) -> list[str]:
     with pytest.raises(CampaignRefused) as refusal:
         check(path)
     return [f"{problem.field}: {problem.reason}" for problem in refusal.value.problems]
+
+
+def voters(quorum: str = "1@kafka-1:9093", **further) -> dict[str, object]:
+    return {"controllers": {"quorum.voters": quorum, **further}}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +133,19 @@ def test_fault_unsupported_by_an_external_cluster_is_refused(
             "Ackproof sets no properties of an external cluster",
         ),
         ({"cluster": {"brokers": [3, 5]}}, "an external cluster is a single cluster"),
+        (voters("1@kafka-1:9093,kafka-2"), "NODE.ID@HOST:PORT of each controller"),
+        (voters("1@kafka-1:9093,1@kafka-2:9093"), "quorum.voters: names a node.id twice"),
+        (voters(client={"ssl.ca.locaton": "x"}), "controllers.client.ssl.ca.locaton: No such"),
+        (
+            voters(secrets={"sasl.pasword": {"env": "P"}}),
+            "controllers.secrets.sasl.pasword: No such",
+        ),
+        (
+            voters(client={"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"}),
+            "which does not support sasl.mechanism GSSAPI",
+        ),
+        (voters(release="3.1.0"), "3.1.0 has no KRaft"),
+        (voters(release="newest"), "a version: 4.4.0"),
     ],
 )
 def test_problems_of_an_external_cluster_are_reported(tmp_path: Path, changes, reason: str) -> None:
@@ -164,6 +182,40 @@ def test_topics_have_a_prefix_of_the_run_and_targets_follow(tmp_path: Path) -> N
     assert campaign.resolved(seed=8).cells.prefix == campaign.cells.prefix, "it is named once"
     manifest = manifest_of(campaign, [plan])
     assert (manifest.runs[0].external, manifest.runs[0].replicas) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("external", "unchecked"),
+    [
+        (
+            {},
+            {
+                *("replicas-agree", "committed-stays", "deposed-leaders-stop", "min-isr-kept"),
+                *("one-leader-an-epoch", "epochs-rise", "servers-stay-up"),
+            },
+        ),
+        (voters(), {"replicas-agree", "one-leader-an-epoch", "servers-stay-up"}),
+    ],
+)
+def test_unchecked_guarantees_are_planned_with_a_reason(
+    tmp_path: Path, external, unchecked
+) -> None:
+    campaign = check(written(tmp_path, CREATE, **external)).campaign.resolved(seed=7)
+    (planned,) = manifest_of(campaign, runs_of(campaign)).runs
+    assert planned.unchecked.keys() == unchecked <= GUARANTEES.keys()
+    assert all(planned.unchecked.values())
+
+
+def test_controllers_have_the_brokers_connection_unless_they_have_their_own(tmp_path: Path) -> None:
+    client = {"security.protocol": "SSL"}
+    secrets = {"ssl.key.password": {"env": "P"}}
+    for own, found in (({}, client), ({"client": {"security.protocol": "PLAINTEXT"}}, None)):
+        external = voters("1@[::1]:9093, 3001@k:1", **own)
+        path = written(tmp_path, CREATE, client=client, secrets=secrets, **external)
+        told = external_cluster.outside(runs_of(check(path).campaign.resolved(seed=7))[0].cluster)
+        assert told.quorum == {"broker-1": (1, ("::1", 9093)), "controller-3001": (3001, ("k", 1))}
+        assert told.controllers.client == (found or own["client"])
+        assert bool(told.controllers.secrets) == bool(found)
 
 
 def test_a_prefix_of_one_s_own_is_kept(tmp_path: Path) -> None:
@@ -233,13 +285,15 @@ def test_dry_run_lists_hosts_and_commands_without_a_connection(tmp_path: Path) -
     }
     secrets = {"sasl.password": {"env": "NOT_SET_ANYWHERE"}}
     client = {"security.protocol": "SASL_SSL", "sasl.username": "ackproof"}
-    path = written(tmp_path, KILL, servers=servers, secrets=secrets, client=client)
+    controllers = voters("1@kafka-1:9093,2@kafka-2:9093", client={"security.protocol": "SSL"})
+    path = written(tmp_path, KILL, servers=servers, secrets=secrets, client=client, **controllers)
     done = run(path, "run", path.name, "--dry-run")
     assert done.returncode == 0, done.stderr
     for line in (
         "connects to kafka-1:9092, deploys nothing",
         "with sasl.username=ackproof, security.protocol=SASL_SSL",
         "reads sasl.password from $NOT_SET_ANYWHERE",
+        "reads the metadata log from kafka-1:9093, kafka-2:9093\nwith security.protocol=SSL",
         "broker-1, to kill: hand kill",
         "broker-2, to start: root@kafka-2: systemctl start kafka",
         "broker-3, to pause: docker pause kafka/kafka-3",

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -52,15 +53,21 @@ _COMMON = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "SASL_SSL",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
+    "listener.security.protocol.map": "CONTROLLER:SSL,SASL_SSL:SASL_SSL",
     "sasl.enabled.mechanisms": _MECHANISM,
     "sasl.mechanism.inter.broker.protocol": _MECHANISM,
     "ssl.client.auth": "required",
     "ssl.keystore.type": "PEM",
     "ssl.truststore.type": "PEM",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Controllers talk to each other in the clear, and so without a name.
-    "super.users": f"User:{OWNER};User:ANONYMOUS",
+    # Controllers know each other by their certificates.
+    "super.users": f"User:{OWNER};User:CN={OWNER}",
+    # As of a cluster that is older than a week, the metadata log begins with a snapshot.
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "metadata.log.max.snapshot.interval.ms": "5000",
+    "metadata.log.segment.ms": "3000",
+    "metadata.max.retention.bytes": "2000",
+    "metadata.max.retention.ms": "5000",
     "auto.create.topics.enable": "false",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -83,6 +90,8 @@ _ALLOWED: Mapping[tuple[ResourceType, str, ResourcePatternType], tuple[str, ...]
     ),
 }
 """What docs/your-cluster.md says that the user needs."""
+_BY_CERTIFICATE = f"User:CN={USER}"
+"""The user at the controllers' listener."""
 
 
 class SecuredKafka:
@@ -110,6 +119,16 @@ class SecuredKafka:
             "ssl.ca.location": str(self.authority.certificate),
             "ssl.certificate.location": str(self._directory / f"{USER}.pem"),
             "ssl.key.location": str(self._directory / f"{USER}.key"),
+        }
+
+    @property
+    def controllers(self) -> Mapping[str, Any]:
+        """Return the section about the controllers, whose listener asks for a certificate alone."""
+        client = {name: v for name, v in self.client.items() if name.startswith("ssl.")}
+        return {
+            "quorum.voters": self._voters,
+            "client": {"security.protocol": "SSL", **client},
+            "secrets": {"ssl.key.password": {"file": "passphrase"}},
         }
 
     def start(self) -> None:
@@ -225,16 +244,43 @@ class SecuredKafka:
 
     def _allow(self) -> None:
         rules = [
-            AclBinding(
-                kind, name, pattern, f"User:{USER}", "*",
-                AclOperation[operation], AclPermissionType.ALLOW,
-            )
-            for (kind, name, pattern), operations in _ALLOWED.items()
+            _allowed(f"User:{USER}", operation, *resource)
+            for resource, operations in _ALLOWED.items()
             for operation in operations
-        ]  # fmt: skip
-        admin = self.admin()
-        for allowed in admin.create_acls(rules).values():
-            allowed.result()
+        ]
+        self._order(self.admin().create_acls(rules))
+
+    def allow_controllers(self, allowed: bool) -> None:
+        """Let the user read the metadata log, or no longer."""
+        cluster = (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL)
+        rule = _allowed(_BY_CERTIFICATE, "CLUSTER_ACTION", *cluster)
+        if allowed:
+            self._order(self.admin().create_acls([rule]))
+        else:
+            self._order(self.admin().delete_acls([_as_filter(rule)]))
+
+    def _order(self, answers: Mapping[Any, Any]) -> None:
+        for answer in answers.values():
+            answer.result()
+
+
+def _allowed(
+    user: str, operation: str, kind: ResourceType, name: str, pattern: ResourcePatternType
+) -> AclBinding:
+    allow = AclPermissionType.ALLOW
+    return AclBinding(kind, name, pattern, user, "*", AclOperation[operation], allow)
+
+
+def _as_filter(rule: AclBinding) -> AclBindingFilter:
+    return AclBindingFilter(
+        rule.restype,
+        rule.name,
+        rule.resource_pattern_type,
+        rule.principal,
+        rule.host,
+        rule.operation,
+        rule.permission_type,
+    )
 
 
 def by_hand_do(what: str, directory: Path) -> None:
