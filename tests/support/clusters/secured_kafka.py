@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -248,19 +248,21 @@ class SecuredKafka:
             for resource, operations in _ALLOWED.items()
             for operation in operations
         ]
-        self._order(self.admin().create_acls(rules))
+        self._change_acls(rules, [])
 
     def allow_controllers(self, allowed: bool) -> None:
         """Let the user read the metadata log, or no longer."""
         cluster = (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL)
         rule = _allowed(_BY_CERTIFICATE, "CLUSTER_ACTION", *cluster)
-        if allowed:
-            self._order(self.admin().create_acls([rule]))
-        else:
-            self._order(self.admin().delete_acls([_as_filter(rule)]))
+        self._change_acls([rule] if allowed else [], [] if allowed else [_as_filter(rule)])
 
-    def _order(self, answers: Mapping[Any, Any]) -> None:
-        for answer in answers.values():
+    def _change_acls(self, more: Sequence[AclBinding], gone: Sequence[AclBindingFilter]) -> None:
+        admin = self.admin()
+        answers = [
+            *(admin.create_acls(more).values() if more else ()),
+            *(admin.delete_acls(gone).values() if gone else ()),
+        ]
+        for answer in answers:
             answer.result()
 
 
