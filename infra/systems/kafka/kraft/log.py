@@ -338,10 +338,10 @@ def log_observer(
             if not waits:
                 report(image.view(moment.controller, moment.epoch))
 
-        image, moment = log.read(_ANSWER_S, on_batch)
+        now = log.read(_ANSWER_S, on_batch)
         if waits:
             waits = False
-            on_batch(image, moment)
+            on_batch(*now)
 
     return PollingObserver(ask, _EVERY_S, on_change, clock, log.close)
 
